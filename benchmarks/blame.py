@@ -3,14 +3,13 @@
 `python benchmarks/blame.py [COMMITS] [ROUNDS]`, 100 by default: a person's, of years ago, and then a fifth by an agent.
 `--mixed`: a person's, of whom nobody recorded anything, and an agent's take turns, all of today; then the first blame
 of all, when nothing of the records' contents is kept yet, has a row of its own.
-All commands take turns in one run, and medians are compared. Nothing is asserted: the table is the result. A blame that
-is cold has no answer kept from before; `-w` is one of the options with which it traces lines otherwise.
+All commands take turns in one run, and medians are compared. Nothing is asserted: the table is the result. `-w` is one
+of the options with which a blame traces lines otherwise.
 """
 
 import json
 import os
 import random
-import shutil
 import sqlite3
 import statistics
 import subprocess
@@ -20,8 +19,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from remit.gate.environment import Environment
-from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
+from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.machine import Environment
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import find_git_root, workspace_at
 
@@ -127,42 +126,37 @@ def main() -> None:
 
 def report(root: Path, count: int, rounds: int, *, mixed: bool) -> None:
     """The times and their ratios."""
-    kept = root / ".git" / "remit" / "blame-cache"
-    forget = lambda: shutil.rmtree(kept, ignore_errors=True)  # noqa: E731
-    unread = lambda: (forget(), forget_words(root))  # noqa: E731
+    unread = lambda: forget_words(root)  # noqa: E731
+    nothing = lambda: None  # noqa: E731
     file = "src/large.py"
     asked: dict[str, tuple[Sequence[str], Callable[[], object]]] = {
         "git blame": (("git", "blame", file), lambda: None),
         "git blame --porcelain": (("git", "blame", "--porcelain", file), lambda: None),
         "python": ((sys.executable, "-c", "pass"), lambda: None),
         "remit --version": ((*REMIT, "--version"), lambda: None),
-        "remit blame, cold": ((*REMIT, "blame", file), forget),
-        "remit blame --json, cold": ((*REMIT, "blame", "--json", file), forget),
-        "remit blame -w, cold": ((*REMIT, "blame", "-w", file), forget),
-        "remit blame --intent, cold": ((*REMIT, "blame", "--intent", "INT-001", file), forget),
-        "remit blame, warm": ((*REMIT, "blame", file), lambda: None),
+        "remit blame": ((*REMIT, "blame", file), nothing),
+        "remit blame --json": ((*REMIT, "blame", "--json", file), nothing),
+        "remit blame -w": ((*REMIT, "blame", "-w", file), nothing),
+        "remit blame --intent": ((*REMIT, "blame", "--intent", "INT-001", file), nothing),
         "remit why": ((*REMIT, "why", f"{file}:10"), lambda: None),
         "remit stats": ((*REMIT, "stats"), lambda: None),
     }
     if mixed:
         asked |= {
-            "remit blame, first, cold": ((*REMIT, "blame", file), unread),
-            "remit blame -w, first, cold": ((*REMIT, "blame", "-w", file), unread),
+            "remit blame, first": ((*REMIT, "blame", file), unread),
+            "remit blame -w, first": ((*REMIT, "blame", "-w", file), unread),
         }
     times: dict[str, list[float]] = {name: [] for name in asked}
     for _ in range(rounds):
         for name, (words, before) in asked.items():
-            if name.endswith("warm"):
-                seconds(words, root)
             times[name].append(seconds(words, root, before))
     median = {name: statistics.median(found) for name, found in times.items()}
     print(f"{LINES} lines, {count} commits, {rounds} rounds: least and median")
     for name, found in times.items():
         print(f"{name:<26} {min(found) * 1000:7.1f} {median[name] * 1000:7.1f} ms")
-    for name in (name for name in median if name.endswith("cold")):
+    for name in (name for name in median if name.startswith("remit blame")):
         ratio = (median[name] - median["python"]) / median["git blame"]
         print(f"{name}: {ratio:.2f} x git blame + a Python start (bar {3 if 'first' in name else 1.5})")
-    print(f"warm: {median['remit blame, warm'] / median['remit --version']:.2f} x remit --version (bar 1.2)")
 
 
 if __name__ == "__main__":

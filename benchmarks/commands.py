@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from remit.policy.commands import analyse
-from remit.policy.commands.parse.command import parse_command
+from remit.policy.commands.parsed_command import parse_command
 
 CORPUS = Path(__file__).parent.parent / "tests" / "policy" / "corpus"
 

@@ -27,7 +27,7 @@ from typing import Any
 from everyday_rows import GIT, KINDS, ROWS, Kind, Row
 
 from remit.adapters import ROWS as AGENTS
-from remit.gate.environment import Environment
+from remit.gate.machine import Environment
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.sandbox.containment import find_containment
 

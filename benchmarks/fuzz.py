@@ -26,9 +26,9 @@ from pathlib import Path
 from fuzz_cases import AREAS
 
 from remit.adapters import ROWS
-from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
+from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.machine import Environment
 from remit.workspace.place.workspace import workspace_at
 
 SLOWEST_S = 10

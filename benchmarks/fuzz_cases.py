@@ -12,16 +12,15 @@ from typing import Any, TypeAlias, cast
 from remit.adapters import ROWS, AdapterError, HookReply, server_settings, settings
 from remit.cli.policy.policy import PolicyQuery, judge_query
 from remit.core.call import SessionKey
-from remit.core.scope.repopath import InvalidPath
+from remit.core.scope.path_patterns import InvalidPath
 from remit.gate.gate import Gate
 from remit.policy.commands import analyse
 from remit.servers.hook import EventClass, HookFrame, answer_event, open_fresh_gate
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.insertions import SettingsConflict
-from remit.wiring.json_merge import merge_json, unmerge_json
-from remit.wiring.json_text import NotJson
-from remit.wiring.plan import split_tables
+from remit.wiring.json_merge import NotJson, merge_json, unmerge_json
+from remit.wiring.manifest import SettingsConflict
 from remit.wiring.toml_merge import NotToml, find_value, merge_toml, parse_toml, unmerge_toml
+from remit.wiring.wire import split_tables
 from remit.workspace.place.resolve_paths import MachinePlaces, resolve_real_paths, resolve_target
 
 TESTS = Path(__file__).parent.parent / "tests"

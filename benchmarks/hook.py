@@ -23,11 +23,10 @@ from pathlib import Path
 import remit_hook
 from remit.adapters import HookReply
 from remit.core.call import SessionKey, ToolCall
+from remit.core.decision import Facts, SessionFacts, Target
 from remit.core.diff.contents import sha256
-from remit.core.facts import Facts, SessionFacts, Target
-from remit.core.intent import Intent
-from remit.core.intents.intent_set import IntentSet
-from remit.core.scope.repopath import RepoPath
+from remit.core.intent import Intent, IntentSet
+from remit.core.scope.path_patterns import RepoPath
 from remit.policy.decide import decide
 from remit.servers.daemon import ACKNOWLEDGEMENT, pack_reply, unpack_request
 from remit.servers.environment import make_environment

@@ -27,8 +27,9 @@ from remit.core.record import (
     TracedFile,
     encode_record,
 )
+from remit.ledger.index.build import BULK_PRAGMAS, INDEXES, TABLES, flush_file, insert_rows
 from remit.ledger.index.index import Index
-from remit.ledger.index.tables import BULK_PRAGMAS, INDEXES, TABLES, flush_file, insert_statement, run_statements
+from remit.ledger.sqlite_file import run_statements
 
 PATHS = 5_000
 INTENTS = 200
@@ -96,8 +97,7 @@ def bare(path: Path, source: Path, pragmas: Sequence[str]) -> tuple[float, float
 
     def insert_all() -> None:
         database.execute("begin")
-        for table, found in rows.items():
-            database.executemany(insert_statement(table, len(found[0])), found)
+        insert_rows(database, rows)
 
     def index_all() -> None:
         run_statements(database, INDEXES)
@@ -133,10 +133,10 @@ def main() -> None:
 def report(index: Index, count: int) -> None:
     """The lookups."""
     lookups: dict[str, Callable[[int], object]] = {
-        "by content hash": lambda n: index.find_by_content_hash(f"{n:064x}"),
+        "by content hash": lambda n: index.find(content_hash=f"{n:064x}"),
         "by file, newest 20": lambda n: index.find(path=path_of(n), limit=20),
         "by file and line, 20": lambda n: index.find(path=path_of(n), line=n % 90 + 5, limit=20),
-        "all mutations of a file": lambda n: index.list_mutations(path_of(n)),
+        "all changes of a file": lambda n: index.list_changes(path_of(n)),
         "by intent, newest 20": lambda n: index.find(intent_id=intent_of(n), limit=20),
         "since a time, newest 20": lambda n: index.find(since=stamp(n), limit=20),
         "by id": lambda n: index.find_by_id_prefix(f"{n:012x}"),

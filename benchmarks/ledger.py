@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from remit.core.record import Body, CallPart, Content, Conversation, MutatedFile, Range, Record, TracedFile
-from remit.ledger.compact import compact
-from remit.ledger.integrity.verify_log import verify_log
 from remit.ledger.log import MachineLog
+from remit.ledger.log_files import list_segments
 from remit.ledger.reader import read_bytes, read_lines
-from remit.ledger.segments import list_segments
+from remit.ledger.retention import compact
+from remit.ledger.verify_log import verify_log
 
 NAME = "0" * 40 + "/0123456789ab"
 BATCH = 8
@@ -54,7 +54,7 @@ def unrepaired(_: object) -> Record:
 
 def appended(folder: Path, made: Sequence[Record]) -> float:
     """Microseconds a record, in batches as calls make them, without waiting for the disk."""
-    log = MachineLog.open(folder, NAME, make_recovery=unrepaired)
+    log = MachineLog(folder, NAME, make_recovery=unrepaired)
     started = time.perf_counter()
     for at in range(0, len(made), BATCH):
         log.append(made[at : at + BATCH], sync=False)

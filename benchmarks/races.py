@@ -18,18 +18,22 @@ from pathlib import Path
 from typing import TypeAlias
 
 from remit.core.diff.contents import sha256
-from remit.core.record import Body, Record
-from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
+from remit.gate.governing import govern_workspace, set_mode
 from remit.gate.undo.governing_files import restore_file
-from remit.ledger.log import MachineLog
-from remit.workspace.agents.settings_files import SettingsChanged, write_settings
-from remit.workspace.files.atomic import FileToWrite, delete_file, write_below, write_files, write_into_folder
-from remit.workspace.files.read_files import observed_content
-from remit.workspace.files.safe_paths import open_below_root
+from remit.ledger.log import append_to_view
+from remit.workspace.agents.read_write_settings import SettingsChanged, write_settings
 from remit.workspace.intents_file.storage import IntentsFileChanged, write_intents
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, workspace_at
-from remit.workspace.sandbox.apply_changes import ChangeApplier
-from remit.workspace.sandbox.layer_changes import StagedChange
+from remit.workspace.safe_files import (
+    FileToWrite,
+    delete_file,
+    observed_content,
+    open_below_root,
+    write_below,
+    write_files,
+    write_into_folder,
+)
+from remit.workspace.sandbox.staged_changes import ChangeApplier, StagedChange
 
 SWAPS = """\
 import ctypes, os, sys
@@ -122,20 +126,12 @@ def mode(root: Path, number: int) -> None:
 
 def view(root: Path, number: int) -> None:
     """The live view of the ledger."""
-    log = MachineLog.open(root.parent / "log", "r/m", make_recovery=recovery)
-    log.append([Record(f"{number:024d}", "2026-11-01T00:00:00Z", Body("tool_use"))], views=[view_of(root)])
-    if log.view_errors:
-        raise log.view_errors[0][1]
+    append_to_view(view_of(root), b'{"number":%d}\n' % number)
 
 
 def view_of(root: Path) -> Path:
     """Where it lies."""
     return root / ORCHESTRATION_FOLDER / "agent_trace.jsonl"
-
-
-def recovery(detail: dict[str, object]) -> Record:
-    """No repair is due here."""
-    raise ValueError(detail)
 
 
 KINDS: list[tuple[str, str, Write]] = [

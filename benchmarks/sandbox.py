@@ -22,7 +22,7 @@ from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.run_command import make_sandbox_words
 from remit.gate.gate import Gate
 from remit.servers.environment import make_environment
-from remit.workspace.sandbox import layers
+from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import find_containment
 
 ROUNDS = 40
@@ -55,8 +55,8 @@ def bare(folder: Path) -> list[str]:
     """The words of bubblewrap that the daemon plans, as they run by themselves."""
     gate = Gate.open(folder, make_environment({}))
     around, workspace = gate.environment, gate.workspace
-    place = layers.find_scratch_folder(workspace, around.home, around.temporary)
-    staged = layers.create_staging(place, workspace, around.home, around.temporary, os.getpid())
+    place = staging.find_scratch_folder(workspace, around.home, around.temporary)
+    staged = staging.create_staging(place, workspace, around.home, around.temporary, os.getpid())
     call = ToolCall("claude-code", SessionKey("s1"), "Bash", "execute", str(folder), command=COMMAND)
     program = find_containment(around.home, around.temporary).program
     return make_sandbox_words(ContainedCommand(gate, call), program, ["sh", "-c", COMMAND], staged, 1)

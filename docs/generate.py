@@ -24,7 +24,6 @@ from remit.core.call import REMIT_COMMANDS
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.core.intents.constraints import CONSTRAINT_KINDS
-from remit.policy.checks.constraints.evaluate import KINDS
 from remit.policy.decide import CHECKS
 from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS
 from remit.provenance.verify.rules import INTEGRITY_RULES, RULES
@@ -165,6 +164,17 @@ LINT_WORDS = {
     "UNFINISHED_DEPENDENCY": "warning: in progress before what it depends on is done",
     "TOO_MANY_INTENTS": "warning: more than 1,000",
     "UNKNOWN_KEY": "warning: a key that means nothing here; it is kept",
+}
+
+CONSTRAINT_WORDS = {
+    "max_lines": "a file has at most `max` lines, whatever the line endings.",
+    "forbid_pattern": "no file matches a syntax pattern (`pattern`) or a regular expression (`regex`).",
+    "require_pattern": "each file matches a syntax pattern (`pattern`) or a regular expression (`regex`).",
+    "forbid_import": "a module and its submodules are imported nowhere.",
+    "forbid_path": "files that the intent must not change, although they are in its scope.",
+    "dependency": "the versions of a package that manifests may ask for (`version`), or none (`forbid`).",
+    "require_test_change": "changed code needs a changed test by the time the intent is completed.",
+    "max_files": "the intent changes at most `max` files in total.",
 }
 
 VIOLATION_WORDS = {
@@ -366,12 +376,11 @@ def intents_file() -> str:
 
 
 def constraint_row(kind: str) -> tuple[str, str, str]:
-    """A kind of constraint: its options, those that it cannot do without first, and what its module says."""
+    """A kind of constraint: its options, those that it cannot do without first, and what it asks."""
     shape = CONSTRAINT_KINDS[kind]
     needed = [" or ".join(map(code, group)) for group in shape.needs]
     free = [code(name) for name in shape.options if not any(name in group for group in shape.needs)]
-    said = first_line(sys.modules[KINDS[kind].__module__]).partition(": ")[2]
-    return code(kind), "; ".join([*needed, *(f"{name}?" for name in free)]), said
+    return code(kind), "; ".join([*needed, *(f"{name}?" for name in free)]), CONSTRAINT_WORDS[kind]
 
 
 # -- violations -------------------------------------------------------------------------------------------------

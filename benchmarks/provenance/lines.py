@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Literal
 
-from remit.core.diff.distinctive_lines import is_distinctive_line
+from remit.core.diff.contents import is_distinctive_line
 
 from .shortest import sources
 

@@ -16,7 +16,7 @@ import click
 from remit.core.formats.authorship_notes import InvalidNote, parse_note, write_note
 from remit.provenance.notes.audit import audit_notes
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sharing.authorship_notes import NotesRef
+from remit.workspace.sharing.shared_refs import NotesRef
 
 AT_ONCE = 200
 

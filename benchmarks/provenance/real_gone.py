@@ -7,8 +7,8 @@ Who did which cannot be told from contents, so either author of such a line is r
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from remit.core.diff.distinctive_lines import is_distinctive_line
-from remit.provenance.origins.evidence import strip_whitespace
+from remit.core.diff.contents import is_distinctive_line
+from remit.provenance.origins.evidence_grades import strip_whitespace
 
 from .lines import Author, Line
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from remit.adapters import ROWS
-from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
+from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.notes.note_writer import NoteWriter
 from remit.servers.hook import EventClass, HookFrame, answer
-from remit.workspace.git.refs import NOTES_REF
+from remit.workspace.git.repository import NOTES_REF
 from remit.workspace.place.workspace import find_git_root, workspace_at
 
 from .lines import Claim

@@ -16,16 +16,16 @@ import msgspec
 
 from remit.core.diff.contents import Hunk
 from remit.core.record import Body, CallPart, Record
-from remit.gate.environment import Environment
-from remit.gate.evidence.differences import Difference, find_difference
+from remit.gate.evidence.own_lines import Difference, find_difference
 from remit.gate.gate import Gate
-from remit.gate.records import record_parts
+from remit.gate.machine import Environment
+from remit.gate.records import call_records
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.origins.blame_porcelain import read_git_lines
 from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.files.read_files import ObservedFile, observed_content
 from remit.workspace.observe.observation import Change
+from remit.workspace.safe_files import ObservedFile, observed_content
 
 from .remit_tool import RemitTool
 
@@ -179,7 +179,7 @@ def all_differences(known: dict[tuple[str, str], Change], store: ContentStore) -
 def body(commit: Commit, known: dict[tuple[str, str], Change], differences: dict[tuple[str, str], Difference]) -> Body:
     """The record of one commit's changes."""
     keys = [(commit.name, f[0]) for f in commit.files if (commit.name, f[0]) in known]
-    files = tuple(record_parts.mutated_file(known[key], None, (), differences.get(key)) for key in keys)
+    files = tuple(call_records.mutated_file(known[key], None, (), differences.get(key)) for key in keys)
     call: CallPart = CallPart(id=commit.name, name="Write", effect="write")
     return Body(event="mutation", intent_id="INT-001", session_id=f"of-{commit.name[:12]}", call=call, files=files)
 

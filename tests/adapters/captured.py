@@ -5,9 +5,8 @@ from pathlib import Path
 import msgspec
 
 from remit.adapters import parse
-from remit.core.call import ToolCall
+from remit.core.call import AfterCall, BeforeCall, HookEvent, ToolCall
 from remit.core.decision import Decision, Verdict
-from remit.core.events import AfterCall, BeforeCall, HookEvent
 
 PAYLOADS = Path(__file__).parents[1] / "compat" / "payloads"
 

@@ -7,10 +7,18 @@ import pytest
 
 from adapters.claude_code_payloads import ROWS as EXPECTED
 from remit.adapters import HookReply, parse, render
-from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.core.call import (
+    AfterCall,
+    BeforeCall,
+    IgnoredEvent,
+    Outcome,
+    SessionEnded,
+    SessionKey,
+    SessionStarted,
+    ToolCall,
+)
 from remit.core.decision import Decision, Verdict
 from remit.core.diff.contents import LineRange
-from remit.core.events import AfterCall, BeforeCall, IgnoredEvent, SessionEnded, SessionStarted
 
 PAYLOADS = Path(__file__).parents[1] / "compat" / "payloads" / "claude-code"
 Row = tuple[str, str, str, str, str, str, tuple[str, ...], str]

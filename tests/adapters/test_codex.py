@@ -8,11 +8,11 @@ from jsonschema import Draft7Validator
 
 from adapters.captured import PAYLOADS, after, call, captured, decision, event
 from remit.adapters import ROWS, compute_codex_trust, render, server_settings, settings
-from remit.core.decision import Verdict
-from remit.core.events import AfterCall, BeforeCall, PromptGiven, SessionEnded, SessionStarted, TurnEnded
-from remit.core.facts import Facts
+from remit.core.call import AfterCall, BeforeCall, PromptGiven, SessionEnded, SessionStarted, TurnEnded
+from remit.core.decision import Facts, Verdict
 from remit.policy.checks import unwatched
-from remit.policy.classify import classify, may_wait_for_input
+from remit.policy.commands.background_and_input import may_wait_for_input
+from remit.policy.decide import classify
 
 AGENT = "codex"
 

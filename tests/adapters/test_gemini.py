@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from adapters.captured import after, call, captured, decision, event, payload
 from remit.adapters import ROWS, AdapterError, parse, render, server_settings, settings
+from remit.core.call import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.decision import Verdict
 from remit.core.diff.contents import LineRange
-from remit.core.events import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 
 AGENT = "gemini"
 FILE = "$WORKSPACE/a.txt"

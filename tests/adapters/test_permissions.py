@@ -6,7 +6,7 @@ import time
 import pytest
 
 from remit.adapters.permissions import evaluate_own_rules, is_session_project, read_own_rules
-from remit.core.shell.permissions import Permission, RuleFile
+from remit.core.shell_commands import Permission, RuleFile
 from remit.policy.commands.permission_parts import split_command
 
 

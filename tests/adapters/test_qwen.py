@@ -5,7 +5,7 @@ import pytest
 
 from adapters.captured import after, call, captured, decision, event
 from remit.adapters import ROWS, render, server_settings, settings
-from remit.core.events import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionStarted, TurnEnded
+from remit.core.call import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionStarted, TurnEnded
 
 AGENT = "qwen"
 FILE = "$WORKSPACE/a.txt"

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cli.running import MAIN, data, run
-from remit.cli.policy.approval_view import parse_answer
+from remit.cli.policy.approvals import parse_answer
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.approvals.ask import MAX_ACTION_CHARS, describe_call
+from remit.gate.approval_requests import MAX_ACTION_CHARS, describe_call
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ListedQuestion, Question
 from remit.servers.environment import read_environment
@@ -252,6 +252,7 @@ def test_a_yes_without_a_terminal_is_refused(governed: Path, watcher: Watcher) -
     assert waiting.answered()["permissionDecision"] == "deny"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("mode", "observe"), ("approvals", "deny", "x"), ("intent", "new", "n", "-s", "a/**")]
 )
@@ -267,6 +268,7 @@ def test_commands_for_people_are_refused_below_an_agent(governed: Path, tmp_path
     assert "enforce" in output(governed, "mode")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("approvals", "allow", "x"), ("approvals", "watch"), ("mode", "observe")])
 def test_what_an_agent_tries_with_such_a_command_is_recorded(
     governed: Path, tmp_path: Path, words: tuple[str, ...]

@@ -1,12 +1,10 @@
 """`remit blame` beside real `git blame`: take our part out of the output, and git's is left byte for byte."""
 
 import json
-import os
 import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,15 @@ from hypothesis import strategies as st
 from cli.running import MAIN, data, remit
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.cli.blame.answer import MUTATION_CLASSES, LineFilter, answer_question, read_question
-from remit.cli.blame.answer_cache import CACHE_FOLDER, MAX_ANSWERS, prune_cache
 from remit.cli.blame.arguments import BlameUsageError, parse_arguments
-from remit.cli.blame.git_output import BlameStyle, render_blame
+from remit.cli.blame.blame import (
+    MUTATION_CLASSES,
+    BlameStyle,
+    LineFilter,
+    answer_question,
+    read_question,
+    render_blame,
+)
 from remit.provenance.blame.annotated_output import escape_for_terminal
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.workspace.place.workspace import find_git_root, workspace_at
@@ -308,6 +311,7 @@ def test_contents_and_reverse_and_files_in_no_commit_are_blamed(agent: Agent) ->
     assert "\tnew here" in remit(agent.cwd, "blame", "-p", "src/fresh.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -334,61 +338,54 @@ def test_what_git_refuses_is_told_in_gits_words(agent: Agent, words: tuple[str, 
         assert said in json.loads(remit(agent.cwd, "blame", "--json", *words, code=2))["error"]["message"]
 
 
-def kept(root: Path) -> list[Path]:
-    return sorted((root / ".git" / "remit" / CACHE_FOLDER).glob("*"))
+@pytest.fixture
+def committed(agent: Agent) -> Path:
+    run_git(agent.cwd, "add", "-A")
+    run_git(agent.cwd, "commit", "-q", "--allow-empty", "-m", "all")
+    return agent.cwd
 
 
-def settled(root: Path) -> None:
-    """Make all that lies here old enough for its times to tell."""
-    os.utime(root, (1, 1))
-    subprocess.run(["sleep", "0.1"], check=True)
+def said(folder: Path, *words: str) -> tuple[int, bytes, str]:
+    done = subprocess.run([sys.executable, "-c", MAIN, *words], cwd=folder, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr.decode()
 
 
-CHANGES: dict[str, Callable[[Agent], object]] = {
-    "an edit": lambda a: (a.cwd / "src/app.py").write_text("def main():\n    x = 2\n    return 3\n"),
-    "a commit": lambda a: run_git(a.cwd, "commit", "-q", "--allow-empty", "-m", "next"),
-    "a record": lambda a: a.shell("true"),
-    "a setting": lambda a: run_git(a.cwd, "config", "blame.showEmail", "true"),
-    "a teammate's log": lambda a: (a.cwd / ".orchestration/log").mkdir(),
-    "a name": lambda a: (a.cwd / ".mailmap").write_text("Other <person@example.org>\n"),
-}
+def test_no_program_that_a_repository_names_is_run(committed: Path, tmp_path: Path) -> None:
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    evil.chmod(0o755)
+    (committed / ".gitattributes").write_text("* filter=x diff=x\n")
+    for key in ("filter.x.clean", "filter.x.smudge", "diff.x.textconv", "core.fsmonitor"):
+        run_git(committed, "config", key, str(evil))
+    assert said(committed, "blame", "src/app.py")[0] == 0
+    assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_an_answer_is_given_again_until_something_changes(agent: Agent, change: str) -> None:
-    settled(agent.cwd)
-    first = remit(agent.cwd, "blame", "--json", "src/app.py")
-    (entry,) = kept(agent.cwd)
-    entry.write_bytes(entry.read_bytes().replace(b'"origin":"ai"', b'"origin":"A!"'))
-    again = remit(agent.cwd, "blame", "--json", "src/app.py")
-    assert again == first.replace('"origin":"ai"', '"origin":"A!"')
-    CHANGES[change](agent)
-    assert "A!" not in remit(agent.cwd, "blame", "--json", "src/app.py")
+def test_where_nothing_governs_git_tells_and_remit_init_is_named(repository: Path) -> None:
+    (repository / "a.txt").write_text("one\n")
+    commit(repository)
+    code, out, complaint = said(repository, "blame", "a.txt")
+    assert (code, out.endswith(b"1) one\n"), complaint.count("\n")) == (0, True, 1)
+    assert "`remit init`" in complaint
+    code, out, complaint = said(repository, "why", "a.txt:1")
+    assert (code, b"unknown" in out, "`remit init`" in complaint) == (0, True, True)
+    assert not (repository / ".git" / "remit").exists()
 
 
-def test_lines_that_git_dates_by_the_clock_are_not_kept(agent: Agent) -> None:
-    (agent.cwd / "src/app.py").write_text("def main():\n    changed\n")
-    settled(agent.cwd)
-    remit(agent.cwd, "blame", "src/app.py")
-    remit(agent.cwd, "blame", "--since=1.week", "src/app.py")
-    assert kept(agent.cwd) == []
+def test_a_line_break_in_a_name_splits_no_line(repository: Path) -> None:
+    (repository / "new\nline").write_text("one\ntwo\n")
+    commit(repository)
+    code, out, _ = said(repository, "blame", "-f", "new\nline")
+    assert (code, out.count(b" new?line ")) == (0, 2)
 
 
-def test_a_torn_or_foreign_answer_is_not_given(agent: Agent) -> None:
-    settled(agent.cwd)
-    first = remit(agent.cwd, "blame", "--json", "src/app.py")
-    (entry,) = kept(agent.cwd)
-    for junk in (b"", b"99999999\n", b"-5\nabc", b"x", entry.read_bytes()[:40]):
-        entry.write_bytes(junk)
-        assert remit(agent.cwd, "blame", "--json", "src/app.py") == first
-
-
-def test_old_answers_are_deleted(tmp_path: Path) -> None:
-    for number in range(MAX_ANSWERS + 5):
-        (tmp_path / f"{number:04d}").write_bytes(b"x")
-        os.utime(tmp_path / f"{number:04d}", (number, number))
-    prune_cache(str(tmp_path))
-    assert min(tmp_path.iterdir()).name == "0005"
+def test_a_name_that_is_not_utf8_is_blamed(committed: Path) -> None:
+    name = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
+    (committed / name).write_text("one\n")
+    commit(committed)
+    assert [said(committed, "blame", *form, name)[0] for form in ((), ("--json",), ("--porcelain",))] == [0, 0, 0]
+    code, _, complaint = said(committed, "why", f"{name}:1")
+    assert (code, complaint) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ VIEWS = {
     "log": ("log", "--time", "iso"),
     "session": ("session", "7f3a", "--time", "iso"),
     "status": ("status", "--time", "iso"),
-    "show": ("show", "toolu_77", "--time", "iso"),
+    "show": ("show", "toolu_yz", "--time", "iso"),
     "intent-show": ("intent", "show", "INT-001", "--time", "iso"),
     "intent-list": ("intent", "list"),
     "search": ("search", "why did we reset the branch?", "--time", "iso"),
@@ -58,9 +58,9 @@ def day(repository: Path, home: Path) -> Path:
     agent.shell("echo 'one\n two' > src/b.txt\necho three >> src/b.txt")
     with Person(repository, home, ApprovalReply(True, "the work is pushed")):
         command = "git reset -q --hard HEAD~1"
-        agent.ask("Bash", "toolu_77", command=command)
+        agent.ask("Bash", "toolu_yz", command=command)
         run_git(repository, *command.split()[1:])
-        agent.tell("Bash", "toolu_77", {"stdout": ""}, command=command)
+        agent.tell("Bash", "toolu_yz", {"stdout": ""}, command=command)
     with Person(repository, home, ApprovalReply(False, "not now, I still need build/")):
         agent.shell("git clean -fdx")
     with Person(repository, home, ApprovalReply(True, extent="session")):

@@ -9,7 +9,7 @@ import pytest
 from cli.wired_home import Person
 from remit.cli.agents.live_probe import judge_run
 from remit.servers import daemon
-from remit.wiring import client_checks
+from remit.wiring import doctor_checks
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def test_an_altered_end_of_the_log_has_a_line_of_its_own(person: Person, reposit
 @pytest.mark.slow
 def test_dropped_calls_are_told_from_the_daemons_log(person: Person, repository: Path) -> None:
     assert examined(person, repository)[1]["daemon"][0]["level"] == "ok"
-    assert daemon.DROPPED_CALL.encode() == client_checks.DROPPED_CALL
-    log = person.home / client_checks.DAEMON_LOG_PATH
+    assert daemon.DROPPED_CALL.encode() == doctor_checks.DROPPED_CALL
+    log = person.home / doctor_checks.DAEMON_LOG_PATH
     log.write_text("2026-11-22T10:00:00Z remit: a call was dropped: no frame of a Remit client\n" * 3)
     found = examined(person, repository)[1]["daemon"][0]
     assert found["level"] == "warn"

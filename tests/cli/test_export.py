@@ -14,8 +14,7 @@ import pytest
 from cli.running import MAIN, data, remit
 from gate.driving import Agent, governed
 from remit.core.diff.contents import hash_git_blob, sha256
-from remit.core.formats.foreign_records import convert_older_record
-from remit.core.formats.record_export import export_record
+from remit.core.formats.foreign_records import convert_older_record, export_record
 
 
 @pytest.fixture
@@ -49,6 +48,7 @@ def test_filters_narrow_an_export(agent: Agent) -> None:
     assert data(agent.cwd, "export", "--since", "yesterday")["lines"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [

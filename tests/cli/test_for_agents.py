@@ -207,6 +207,7 @@ exit $code
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "code"), [("", 0), ("setsid -w", 3), ('setsid -f sh -c \'sleep 0.3; exec "$0" "$@"\'', 0)]
 )

@@ -10,8 +10,8 @@ from cli.running import data, remit
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
 from remit.gate.gate import Gate
-from remit.ledger.integrity.tree_heads import HEAD_INTERVAL_RECORDS, read_frontier, read_stored_heads
-from remit.ledger.integrity.verify_log import check_log_health
+from remit.ledger.tree_heads import HEAD_INTERVAL_RECORDS, read_frontier, read_stored_heads
+from remit.ledger.verify_log import check_log_health
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from remit.cli.root import remit as command
 from remit.core.record import KEY, Body
 from remit.gate.gate import Gate
 from remit.ledger.log import SEGMENT_RECORDS
-from remit.ledger.segments import list_archived_segments, list_live_segments
+from remit.ledger.log_files import list_archived_segments, list_live_segments
 
 USE = Body(event="tool_use", intent_id="INT-001", session_id="session-1")
 SHARING = 'mode = "enforce"\n[share]\nlog = "ref"\n'

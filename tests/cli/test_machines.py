@@ -13,7 +13,7 @@ import pytest
 from cli.running import MAIN
 from conftest import run_git
 from remit.core.record import Body, Chain, Record, encode_record
-from remit.ledger.segments import Head, read_head, write_head
+from remit.ledger.log_files import Head, read_head, write_head
 
 
 class Machine:
@@ -95,6 +95,7 @@ def test_what_another_machine_wrote_is_unproved_without_its_key(host: Machine, c
     assert host.data("ledger", "verify")["findings"] == []
 
 
+@pytest.mark.slow
 def test_a_head_under_another_home_harms_nothing(host: Machine, container: Machine) -> None:
     assert "the log is empty" in container.run("ledger", "head", "--json", code=2)
     container.run("intent", "new", "two", "--scope", "docs/**")
@@ -175,7 +176,7 @@ def append_as(machine: Machine, note: str, *, size: int = 1) -> None:
 
 
 def leaf(line: bytes) -> str:
-    from remit.core.formats.merkle import hash_leaf
+    from remit.core.record import hash_leaf
 
     return hash_leaf(line).hex()
 
@@ -301,7 +302,7 @@ def test_altered_records_are_not_repaired(host: Machine) -> None:
 def test_a_head_that_an_older_version_signed_over_anothers_log_is_no_error(broken: Machine, container: Machine) -> None:
     # Heads are signed for `<repository>/<machine>`; the older version took the log that lay there for its own.
     from remit.core.tree_head import TreeHead, sign_head
-    from remit.ledger.integrity.tree_heads import measure_tree
+    from remit.ledger.tree_heads import measure_tree
 
     folder = broken.log_of("")
     measured = measure_tree(folder, None, whole=True).frontier

@@ -145,6 +145,7 @@ def trace(content: str, start: int, end: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "array", "lines"])
 def test_a_trace_of_another_tool_is_evidence_where_the_lines_are_those(agent: Agent, tmp_path: Path, form: str) -> None:
     (agent.cwd / "src" / "app.py").write_text(BODY)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.cli.blame.answer_dependencies import read_git_settings
-from remit.cli.terminal.pager import choose_pager
+from remit.cli.blame.blame import read_git_settings
+from remit.cli.screen import choose_pager
 from remit.workspace.git.command import Git
 
 XTERM = {"TERM": "xterm"}

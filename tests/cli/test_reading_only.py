@@ -166,6 +166,7 @@ def test_gits_refusal_is_told_with_the_command_that_mends_it(others: tuple[Path,
         assert f"git config --global --add safe.directory {root}" in done.stderr, words
 
 
+@pytest.mark.slow
 def test_reading_commands_work_in_a_repository_of_somebody_else(others: tuple[Path, Path]) -> None:
     root, home = others
     (home / ".gitconfig").write_text(f"[safe]\n\tdirectory = {root}\n")

@@ -12,10 +12,9 @@ from cli.running import data, remit
 from cli.test_ledger import log_folder, segment
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
-from remit.core.grant import Grant
+from remit.core.decision import Grant
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_workspaces import set_mode
-from remit.gate.rules.governing_copies import VERSIONS_FOLDER, copies_folder
+from remit.gate.governing import VERSIONS_FOLDER, copies_folder, set_mode
 
 
 @pytest.fixture
@@ -191,7 +190,7 @@ def test_a_content_that_is_not_the_recorded_one_is_named(agent: Agent) -> None:
 
 def test_what_a_person_let_through_is_noted_and_no_finding_against_the_agent(agent: Agent, home: Path) -> None:
     gate = Gate.open(agent.cwd, machine(home))
-    gate.questions.put_grant(Grant("g1", "SCOPE_VIOLATION", "session", pattern="docs/**", session_id=agent.session))
+    gate.state.put_grant(Grant("g1", "SCOPE_VIOLATION", "session", pattern="docs/**", session_id=agent.session))
     agent.write("docs/x.md", "outside, and a person said yes\n")
     (found,) = findings(agent.cwd)
     assert (found["rule"], found["severity"]) == ("RMT012", "note")
@@ -202,7 +201,7 @@ def test_a_yes_to_a_command_is_none_to_all_that_it_writes(agent: Agent, home: Pa
     with (agent.cwd / ".orchestration/remit.toml").open("a") as file:
         file.write("\n[approvals]\nthreshold = 0\n")
     gate = Gate.open(agent.cwd, machine(home))
-    gate.questions.put_grant(Grant("g1", "USER_REJECTED", "session", command=("make", "x"), session_id=agent.session))
+    gate.state.put_grant(Grant("g1", "USER_REJECTED", "session", command=("make", "x"), session_id=agent.session))
     call = agent.ask("Bash", command="make x")
     (agent.cwd / "docs").mkdir(exist_ok=True)
     (agent.cwd / "docs/x.md").write_text("written\n")

@@ -12,9 +12,9 @@ from gate.driving import INTENTS, Agent, governed, machine
 from gate.intents.test_complete import KEY, complete, intents, working
 from gate.team_hooks.trusted_hooks import trust_all
 from remit.cli.ledger.verify import finding_place
-from remit.core.secrets.redaction import redact, redact_value
+from remit.core.redaction import redact, redact_value
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_workspaces import set_mode
+from remit.gate.governing import set_mode
 from remit.provenance.verify.change_rules import is_dependency_file
 from remit.provenance.verify.rules import RULES, make_finding
 
@@ -156,6 +156,7 @@ HELPED = "work\n\nCo-authored-by: Claude Code <noreply@anthropic.com>\n"
 SIGNED = "work\n\nSigned-off-by: Claude Code <noreply@anthropic.com>\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message", "expected"),
     [

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from remit.cli.root import COMMANDS, SECTIONS
-from remit.cli.terminal.colour import has_colour
-from remit.cli.terminal.screen import Screen, parse_seconds, relative_time
-from remit.cli.terminal.view import (
+from remit.cli.screen import Screen, has_colour, parse_seconds, relative_time
+from remit.cli.view import (
     MARKS,
     TextTable,
     ViewPart,
@@ -20,7 +19,6 @@ from remit.cli.terminal.view import (
     join_texts,
     mark,
     one_line,
-    paragraph,
     render,
     styled_text,
 )
@@ -93,10 +91,6 @@ def test_long_values_go_on_below_themselves() -> None:
         "why   word word word word word word word",
         "      word word word word word",
     ]
-
-
-def test_a_paragraph_keeps_its_lines() -> None:
-    assert render(paragraph("one\n  two\x1b[2J\n", 2), Screen(NOW)) == "  one\n    two\\x1b[2J"
 
 
 def test_each_mark_has_a_sign_of_its_own_width_one() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remit.core.diff.line_spans import expand_spans, make_spans, merge_spans, subtract_spans
+from remit.core.diff.contents import expand_spans, make_spans, merge_spans, subtract_spans
 from remit.core.formats.authorship_notes import (
     VERSION,
     Attestation,

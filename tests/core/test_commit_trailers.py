@@ -1,10 +1,12 @@
 """Trailers: what is written, where, and what is found against the policy."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.config import TRAILER_STYLES, TrailerStyle
+from remit.core.config import TrailerStyle
 from remit.core.formats.commit_trailers import (
     AgentContribution,
     add_trailers,
@@ -28,7 +30,7 @@ BY = "Assisted-by: claude-code:m"
 )
 def test_each_style_has_its_line_and_allows_no_other(style: TrailerStyle, line: str) -> None:
     assert build_trailers([CLAUDE, CLAUDE], style) == [line]
-    allowed = [other for other in TRAILER_STYLES if not find_violations(f"work\n\n{line}\n", other)]
+    allowed = [other for other in get_args(TrailerStyle) if not find_violations(f"work\n\n{line}\n", other)]
     assert allowed == [style]
 
 
@@ -83,11 +85,11 @@ def test_lines_that_no_policy_or_not_this_one_allows(line: str, code: str | None
     assert (line in remove_lines(message, found)) is (code is None)
 
 
-@pytest.mark.parametrize("style", TRAILER_STYLES)
+@pytest.mark.parametrize("style", get_args(TrailerStyle))
 def test_nothing_is_ever_signed_off(style: TrailerStyle) -> None:
     assert not any("signed-off" in line.lower() for line in build_trailers([CLAUDE], style))
 
 
 def test_a_name_cannot_add_lines() -> None:
     odd = AgentContribution("x\nSigned-off-by: me", "1\n2", "m\nn", "I\nJ")
-    assert all("\n" not in line for style in TRAILER_STYLES for line in build_trailers([odd], style))
+    assert all("\n" not in line for style in get_args(TrailerStyle) for line in build_trailers([odd], style))

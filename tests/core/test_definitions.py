@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.refactoring_corpus import PROGRAMS, Program
-from remit.core.code.definitions import find_definitions, split_by_definition
+from remit.core.code.definitions import Definition, split_by_definition
 from remit.core.code.languages import LANGUAGES
 from remit.core.diff.contents import LineRange
 
@@ -76,10 +76,15 @@ NAMED: list[tuple[str, str, int, str, str]] = [
 ]
 
 
+def definition_of_line(path: str, text: str, line: int) -> Definition:
+    (span,) = split_by_definition(path, text.encode(), [LineRange(line, line)])
+    assert span.node is not None
+    return span.node
+
+
 @pytest.mark.parametrize(("path", "text", "line", "kind", "name"), NAMED)
 def test_a_line_has_its_definition(path: str, text: str, line: int, kind: str, name: str) -> None:
-    (found,) = find_definitions(path, text.encode(), [LineRange(line, line)])
-    assert found is not None
+    found = definition_of_line(path, text, line)
     assert (found.kind, found.name) == (kind, name)
     assert found.start_line <= line <= found.end_line
 
@@ -88,12 +93,6 @@ def test_every_language_has_a_named_line() -> None:
     assert {row.suffixes for row in LANGUAGES} == {
         r.suffixes for r in LANGUAGES for path, *_ in NAMED if path.endswith(r.suffixes)
     }
-
-
-def test_a_range_has_the_innermost_definition_that_holds_all_of_it() -> None:
-    ranges = [LineRange(9, 9), LineRange(8, 12), LineRange(12, 15), LineRange(1, 19), LineRange(1, 1), LineRange(7, 7)]
-    names = [node and node.name for node in find_definitions("a.py", PYTHON, ranges)]
-    assert names == ["Weather.get.inner", "Weather.get", "Weather", None, None, "Weather.get"]
 
 
 def test_a_whole_file_is_cut_at_its_definitions() -> None:
@@ -115,9 +114,7 @@ def test_a_part_of_a_class_is_cut_at_its_methods() -> None:
 
 
 def hash_of(text: str, path: str = "a.py") -> str:
-    (found,) = find_definitions(path, text.encode(), [LineRange(1, 1)])
-    assert found is not None
-    return found.hash
+    return definition_of_line(path, text, 1).hash
 
 
 F = "def f(xs):\n    # sum\n    total = 0\n    for x in xs:\n        total += g(x)\n    return total\n"
@@ -141,8 +138,7 @@ def test_the_hash_minds_operators_literals_calls_and_which_name_stands_where(oth
 def test_what_cannot_be_told_has_no_node() -> None:
     ranges = [LineRange(1, 1), LineRange(2, 3)]
     for path, content in (("a.txt", b"x"), ("a.py", b"def f(:"), ("a.py", b"x" * 2_000_000)):
-        assert find_definitions(path, content, ranges) == (None, None)
-        assert [s.lines for s in split_by_definition(path, content, ranges)] == ranges
+        assert [(s.lines, s.node) for s in split_by_definition(path, content, ranges)] == [(r, None) for r in ranges]
 
 
 @given(st.sampled_from(PROGRAMS), st.integers(1, 60), st.integers(0, 60))
@@ -160,8 +156,8 @@ def test_spans_hold_every_written_line_of_a_range_once(program: Program, start: 
 
 PROGRAM = """
 from remit.core.diff.contents import LineRange
-from remit.core.code.definitions import find_definitions
-print(find_definitions('deploy.sh', {text!r}.encode(), (LineRange(1, 1),)))
+from remit.core.code.definitions import split_by_definition
+print(split_by_definition('deploy.sh', {text!r}.encode(), (LineRange(1, 1),)))
 """
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from remit.core.scope.file_roles import find_mirror, select_mirrored_files
+from remit.core.code.languages import LANGUAGES, find_language
+from remit.core.scope.file_roles import FILE_NAMES, SUFFIXES, find_mirror, has_known_language, select_mirrored_files
 
 FILES = [
     "src/a/b.py",
@@ -48,3 +49,13 @@ TABLE: list[tuple[str, list[str]]] = [
 def test_a_companion_mirrors_the_files_whose_folders_agree_most(path: str, expected: list[str]) -> None:
     mirror = find_mirror(path)
     assert list(select_mirrored_files(mirror, FILES) if mirror else ()) == expected
+
+
+def test_the_light_list_is_the_tables() -> None:
+    assert {suffix for row in LANGUAGES for suffix in row.suffixes} == SUFFIXES
+    assert {name for row in LANGUAGES for name in row.file_names} == FILE_NAMES
+
+
+def test_both_know_the_same_files() -> None:
+    for path in ("a.py", "x/A.PY", "Rakefile", "x/Gemfile", ".py", "py", "a.txt", "a.py.orig", "a/.bash"):
+        assert has_known_language(path) is (find_language(path) is not None), path

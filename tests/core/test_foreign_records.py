@@ -6,8 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from remit.core.formats.foreign_records import convert_older_record, detect_shape
-from remit.core.formats.record_export import Format, export_record, format_csv_header
+from remit.core.formats.foreign_records import (
+    Format,
+    convert_older_record,
+    detect_shape,
+    export_record,
+    format_csv_header,
+)
 from remit.core.record import KEY
 
 OLDER: dict[str, dict[str, Any]] = {

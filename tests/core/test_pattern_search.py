@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from remit.core.code.grammars import can_crash_parser
-from remit.core.code.pattern_search import InvalidPattern, check_regex, find_regex_lines, find_syntax_lines
+from remit.core.code.pattern_search import InvalidPattern, compile_regex, find_regex_lines, find_syntax_lines
 from remit.core.code.source_text import UncheckableContent
 
 SEARCH = (
@@ -64,4 +64,4 @@ def test_a_leading_mark_takes_letters_of_either_case() -> None:
 @pytest.mark.parametrize("pattern", ["(?=a)b", "(?P<x>a)", "a(?i)b", "(?<!a)b"])
 def test_a_group_of_another_kind_is_called_so(pattern: str) -> None:
     with pytest.raises(InvalidPattern, match="has an unsupported group"):
-        check_regex(pattern)
+        compile_regex(pattern)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.formats.merkle import compute_root, hash_leaf
 from remit.core.formats.proofs import (
     InclusionProof,
     InvalidProof,
@@ -18,6 +17,7 @@ from remit.core.formats.proofs import (
     fold_inclusion_path,
     read_proof,
 )
+from remit.core.record import compute_root, hash_leaf
 from remit.core.tree_head import TreeHead, sign_head
 
 LEAVES = [hash_leaf(str(number).encode()) for number in range(300)]

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 
 from core.secret_corpus import CORPUS, LOOK_ALIKES, SECRETS
 from remit.core.config import Redact
-from remit.core.secrets.bounded_regex import PatternRefused, compile_team_pattern
-from remit.core.secrets.redaction import MASK, MAX_TEXT_CHARS, redact, redact_value
+from remit.core.redaction import (
+    MASK,
+    MAX_TEXT_CHARS,
+    PatternRefused,
+    compile_team_pattern,
+    is_secret_file,
+    redact,
+    redact_value,
+)
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
@@ -131,3 +138,26 @@ def test_whatever_pattern_is_taken_is_quick(pattern: str, part: str) -> None:
 def test_the_configuration_names_a_bad_pattern() -> None:
     with pytest.raises(ValueError, match=r"\[redact\] patterns: '\(a\+\)\+'"):
         Redact(patterns=("(a+)+",))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+     ".env", "app/.env.production", "prod.env", "tls/server.pem", "server.key", "id_ed25519", ".netrc", ".npmrc",
+     ".pypirc",
+     ".git-credentials", "config/secrets.yaml", "credentials.json", "infra/prod.tfvars", "terraform.tfstate", "a.p12",
+     "home/.aws/config", "x/.ssh/known", ".pgpass", "client_secret_1.json", "SERVER.PEM"],
+)  # fmt: skip
+def test_a_name_of_secrets_is_known(path: str) -> None:
+    assert is_secret_file(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".env.example", ".env.sample", "env.py", "src/environment.ts", "id_rsa.pub", "src/secrets.py",
+     "src/credentials.ts",
+     "tests/core/secret_corpus.py", "tokens.css", "src/token.py", "docs/keys.md", "keyboard.json", "secretary.md",
+     "a/b/c.txt"],
+)  # fmt: skip
+def test_other_names_are_not(path: str) -> None:
+    assert not is_secret_file(path)

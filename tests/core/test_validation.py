@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.intent import Intent, LintFinding
-from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, parse_time, validate_intents
-from remit.core.scope.globs import Scope
-from remit.core.scope.overlap import find_overlap
+from remit.core.intents.validation import (
+    FilePosition,
+    PlacedIntent,
+    describe_constraint,
+    find_overlap,
+    parse_time,
+    validate_intents,
+)
+from remit.core.scope.path_patterns import Scope
 
 
 def placed(*intents: Intent) -> list[PlacedIntent]:

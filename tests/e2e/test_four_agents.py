@@ -19,11 +19,9 @@ from e2e.qwen import run_qwen
 from remit.adapters import ROWS
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
 from remit.host.anthropic_wire import AnthropicWire
-from remit.host.chat_wire import ChatWire
 from remit.host.gemini_wire import GeminiWire
-from remit.host.responses_wire import ResponsesWire
-from remit.host.scripted_model import Say, ScriptedModel, Use
-from remit.host.wire_server import ModelWire
+from remit.host.openai_wires import ChatWire, ResponsesWire
+from remit.host.scripted_model import ModelWire, Say, ScriptedModel, Use
 from remit.workspace.sandbox.containment import find_containment
 
 pytestmark = pytest.mark.live

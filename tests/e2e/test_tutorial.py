@@ -19,6 +19,7 @@ def test_the_tutorial_comes_out_as_shown(tmp_path: Path) -> None:
     assert not (wrong := report(played)), wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda p: p.stem)
 def test_a_how_to_comes_out_as_shown(page: Path, repository: Path) -> None:
     text = page.read_text("utf-8")

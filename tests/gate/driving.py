@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from remit.adapters import ROWS, HookReply
-from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
+from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.machine import Environment
 from remit.ledger.reader import read_lines as log_lines
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import find_git_root, workspace_at
-from remit.workspace.sandbox.bubblewrap import find_bubblewrap
 from remit.workspace.sandbox.containment import Containment, find_containment, probe_stamp
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER
+from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER
 
 INTENTS = """\
 version: "1.0"

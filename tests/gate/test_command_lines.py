@@ -9,17 +9,16 @@ import pytest
 
 from gate.driving import Agent, records, uncontained
 from remit.core.call import SessionKey, ToolCall
-from remit.core.diff.contents import ContentVersion, Hunk, LineRange, hash_git_blob, sha256
+from remit.core.diff.contents import ContentVersion, Hunk, hash_git_blob, sha256
 from remit.core.record import KEY
-from remit.gate.evidence.command_lines import find_unproved_in_file, text_of_call
-from remit.gate.evidence.command_text import MAX_SEARCHES, MAX_TEXT_BYTES, CommandText
-from remit.gate.evidence.differences import Difference
+from remit.gate.evidence.call_text import MAX_SEARCHES, MAX_TEXT_BYTES, CommandText
+from remit.gate.evidence.own_lines import Difference, find_unproved_in_file, text_of_call
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.observe.observation import Change
+from remit.workspace.safe_files import ObservedFile
 
 PERSONS = "the_person_typed_this = 1\n"
 
@@ -157,7 +156,7 @@ def seen(text: bytes) -> ObservedFile:
     return ObservedFile(ContentVersion(sha256(text), hash_git_blob(text), text.count(b"\n"), len(text)), text)
 
 
-def opened(command: str, after: bytes) -> tuple[LineRange, ...]:
+def opened(command: str, after: bytes) -> tuple[tuple[int, int], ...]:
     """What is left open of a new file, where the command does not name it."""
     call = ToolCall("a", SessionKey("s"), "Bash", "execute", "/", command=command)
     known = Difference((Hunk(0, 0, 1, after.count(b"\n")),))
@@ -306,17 +305,17 @@ HASHED = "example.org/printed/handbook v1.19.2 h1:PmFC1S6h8ljIz\nexample.org/pri
     ],
 )
 def test_a_line_that_another_of_the_text_begins_with_is_proved_by_its_own_words_only(command: str, whose: str) -> None:
-    assert opened(command, HASHED[:36].encode() + b"\n") == ((LineRange(1, 1),) if whose == "anybody's" else ())
+    assert opened(command, HASHED[:36].encode() + b"\n") == (((1, 1),) if whose == "anybody's" else ())
 
 
 def test_what_anybody_would_write_is_proved_by_no_text() -> None:
-    assert opened("./gen 'try:\\n    return None\\n'", b"try:\n    return None\n") == (LineRange(1, 2),)
+    assert opened("./gen 'try:\\n    return None\\n'", b"try:\n    return None\n") == ((1, 2),)
 
 
 def test_what_stood_there_before_is_proved_by_no_text() -> None:
     old, new = b"compute_the_total()\n", b"compute_the_total()\ncompute_the_total()\n"
     change, known = Change("x", seen(old), seen(new)), Difference((Hunk(1, 0, 2, 1),))
-    assert find_unproved_in_file(change, known, CommandText(b"compute_the_total()"), None) == (LineRange(2, 2),)
+    assert find_unproved_in_file(change, known, CommandText(b"compute_the_total()"), None) == ((2, 2),)
 
 
 def test_a_text_of_many_equal_lines_takes_no_long() -> None:

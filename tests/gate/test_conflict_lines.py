@@ -36,6 +36,7 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settled", "whose"),
     [

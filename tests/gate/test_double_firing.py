@@ -12,8 +12,8 @@ import pytest
 
 from gate.driving import Agent, governed, machine, records
 from remit.adapters import ROWS, HookReply
-from remit.gate.environment import Environment
 from remit.gate.gate import Gate
+from remit.gate.machine import Environment
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.servers.open_gates import OpenGates
 

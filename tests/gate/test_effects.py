@@ -49,6 +49,7 @@ SHELL: list[tuple[str, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "expected"), SHELL, ids=[c for c, _ in SHELL])
 def test_what_a_shell_command_changed_is_recorded(agent: Agent, command: str, expected: dict[str, str]) -> None:
     found = agent.shell(command)

@@ -11,9 +11,9 @@ from gate.test_command_lines import unproved
 from provenance.test_blame import ME, sessions
 from remit.adapters import ROWS
 from remit.adapters.claude import parse
-from remit.core.diff.edit_script import diff_small
-from remit.core.events import AfterCall
-from remit.gate.evidence.file_tool_lines import count_added_lines, find_own_lines
+from remit.core.call import AfterCall
+from remit.core.diff.contents import diff_small
+from remit.gate.evidence.own_lines import count_added_lines, find_own_lines
 
 OLD = "def measured(rows):\n    return sum(rows)\n\n\ndef counted(rows):\n    return len(rows)\n"
 EDIT = {"old_string": "    return sum(rows)\n", "new_string": "    total_margin = sum(rows)\n    return total_margin\n"}

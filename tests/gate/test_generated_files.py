@@ -173,6 +173,7 @@ def test_governing_files_in_an_ignored_folder_stay_protected(agent: Agent) -> No
     assert not list(agent.cwd.glob("node_modules/x/.git/hooks/*")), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

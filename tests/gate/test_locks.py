@@ -13,7 +13,7 @@ import pytest
 from gate.containment.test_run_command import gate, how, run
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
-from remit.workspace.files.locks import FileLocked, lock_file
+from remit.workspace.safe_files import FileLocked, lock_file
 from remit.workspace.sandbox.containment import Containment, ContainmentKind
 
 __all__ = ["gate", "how"]

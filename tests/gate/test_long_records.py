@@ -8,13 +8,12 @@ import pytest
 from conftest import run_git
 from gate.containment.test_rewrite_call import python, run
 from gate.driving import Agent, body, governed, lines, machine, overlay, records
-from remit.core.ids import list_part_ids
-from remit.core.record import Body, CallPart, Content, Conversation, MutatedFile, Range, TracedFile
+from remit.core.record import Body, CallPart, Content, Conversation, MutatedFile, Range, TracedFile, list_part_ids
 from remit.gate.gate import Gate
 from remit.gate.records.recorder import MAX_LINE_BYTES
 from remit.ledger.file_changes import read_changes
 from remit.ledger.index.index import Index
-from remit.ledger.integrity.verify_log import verify_log
+from remit.ledger.verify_log import verify_log
 
 MANY = 20_000
 

@@ -8,9 +8,9 @@ import pytest
 
 from gate.driving import Agent, body, governed, overlay, records
 from remit.wiring.doctor_checks import check_containment, describe_containment_warning
-from remit.workspace.sandbox.bubblewrap import find_bubblewrap, find_packaged_bubblewrap
 from remit.workspace.sandbox.containment import Containment, find_repair_command, probe_stamp
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER
+from remit.workspace.sandbox.jail import find_bubblewrap, find_packaged_bubblewrap
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER
 
 LOST = "python3 -c \"open('CHANGES.md', 'w')\" 2>&1 | tail -1"
 

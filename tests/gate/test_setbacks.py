@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate.driving import INTENTS, Agent, allowed, body, governed, records, refusal
-from remit.core.facts import DeniedPath
+from remit.core.decision import DeniedPath
 from remit.gate.state.workspace_state import State
 from remit.policy.checks.detour import names_denied_path
 

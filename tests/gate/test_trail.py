@@ -8,8 +8,7 @@ import pytest
 from conftest import run_git
 from gate.approvals.test_ask import Person
 from gate.driving import Agent, body, records, uncontained
-from remit.core.intent import Criterion, Intent
-from remit.core.intents.lifecycle import describe_intent_change
+from remit.core.intent import Criterion, Intent, describe_intent_change
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
 from remit.ledger.index.index import Index

@@ -154,7 +154,7 @@ def test_a_call_that_was_left_half_an_hour_ago_is_settled_by_whoever_comes(agent
 def test_the_end_of_a_turn_takes_contents_into_git(agent: Agent) -> None:
     agent.write("src/new.py", "x = 1\n")
     agent.send("Stop")
-    assert Gate.open(agent.cwd, agent.environment).contents.list_pending() == []
+    assert Gate.open(agent.cwd, agent.environment).contents.pending.list_entries() == []
 
 
 def test_without_git_the_whole_folder_is_compared(tmp_path: Path, home: Path) -> None:

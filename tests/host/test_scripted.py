@@ -12,7 +12,9 @@ from msgspec import json
 
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.scripted_model import (
+    MAX_BODY_BYTES,
     SCRIPT_ENDED,
+    SIDE_REQUEST_ANSWER,
     EmptyTurn,
     Message,
     ModelRequest,
@@ -21,7 +23,6 @@ from remit.host.scripted_model import (
     ToolOutput,
     Use,
 )
-from remit.host.wire_server import MAX_BODY_BYTES, SIDE_REQUEST_ANSWER
 
 WRITE = {"name": "Write", "description": "Writes a file.", "input_schema": {"type": "object"}}
 
@@ -185,7 +186,7 @@ def test_what_the_model_was_told_can_be_asked_for() -> None:
     assert first.messages[1].uses == (Use("Write", {}, "c1"),)
     assert first.shown_text == "Be good.\ngo\ndenied"
     assert second.shown_text == "go\ndenied\nn.b.\nok"
-    assert first.tool_names == ("Write",)
+    assert [tool.name for tool in first.tools] == ["Write"]
     assert first.tools[0].schema == {"type": "object"}
 
 

@@ -10,11 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, json
 
-from remit.host.chat_wire import ChatWire
 from remit.host.gemini_wire import GeminiWire
-from remit.host.responses_wire import NotFreeform, ResponsesWire
-from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Say, ScriptedModel, ToolOutput, Use
-from remit.host.wire_server import SIDE_REQUEST_ANSWER, ModelWire
+from remit.host.openai_wires import ChatWire, NotFreeform, ResponsesWire
+from remit.host.scripted_model import (
+    SIDE_REQUEST_ANSWER,
+    Message,
+    ModelRequest,
+    ModelWire,
+    OfferedTool,
+    Say,
+    ScriptedModel,
+    ToolOutput,
+    Use,
+)
 
 SCHEMA = {"type": "object"}
 ASKED: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}]
@@ -363,12 +371,6 @@ def test_what_the_client_says_of_the_folder_is_no_opening() -> None:
 
 
 # --- Gemini ------------------------------------------------------------------------------------------------------
-
-
-def test_a_gemini_stream_that_is_not_of_events_is_a_list() -> None:
-    wire = GeminiWire(ScriptedModel([Say("a")]))
-    [answer] = json.decode(answered(wire, "/v1beta/models/m:streamGenerateContent", SPELLINGS["gemini"].body))
-    assert gemini_answer(answer) == ["a"]
 
 
 def test_results_without_an_id_are_told_apart_by_their_place() -> None:

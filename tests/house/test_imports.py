@@ -109,8 +109,7 @@ def test_help_imports_nothing_but_the_table_of_commands(tmp_path: Path) -> None:
         "remit",
         "remit.cli",
         "remit.cli.root",
-        "remit.cli.terminal",
-        "remit.cli.terminal.colour",
+        "remit.cli.screen",
         "remit.servers",
         "remit.servers.environ_checks",
     }

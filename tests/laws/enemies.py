@@ -3,11 +3,9 @@
 from hypothesis import strategies as st
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Mode
-from remit.core.facts import Facts, SessionFacts, Target
-from remit.core.intent import STATUSES, Intent, LintFinding
-from remit.core.intents.intent_set import IntentSet
-from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath
+from remit.core.decision import Facts, Mode, SessionFacts, Target
+from remit.core.intent import STATUSES, Intent, IntentSet, LintFinding
+from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath
 
 ROOT = "/w"
 

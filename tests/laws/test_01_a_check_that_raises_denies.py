@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from laws.enemies import calls, facts
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Finding
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Finding
 from remit.policy.decide import CHECKS, Check, decide
 
 FAILURES: list[BaseException] = [

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from laws.enemies import calls, facts
 from remit.core.call import ToolCall
-from remit.core.facts import Facts
+from remit.core.decision import Facts
 from remit.policy.decide import CHECKS, decide
 
 

@@ -10,19 +10,21 @@ from msgspec.structs import replace
 
 from laws.enemies import texts
 from remit.adapters import ROWS, HookReply, can_rewrite, render
-from remit.core.call import Outcome, SessionKey, ToolCall
-from remit.core.decision import STRICTNESS, Decision, Verdict
-from remit.core.display_text import escape_surrogates
-from remit.core.events import (
+from remit.core.call import (
     AfterCall,
     BeforeCall,
     HookEvent,
     IgnoredEvent,
+    Outcome,
     PromptGiven,
     SessionEnded,
+    SessionKey,
     SessionStarted,
+    ToolCall,
     TurnEnded,
 )
+from remit.core.decision import STRICTNESS, Decision, Verdict
+from remit.core.untrusted_input import escape_surrogates
 
 SESSION = SessionKey("s")
 CALL = ToolCall(agent="x", session=SESSION, tool="Write", effect="write", cwd="/w", paths=("a",))

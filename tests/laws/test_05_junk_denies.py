@@ -14,7 +14,7 @@ from gate.driving import governed, machine
 from laws.enemies import texts
 from remit.adapters import ROWS, AdapterError, parse
 from remit.core.record import Body, Chain, Record, encode_record
-from remit.gate.records.record_parts import call_part
+from remit.gate.records.call_records import call_part
 from remit.servers.hook import EventClass, HookFrame, answer
 
 KEYS = [
@@ -78,6 +78,7 @@ def payloads(draw: st.DrawFn, row: Any) -> bytes:
     return json.dumps(document).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", sorted(ROWS))
 @given(st.data())
 @settings(max_examples=300)

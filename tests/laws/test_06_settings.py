@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from remit.adapters import ROWS, server_settings, settings
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.insertions import Insertions, SettingsConflict, contains_settings, object_or_none
-from remit.wiring.json_merge import merge_json, unmerge_json
-from remit.wiring.json_text import decode_node, parse_root
-from remit.wiring.plan import split_tables
+from remit.wiring.json_merge import decode_node, merge_json, parse_root, unmerge_json
+from remit.wiring.manifest import Insertions, SettingsConflict, contains_settings, object_or_none
 from remit.wiring.toml_merge import Tables, merge_toml, parse_toml, unmerge_toml
+from remit.wiring.wire import split_tables
 
 CLIENT = "/usr/bin/python3 -I -S -E '/home/Zoë Q/.local/share/remit/bin/hook.py'"
 SERVER = ("/opt/re mit/bin/remit", "mcp")

@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from laws.enemies import calls, facts
 from remit.core.call import ToolCall
-from remit.core.decision import STRICTNESS
-from remit.core.facts import Facts
+from remit.core.decision import STRICTNESS, Facts
 from remit.policy.commands import analyse
 from remit.policy.decide import CONTAIN_RULE, decide
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.adapters.permissions import evaluate_own_rules, read_own_rules
-from remit.core.shell.permissions import RuleFile
+from remit.core.shell_commands import RuleFile
 from remit.policy.commands.permission_parts import split_command
 
 WORDS = ("git", "push", "python3", "-m", "pytest", "rm", "-rf", "x y", "*.py", "$HOME", "é", "a;b")

@@ -1,7 +1,9 @@
 """Records and logs for the tests of this room."""
 
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -19,8 +21,9 @@ from remit.core.record import (
     Tool,
     TracedFile,
 )
-from remit.ledger.lock import LOCK_TIMEOUT_S
+from remit.ledger.index.index import Index
 from remit.ledger.log import SEGMENT_BYTES, MachineLog
+from remit.ledger.log_files import LOCK_TIMEOUT_S
 
 NAME = "4b1d/0123456789ab"
 Document: TypeAlias = dict[str, Any]
@@ -74,7 +77,7 @@ def make_recovery(detail: Document) -> Record:
 def open_log(
     folder: Path, *, segment_bytes: int = SEGMENT_BYTES, name: str = NAME, lock_timeout_s: float = LOCK_TIMEOUT_S
 ) -> MachineLog:
-    return MachineLog.open(
+    return MachineLog(
         folder, name, make_recovery=make_recovery, segment_bytes=segment_bytes, lock_timeout_s=lock_timeout_s
     )
 
@@ -85,6 +88,13 @@ def fill(folder: Path, records: Sequence[Record], *, segment_bytes: int = SEGMEN
         log = open_log(folder, segment_bytes=segment_bytes)
         log.append([one], sync=False)
         log.close()
+
+
+def dump_rows(index: Index) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row except the words, by table: two indexes of the same log are equal."""
+    with closing(sqlite3.connect(index.path)) as database:
+        tables = ("records", "files", "ranges", "paths", "position")
+        return {table: database.execute(f"select * from {table}").fetchall() for table in tables}
 
 
 def documents(folder: Path) -> list[Document]:

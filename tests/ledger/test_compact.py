@@ -11,26 +11,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ledger.makers import NAME, fill, mutation, open_log, record
-from remit.core.formats.merkle import compute_root, hash_leaf
+from ledger.makers import NAME, dump_rows, fill, mutation, open_log, record
+from remit.core.record import compute_root, hash_leaf
 from remit.ledger.archive import (
     BLOCK_BYTES,
+    HASH_BYTES,
+    TILE_WIDTH,
     Archive,
     DamagedArchive,
     SegmentPiece,
     SegmentSummary,
     read_segment_pieces,
+    read_tile_row,
     write_archive,
 )
-from remit.ledger.compact import compact, sealed_segments
 from remit.ledger.index.index import Index
-from remit.ledger.integrity.proofs import LogTree, NoSuchRecord, find_tree_place
-from remit.ledger.integrity.tree_heads import measure_tree, read_leaves
-from remit.ledger.integrity.verify_log import verify_log
 from remit.ledger.log import SEGMENT_RECORDS
+from remit.ledger.log_files import LINE_LIMIT, archive_path, list_archived_segments, list_live_segments, list_segments
+from remit.ledger.proofs import LogTree, NoSuchRecord, find_tree_place
 from remit.ledger.reader import LogPosition, measure_log_bytes, read_bytes, read_lines, read_positions
-from remit.ledger.segments import LINE_LIMIT, archive_path, list_archived_segments, list_live_segments, list_segments
-from remit.ledger.tiles import HASH_BYTES, TILE_WIDTH, read_tile_row
+from remit.ledger.retention import compact, sealed_segments
+from remit.ledger.tree_heads import measure_tree, read_leaves
+from remit.ledger.verify_log import verify_log
 
 BYTES = 20_000
 
@@ -88,7 +90,7 @@ def test_an_index_made_before_goes_on_and_one_made_after_is_the_same(log: Path, 
         compact(folder)
         assert before.catch_up() == 0
         after.catch_up()
-        assert before.dump_rows() == after.dump_rows()
+        assert dump_rows(before) == dump_rows(after)
         assert before.find(path="src/f1.py", limit=99) == after.find(path="src/f1.py", limit=99) != []
 
 
@@ -238,7 +240,7 @@ def test_an_original_is_kept_where_its_archive_would_not_give_it_back(log: Path,
 COMPACT = """
 import sys
 from pathlib import Path
-from remit.ledger.compact import compact
+from remit.ledger.retention import compact
 print("begun", flush=True)
 compact(Path(sys.argv[1]))
 """

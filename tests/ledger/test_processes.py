@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import documents, open_log, own, record, seqs
-from remit.ledger.integrity.verify_log import verify_log
+from remit.ledger.log_files import hold_lock
+from remit.ledger.verify_log import verify_log
 
 
 def forked(work: Callable[[], None]) -> int:
@@ -96,9 +97,8 @@ def test_a_writer_that_died_holding_the_lock_holds_it_no_more(tmp_path: Path) ->
     def die() -> None:
         log = open_log(tmp_path)
         log.append([record(0)])
-        held = log._take_lock()
-        os.kill(os.getpid(), signal.SIGKILL)
-        os.close(held)
+        with hold_lock(log.folder / "lock"):
+            os.kill(os.getpid(), signal.SIGKILL)
 
     finish([forked(die)])
     start = time.monotonic()

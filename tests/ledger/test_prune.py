@@ -9,23 +9,22 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import NAME, fill, mutation, open_log, record, stamp
-from remit.core.formats.merkle import compute_root
-from remit.core.record import Record
+from remit.core.record import Record, compute_root
 from remit.ledger.archive import open_archive
-from remit.ledger.compact import compact
 from remit.ledger.index.index import Index, remove_index
-from remit.ledger.integrity.tree_heads import measure_tree, read_leaves
-from remit.ledger.integrity.verify_log import check_log_health, verify_log
-from remit.ledger.prune import (
+from remit.ledger.log_files import archive_path, list_archived_segments
+from remit.ledger.reader import LogPosition, read_lines, read_positions
+from remit.ledger.retention import (
     build_keep_rule,
     build_pruning_detail,
+    compact,
     list_pruned_parts,
     plan_pruning,
     prune,
     read_pruned_ranges,
 )
-from remit.ledger.reader import LogPosition, read_lines, read_positions
-from remit.ledger.segments import archive_path, list_archived_segments
+from remit.ledger.tree_heads import measure_tree, read_leaves
+from remit.ledger.verify_log import check_log_health, verify_log
 
 BYTES = 8_000
 LATE = stamp(3000)
@@ -169,7 +168,7 @@ def test_only_segments_go_that_are_old_signed_and_sound(folder: Path) -> None:
 PRUNE = """
 import sys
 from pathlib import Path
-from remit.ledger.prune import build_keep_rule, plan_pruning, prune
+from remit.ledger.retention import build_keep_rule, plan_pruning, prune
 folder = Path(sys.argv[1])
 plan = plan_pruning(folder, sys.argv[2], 999, (), build_keep_rule(folder, None))
 print("begun", flush=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import fill, open_log, record
+from remit.ledger.log_files import LINE_LIMIT
 from remit.ledger.reader import LineNotThere, LogPosition, read_bytes, read_lines, read_positions
-from remit.ledger.segments import LINE_LIMIT
 
 
 def test_lines_come_in_order_across_segments(tmp_path: Path) -> None:

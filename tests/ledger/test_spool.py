@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from ledger.makers import command, documents, mutation, open_log, record, seqs
 from remit.core.record import Record
-from remit.ledger.integrity.verify_log import verify_log
-from remit.ledger.log import LedgerWriteError
-from remit.ledger.segments import LINE_LIMIT
-from remit.ledger.spool import CHUNK_RECORDS, Spool
+from remit.ledger.log import SPOOL_CHUNK_RECORDS, LedgerWriteError, Spool
+from remit.ledger.log_files import LINE_LIMIT
+from remit.ledger.verify_log import verify_log
 
 
 def ids(folder: Path) -> list[str]:
@@ -86,7 +85,7 @@ def test_a_record_that_no_log_takes_is_kept_aside(tmp_path: Path) -> None:
 
 def test_more_than_one_chunk_is_drained(tmp_path: Path) -> None:
     spool, log = Spool(tmp_path / "spool"), open_log(tmp_path / "log")
-    size = CHUNK_RECORDS * 2 + 7
+    size = SPOOL_CHUNK_RECORDS * 2 + 7
     spool.store([record(n, id=f"r{n}") for n in range(size)])
     assert spool.drain(log) == size
     assert ids(tmp_path / "log") == [f"r{n}" for n in range(size)]

@@ -9,18 +9,18 @@ from threading import Barrier
 import pytest
 
 from remit.gate.state.database import open_database
-from remit.ledger.index import tables
+from remit.ledger.index import build
 from remit.ledger.sqlite_file import enable_write_ahead
-from remit.provenance.map import map_state
-from remit.provenance.why import conversation_database
+from remit.provenance.map import intent_map_file
+from remit.provenance.why import conversation_store
 
 AT_ONCE = 4
 
 OPENERS: dict[str, Callable[[Path], sqlite3.Connection]] = {
     "state": lambda path: open_database(path)[0],
-    "index": tables.open_database,
-    "map": map_state.open_database,
-    "conversations": conversation_database.open_database,
+    "index": build.open_database,
+    "map": intent_map_file.open_database,
+    "conversations": conversation_store.open_database,
 }
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import NAME, command, fill, mutation, open_log, record
-from remit.core.formats.merkle import compute_root, hash_leaf
+from remit.core.record import compute_root, hash_leaf
 from remit.core.tree_head import TreeHead, derive_public_key, sign_head
 from remit.ledger.foreign_logs import NothingToImport, import_file, read_foreign_records
-from remit.ledger.integrity.tree_heads import (
+from remit.ledger.reader import read_lines
+from remit.ledger.tree_heads import (
     FoundHead,
     HeadsReport,
     build_altered_detail,
@@ -20,8 +21,7 @@ from remit.ledger.integrity.tree_heads import (
     read_stored_heads,
     store_head,
 )
-from remit.ledger.integrity.verify_log import check_log_health
-from remit.ledger.reader import read_lines
+from remit.ledger.verify_log import check_log_health
 
 SEED, OTHER = bytes(range(32)), bytes(range(1, 33))
 KEYS = (derive_public_key(SEED),)

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ledger.makers import command, fill, open_log, record
-from remit.ledger.integrity.findings import LedgerFinding
-from remit.ledger.integrity.verify_log import verify_log
-from remit.ledger.segments import Head, read_head, write_head
+from remit.ledger.findings import LedgerFinding
+from remit.ledger.log_files import Head, read_head, write_head
+from remit.ledger.verify_log import verify_log
 
 LAWS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.policy.commands.background import find_background_word, leaves_process_running
+from remit.policy.commands.background_and_input import find_background_word, leaves_process_running
 
 LEAVES = (
     "python3 -m http.server &",

@@ -37,6 +37,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_text_takes_long_or_much_memory(text: str) -> None:
     assert len(text) < MAX_BYTES

@@ -3,12 +3,9 @@
 import pytest
 
 from remit.core.call import Citation, SessionKey, ToolCall
-from remit.core.decision import ErrorType
-from remit.core.facts import DeniedPath, Facts, SessionFacts, Target
-from remit.core.grant import Grant
-from remit.core.intent import Intent, LintFinding, Status
-from remit.core.intents.intent_set import IntentSet
-from remit.core.scope.repopath import RepoPath
+from remit.core.decision import DeniedPath, ErrorType, Facts, Grant, SessionFacts, Target
+from remit.core.intent import Intent, IntentSet, LintFinding, Status
+from remit.core.scope.path_patterns import RepoPath
 from remit.policy.decide import CHECKS
 
 SHA, OTHER = "a" * 64, "b" * 64

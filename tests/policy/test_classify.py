@@ -3,7 +3,7 @@
 import pytest
 
 from remit.core.call import CallClass, Effect, SessionKey, ToolCall
-from remit.policy.classify import classify
+from remit.policy.decide import classify
 
 
 def call(effect: Effect, command: str | None = None) -> ToolCall:

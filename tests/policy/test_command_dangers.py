@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from policy.test_corpus import AGENT_COMMANDS
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Verdict
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Verdict
 from remit.policy.checks.command import check
 from remit.policy.commands import analyse
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.enemies import texts
-from remit.policy.approval.command_prefix import UNSPECIFIC_PROGRAMS, covers_command, propose_prefix
+from remit.policy.grants import UNSPECIFIC_PROGRAMS, covers_command, propose_prefix
 
 PROPOSED_PREFIXES = [
     ("git log -3", "git log"),

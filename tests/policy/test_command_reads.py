@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from remit.policy.commands import analyse
-from remit.policy.commands.parse.syntax_tree import parse_tree
+from remit.policy.commands.parsed_command import parse_tree
 
 CORPUS = Path(__file__).parent / "corpus"
 SHFMT = Path(sys.executable).parent / "shfmt"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from policy.test_command_reads import COMMANDS, READ_ONLY_ROWS, SHFMT, parts, text_of
 from remit.policy.commands import analyse
-from remit.policy.commands.parse.syntax_tree import mask_text, parse_tree, unmask_text
-from remit.policy.commands.parse.words import expand_braces, node_source
+from remit.policy.commands.parsed_command import mask_text, parse_tree, unmask_text
+from remit.policy.commands.words import expand_braces, node_source
 
 WRITES: list[tuple[str, tuple[str, ...]]] = [
     # redirects and here-documents

@@ -8,19 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.call import SessionKey, ToolCall
+from remit.core.decision import Facts, SessionFacts, Target
 from remit.core.diff.edits import ProposedFile
-from remit.core.facts import Facts, SessionFacts, Target
-from remit.core.intent import Constraint, Intent
+from remit.core.intent import Constraint, Intent, IntentSet
 from remit.core.intents.constraints import (
     CONSTRAINT_KINDS,
     InvalidConstraint,
     find_constraint_problems,
     parse_constraint,
 )
-from remit.core.intents.intent_set import IntentSet
-from remit.core.scope.repopath import RepoPath
-from remit.policy.checks.constraints.breach import Breach, ProposedChange
-from remit.policy.checks.constraints.evaluate import KINDS
+from remit.core.scope.path_patterns import RepoPath
+from remit.policy.constraint_kinds import KINDS, Breach, ProposedChange
 from remit.policy.decide import decide
 
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w")

@@ -1,8 +1,7 @@
 """The decision about one call by all checks."""
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import STRICTNESS, Finding, Verdict, find_strictest
-from remit.core.facts import Facts
+from remit.core.decision import STRICTNESS, Facts, Finding, Verdict, find_strictest
 from remit.policy.decide import CHECKS, Check, decide
 
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w", paths=("x",))

@@ -3,12 +3,9 @@
 import pytest
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Finding
-from remit.core.facts import Facts, SessionFacts, Target
-from remit.core.grant import Extent, Grant, escape_pattern
-from remit.core.scope.globs import Scope
-from remit.core.scope.repopath import RepoPath
-from remit.policy.approval.grants import GrantRuleError, GrantSubject, covers_finding, make_rule
+from remit.core.decision import Extent, Facts, Finding, Grant, SessionFacts, Target, escape_pattern
+from remit.core.scope.path_patterns import RepoPath, Scope
+from remit.policy.grants import GrantRuleError, GrantSubject, covers_finding, make_rule
 
 WRITE = GrantSubject("Write", 10, path="docs/a.md")
 SHELL = GrantSubject("Bash", 25, prefix=("git", "log"), is_command=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from remit.policy.commands.outputs import CommandOutput, find_outputs
-from remit.policy.commands.parse.syntax_tree import parse_tree
-from remit.policy.commands.parse.words import UnprovedCommand
+from remit.policy.commands.analysis import CommandOutput, find_outputs
+from remit.policy.commands.parsed_command import parse_tree
+from remit.policy.commands.words import UnprovedCommand
 
 NAMED_OUTPUTS: list[tuple[str, dict[str, str]]] = [
     ("make > build.log", {"./build.log": "whole"}),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from remit.policy.commands.parse.options import word_set
+from remit.policy.commands.options import word_set
 from remit.policy.commands.programs.row import ROLES
 from remit.policy.commands.programs.table import FAMILIES, PROGRAMS
 

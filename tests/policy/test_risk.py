@@ -9,14 +9,11 @@ from msgspec.structs import replace
 
 from laws.enemies import calls, facts
 from remit.core.call import Effect, SessionKey, ToolCall
-from remit.core.decision import Decision, ErrorType, Finding
-from remit.core.facts import Facts, SessionFacts, Target
-from remit.core.grant import HIGH_RISK
-from remit.core.intent import Intent
-from remit.core.intents.intent_set import IntentSet
-from remit.core.scope.repopath import RepoPath
-from remit.policy.approval.risk import RiskContext, is_sensitive_path, weigh_risk
+from remit.core.decision import HIGH_RISK, Decision, ErrorType, Facts, Finding, SessionFacts, Target
+from remit.core.intent import Intent, IntentSet
+from remit.core.scope.path_patterns import RepoPath
 from remit.policy.decide import decide
+from remit.policy.risk import RiskContext, is_sensitive_path, weigh_risk
 
 FINE = Decision("allow", "allow", "destructive", "enforce")
 INTENTS = IntentSet([Intent("INT-001", ("src/auth/**",), status="IN_PROGRESS")])

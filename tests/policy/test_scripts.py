@@ -3,7 +3,7 @@
 import pytest
 
 from policy.measures import calls_made
-from remit.policy.commands.programs.sed_awk_perl import MAX_SCRIPT, is_plain_sed
+from remit.policy.commands.programs.text import MAX_SCRIPT, is_plain_sed
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from laws.enemies import calls, facts, paths
 from remit.core.call import ToolCall
-from remit.core.decision import STRICTNESS
-from remit.core.facts import DeniedPath, Facts
+from remit.core.decision import STRICTNESS, DeniedPath, Facts
 from remit.policy.decide import CHECKS, decide
 
 NEW = ("lease", "circuit", "detour")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.policy.commands.waits_for_input import waits_for_input
+from remit.policy.commands.background_and_input import waits_for_input
 
 
 @pytest.mark.parametrize(

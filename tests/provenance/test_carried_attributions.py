@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import pytest
 from hypothesis import given
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from remit.core.diff.contents import Hunk
 from remit.provenance.origins.attributor import drop_common_blocks, fill_from_single_call
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine
-from remit.provenance.origins.carried_attributions import ContentPairs, carry_attributions, first_attributions
+from remit.provenance.origins.carried_attributions import ContentPairs, carry_attributions
 from remit.provenance.origins.commits_before_call import call_identity
-from remit.provenance.origins.evidence import Attribution, attribution_at
+from remit.provenance.origins.evidence_grades import Attribution, attribution_at
+from remit.provenance.origins.line_matches import carry_through_hunks
 from remit.provenance.origins.recorded_steps import (
     MAX_CANDIDATES,
     FileHistory,
@@ -21,7 +22,6 @@ from remit.provenance.origins.recorded_steps import (
     HistoryStep,
     possible_routes,
 )
-from remit.provenance.origins.similarity import carry_through_hunks
 
 texts = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 Text = tuple[str, ...]
@@ -107,8 +107,8 @@ def origin(
 ) -> list[str | None]:
     """Return the authors of the lines that `V` added to `P`."""
     ways = possible_routes("V", "P", FileHistory(make_entry), frozenset(settled))
-    labels = first_attributions([carry_attributions(way, contents_by_name(versions)) for way in ways])
-    return by(labels)
+    several = [carry_attributions(way, contents_by_name(versions)) for way in ways]
+    return by([next(filter(None, found), None) for found in zip_longest(*several)])
 
 
 def wrote(seq: int, before: str | None, after: str, *, by_git: bool = False) -> HistoryEntry:

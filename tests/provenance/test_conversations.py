@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from core.secret_corpus import CORPUS, SECRETS
-from remit.core.secrets.bounded_regex import compile_team_pattern
+from remit.core.redaction import compile_team_pattern
 from remit.ledger.index.search import NoSearchWords
-from remit.provenance.why.conversation_search import search_conversations
-from remit.provenance.why.conversations import (
+from remit.provenance.why.conversation_store import (
     DATABASE_FILE,
     MAX_KEPT_CHARS,
     SECRET_PLACEHOLDER,
     ConversationEntry,
     Conversations,
     TranscriptSource,
+    search_conversations,
 )
 from remit.workspace.agents.transcripts import MAX_LINE_BYTES, MAX_READ_BYTES
 

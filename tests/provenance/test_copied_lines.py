@@ -8,11 +8,11 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_blame import blame, commit
 from provenance.test_moved_lines import BLOCK, HUMAN, ME
-from remit.core.diff.edit_script import diff_small, split_lines
+from remit.core.diff.contents import diff_small, split_lines
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.unattributed_lines import find_unchanged_lines
+from remit.provenance.origins.second_search import find_unchanged_lines
 
 OWN = """\
 def audit_shelves(shelves):

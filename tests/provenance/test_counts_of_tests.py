@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.provenance.verify.counts_of_tests import NO_TESTS, PATTERNS_BY_LANGUAGE, CaseCounts, count_tests
+from remit.provenance.verify.weakened_tests import NO_TESTS, PATTERNS_BY_LANGUAGE, CaseCounts, count_tests
 
 PYTHON = '''
 """def test_in_a_text(): assert 1"""

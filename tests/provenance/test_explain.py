@@ -19,8 +19,7 @@ from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.why.explain import Explainer, group_passages
-from remit.provenance.why.explanation import Explanation
-from remit.provenance.why.explanation_text import render_explanation
+from remit.provenance.why.explanation import Explanation, render_explanation
 from remit.tools.conversations import conversations
 
 

@@ -16,11 +16,10 @@ from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.why.commit_details import parse_pull_request
-from remit.provenance.why.conversations import DATABASE_FILE
+from remit.provenance.why.commit_summary import parse_pull_request
+from remit.provenance.why.conversation_store import DATABASE_FILE
 from remit.provenance.why.explain import Explainer
-from remit.provenance.why.explanation import Cause, Explanation, Passage
-from remit.provenance.why.explanation_text import render_explanation
+from remit.provenance.why.explanation import Cause, Explanation, Passage, render_explanation
 from remit.tools.conversations import conversations, intake_of_all_sessions
 
 

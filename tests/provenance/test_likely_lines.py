@@ -14,7 +14,7 @@ from provenance.test_blame import blame, commit
 from provenance.test_notes import by_notes, write_notes
 from remit.core.formats.authorship_notes import parse_note
 from remit.workspace.place.workspace import find_git_root, workspace_at
-from remit.workspace.sharing.authorship_notes import NotesRef
+from remit.workspace.sharing.shared_refs import NotesRef
 
 GENERATE = "python3 tool.py src/made.py"
 TOOL = "import sys\nname = 'generated' + '_value'\nopen(sys.argv[1], 'w').write(f'{name} = 41\\n{name}_two = 42\\n')\n"
@@ -139,6 +139,7 @@ def test_the_record_says_likely_only_beside_lines_that_nothing_proves(agent: Age
     assert "likely" not in files["src/sure.py"]
 
 
+@pytest.mark.slow
 def test_likely_lines_can_be_left_out(agent: Agent) -> None:
     agent.shell(GENERATE)
     agent.write("src/made.py", (agent.cwd / "src/made.py").read_text() + "surely_the_agents = 43\n")

@@ -20,9 +20,9 @@ from remit.provenance.notes.audit import MAX_FINDINGS, audit_notes
 from remit.provenance.notes.note_writer import NoteWriter, WrittenNotes, write_new_notes
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import Git
-from remit.workspace.git.refs import NOTES_REF
+from remit.workspace.git.repository import NOTES_REF
 from remit.workspace.place.workspace import find_git_root, workspace_at
-from remit.workspace.sharing.authorship_notes import NotesRef
+from remit.workspace.sharing.shared_refs import NotesRef
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ APPEND_TO_NOTES = """
 import sys
 from pathlib import Path
 from remit.workspace.place.workspace import find_git_root, workspace_at
-from remit.workspace.sharing.authorship_notes import NotesRef
+from remit.workspace.sharing.shared_refs import NotesRef
 
 root, text = Path(sys.argv[1]), sys.argv[2].encode()
 notes = NotesRef(workspace_at(root, find_git_root(root)))
@@ -283,7 +283,7 @@ SYNC_NOTES = """
 import sys
 from pathlib import Path
 from remit.workspace.place.workspace import find_git_root, workspace_at
-from remit.workspace.sharing.authorship_notes import NotesRef
+from remit.workspace.sharing.shared_refs import NotesRef
 
 root = Path(sys.argv[1])
 NotesRef(workspace_at(root, find_git_root(root))).sync_remote("origin", push=True)

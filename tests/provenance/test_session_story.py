@@ -7,11 +7,11 @@ import pytest
 from gate.driving import Agent, governed, machine
 from provenance.speaker import Speaker
 from remit.cli.records.session import session_view
-from remit.cli.terminal.screen import Screen
-from remit.cli.terminal.view import render
+from remit.cli.screen import Screen
+from remit.cli.view import render
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
-from remit.provenance.why.conversations import AgentSession
+from remit.provenance.why.conversation_store import AgentSession
 from remit.provenance.why.session_story import StoryStep, tell_session_story
 from remit.tools.conversations import conversations
 

@@ -6,12 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.diff.contents import Hunk
-from remit.provenance.origins.similarity import (
-    IndexedLines,
+from remit.provenance.origins.line_matches import (
     find_equal_blocks,
     find_moved_blocks,
     find_reformatted_lines,
-    hunk_at,
     may_be_moved_lines,
 )
 
@@ -37,31 +35,10 @@ def hunks_between(old: list[bytes], new: list[bytes]) -> tuple[Hunk, ...]:
     return tuple(Hunk(a + (b > a), b - a, c + (d > c), d - c) for tag, a, b, c, d in opcodes if tag != "equal")
 
 
-@given(contents, contents, st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)))
-def test_a_ruled_out_line_neither_moved_nor_was_reformatted(
-    old: list[bytes], new: list[bytes], own: set[int], wanted: set[int]
-) -> None:
+@given(contents, contents, st.sets(st.integers(0, 8)))
+def test_a_ruled_out_line_neither_moved_nor_was_reformatted(old: list[bytes], new: list[bytes], own: set[int]) -> None:
     hunks = hunks_between(old, new)
     own = {i for i in own if i < len(old)}
     moves = {**find_moved_blocks(old, new, hunks), **find_reformatted_lines(old, new, hunks)}
-    if not may_be_moved_lines(own, old, new, hunks, wanted):
-        assert not any(to in wanted and origin in own for to, origin in moves.items())
     if not may_be_moved_lines(own, old, new, hunks):
         assert own.isdisjoint(moves.values())
-
-
-@given(contents, contents, st.sets(st.integers(0, 8)))
-def test_asking_about_every_line_equals_asking_about_each(old: list[bytes], new: list[bytes], own: set[int]) -> None:
-    hunks = hunks_between(old, new)
-    own = {i for i in own if i < len(old)}
-    each = [may_be_moved_lines(own, IndexedLines(old), IndexedLines(new), hunks, {to}) for to in range(len(new))]
-    assert may_be_moved_lines(own, old, new, hunks) >= any(each)
-    assert may_be_moved_lines(own, old, new, hunks, range(len(new))) == may_be_moved_lines(own, old, new, hunks)
-
-
-@given(contents, contents)
-def test_the_hunk_of_a_line_is_the_one_that_counts_it(old: list[bytes], new: list[bytes]) -> None:
-    hunks = hunks_between(old, new)
-    starts = [hunk.new_range.start for hunk in hunks]
-    for to in range(len(new)):
-        assert [hunk_at(hunks, starts, to)] == ([hunk for hunk in hunks if to + 1 in hunk.new_range] or [None])

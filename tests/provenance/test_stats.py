@@ -12,13 +12,19 @@ from hypothesis import strategies as st
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.core.scope.globs import Scope
+from remit.core.scope.path_patterns import Scope
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.stats.figures import DAY_S, Figures, measure_figures
+from remit.provenance.stats.figures import (
+    DAY_S,
+    MIN_ANSWERS,
+    ApprovalFigures,
+    Figures,
+    finish_approvals,
+    measure_figures,
+)
 from remit.provenance.stats.mode_suggestion import find_refusable_calls, propose_scope
-from remit.provenance.stats.record_counts import MIN_ANSWERS, ApprovalFigures, finish_approvals
 
 
 def figures(root: Path, *within: str, now: float = 0.0, model: str | None = None, **by: Unpack[Filters]) -> Figures:

@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.core.diff.contents import Hunk
-from remit.core.diff.distinctive_lines import find_distinctive_words, has_distinctive_word, has_unknown_word
+from remit.core.diff.contents import Hunk, find_distinctive_words, has_distinctive_word, has_unknown_word
 from remit.gate.gate import Gate
 from remit.ledger.file_changes import RecordedChange
 from remit.ledger.index.index import Index, PutMarks
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.similarity import tokens_without_commas
+from remit.provenance.origins.line_matches import tokens_without_commas
 from remit.provenance.origins.token_index import TokenIndex, marks_of_change, marks_of_lines, word_marks
 
 WORDS = ["alpha", "beta_value", "gamma", "return", "x1", "42"]

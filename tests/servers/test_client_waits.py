@@ -73,6 +73,7 @@ def knock(client: list[str], payload: bytes = b"{}") -> tuple[bytes, float]:
     return done.stdout, time.monotonic() - began
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", [b"{}", b"x" * 4_000_000], ids=["small", "large"])
 def test_a_daemon_that_never_acknowledges_is_waited_for_once(
     client: list[str], door: socket.socket, payload: bytes
@@ -114,6 +115,7 @@ def hangs_up(line: socket.socket) -> None:
     line.sendall(b"A")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("does", [begun, another_version, junk, lengths_that_lie, hangs_up])
 def test_an_answer_that_is_not_whole_is_none(client: list[str], door: socket.socket, does: Door) -> None:
     door.listen(1)

@@ -20,7 +20,7 @@ import remit_hook
 from gate.driving import body, governed, overlay, records
 from processes import daemons_of
 from remit.servers.daemon import socket_path
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER
 
 MAIN = "from remit.cli import main; main()"
 
@@ -136,6 +136,7 @@ SCRIPT = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_it_runs_as_bare_and_what_is_out_of_scope_is_dropped_and_told(place: Place, warm: bool) -> None:
     if warm:
@@ -163,6 +164,7 @@ def test_a_daemon_that_died_meanwhile_is_done_without(quick: Place) -> None:
     assert len(quick.bodies("mutation")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place, number: int) -> None:
     text = (
@@ -228,6 +230,7 @@ def test_one_that_runs_too_long_is_ended_with_all_it_started_and_judged(place: P
     assert place.staged(5) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm: bool) -> None:
     limited(place, "size_limit_mib = 8")
@@ -242,6 +245,7 @@ def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm:
     assert place.staged(5) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_ends_before_anybody_measured_keeps_no_more(place: Place, warm: bool) -> None:
     limited(place, "size_limit_mib = 1")
@@ -287,6 +291,7 @@ def test_who_is_contained_reaches_no_abstract_socket_of_others(quick: Place) -> 
         assert quick.run(f'python3 -c "{text}"').stdout == "True\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["temporary", "repository", "link"])
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_enters_another_place_runs_by_its_sessions_workspace(
@@ -337,6 +342,7 @@ def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:
     assert not list((quick.home / SCRATCH_FOLDER).glob("spare-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_where_the_sandbox_does_not_start_nothing_runs_and_that_is_said(place: Place, warm: bool) -> None:
     kept = place.home / SCRATCH_FOLDER / "containment.json"

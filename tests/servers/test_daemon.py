@@ -18,7 +18,7 @@ import pytest
 
 import remit_hook
 from processes import daemons_of
-from remit.gate.rules.governed_workspaces import govern_workspace
+from remit.gate.governing import govern_workspace
 from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.gate.state.workspace_state import State
 from remit.servers.daemon import socket_path
@@ -152,6 +152,7 @@ def test_a_killed_daemon_loses_nothing_and_the_call_is_answered(installed: Insta
     assert "the chain is whole" in installed.remit("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_a_stopped_daemon_does_not_hold_the_agent_up_for_ever(installed: Installed) -> None:
     process = installed.start()
     process.send_signal(signal.SIGSTOP)
@@ -189,6 +190,7 @@ def test_an_idle_daemon_leaves_and_takes_its_socket_along(installed: Installed) 
     assert not socket_path(installed.home).exists()
 
 
+@pytest.mark.slow
 def test_a_second_daemon_yields_to_the_first(installed: Installed) -> None:
     installed.start()
     second = subprocess.run([sys.executable, "-I", "-c", MAIN, "daemon"], timeout=20, check=False)
@@ -196,6 +198,7 @@ def test_a_second_daemon_yields_to_the_first(installed: Installed) -> None:
     assert is_denial(installed.call())
 
 
+@pytest.mark.slow
 def test_the_socket_is_the_users_own(installed: Installed) -> None:
     installed.start()
     path = socket_path(installed.home)
@@ -215,6 +218,7 @@ def test_junk_on_the_socket_is_dropped_and_the_next_call_answered(installed: Ins
     assert is_denial(installed.call())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "code"), [("pre", 2), ("post", 0), ("note", 0)])
 def test_a_client_that_reaches_nobody_denies_and_only_before_a_call(installed: Installed, kind: str, code: int) -> None:
     installed.configure(interpreter="/nowhere/python")
@@ -242,6 +246,7 @@ def test_a_large_payload_goes_through_daemon_and_fresh_process_alike(installed: 
     assert warm.stdout == fresh.stdout
 
 
+@pytest.mark.slow
 def test_after_an_upgrade_the_installed_client_is_brought_to_the_daemons_version(installed: Installed) -> None:
     folder = installed.home / ".local/share/remit/bin"
     folder.mkdir(parents=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gate.driving import governed
 from remit.gate.gate import Gate
-from remit.provenance.why.conversations import DATABASE_FILE, Conversations
+from remit.provenance.why.conversation_store import DATABASE_FILE, Conversations
 from remit.servers.daemon import Daemon, HookRequest
 from remit.servers.hook import HookFrame
 

@@ -15,8 +15,8 @@ from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.state.questions import Question
-from remit.servers.elicitation import REQUEST_KEY, Elicitations, parse_reply
-from remit.tools.result import Caller, NeedsPerson
+from remit.servers.mcp import REQUEST_KEY, Elicitations, parse_reply
+from remit.tools.catalogue import Caller, NeedsPerson
 
 ERAS = ("auto", "legacy")
 META = {"claudecode/toolUseId": "toolu_1"}
@@ -100,6 +100,7 @@ def text(result: CallToolResult) -> str:
     return "".join(getattr(block, "text", "") for block in result.content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 def test_a_yes_in_the_dialog_makes_the_intent(desk: Callable[..., Desk], mode: str) -> None:
     found, shown = desk(), Shown(YES)
@@ -115,6 +116,7 @@ def test_a_yes_in_the_dialog_makes_the_intent(desk: Callable[..., Desk], mode: s
     assert asked["through"] == "elicitation"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "answer", "by", "words"),
     [
@@ -200,6 +202,7 @@ def test_without_a_yes_such_an_intent_is_not_done(desk: Callable[..., Desk]) -> 
     assert Gate.open(found.root, machine(found.home)).intents.get("INT-001").status == "IN_PROGRESS"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "shown", "above", "announced"),
     [

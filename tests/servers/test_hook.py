@@ -126,6 +126,7 @@ BROKEN_INTENTS: dict[str, Breaking] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN_INTENTS.values(), ids=BROKEN_INTENTS)
 def test_a_broken_intents_file_denies_changes_and_lets_read(agent: Agent, broken: Breaking) -> None:
     broken(agent.cwd / ".orchestration" / "active_intents.yaml")

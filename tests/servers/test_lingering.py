@@ -16,10 +16,10 @@ import pytest
 from conftest import run_git
 from gate.driving import allowed, body, records
 from gate.test_lingering import working
-from remit.gate.rules.governed_workspaces import set_mode
+from remit.gate.governing import set_mode
 from remit.servers.daemon import check_background_changes
 from remit.workspace.place.workspace import workspace_at
-from remit.workspace.processes.left_running import SessionProcess, find_session_processes
+from remit.workspace.processes.process_tracking import SessionProcess, find_session_processes
 from servers.test_watches import Warm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and inotify are Linux's")
@@ -52,7 +52,7 @@ class Leaving(Warm):
     def go(self) -> None:
         """What was left may begin, now that it was seen."""
         until = time.monotonic() + 5
-        while not any(self.is_left(one) for one in self.watch.following.live_processes.values()):
+        while not any(self.is_left(one) for one in self.watch.following.live_processes):
             self.watch.following.note_call()
             assert time.monotonic() < until, self.watch.status
             time.sleep(0.02)
@@ -81,8 +81,8 @@ def leaving(repository: Path, home: Path) -> Iterator[Leaving]:
     found.watching()
     yield found
     found.watch.close()
-    for one in find_session_processes({}, set()).values():
-        if one.session == "session-1":
+    for one in find_session_processes().values():
+        if one is not None and one.session == "session-1":
             os.kill(one.pid, signal.SIGKILL)
 
 
@@ -93,6 +93,7 @@ WAYS: dict[str, tuple[str, list[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_process_writes_that_a_call_left_is_undone_and_told(leaving: Leaving, way: str) -> None:
     code, words = WAYS[way]
@@ -116,6 +117,7 @@ def test_what_it_writes_in_scope_stays(leaving: Leaving) -> None:
     assert records(leaving.cwd, "restore") == []
 
 
+@pytest.mark.slow
 def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> None:
     """It is there, it names the file, it even reads it: and it did not write it."""
     leaving.leaves("open(sys.argv[1]); time.sleep(60)", "docs/a.md")
@@ -129,6 +131,7 @@ def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> N
     assert body(records(leaving.cwd, "human_edit")[-1])["origin"] == "unknown"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("personal", ["an editor", "a terminal"])
 def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
     leaving: Leaving, tmp_path: Path, personal: str
@@ -147,7 +150,7 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
     variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": leaving.session}
     process = subprocess.Popen([sys.executable, "-c", lead, *words], cwd=leaving.cwd, env=variables, stdin=other)
     leaving.tell("Bash", before["call_id"], {"stdout": ""}, command="make")
-    while personal == "a terminal" and not any(one.terminal for one in leaving.watch.following.live_processes.values()):
+    while personal == "a terminal" and not any(one.terminal for one in leaving.watch.following.live_processes):
         leaving.watch.following.note_call()
         assert process.poll() is None
     leaving.go()
@@ -190,6 +193,7 @@ def test_without_a_warm_process_what_is_still_open_is_undone_at_the_next_call(re
     assert (repository / "docs" / "a.md").read_text() == "one\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["observe", "warn"])
 def test_outside_of_enforce_the_process_is_named_and_nothing_undone(leaving: Leaving, mode: Any) -> None:
     set_mode(workspace_at(leaving.cwd, leaving.cwd), mode)

@@ -94,6 +94,7 @@ def test_a_call_without_an_id_is_joined_by_its_arguments(repository: Path, home:
     assert intent_of(repository, home, "session-1") == "INT-001"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "meta"), [("claude-code", {"claudecode/toolUseId": "toolu_1"}), ("gemini", None)])
 def test_what_no_hook_announced_does_nothing_and_names_doctor(
     repository: Path, home: Path, client: str, meta: dict[str, Any] | None
@@ -182,6 +183,7 @@ async def offer(client: Client) -> tuple[str | None, list[str]]:
 HELPFUL = ["record_lesson", "query_traces", "why"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("place", ["repository", "plain folder", "clone with intents"])
 def test_where_remit_does_not_govern_the_server_says_and_offers_nothing(
@@ -197,6 +199,7 @@ def test_where_remit_does_not_govern_the_server_says_and_offers_nothing(
     assert not (home / ".local").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "intents", "demands", "offers"),
     [
@@ -215,6 +218,7 @@ def test_the_server_demands_an_intent_only_where_one_is_needed(
     assert ("select the intent" in (instructions or ""), tools) == (demands, offers)
 
 
+@pytest.mark.slow
 def test_a_client_is_told_when_its_repository_becomes_governed(repository: Path, home: Path) -> None:
     heard: list[object] = []
 
@@ -232,6 +236,7 @@ def test_a_client_is_told_when_its_repository_becomes_governed(repository: Path,
     assert connected(repository, home, work, mode="legacy", hear=hear) == list(TOOLS)
 
 
+@pytest.mark.slow
 def test_a_client_that_listens_is_told_when_its_repository_becomes_governed(repository: Path, home: Path) -> None:
     async def work(client: Client) -> list[str]:
         assert (await offer(client))[1] == []

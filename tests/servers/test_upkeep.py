@@ -11,7 +11,7 @@ import pytest
 from gate.driving import governed
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
-from remit.servers.upkeep import MAX_DELAY_S, QUIET_INTERVAL_S, Upkeep
+from remit.servers.daemon import MAX_DELAY_S, QUIET_INTERVAL_S, Upkeep
 from remit.workspace.place.workspace import workspace_at
 from servers.test_daemon import Installed, binary, installed
 from servers.test_watches import Warm
@@ -86,6 +86,7 @@ def test_the_watcher_and_the_calls_after_it_see_no_effect_of_it(agent: Warm) -> 
     assert b"intent_map" not in log
 
 
+@pytest.mark.slow
 def test_a_daemon_of_its_own_does_it_and_remit_map_changes_nothing(installed: Installed) -> None:
     installed.tell("Bash", {"command": "remit intent select INT-001"}, installed.repository)
     installed.start()

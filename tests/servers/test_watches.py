@@ -15,8 +15,7 @@ from remit.cli.agents.doctor import doctor
 from remit.gate.gate import Gate
 from remit.servers.daemon import report_watching
 from remit.servers.hook import HookFrame, answer
-from remit.servers.open_gates import OpenGates
-from remit.servers.watchers import WorktreeWatcher, WorktreeWatchers
+from remit.servers.open_gates import OpenGates, WorktreeWatcher, WorktreeWatchers
 from remit.workspace.place.workspace import workspace_at
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
@@ -72,6 +71,7 @@ SHELL: list[tuple[str, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "expected"), SHELL, ids=[c for c, _ in SHELL])
 def test_what_a_command_changed_is_recorded(agent: Warm, command: str, expected: dict[str, str]) -> None:
     agent.shell(command)

@@ -13,8 +13,7 @@ from gate.driving import Agent, body, governed, machine, records
 from remit.core.call import REMIT_TOOLS, SessionKey
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
-from remit.tools.catalogue import TOOLS, run_tool
-from remit.tools.result import Caller, ToolAnswer
+from remit.tools.catalogue import TOOLS, Caller, ToolAnswer, run_tool
 
 CALLER = Caller(SessionKey("session-1"), "claude-code")
 LEAST: dict[str, dict[str, Any]] = {

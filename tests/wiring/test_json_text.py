@@ -3,8 +3,7 @@
 import pytest
 
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.json_merge import merge_json
-from remit.wiring.json_text import NotJson
+from remit.wiring.json_merge import NotJson, merge_json
 
 
 @pytest.mark.parametrize("text", ['{"a\\ud\\ude00": "/*"}', '{"hooks": {"\\u12": []}}'])

@@ -15,9 +15,16 @@ from remit.wiring.agents import TRUST_FUNCTIONS, SettingsPlace, find_agents
 from remit.wiring.hook_client import CLIENT_FOLDER, client_words, install_client, is_own_handler
 from remit.wiring.json_merge import merge_json, unmerge_json
 from remit.wiring.manifest import Manifest, ManifestError, read_manifest
-from remit.wiring.plan import FilePlan, WiringProblem, plan_settings, write_plans
-from remit.wiring.unwire import find_leftovers, remove_leftovers, unwire
-from remit.workspace.agents.settings_files import SettingsChanged, write_settings
+from remit.wiring.wire import (
+    FilePlan,
+    WiringProblem,
+    find_leftovers,
+    plan_settings,
+    remove_leftovers,
+    unwire,
+    write_plans,
+)
+from remit.workspace.agents.read_write_settings import SettingsChanged, write_settings
 
 SERVER = ("/opt/remit/bin/remit", "mcp")
 REALISTIC = {

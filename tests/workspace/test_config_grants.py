@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.grant import ProjectGrant
+from remit.core.decision import ProjectGrant
 from remit.workspace.place.config import ConfigError, add_grant, remove_grant
 
 GRANT = ProjectGrant("g1", "SCOPE_VIOLATION", pattern="docs/**")

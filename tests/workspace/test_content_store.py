@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from conftest import run_git
 from remit.core.diff.contents import hash_git_blob
-from remit.workspace.contents.content_store import ContentStore, parse_hunks, write_or_link
-from remit.workspace.git.tree_files import parse_batch_output
+from remit.workspace.contents.content_store import ContentStore, parse_hunks
+from remit.workspace.git.repository import parse_batch_output
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
 CONTENTS = [b"", b"a", b"a\n", b"a\r\n", b"\0\xff", b"data 3\nabc\ndone\n", b"x" * 300_000, "é\n".encode()]
@@ -49,7 +49,7 @@ def test_without_git_contents_are_files(tmp_path: Path) -> None:
     for _ in range(2):
         assert kept.load_many(map(hash_git_blob, CONTENTS)) == {hash_git_blob(c): c for c in CONTENTS}
         kept.fold_into_git()
-    assert kept.list_pending() == []
+    assert kept.pending.list_entries() == []
 
 
 def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
@@ -113,21 +113,6 @@ def test_a_batch_tells_missing_objects_from_empty_ones() -> None:
 def test_only_headers_are_hunks() -> None:
     diff = b"diff --git a/old/7 b/new/7\n@@ -1 +1,2 @@\n-@@ -9 +9 @@\n+x\n+diff --git a/1 b/2\n"
     assert {n: len(h) for n, h in parse_hunks(diff).items()} == {"7": 1}
-
-
-def test_what_many_pairs_have_in_common_is_one_file_with_many_names(tmp_path: Path) -> None:
-    files: dict[bytes, str] = {}
-    for name, content in (("0", b"a\n"), ("1", b"b\n"), ("2", b"a\n")):
-        write_or_link(str(tmp_path / name), content, files)
-    assert [(tmp_path / name).read_bytes() for name in "012"] == [b"a\n", b"b\n", b"a\n"]
-    assert (tmp_path / "0").samefile(tmp_path / "2")
-
-
-def test_a_content_that_cannot_be_linked_is_written_again(tmp_path: Path) -> None:
-    files = {b"a\n": str(tmp_path / "gone")}
-    write_or_link(str(tmp_path / "0"), b"a\n", files)
-    assert (tmp_path / "0").read_bytes() == b"a\n"
-    assert files == {b"a\n": str(tmp_path / "0")}
 
 
 def test_a_pair_differs_as_it_does_alone_whatever_is_asked_with_it(shared: ContentStore) -> None:

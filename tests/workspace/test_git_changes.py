@@ -9,11 +9,16 @@ import pytest
 
 from conftest import run_git
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sandbox.bubblewrap import Layer
-from remit.workspace.sandbox.git_changes import GitChanges
-from remit.workspace.sandbox.layer_changes import StagedChange, find_staged_changes
-from remit.workspace.sandbox.layers import Staging
-from remit.workspace.sandbox.object_checks import NAME_BY_FILE, check_objects, compute_object_name, file_key
+from remit.workspace.sandbox.git_folder_checks import (
+    NAME_BY_FILE,
+    GitChanges,
+    check_objects,
+    compute_object_name,
+    file_key,
+)
+from remit.workspace.sandbox.jail import Layer
+from remit.workspace.sandbox.staged_changes import StagedChange, find_staged_changes
+from remit.workspace.sandbox.staging import Staging
 
 WANTED = b"what a person will write\n"
 NAME = hashlib.sha1(b"blob %d\0" % len(WANTED) + WANTED, usedforsecurity=False).hexdigest()

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.files.read_files import hash_large_file
-from remit.workspace.git.command import Git, GitError, take_early_answer
-from remit.workspace.git.early_start import STARTED_COMMANDS, start_command
-from remit.workspace.git.run_process import find_pipes, release_pipe
+from remit.workspace.git.command import Git, GitError, find_pipes, release_pipe
 from remit.workspace.observe.observation import observe_workspace
 from remit.workspace.place.workspace import workspace_at
+from remit.workspace.safe_files import hash_large_file
 
 LIMIT_S = 20.0
 """Far above what it takes (a second for the first git), far below a git that waits (60 s each)."""
@@ -32,6 +30,7 @@ def grown(repository: Path) -> Path:
 FILES = [".gitignore", "src/.gitignore", "src/.gitattributes", ".gitmodules", ".mailmap", ".git/packed-refs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FILES, ".git/info/attributes", ".git/objects/info/alternates"])
 def test_git_takes_a_pipe_for_an_empty_file(grown: Path, name: str) -> None:
     os.mkfifo(grown / name)
@@ -77,16 +76,6 @@ def test_settings_in_a_pipe_are_refused(grown: Path) -> None:
     os.mkfifo(grown / ".git" / "config")
     with pytest.raises(GitError, match="settings"):
         Git(grown).run("status")
-
-
-def test_a_git_that_was_started_ahead_is_let_go_too(grown: Path) -> None:
-    os.mkfifo(grown / ".gitignore")
-    command = ("git", "-C", str(grown), "status", "--porcelain")
-    start_command(command, os.environ, asks=False)
-    began = time.monotonic()
-    assert take_early_answer(command, b"", folder=str(grown)) == (0, b" M src/a.txt\n?? src/new.txt\n")
-    assert time.monotonic() - began < LIMIT_S
-    assert not STARTED_COMMANDS
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")

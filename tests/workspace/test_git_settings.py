@@ -8,8 +8,7 @@ import pytest
 from conftest import run_git
 from remit.core.diff.contents import hash_git_blob
 from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.programs_in_settings import find_programs
+from remit.workspace.git.command import Git, GitError, find_programs
 from remit.workspace.observe.observation import find_changes, observe_workspace
 from remit.workspace.place.workspace import Workspace, locate_workspace
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.workspace.observe import inotify
+from remit.workspace.observe import incremental as watch
 from remit.workspace.observe.incremental import IncrementalObserver
 from remit.workspace.observe.observation import Observation, find_changes, observe_workspace
 from remit.workspace.place.workspace import Workspace, workspace_at
@@ -214,18 +214,18 @@ def test_a_folder_that_moves_away_is_not_watched_any_more(workspace: Workspace, 
 def test_too_many_folders_are_not_watched_and_that_is_said(workspace: Workspace) -> None:
     for number in range(20):
         (workspace.root / f"d{number}").mkdir()
-    limit = inotify.MAX_WATCHES_FILE
+    limit = watch.MAX_WATCHES_FILE
     try:
         small = workspace.root / "limit"
         small.write_text("30\n")
-        inotify.MAX_WATCHES_FILE = small
+        watch.MAX_WATCHES_FILE = small
         dirty = IncrementalObserver(workspace)
         dirty.restart_watching()
         assert agree(workspace, dirty.observe())
         assert "more folders than 10" in dirty.full_look_reason
         assert not dirty.watched_tree.watches
     finally:
-        inotify.MAX_WATCHES_FILE = limit
+        watch.MAX_WATCHES_FILE = limit
 
 
 NAMES = st.sampled_from(
@@ -269,6 +269,7 @@ def act(root: Path, kind: str, one: str, two: str, number: int) -> None:
         return
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, max_size=14))
 def test_both_ways_find_the_same_whatever_is_done(steps: list[tuple[str, str, str]], home: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.intents_file.intent_ignore import (
+from remit.workspace.intents_file.storage import (
     IntentIgnore,
     find_barred_paths,
     is_pattern,
@@ -72,6 +72,6 @@ def test_a_probe_that_was_left_half_made_is_finished(repository: Path) -> None:
     ignore = IntentIgnore(patterns=("*.lock",))
     assert find_barred_paths(place(repository), ignore, ["x.lock"])
     [probe] = (repository / ".git" / "remit" / "ignore").iterdir()
-    (probe / "info" / "exclude").unlink()
+    (probe / "git" / "info" / "exclude").unlink()
     run_git(repository, "status")
     assert find_barred_paths(place(repository), ignore, ["x.lock"]) == {"x.lock": "*.lock"}

@@ -17,10 +17,9 @@ from ruamel.yaml import YAML
 from remit.core.diff.contents import sha256
 from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent
 from remit.core.intents.validation import describe_constraint
-from remit.workspace.intents_file.edit import add_intent, next_id, remove_intent, set_fields
+from remit.workspace.intents_file.edit import FieldValue, add_intent, next_id, remove_intent, set_fields
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged, write_intents
-from remit.workspace.intents_file.yaml_text import FieldValue
 
 NOW = "2026-03-01T12:00:00Z"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.processes.writers import find_likely_writers
+from remit.workspace.processes.process_tracking import find_likely_writers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 

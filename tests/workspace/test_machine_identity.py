@@ -8,7 +8,7 @@ import pytest
 
 from conftest import run_git
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.machine_identity import machine_id, repository_id
+from remit.workspace.git.repository import machine_id, repository_id
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
 
@@ -19,7 +19,7 @@ def place(root: Path) -> Workspace:
 
 
 def test_a_machine_has_one_key_whoever_asks_first(home: Path) -> None:
-    program = "from pathlib import Path; from remit.workspace.git.machine_identity import *; "
+    program = "from pathlib import Path; from remit.workspace.git.repository import *; "
     program += f"print(machine_id(Path({str(home)!r})))"
     asking = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(4)]
     names = {process.communicate()[0].decode().strip() for process in asking}

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.core.display_text import escape_surrogates, quote_path
-from remit.workspace.files.read_files import MAX_KEPT_BYTES, compute_version, observe_file, read_tail
+from remit.core.untrusted_input import escape_surrogates, quote_path
 from remit.workspace.observe.observation import find_changes, observe_paths, observe_workspace
 from remit.workspace.place.workspace import Workspace, locate_workspace
+from remit.workspace.safe_files import MAX_KEPT_BYTES, compute_version, observe_file, read_tail
 
 
 def place(root: Path) -> Workspace:

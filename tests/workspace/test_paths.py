@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.core.scope.repopath import InvalidPath, fold_case
+from remit.core.scope.path_patterns import InvalidPath, fold_case
 from remit.workspace.place.resolve_paths import (
     folds_case,
     inside_protection_reason,

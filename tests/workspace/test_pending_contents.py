@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.diff.contents import hash_git_blob
-from remit.workspace.contents.pending import PendingContents
+from remit.workspace.contents.content_store import PendingContents
 
 ODD = [b"", b"\n", b"a" * 70_000, b"\0\xff", b"0" * 40 + b" 1 0\nx\n"]
 
@@ -75,7 +75,7 @@ ADD_MANY = """
 import sys
 from pathlib import Path
 from remit.core.diff.contents import hash_git_blob
-from remit.workspace.contents.pending import PendingContents
+from remit.workspace.contents.content_store import PendingContents
 waits, start = PendingContents(Path(sys.argv[1])), int(sys.argv[2])
 for n in range(start, start + 200):
     waits.add([(hash_git_blob(b"%d" % n), b"src/a.py", b"%d" % n)])

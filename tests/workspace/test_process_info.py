@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.processes.process_info import program_name
+from remit.workspace.processes.process_tracking import program_name
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_program_is_what_runs_and_not_what_it_works_on(words: tuple[str, ...],
 
 
 CHILD = (
-    "import sys; from remit.workspace.processes.process_info import find_ancestor_program; "
+    "import sys; from remit.workspace.processes.process_tracking import find_ancestor_program; "
     "print(find_ancestor_program(['claude']))"
 )
 

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from conftest import run_git
 from remit.core.diff.contents import hash_git_blob
-from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.contents.remit_repository import RemitRepository
+from remit.workspace.contents.content_store import ContentStore, RemitRepository
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.snapshots.git_store import GitSnapshotStore
 from remit.workspace.snapshots.snapshot import Occasion, read_files, take_snapshot

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sandbox.layer_changes import UNMEASURABLE_BYTES, measure_bytes
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER, find_leftovers, open_staging, remove_leftovers
-from remit.workspace.sandbox.remove_tree import remove_tree
+from remit.workspace.sandbox.staging import (
+    SCRATCH_FOLDER,
+    UNMEASURABLE_BYTES,
+    find_leftovers,
+    measure_bytes,
+    open_staging,
+    remove_leftovers,
+    remove_tree,
+)
 
 DIG = "import os, sys; [(os.mkdir(sys.argv[2]), os.chdir(sys.argv[2])) for _ in range(int(sys.argv[1]))]"
 
@@ -31,6 +37,7 @@ def dig(folder: Path, depth: int, name: str = "d") -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "name"), [(3000, "d"), (40, "n" * 250)])
 def test_a_folder_of_any_depth_is_removed(tmp_path: Path, depth: int, name: str) -> None:
     assert remove_tree(dig(tmp_path / "deep", depth, name))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.files.atomic import TEMPORARY_PREFIX
+from remit.workspace.safe_files import TEMPORARY_PREFIX
 from remit.workspace.snapshots.restore import RestoreRunning
 from workspace.snapshot_trees import Worksite
 

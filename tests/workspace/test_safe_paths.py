@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.agents.settings_files import write_settings
-from remit.workspace.files.atomic import FileToWrite, remove_below, write_below, write_files
-from remit.workspace.files.safe_paths import (
+from remit.workspace.agents.read_write_settings import write_settings
+from remit.workspace.safe_files import (
     OPENAT2_NUMBER,
+    FileToWrite,
     FolderOpener,
     load_openat2,
     open_below_root,
     open_parent_folder,
+    remove_below,
+    write_below,
+    write_files,
 )
 
 RACES = Path(__file__).parent.parent.parent / "benchmarks" / "races.py"
@@ -182,6 +185,7 @@ def test_settings_at_home_may_lie_elsewhere(root: Path) -> None:
 # A race
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
 def test_no_write_gets_out_while_a_folder_and_a_link_are_swapped() -> None:
     done = subprocess.run([sys.executable, RACES, "60"], capture_output=True, text=True, check=True)

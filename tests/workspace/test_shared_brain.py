@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.workspace.agents.lesson_blocks import (
+from remit.workspace.agents.marked_blocks import (
     CLOSE_MARK,
     KINDS,
     OPEN_MARK,
@@ -35,6 +35,7 @@ written = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(written)
 def test_a_block_has_exactly_its_own_two_marks(entry: BrainEntry) -> None:
     text = format_block(entry)

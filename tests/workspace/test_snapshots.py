@@ -14,11 +14,15 @@ from hypothesis import strategies as st
 from conftest import run_git
 from remit.workspace.git.command import GitError
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.snapshots.copy_store import CopySnapshotStore
-from remit.workspace.snapshots.fast_import import fold_packs
-from remit.workspace.snapshots.git_store import GitSnapshotStore
+from remit.workspace.snapshots.git_store import GitSnapshotStore, fold_packs
 from remit.workspace.snapshots.restore import PresentFiles, plan_restore
-from remit.workspace.snapshots.snapshot import Occasion, is_restorable_path, read_files, take_snapshot
+from remit.workspace.snapshots.snapshot import (
+    CopySnapshotStore,
+    Occasion,
+    is_restorable_path,
+    read_files,
+    take_snapshot,
+)
 from workspace.snapshot_trees import MACHINE, Worksite, remove
 
 NAMES = ("a", "b.txt", "d/c", "d/e/f", "sp ace", 'q"uote', "new\nline", "\udcff\udcfe", "é", "d2", "-n", ".env")
@@ -332,7 +336,7 @@ def test_a_writer_that_was_killed_leaves_packs_that_are_folded(site: Worksite) -
     store.importer.process.wait()
     assert list((site.own / "objects" / "pack").glob("*.keep"))
     store.close()
-    fold_packs(store.repository, store.folder)
+    fold_packs(store.repository)
     assert not list((site.own / "objects" / "pack").glob("*.keep"))
     assert len(site.store.list_snapshots()) == 1
 

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from remit.workspace.processes.trusted_command import CommandResult, run_trusted_command
+from remit.workspace.processes.limited_command import CommandResult, run_trusted_command
 
 VARIABLES = {"PATH": os.defpath}
 

@@ -61,7 +61,7 @@ def test_a_submodule_has_a_git_of_its_own(repository: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("content", [b"", b"junk", b"gitdir: /nowhere", b"gitdir: \0", b"\xff" * 100_000])
 def test_a_dot_git_that_names_nothing_is_no_git(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".git").write_bytes(content)
-    assert resolve_git_folder(tmp_path) is None
+    assert resolve_git_folder(str(tmp_path)) is None
     found = locate_workspace(tmp_path)
     assert found is not None
     assert found.common_dir is None
@@ -69,7 +69,7 @@ def test_a_dot_git_that_names_nothing_is_no_git(tmp_path: Path, content: bytes) 
 
 def test_a_fifo_as_dot_git_does_not_stop_us(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".git")
-    assert resolve_git_folder(tmp_path) is None
+    assert resolve_git_folder(str(tmp_path)) is None
 
 
 def test_names_too_long_and_loops_are_no_failure(tmp_path: Path) -> None:

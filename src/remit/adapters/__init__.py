@@ -6,33 +6,18 @@ from typing import Literal
 import msgspec
 
 from remit.adapters import claude, gemini
-from remit.adapters.agent_row import AdapterError, AgentRow, HookReply
-from remit.adapters.agents import ROWS
-from remit.adapters.codex_trust import compute_codex_trust
+from remit.adapters.agents import ROWS, AdapterError, AgentRow, HookReply
+from remit.adapters.hook_entries import compute_codex_trust
 from remit.adapters.payload import JsonObject, apply_arguments
-from remit.core.call import ToolCall
+from remit.core.call import HookEvent, ToolCall
 from remit.core.decision import Decision
-from remit.core.display_text import escape_surrogates
-from remit.core.events import HookEvent
+from remit.core.untrusted_input import escape_surrogates
 
 __all__ = [
-    "DIALECTS",
-    "ROWS",
-    "AdapterError",
-    "AgentRow",
-    "HookReply",
-    "can_ask",
-    "can_rewrite",
-    "compute_codex_trust",
-    "has_sandbox",
-    "parse",
-    "render",
-    "render_notice",
-    "replace_arguments",
-    "replace_command",
-    "server_settings",
+    "DIALECTS", "ROWS", "AdapterError", "AgentRow", "HookReply", "can_ask", "can_rewrite", "compute_codex_trust",
+    "has_sandbox", "parse", "render", "render_notice", "replace_arguments", "replace_command", "server_settings",
     "settings",
-]
+]  # fmt: skip
 
 DIALECTS = {"claude": claude, "gemini": gemini}
 
@@ -72,7 +57,6 @@ def can_rewrite(call: ToolCall) -> bool:
 
 
 def render_notice(agent: str, words: str) -> bytes:
-    """Return the answer to a turn's end that shows a message to the person; empty if the agent shows none."""
     if not words or not ROWS[agent].shows_turn_end:
         return b""
     return msgspec.json.encode({"systemMessage": escape_surrogates(words)})
@@ -98,18 +82,15 @@ def replace_command(call: ToolCall, command: str) -> JsonObject | None:
 
 
 def has_sandbox(agent: str) -> bool:
-    """Return True if the agent may run commands in a sandbox of its own."""
     return agent in ROWS and ROWS[agent].has_sandbox
 
 
 def settings(agent: str, client: str) -> dict[str, object]:
-    """Return the required content of the agent's `hooks_file`."""
     row = ROWS[agent]
     return DIALECTS[row.dialect].settings(row, client)
 
 
 def server_settings(agent: str, command: Sequence[str]) -> dict[str, object]:
-    """Return the required content of the agent's `mcp_file`: start `command` as Remit's server, tools approved."""
     row = ROWS[agent]
     program, *arguments = command
     return {row.servers_key: {"remit": {"command": program, "args": arguments, **row.server_approval}}}

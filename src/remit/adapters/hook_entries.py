@@ -1,8 +1,20 @@
-"""Hook entries in agents' settings, with the shell fallback for a missing client."""
+"""Hook entries in agents' settings, with the shell fallback for a missing client.
 
+Trust entries for Codex CLI, which silently skips hooks without a trusted hash.
+
+Source: Codex CLI 0.169.0, run with computed hashes for hooks of the user and of a project, read 2026-11.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from remit.adapters.agent_row import AgentRow, RowEvent
+import msgspec
+
+from remit.adapters.agents import AgentRow, RowEvent
+from remit.adapters.payload import JsonObject
+from remit.core.untrusted_input import as_array, as_object
 
 FALLBACK_SHELL = (
     '{ rmt() { [ -e "$1/enforce" ] && '
@@ -32,22 +44,39 @@ def build_hooks(row: AgentRow, client: str, **extra: str) -> dict[str, object]:
     `client` is the shell command of the hook client. A missing or crashed client refuses a call only before a tool and
     in enforce mode: after other events a non-zero exit code would do harm.
     """
-    return {
-        name: [build_hook_group(row, client, HOOK_CLASSES.get(event, "note"), extra)]
-        for name, event in row.events.items()
-    }
+    hooks: dict[str, object] = {}
+    for name, event in row.events.items():
+        kind = HOOK_CLASSES.get(event, "note")
+        command = f"{client} {row.agent} {kind} || {FALLBACK_SHELL if kind == 'pre' else 'true'}"
+        handler = {"type": "command", **extra, "command": command, "timeout": row.max_timeout}
+        hooks[name] = [{**({} if kind == "note" else {"matcher": "*"}), "hooks": [handler]}]
+    return hooks
 
 
-def build_hook_group(row: AgentRow, client: str, kind: HookClass, extra: dict[str, str]) -> dict[str, object]:
-    """Return one entry of an event: a handler for all tools."""
-    handler = {
-        "type": "command",
-        **extra,
-        "command": build_hook_command(row.agent, client, kind),
-        "timeout": row.max_timeout,
-    }
-    return {**({} if kind == "note" else {"matcher": "*"}), "hooks": [handler]}
+DEFAULT_TIMEOUT_S = 600
 
 
-def build_hook_command(agent: str, client: str, kind: HookClass) -> str:
-    return f"{client} {agent} {kind} || {FALLBACK_SHELL if kind == 'pre' else 'true'}"
+def compute_codex_trust(hooks_file: str, settings: Mapping[str, object]) -> JsonObject:
+    """Return the content of `config.toml` that makes Codex run the hooks of `settings`.
+
+    `settings` is the whole content of `hooks_file`, an absolute path: Codex trusts a hook by its position in the file,
+    `{"hooks": {"state": {"<file>:<event>:<group>:<handler>": {"trusted_hash": "sha256:…"}}}}`.
+    """
+    state: JsonObject = {}
+    for event, groups in as_object(settings.get("hooks")).items():
+        name = re.sub(r"(?<!^)([A-Z])", r"_\1", event).lower()  # `PreToolUse` is `pre_tool_use`
+        for n, group in enumerate(map(as_object, as_array(groups))):
+            for m, handler in enumerate(map(as_object, as_array(group.get("hooks")))):
+                # SHA-256 of the handler's canonical JSON with default values filled in
+                effective: JsonObject = {
+                    "async": handler.get("async", False),
+                    "command": handler.get("command"),
+                    "timeout": handler.get("timeout", DEFAULT_TIMEOUT_S),
+                    "type": handler.get("type"),
+                    **({"statusMessage": handler["statusMessage"]} if "statusMessage" in handler else {}),
+                }
+                matcher: JsonObject = {"matcher": group["matcher"]} if "matcher" in group else {}
+                identity = msgspec.json.encode({"event_name": name, **matcher, "hooks": [effective]}, order="sorted")
+                digest = hashlib.sha256(identity).hexdigest()
+                state[f"{hooks_file}:{name}:{n}:{m}"] = {"trusted_hash": f"sha256:{digest}"}
+    return {"hooks": {"state": state}}

@@ -2,28 +2,47 @@
 
 import posixpath
 import re
+from collections import deque
+from collections.abc import Callable
 from typing import Literal, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters.agent_row import AdapterError, AgentRow, ToolRow
-from remit.core.call import REMIT_TOOLS, SessionKey, ToolCall, hash_arguments
+from remit.adapters.agents import AdapterError, AgentRow, ToolRow
+from remit.core.call import (
+    REMIT_TOOLS,
+    AfterCall,
+    BeforeCall,
+    HookEvent,
+    IgnoredEvent,
+    Outcome,
+    PromptGiven,
+    SessionEnded,
+    SessionKey,
+    SessionStarted,
+    StartSource,
+    ToolCall,
+    TurnEnded,
+    hash_arguments,
+)
 from remit.core.diff.contents import LineRange
 from remit.core.diff.edits import CellEdit, Edit, Patching, Replacement, Replacements, WholeFile
-from remit.core.diff.patch import Patch, PatchError, parse_patch
-from remit.core.diff.shell_patches import find_shell_patches
-from remit.core.events import SessionStarted, StartSource
-from remit.core.json_guards import as_array, as_object
+from remit.core.diff.patch import Patch, PatchError, find_shell_patches, parse_patch
+from remit.core.untrusted_input import as_array, as_object
 
 JsonObject: TypeAlias = dict[str, object]
 CellMode: TypeAlias = Literal["replace", "insert", "delete"]
 
 CELL_MODES: dict[object, CellMode] = {"replace": "replace", "insert": "insert", "delete": "delete"}
 
+ParseOutcome: TypeAlias = Callable[[AgentRow, JsonObject, bool], Outcome]
+"""The result in a payload after a call; True if the event itself reports a failure."""
+
 UNLISTED_TOOL = ToolRow("execute", whole_workspace=True)
-SESSION_SOURCES: tuple[StartSource, ...] = ("startup", "resume", "clear", "compact")
+SESSION_SOURCES: dict[object, StartSource] = {
+    "startup": "startup", "resume": "resume", "clear": "clear", "compact": "compact"
+}  # fmt: skip
 SUMMARY_CHARS = 300
 MAX_LINES = 2**31
 
@@ -38,53 +57,67 @@ EXIT_AT_START = re.compile(r"Exit code:? (\d{1,3})\b")
 EXIT_LINE = re.compile(r"^Exit Code: (\d{1,3})$", re.MULTILINE)
 
 
-class CallOperands(Struct, frozen=True):
-    """The objects of a call. `malformed` is the reason if they cannot be determined."""
-
-    paths: tuple[str, ...] = ()
-    command: str | None = None
-    malformed: str | None = None
-    checks_itself: bool = False
-    edit: Edit | None = None
-
-
-def decode_payload(row: AgentRow, payload: bytes) -> JsonObject:
-    try:
-        document = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AdapterError(row.agent, f"it is not JSON ({str(error)[:200]})") from error
-    if not isinstance(document, dict):
-        raise AdapterError(row.agent, f"it is a JSON {type(document).__name__}, not an object")
-    return as_object(cast("object", document))
-
-
 def require_text(row: AgentRow, document: JsonObject, key: str) -> str:
-    """Return a required, non-empty string. Raises AdapterError."""
     value = document.get(key)
     if not isinstance(value, str) or not value:
         raise AdapterError(row.agent, f"{key} is missing or no text")
     return value
 
 
-def require_folder(row: AgentRow, document: JsonObject, key: str) -> str:
-    """Return a required folder name without NUL. Raises AdapterError."""
-    value = require_text(row, document, key)
-    if "\0" in value:
-        raise AdapterError(row.agent, f"{key} holds a NUL, and names no folder")
-    return value
-
-
 def optional_text(document: JsonObject, key: str) -> str | None:
-    """Return a text; None for other values."""
     value = document.get(key)
     return value if isinstance(value, str) else None
 
 
-def build_tool_call(
-    row: AgentRow, document: JsonObject, session: SessionKey, cwd: str, remit_tool: str | None, transcript: str | None
-) -> ToolCall:
-    """Return the call, interpreted by the tool's row; an unlisted tool counts as executing."""
+def parse_event(row: AgentRow, payload: bytes, parse_outcome: ParseOutcome) -> HookEvent:
+    """Parse the event in `payload`. Raises AdapterError for a payload of another form."""
+    try:
+        decoded: object = msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AdapterError(row.agent, f"it is not JSON ({str(error)[:200]})") from error
+    if not isinstance(decoded, dict):
+        raise AdapterError(row.agent, f"it is a JSON {type(decoded).__name__}, not an object")
+    document = as_object(cast("object", decoded))
+    name, cwd = require_text(row, document, "hook_event_name"), require_text(row, document, "cwd")
+    if "\0" in cwd:
+        raise AdapterError(row.agent, "cwd holds a NUL, and names no folder")
+    session = SessionKey(require_text(row, document, "session_id"), optional_text(document, "agent_id") or "")
+    match row.events.get(name):
+        case "before":
+            return BeforeCall(parse_call(row, document, session, cwd))
+        case "after" | "failed" as kind:
+            call = parse_call(row, document, session, cwd)
+            return AfterCall(call, parse_outcome(row, document, kind == "failed"), failed=kind == "failed")
+        case "session_start":
+            source = SESSION_SOURCES.get(optional_text(document, "source"), "other")
+            return SessionStarted(session, cwd, source=source, model=optional_text(document, "model"))
+        case "prompt":
+            return PromptGiven(session, cwd, optional_text(document, "prompt_id") or "")
+        case "turn_end":
+            return TurnEnded(session, cwd)
+        case "session_end":
+            return SessionEnded(session, cwd, optional_text(document, "reason") or "")
+        case None:
+            return IgnoredEvent(name, cwd)
+
+
+def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: str) -> ToolCall:
+    """Return the call, interpreted by the tool's row; an unlisted tool counts as executing.
+
+    Gemini sends no call id, so a result is joined to its call by the arguments.
+    """
     tool = require_text(row, document, "tool_name")
+    # `mcp_a_b_c` leaves the name of Gemini's server open; `mcp_context` states it.
+    named = re.fullmatch(row.mcp_name, tool)
+    server, name = (named["server"], named["tool"]) if named else (None, None)
+    if "mcp_context" in document:
+        context = as_object(document["mcp_context"])
+        server, name = optional_text(context, "server_name"), optional_text(context, "tool_name")
+    remit_tool = name if server == "remit" and name in REMIT_TOOLS else None
+    # A sub-agent may have a conversation of its own beside its parent's.
+    transcript = optional_text(document, "transcript_path")
+    if transcript is not None and session.agent_id and row.has_subagent_transcripts:
+        transcript = f"{transcript.removesuffix('.jsonl')}/subagents/agent-{session.agent_id}.jsonl"
     tool_row = find_tool_row(row, tool, remit_tool)
     call = ToolCall(
         agent=row.agent,
@@ -107,89 +140,53 @@ def find_tool_row(row: AgentRow, tool: str, remit_tool: str | None) -> ToolRow:
 
 def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCall:
     """Return the call with the given arguments, and with the fields derived from them."""
-    found = parse_operands(find_tool_row(row, call.tool, call.remit_tool), given)
+    tool = find_tool_row(row, call.tool, call.remit_tool)
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+    malformed: str | None = None
+    checks_itself = tool.checks_itself
+    edit: Edit | None = None
+    try:
+        if tool.patch is not None:
+            value = given.get(tool.patch)
+            if isinstance(value, str) and value:
+                patch = parse_patch(value)
+                paths, checks_itself, edit = patch.paths, patch.checks_itself, Patching(patch)
+            else:
+                malformed = f"{tool.patch} is missing or no text"
+        else:
+            values = [(key, given.get(key)) for key in (*tool.paths, *([tool.command] if tool.command else []))]
+            bad = next((key for key, value in values if not isinstance(value, str) or not value), None)
+            malformed = bad and f"{bad} is missing or no text"
+            paths = tuple(value for key, value in values if key in tool.paths and isinstance(value, str) and value)
+            edit = parse_edit(tool, given)
+        value = given.get(tool.command) if tool.command else None
+        if isinstance(value, str):
+            command, edit = value, None
+            # The files of patches in its heredocs
+            if patches := find_shell_patches(command):
+                paths = tuple(dict.fromkeys((*paths, *(path for patch in patches for path in patch.paths))))
+                checks_itself = all(patch.patch.checks_itself for patch in patches)
+                operations = tuple(operation for patch in patches for operation in patch.operations)
+                edit = Patching(Patch(operations)) if operations else None
+    except PatchError as error:
+        malformed, checks_itself = str(error), False
     return replace(
         call,
-        paths=found.paths,
-        command=found.command,
+        paths=paths,
+        command=command,
         arguments_sha256=hash_arguments(given),
-        malformed=found.malformed,
-        checks_itself=found.checks_itself,
+        malformed=malformed,
+        checks_itself=checks_itself,
         has_unwatched_stdin=row.has_unwatched_stdin,
         arguments=given,
-        edit=found.edit,
-        proposal=find_proposal(given),
+        edit=edit,
+        # Of search/replace edits some versions propose the file's old content, which contains no new line.
+        proposal=(optional_text(given, PROPOSAL_KEY) or "") if given.get(CHANGED_BY_PERSON_KEY) is True else None,
     )
 
 
-def find_proposal(given: JsonObject) -> str | None:
-    """Return the agent's proposal if a person changed the arguments in an editor; None otherwise.
-
-    For search/replace edits some versions put the file's old content there, which contains no new line.
-    """
-    return (optional_text(given, PROPOSAL_KEY) or "") if given.get(CHANGED_BY_PERSON_KEY) is True else None
-
-
-def find_remit_tool_name(row: AgentRow, tool: str) -> str | None:
-    """Return the name of Remit's own tool if `tool`, in the agent's spelling, is one."""
-    found = re.fullmatch(row.mcp_name, tool)
-    return match_remit_tool(found["server"], found["tool"]) if found else None
-
-
-def match_remit_tool(server: str, tool: str) -> str | None:
-    """Return `tool` if it is one of Remit's own tools on Remit's own server."""
-    return tool if server == "remit" and tool in REMIT_TOOLS else None
-
-
-def parse_operands(row: ToolRow, given: JsonObject) -> CallOperands:
-    """Return the paths, the command and the edit of a call, or the reason why they are malformed."""
-    if row.patch is not None:
-        return parse_patch_operands(row.patch, given)
-    values = [(key, given.get(key)) for key in (*row.paths, *([row.command] if row.command else []))]
-    bad = next((key for key, value in values if not isinstance(value, str) or not value), None)
-    paths = tuple(value for key, value in values if key in row.paths and isinstance(value, str) and value)
-    command = given.get(row.command) if row.command else None
-    found = CallOperands(paths, None, bad and f"{bad} is missing or no text", row.checks_itself, parse_edit(row, given))
-    return add_command_operands(command, found) if isinstance(command, str) else found
-
-
-def parse_patch_operands(key: str, given: JsonObject) -> CallOperands:
-    """Return the files and the edit of a patch."""
-    value = given.get(key)
-    if not isinstance(value, str) or not value:
-        return CallOperands(malformed=f"{key} is missing or no text")
-    try:
-        patch = parse_patch(value)
-    except PatchError as error:
-        return CallOperands(malformed=str(error))
-    return CallOperands(patch.paths, checks_itself=patch.checks_itself, edit=Patching(patch))
-
-
-def add_command_operands(command: str, found: CallOperands) -> CallOperands:
-    """Return the operands of a shell command, including the files of patches in its heredocs."""
-    try:
-        patches = find_shell_patches(command)
-    except PatchError as error:
-        return CallOperands(found.paths, command, str(error))
-    paths = (*found.paths, *(path for patch in patches for path in patch.paths))
-    checked = all(patch.patch.checks_itself for patch in patches) if patches else found.checks_itself
-    operations = tuple(operation for patch in patches for operation in patch.operations)
-    edit = Patching(Patch(operations)) if operations else None
-    return CallOperands(tuple(dict.fromkeys(paths)), command, found.malformed, checked, edit)
-
-
-def build_session_start(document: JsonObject, session: SessionKey, cwd: str) -> SessionStarted:
-    """Return a session's start; only some versions state the model."""
-    source = optional_text(document, "source")
-    known: StartSource = "other"
-    for candidate in SESSION_SOURCES:
-        if candidate == source:
-            known = candidate
-    return SessionStarted(session, cwd, source=known, model=optional_text(document, "model"))
-
-
 def parse_duration_ms(document: JsonObject) -> int | None:
-    """Return the tool's duration if the agent states it."""
     value = document.get("duration_ms")
     return value if type(value) is int and 0 <= value < 2**53 else None
 
@@ -218,44 +215,29 @@ def has_read_only_error(*values: object) -> bool:
 def find_diff_lines(display: JsonObject) -> dict[str, tuple[LineRange, ...]]:
     """Return the written lines by a file tool's unified diff, `fileDiff`, of the file `filePath`.
 
-    Returns nothing if the diff is inconsistent: it may be cut.
+    Returns nothing if a hunk is incomplete: the diff may be cut.
     """
     path, diff = display.get("filePath"), display.get("fileDiff")
     if not isinstance(path, str) or not isinstance(diff, str) or not posixpath.isabs(path):
         return {}
-    found = find_added_lines(diff.split("\n"))
-    return {path: found} if found else {}
-
-
-def find_added_lines(lines: list[str]) -> tuple[LineRange, ...]:
-    """Return the added lines of a unified diff as ranges of the new file; none if a hunk is incomplete."""
-    runs: list[LineRange] = []
-    at = 0
-    while at < len(lines):
-        head = HUNK_HEADER.match(lines[at])
-        at += 1
+    found: list[LineRange] = []
+    lines = deque(diff.split("\n"))
+    while lines:
+        head = HUNK_HEADER.match(lines.popleft())
         if head is None:
             continue
         old, start, new = (int(n[:10]) if n else 1 for n in head.groups())
-        body = read_hunk_body(lines[at:], old, new)
-        if body is None:
-            return ()
-        runs += find_hunk_additions(body, start)
-        at += len(body)
-    return tuple(runs)
-
-
-def read_hunk_body(lines: list[str], old: int, new: int) -> list[str] | None:
-    """Return the lines of one hunk, by the counts in its header; None if lines are missing."""
-    for n, line in enumerate(lines):
-        if old <= 0 and new <= 0:
-            return lines[:n]
-        sign = line[:1]
-        if not sign or sign not in " +-\\":
-            return None
-        old -= sign in " -"
-        new -= sign in " +"
-    return lines if (old, new) == (0, 0) else None
+        body: list[str] = []
+        while old > 0 or new > 0:
+            sign = lines[0][:1] if lines else ""
+            if not sign or sign not in " +-\\":
+                return {}
+            old, new = old - (sign in " -"), new - (sign in " +")
+            body.append(lines.popleft())
+        if (old, new) != (0, 0) and not lines:
+            return {}
+        found += find_hunk_additions(body, start)
+    return {path: tuple(found)} if found else {}
 
 
 def find_hunk_additions(lines: list[object] | list[str], start: object) -> list[LineRange]:
@@ -273,9 +255,6 @@ def find_hunk_additions(lines: list[object] | list[str], start: object) -> list[
                 runs.append(LineRange(number, number))
         number += sign in ("+", " ")
     return runs
-
-
-# --- edits of file tools -----------------------------------------------------------------------------------
 
 
 def parse_edit(row: ToolRow, given: JsonObject) -> Edit | None:

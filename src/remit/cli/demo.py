@@ -6,6 +6,7 @@ selected through the MCP server, and changes happen on disk.
 
 import asyncio
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,8 @@ from uuid import uuid4
 import click
 import msgspec
 
-from remit.cli.agents.wiring import own_command
 from remit.cli.output import FINDINGS
-from remit.core.timestamps import format_utc
+from remit.core.record import format_utc
 from remit.wiring.doctor_checks import describe_containment_warning
 
 STORY = """\
@@ -28,6 +28,7 @@ A repository with one intent: INT-001 "Greet people by name" owns src/** and not
 An agent (scripted here) works in it. Every tool call it makes goes through `remit hook`.
 """
 
+REMIT = (sys.executable, "-c", "from remit.cli import main; main()")
 MODEL_NAME = "claude-sonnet-5"
 PROMPT = "Please greet people by their name."
 OLD = "def greet():\n    return 'hello'\n"
@@ -36,10 +37,7 @@ TEAMMATE = "# reviewed by Kim\n"
 
 
 class ScriptedAgent:
-    """A stand-in for Claude Code: asks the hook, acts if allowed, and reports the result to the hook.
-
-    The conversation is written to Claude Code's folder below HOME of `environment`.
-    """
+    """A stand-in for Claude Code: asks the hook, acts if allowed, and reports; its conversation is below HOME."""
 
     def __init__(self, repository: Path, environment: dict[str, str]) -> None:
         self.repository = repository
@@ -50,7 +48,6 @@ class ScriptedAgent:
         self.last_output = ""
 
     def say(self, role: str, content: object) -> None:
-        """Append one conversation entry: text of the `user`, or blocks of the `assistant`."""
         at = format_utc(datetime.now(UTC), "milliseconds")
         message = {"role": role, "model": MODEL_NAME, "content": content}
         entry = {"type": role, "uuid": f"{uuid4()}", "timestamp": at, "message": message}
@@ -58,21 +55,12 @@ class ScriptedAgent:
             file.write(msgspec.json.encode(entry) + b"\n")
 
     def hook(self, event: str, **fields: object) -> dict[str, Any]:
-        """Run one hook call in a separate process; return its answer."""
         session = {"session_id": self.session, "cwd": str(self.repository), "transcript_path": str(self.transcript)}
         payload = {**session, "hook_event_name": event, **fields}
         kind = {"PreToolUse": "pre", "PostToolUse": "post"}.get(event, "note")
-        done = subprocess.run(
-            [sys.executable, "-c", "from remit.cli import main; main()", "hook", "claude-code", kind],
-            input=msgspec.json.encode(payload),
-            cwd=self.repository,
-            env=self.environment,
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode:
-            raise click.ClickException(f"remit hook failed: {done.stderr.decode('utf-8', 'replace')}")
-        return msgspec.json.decode(done.stdout).get("hookSpecificOutput", {}) if done.stdout else {}
+        words = ("hook", "claude-code", kind)
+        out = call_remit(self.repository, self.environment, *words, given=msgspec.json.encode(payload))
+        return msgspec.json.decode(out).get("hookSpecificOutput", {}) if out else {}
 
     def use(self, tool: str, **arguments: object) -> str | None:
         """Make one tool call; return the reason if refused, else None."""
@@ -82,34 +70,27 @@ class ScriptedAgent:
         if answer.get("permissionDecision") == "deny":
             return str(answer["permissionDecisionReason"])
         arguments = answer.get("updatedInput", arguments)
-        result = self.perform_tool(tool, arguments, str(call["tool_use_id"]))
-        note = self.hook("PostToolUse", **{**call, "tool_input": arguments}, tool_response=result)
-        texts = str(result.get("stderr", "")).rstrip(), note.get("additionalContext", "")
-        self.last_output = "\n".join(filter(None, texts)).replace("\n", f"\n{' ' * 14}")
-        return None
-
-    def perform_tool(self, tool: str, arguments: dict[str, object], call_id: str) -> dict[str, Any]:
-        """Perform the tool's effect and return its result."""
+        result: dict[str, Any] = {}
         if tool == "Write":
             Path(str(arguments["file_path"])).write_text(str(arguments["content"]))
         elif tool == "Bash":
             bash = ["bash", "-c", str(arguments["command"])]
             done = subprocess.run(bash, cwd=self.repository, env=self.environment, capture_output=True, check=False)
-            return {"stdout": done.stdout.decode("utf-8", "replace"), "stderr": done.stderr.decode("utf-8", "replace")}
+            result = {name: getattr(done, name).decode("utf-8", "replace") for name in ("stdout", "stderr")}
         elif tool.startswith("mcp__remit__"):
-            return asyncio.run(self.ask_server(tool.removeprefix("mcp__remit__"), arguments, call_id))
-        return {}
+            name = tool.removeprefix("mcp__remit__")
+            result = asyncio.run(self.ask_server(name, arguments, str(call["tool_use_id"])))
+        note = self.hook("PostToolUse", **{**call, "tool_input": arguments}, tool_response=result)
+        texts = str(result.get("stderr", "")).rstrip(), note.get("additionalContext", "")
+        self.last_output = "\n".join(filter(None, texts)).replace("\n", f"\n{' ' * 14}")
+        return None
 
     async def ask_server(self, tool: str, arguments: dict[str, object], call_id: str) -> dict[str, Any]:
         from mcp.client.client import Client
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
-        server = StdioServerParameters(
-            command=sys.executable,
-            args=["-c", "from remit.cli import main; main()", "mcp"],
-            cwd=str(self.repository),
-            env=self.environment,
-        )
+        words, folder = [*REMIT[1:], "mcp"], str(self.repository)
+        server = StdioServerParameters(command=REMIT[0], args=words, cwd=folder, env=self.environment)
         async with Client(stdio_client(server)) as client:
             result = await client.call_tool(tool, dict(arguments), meta={"claudecode/toolUseId": call_id})
         return {"content": [block.model_dump(mode="json") for block in result.content]}
@@ -197,20 +178,20 @@ def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[
 
 
 def run_remit(repository: Path, environment: dict[str, str], *words: str, quiet: bool = False) -> None:
-    """Run a `remit` command, shown as typed."""
     if not quiet:
         click.echo(click.style(f"   $ remit {' '.join(words)}", bold=True))
+    out = call_remit(repository, environment, *words)
+    if not quiet:
+        click.echo("".join(f"   {line}\n" for line in out.decode("utf-8", "replace").splitlines()), nl=False)
+
+
+def call_remit(repository: Path, environment: dict[str, str], *words: str, given: bytes = b"") -> bytes:
     done = subprocess.run(
-        [sys.executable, "-c", "from remit.cli import main; main()", *words],
-        cwd=repository,
-        env=environment,
-        capture_output=True,
-        check=False,
+        [*REMIT, *words], input=given, cwd=repository, env=environment, capture_output=True, check=False
     )
     if done.returncode:
         raise click.ClickException(f"remit {' '.join(words)} failed: {done.stderr.decode('utf-8', 'replace')}")
-    if not quiet:
-        click.echo("".join(f"   {line}\n" for line in done.stdout.decode("utf-8", "replace").splitlines()), nl=False)
+    return done.stdout
 
 
 def print_heading(title: str) -> None:
@@ -218,7 +199,6 @@ def print_heading(title: str) -> None:
 
 
 def show_refusal(reason: str | None, code: str) -> None:
-    """Show a refusal as the model gets it; end the demo as failed for any other answer."""
     if reason is None or code not in reason:
         click.echo(click.style(f"   expected a refusal with {code}, got: {reason or 'allowed'}", fg="red"))
         sys.exit(FINDINGS)
@@ -236,7 +216,8 @@ def show_allowed(reason: str | None) -> None:
 
 
 def closing_text() -> str:
-    remit = own_command()
+    own, found = Path(sys.executable).with_name("remit"), shutil.which("remit")
+    remit = "remit" if found and Path(found).resolve() == own.resolve() else shlex.quote(str(own))
     return f"""
 {click.style("That was it. In your own repository:", bold=True)}
 

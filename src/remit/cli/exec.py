@@ -14,17 +14,13 @@ from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_
 from remit.cli.person_only import is_below_agent, refuse_agent
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.containment.contained_command import ContainedCommand
-from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
 from remit.gate.containment.run_command import limits_from, run_contained, settle_staging
+from remit.gate.containment.take_over import ContainedResult
 from remit.gate.enforce import enforce
 from remit.gate.gate import Gate
-from remit.gate.state.tickets import Ticket, TicketNotFound, Tickets
-from remit.workspace.sandbox import package_caches
-from remit.workspace.sandbox.containment import Containment, find_containment
-from remit.workspace.sandbox.layers import NoScratchFolder
-from remit.workspace.sandbox.remove_tree import remove_tree
-from remit.workspace.sandbox.run_command import (
+from remit.gate.state.tickets import TicketNotFound, Tickets
+from remit.workspace.sandbox.containment import (
     MEBIBYTE,
     STOP_REASONS,
     CommandEnd,
@@ -32,13 +28,12 @@ from remit.workspace.sandbox.run_command import (
     SandboxFailed,
     StopReason,
     describe_end,
+    find_containment,
 )
+from remit.workspace.sandbox.staging import NoScratchFolder, remove_tree
 
-THIS_PROCESS = "here"
-"""Stands for a folder in the ticket of a command that this process runs itself."""
-
-EXEC_AGENT = "remit-exec"
-"""The agent name of a command outside an agent's session."""
+THIS_PROCESS = "here"  # stands for a folder in the ticket of a command that this process runs itself
+EXEC_AGENT = "remit-exec"  # the agent name of a command outside an agent's session
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -77,90 +72,36 @@ def exec_(
     known = limits_from(gate.rules.config.containment)
     size = known.size if size_limit is None else size_limit * MEBIBYTE
     limits = Limits(time_limit or known.seconds, size, environment=own)
-    if folder is not None and token is not None:
-        sys.exit(settle_staged(gate, folder, token, describe_end(stopped, code, limits), command[-1]))
-    if token is not None:
-        sys.exit(run_ticketed_call(gate, session_id or "", token, command, limits))
+    try:
+        if folder is not None and token is not None:
+            result = settle_staged(gate, folder, token, describe_end(stopped, code, limits), command[-1])
+        elif token is not None:
+            result = run_ticketed_call(gate, session_id or "", token, command, limits)
+        else:
+            result = run_command(gate, session_id, intent_id, command, limits)
+    except TicketNotFound as error:
+        dropped = "" if folder is None else " What it staged is dropped"
+        raise Failure("NO_TICKET", f"{error}{dropped}", exit_code=REFUSED) from error
+    except (SandboxFailed, NoScratchFolder) as error:
+        raise Failure("NOT_CONTAINED", str(error), fix="remit doctor", exit_code=UNAVAILABLE) from error
+    if result.said:
+        click.echo(result.said, err=True)
+    sys.exit(result.code)
+
+
+def run_command(
+    gate: Gate, session_id: str | None, intent_id: str | None, command: tuple[str, ...], limits: Limits
+) -> ContainedResult:
+    """Run the command of a person, or of an agent's session, if the rules allow it. Raises SandboxFailed."""
     if (intent_id or session_id) and is_below_agent():
         # An agent's hook knows the selected intent; these options would let the agent name any other.
         raise refuse_agent("`remit exec --intent` or `--session`")
-    session = choose_session(gate, session_id, intent_id)
-    call = make_call(command, session, gate.state.active_session(session).agent or EXEC_AGENT)
-    answer = enforce(gate, call, gate.hooks)
-    if answer.decision.effect != "allow":
-        click.echo(answer.reason, err=True)
-        sys.exit(REFUSED)
-    containment = find_containment(gate.environment.home, gate.environment.temporary)
-    sys.exit(run_in_containment(gate, containment, call, command, limits))
-
-
-def run_in_containment(
-    gate: Gate,
-    containment: Containment,
-    call: ToolCall,
-    command: tuple[str, ...],
-    limits: Limits,
-    ticket: Ticket | None = None,
-) -> int:
-    """Run the command and print what was dropped; return its exit code. Raises Failure if nothing ran."""
-    try:
-        return report_result(run_contained(gate, containment, call, command, limits, ticket))
-    except (SandboxFailed, NoScratchFolder) as error:
-        raise Failure("NOT_CONTAINED", str(error), fix="remit doctor", exit_code=UNAVAILABLE) from error
-
-
-def run_ticketed_call(gate: Gate, session_id: str, token: str, command: tuple[str, ...], limits: Limits) -> int:
-    """Run the shell command of a call that its hook allowed; return its exit code. Raises Failure."""
-    tickets, text = Tickets(gate.state), command[-1]
-    if len(command) != 3 or command[1] != "-c":
-        raise Failure("USAGE", f"--call goes with one shell command: expected SHELL -c TEXT, not {command!r}")
-    try:
-        ticket = tickets.use_ticket(token, session_id, text, THIS_PROCESS)
-    except TicketNotFound as error:
-        raise Failure("NO_TICKET", str(error), exit_code=REFUSED) from error
-    gate.environment = replace(gate.environment, temporary=Path(ticket.temporary))
-    containment = find_containment(gate.environment.home, gate.environment.temporary)
-    if containment.way not in CONFINING_WAYS:
-        raise Failure("NOT_CONTAINED", "nothing ran: no containment works here any more", exit_code=UNAVAILABLE)
-    call = ticket.make_call(text, os.getcwd())  # noqa: PTH109  the shell's spelling, links included
-    try:
-        return run_in_containment(gate, containment, call, command, limits, ticket)
-    finally:
-        tickets.delete_ticket(token)
-
-
-def settle_staged(gate: Gate, folder: Path, token: str, ended: CommandEnd, text: str) -> int:
-    """Judge the effects staged by a launcher that the daemon lost. Raises Failure without a ticket."""
-    try:
-        ticket = Tickets(gate.state).finish_ticket(token, str(folder), text)
-    except TicketNotFound as error:
-        raise Failure("NO_TICKET", f"{error} What it staged is dropped", exit_code=REFUSED) from error
-    try:
-        return report_result(settle_staging(ContainedCommand(gate, ticket.make_call(text), ticket), folder, ended))
-    finally:
-        if not ended.must_discard:
-            package_caches.trim_caches(package_caches.keep_caches(folder))
-        remove_tree(folder)
-
-
-def report_result(result: ContainedResult) -> int:
-    if result.said:
-        click.echo(result.said, err=True)
-    return result.code
-
-
-def choose_session(gate: Gate, session_id: str | None, intent_id: str | None) -> SessionKey:
-    """Return the session of the command, with the requested intent selected."""
     session = SessionKey(session_id or f"exec-{uuid4()}")
     intent_id = intent_id or (None if session_id else gate.environment.bound_intent)
     if intent_id is not None and gate.state.active_session(session).intent_id != intent_id:
         gate.intents.select(session, EXEC_AGENT, intent_id, reasoning="named on the command line of `remit exec`")
-    return session
-
-
-def make_call(command: tuple[str, ...], session: SessionKey, agent: str) -> ToolCall:
-    return ToolCall(
-        agent=agent,
+    call = ToolCall(
+        agent=gate.state.active_session(session).agent or EXEC_AGENT,
         session=session,
         tool="exec",
         effect="execute",
@@ -170,3 +111,37 @@ def make_call(command: tuple[str, ...], session: SessionKey, agent: str) -> Tool
         arguments_sha256=hash_arguments({"command": command}),
         whole_workspace=True,
     )
+    answer = enforce(gate, call, gate.hooks)
+    if answer.decision.effect != "allow":
+        click.echo(answer.reason, err=True)
+        sys.exit(REFUSED)
+    containment = find_containment(gate.environment.home, gate.environment.temporary)
+    return run_contained(gate, containment, call, command, limits)
+
+
+def run_ticketed_call(
+    gate: Gate, session_id: str, token: str, command: tuple[str, ...], limits: Limits
+) -> ContainedResult:
+    """Run the shell command of a call that its hook allowed. Raises Failure, TicketNotFound, SandboxFailed."""
+    tickets, text = Tickets(gate.state), command[-1]
+    if len(command) != 3 or command[1] != "-c":
+        raise Failure("USAGE", f"--call goes with one shell command: expected SHELL -c TEXT, not {command!r}")
+    ticket = tickets.use_ticket(token, session_id, text, THIS_PROCESS)
+    gate.environment = replace(gate.environment, temporary=Path(ticket.temporary))
+    containment = find_containment(gate.environment.home, gate.environment.temporary)
+    if containment.way not in CONFINING_WAYS:
+        raise Failure("NOT_CONTAINED", "nothing ran: no containment works here any more", exit_code=UNAVAILABLE)
+    call = ticket.make_call(text, os.getcwd())  # noqa: PTH109  the shell's spelling, links included
+    try:
+        return run_contained(gate, containment, call, command, limits, ticket)
+    finally:
+        tickets.delete_ticket(token)
+
+
+def settle_staged(gate: Gate, folder: Path, token: str, ended: CommandEnd, text: str) -> ContainedResult:
+    """Judge the effects staged by a launcher that the daemon lost. Raises TicketNotFound."""
+    ticket = Tickets(gate.state).finish_ticket(token, str(folder), text)
+    try:
+        return settle_staging(ContainedCommand(gate, ticket.make_call(text), ticket), folder, ended)
+    finally:
+        remove_tree(folder)

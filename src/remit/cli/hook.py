@@ -8,21 +8,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.adapters import ROWS
-from remit.gate.environment import Environment
+from remit.gate.machine import Environment
 from remit.servers.environ_checks import NoHome
 from remit.servers.environment import process_age_s, read_environment
 from remit.servers.hook import HookFrame, answer, parse_event_class, refuse_payload
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
-
-LATEST_S = 597
-"""Deadline of a pre call, below the 600 s after which agents run the tool without an answer."""
+LATEST_S = 597  # deadline of a pre call, below the 600 s after which agents run the tool without an answer
 
 
 def main(arguments: list[str]) -> int:
-    """Answer one hook call. Returns 0 for every answer, denials included; 2 for a *pre* event without an answer.
-
-    A call that takes too long is ended by SIGALRM, and the shell words in the agent's settings deny.
+    """Answer one hook call. Returns 0 for every answer, denials included; 2 for a *pre* event without an answer. A call
+    that takes too long is ended by SIGALRM, and the shell words in the agent's settings deny.
     """
     from_client = arguments[-1:] == ["--client"]
     words = arguments[:-1] if from_client else arguments
@@ -30,7 +27,11 @@ def main(arguments: list[str]) -> int:
     if not 1 <= len(words) <= 2 or words[0] not in ROWS or (len(words) == 2 and kind is None):
         sys.stderr.write(USAGE.format(agents=", ".join(ROWS)))
         return 0 if kind in ("post", "note") else 2
-    frame = HookFrame(words[0], current_folder(), kind, os.getpid())
+    try:
+        folder = str(os.getcwd())  # noqa: PTH109  pathlib is not loaded yet
+    except FileNotFoundError:
+        folder = "/"
+    frame = HookFrame(words[0], folder, kind, os.getpid())
     try:
         environment = read_environment()
     except NoHome as error:
@@ -57,13 +58,6 @@ def start_daemon(environment: Environment) -> None:
         start_daemon(environment.home)
     except OSError as error:
         sys.stderr.write(f"remit: no daemon could be started: {error}\n")
-
-
-def current_folder() -> str:
-    try:
-        return str(os.getcwd())  # noqa: PTH109  pathlib is not loaded yet
-    except FileNotFoundError:
-        return "/"
 
 
 def write_reply(stdout: bytes, stderr: bytes, code: int) -> int:

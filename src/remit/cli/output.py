@@ -1,10 +1,11 @@
-"""Shared by all commands: opening the repository, printing the answer, reporting failures."""
+"""Shared by all commands: options, opening the repository, printing the answer, reporting failures."""
 
 import errno
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
@@ -15,29 +16,55 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from remit.cli.failure import FINDINGS as FINDINGS
-from remit.cli.failure import INTEGRITY as INTEGRITY
-from remit.cli.failure import REFUSED, UNAVAILABLE, Failure
-from remit.cli.failure import USAGE as USAGE
-from remit.cli.terminal.colour import forced_colour
-from remit.cli.terminal.screen import Screen, open_screen
-from remit.core.display_text import escape_json, sanitise_text
+from remit.cli.screen import Screen, choose_pager, forced_colour, open_screen, show_in_pager
+from remit.core.untrusted_input import escape_json, sanitise_text
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.gate.state.database import StateError
-from remit.ledger.segments import LedgerError
+from remit.ledger.index import index as ledger_index
+from remit.ledger.index.index import Index
+from remit.ledger.log_files import LedgerError
 from remit.servers.environment import read_environment
-from remit.workspace.git.command import GitError
-from remit.workspace.git.programs_in_settings import find_git_folder
+from remit.wiring.manifest import SettingsError
+from remit.workspace.agents.read_write_settings import SettingsChanged
+from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.git.command import GitError, find_git_folder
 from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged
+from remit.workspace.place.workspace import Workspace
 
 if TYPE_CHECKING:
-    from remit.cli.terminal.view import ViewPart
+    from remit.cli.view import ViewPart
     from remit.gate.gate import Gate
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=WorkspaceContext)
+FINDINGS, USAGE, REFUSED, UNAVAILABLE, INTEGRITY = 1, 2, 3, 4, 5
+INTERRUPT = 130  # exit codes: contracts §8
+
+
+class Failure(Exception):
+    """A command's error. `fix` is the next step."""
+
+    def __init__(self, code: str, message: str, *, fix: str = "", target: str = "", exit_code: int = USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.fix = fix
+        self.target = target
+        self.exit_code = exit_code
+
+    @classmethod
+    def from_error(cls, error: Exception, code: str, *, target: str = "", exit_code: int = USAGE) -> "Failure":
+        """Return the failure for an error whose message may end in a hint on its own line."""
+        message, _, hint = str(error).partition("\nhint: ")
+        return cls(code, message, fix=hint, target=target, exit_code=exit_code)
+
+
+UNAVAILABLE_ERRORS = (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError)
+"""Errors of disk, database, git or a lock."""
+KNOWN_ERRORS = (Failure, IntentError, IntentRefused, EditRefused, ValueError, SettingsError, SettingsChanged)
+READ_ONLY_HINT = "commands that only read, such as `remit log` and `remit blame`, need no right to write"
 
 repo_option = click.option(
     "--repo",
@@ -47,6 +74,7 @@ repo_option = click.option(
     help="Work in this repository.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 def store_display_option(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -85,45 +113,34 @@ DISPLAY_OPTIONS = (
 
 
 def command_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add `--repo` and `--json` to a command, and report its errors as failures."""
     return repo_option(json_option(reports_failures(command)))
 
 
 def view_command_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add the options of `command_options`, and the display options that `emit_view` obeys."""
     decorated = reports_failures(command)
     for option in reversed(DISPLAY_OPTIONS):
         decorated = option(decorated)
     return repo_option(json_option(decorated))
 
 
-def current_screen() -> Screen:
-    meta = click.get_current_context().meta
-    return open_screen(meta.get("remit.color", "auto"), meta.get("remit.time", "auto"), time.time())
+# --- the repository ----------------------------------------------------------------------------------------
 
 
 def open_gate(repo: Path) -> "Gate":
-    """Return the gate of the repository. Raises Failure outside a repository."""
     from remit.gate.gate import Gate  # imports every check, which doubles the start-up of a reading command
 
     return open_context(Gate, repo)
 
 
 def governed_gate(repo: Path) -> "Gate":
-    """Return the gate of a governed repository. Raises Failure."""
     return require_governed(open_gate(repo))
 
 
 def governed_context(repo: Path) -> WorkspaceContext:
-    """Return read access to a governed repository. Raises Failure."""
     return require_governed(open_context(WorkspaceContext, repo))
 
 
 def reading_context(repo: Path) -> WorkspaceContext:
-    """Return read access to a repository, governed or not; warn on standard error if not governed.
-
-    Raises Failure outside a repository.
-    """
     opened = open_context(WorkspaceContext, repo)
     if not opened.is_governed:
         hint = "attribution comes from git and notes only; `remit init` there starts a record"
@@ -138,48 +155,87 @@ def open_context(kind: type[C], repo: Path) -> C:
         return opened
     folder = repo.resolve()
     if find_git_folder(folder) is not None:
-        raise Failure(
-            "NO_WORKSPACE",
-            f"the git repository around {str(folder)!r} has no work tree",
-            fix="work in a clone of it, or in a tree that `git worktree add PATH` makes",
-        )
-    raise Failure(
-        "NO_WORKSPACE",
-        f"{str(folder)!r} is in no git repository, and has no .orchestration/ folder",
-        fix="run `git init` there first, or `remit init` in a folder that needs no git",
-    )
+        message = f"the git repository around {str(folder)!r} has no work tree"
+        fix = "work in a clone of it, or in a tree that `git worktree add PATH` makes"
+    else:
+        message = f"{str(folder)!r} is in no git repository, and has no .orchestration/ folder"
+        fix = "run `git init` there first, or `remit init` in a folder that needs no git"
+    raise Failure("NO_WORKSPACE", message, fix=fix)
 
 
 def require_governed(context: C) -> C:
-    """Return the context. Raises Failure if not governed."""
     if not context.is_governed:
         root = str(context.workspace.root)
         raise Failure("NOT_GOVERNED", f"Remit does not govern {root!r}", fix="run `remit init` there")
     return context
 
 
-def emit(data: object, as_json: bool, text: str) -> None:
-    """Print the answer: one JSON document, or text."""
-    print_text(encode_json({"schema_version": 1, "data": data}) if as_json else sanitise_text(text))
+def open_index(workspace: Workspace) -> Index:
+    return ledger_index.open_index(workspace.state, workspace.log_folder)
+
+
+@contextmanager
+def open_index_or_empty(workspace: Workspace, *, governed: bool) -> Generator[Index]:
+    """Open the index; in an ungoverned repository an empty temporary one, so that nothing is written there."""
+    if governed:
+        with open_index(workspace) as index:
+            yield index
+        return
+    from tempfile import TemporaryDirectory  # slow to import
+
+    with TemporaryDirectory(prefix="remit.") as name, Index.open(Path(name) / "index.db", Path(name) / "log") as index:
+        yield index
+
+
+def open_content_store(workspace: Workspace) -> ContentStore:
+    return ContentStore(workspace, "")
+
+
+def path_in_workspace(workspace: Workspace, repo: Path, file: str) -> str:
+    """Return the path of `file`, relative to the workspace root; the file may be deleted. Raises Failure. `file` is
+    relative to the working directory, or to the root if `--repo` is given.
+    """
+    start = Path.cwd() if repo == Path() else workspace.root
+    path = Path(os.path.normpath(start.resolve() / file))
+    real = path.parent.resolve() / path.name
+    if not real.is_relative_to(workspace.root):
+        raise Failure("OUTSIDE_WORKSPACE", f"{file!r} is not in {str(workspace.root)!r}", target=file)
+    return str(real.relative_to(workspace.root))
+
+
+# --- the answer --------------------------------------------------------------------------------------------
+
+
+def emit(data: object, as_json: bool, text: str | Iterable[str], exit_code: int = 0) -> None:
+    """Print the answer: one JSON document, or text, given whole or in lines. End the process with any other code."""
+    if as_json:
+        print_text(encode_json({"schema_version": 1, "data": data}))
+    else:
+        print_text(sanitise_text(text if isinstance(text, str) else "\n".join(text)))
+    if exit_code:
+        sys.exit(exit_code)
 
 
 def emit_view(data: object, as_json: bool, view: "Callable[[Screen], Iterable[ViewPart]]") -> None:
     """Print one JSON document, or the view fitted to the screen and paged if longer."""
     if as_json:
-        print_text(encode_json({"schema_version": 1, "data": data}))
+        emit(data, as_json, "")
         return
-    from remit.cli.terminal.view import render  # imports rich, which JSON output does not need
+    from remit.cli.view import render  # imports rich, which JSON output does not need
 
     screen = current_screen()
     text = sanitise_text(render(view(screen), screen))
-    if screen.width is not None and not click.get_current_context().meta.get("remit.no_pager"):
-        from remit.cli.terminal.pager import choose_pager, show_in_pager
+    is_long = screen.width is not None and text.count("\n") + 2 > get_terminal_size().lines
+    is_paged = is_long and not click.get_current_context().meta.get("remit.no_pager")
+    if is_paged and (pager := choose_pager({}, os.environ)):
+        show_in_pager(f"{text}\n".encode("utf-8", "replace"), pager)
+    else:
+        print_text(text, has_colour=screen.is_coloured)
 
-        pager = choose_pager({}, os.environ) if text.count("\n") + 2 > get_terminal_size().lines else ""
-        if pager:
-            show_in_pager(f"{text}\n".encode("utf-8", "replace"), pager)
-            return
-    print_text(text, has_colour=screen.is_coloured)
+
+def current_screen() -> Screen:
+    meta = click.get_current_context().meta
+    return open_screen(meta.get("remit.color", "auto"), meta.get("remit.time", "auto"), time.time())
 
 
 def print_text(text: str, *, has_colour: bool | None = None) -> None:
@@ -191,8 +247,15 @@ def print_text(text: str, *, has_colour: bool | None = None) -> None:
         sys.exit(0)
 
 
+def warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
+
+
 def encode_json(value: object) -> str:
     return escape_json(msgspec.json.encode(value).decode())
+
+
+# --- failures ----------------------------------------------------------------------------------------------
 
 
 def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
@@ -202,60 +265,43 @@ def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
     def call_command(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except Failure as failure:
-            fail(failure, bool(kwargs.get("as_json")))
-        except (IntentRefused, IntentError, EditRefused, ValueError) as error:
+        except (*KNOWN_ERRORS, *UNAVAILABLE_ERRORS) as error:
             fail(to_failure(error), bool(kwargs.get("as_json")))
-        except UNAVAILABLE_ERRORS as error:
-            fail(unavailable_failure(error), bool(kwargs.get("as_json")))
 
     return call_command
 
 
-def unavailable_failure(error: Exception) -> Failure:
-    """Return the failure for an error of disk, database, git or a lock, with the next step."""
-    message, _, hint = describe_error(error).partition("\nhint: ")
+def to_failure(error: Exception) -> Failure:
+    """Return the failure for a known error, with the next step."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, IntentRefused):
+        return Failure(error.violation.error_type, error.violation.error, exit_code=REFUSED)
+    if isinstance(error, SettingsError | SettingsChanged):
+        code = USAGE if isinstance(error, SettingsError) and not error.is_unavailable else UNAVAILABLE
+        return Failure("SETTINGS", str(error), target=str(error.path or ""), exit_code=code)
+    if not isinstance(error, UNAVAILABLE_ERRORS):
+        return Failure("INVALID", str(error))
+    message, _, hint = str(error).partition("\nhint: ")
     code = getattr(error, "errno", None)
     path = getattr(error, "filename", None) or getattr(error, "path", None)
-    if code == errno.EROFS:
-        hint = f"mount it writable, or work in a clone of it: {READ_ONLY_HINT}"
+    if isinstance(error, FileExistsError | NotADirectoryError) and isinstance(path, str):
+        message = f"{path!r} is no folder, and one is needed there; move it away"
+    elif code == errno.EROFS:
         message = f"{str(path)!r} cannot be written: it is on a read-only file system"
+        hint = f"mount it writable, or work in a clone of it: {READ_ONLY_HINT}"
     elif code in (errno.EACCES, errno.EPERM):
         verb = "read" if path and not os.access(path, os.R_OK) else "write"
-        message = f"this user may not {verb} {str(path)!r}{describe_owner(path)}"
+        try:
+            owner = f", which belongs to {Path(str(path)).owner()}"
+        except (OSError, KeyError):
+            owner = ""
+        message = f"this user may not {verb} {str(path)!r}{owner}"
         hint = f"run this as that user, or ask for the right to {verb} it: {READ_ONLY_HINT}"
     return Failure("UNAVAILABLE", message, fix=hint, exit_code=UNAVAILABLE)
 
 
-READ_ONLY_HINT = "commands that only read, such as `remit log` and `remit blame`, need no right to write"
-
-
-def describe_owner(path: object) -> str:
-    try:
-        return f", which belongs to {Path(str(path)).owner()}"
-    except (OSError, KeyError):
-        return ""
-
-
-def describe_error(error: Exception) -> str:
-    """Return the error's message, naming the obstacle if a file stands in a folder's place or the reverse."""
-    if isinstance(error, FileExistsError | NotADirectoryError) and isinstance(error.filename, str):
-        return f"{error.filename!r} is no folder, and one is needed there; move it away"
-    return str(error)
-
-
-UNAVAILABLE_ERRORS = (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError)
-"""Errors of disk, database, git or a lock."""
-
-
-def to_failure(error: Exception) -> Failure:
-    if isinstance(error, IntentRefused):
-        return Failure(error.violation.error_type, error.violation.error, exit_code=REFUSED)
-    return Failure("INVALID", str(error))
-
-
 def fail(failure: Failure, as_json: bool) -> NoReturn:
-    """Print the failure and end the process."""
     if as_json:
         error = {"code": failure.code, "message": failure.message, "target": failure.target, "fix": failure.fix}
         click.echo(encode_json({"schema_version": 1, "error": error}))

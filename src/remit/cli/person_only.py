@@ -12,55 +12,47 @@ from remit.cli.output import REFUSED, Failure
 from remit.core.record import Body, CallPart
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import make_refusal
-from remit.gate.records.record_parts import violation_document
+from remit.gate.records.call_records import violation_document
 from remit.gate.state.database import StateError
 from remit.servers.environment import read_environment
-from remit.workspace.processes.process_info import find_ancestor_program
-from remit.workspace.processes.writers import is_older_than_agents
-
-
-def record_attempt(action: str, reason: str) -> None:
-    """Record the denied attempt of an agent to run a command for people; do nothing in an ungoverned folder."""
-    context = click.get_current_context(silent=True)
-    command = context.command_path if context else "remit"
-    repo = context.params.get("repo") if context else None
-    gate = Gate.open(repo if isinstance(repo, Path) else Path.cwd(), read_environment())
-    if not gate.is_governed:
-        return
-    refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person at a terminal: {reason}.", command, None)
-    body = Body(
-        event="denied",
-        intent_id=None,
-        session_id=None,
-        call=CallPart(name=command, effect="execute", command=command),
-        violation=violation_document(refusal.violation),
-    )
-    gate.recorder.append_or_spool([gate.recorder.make_record(body)])
-
+from remit.workspace.processes.process_tracking import find_ancestor_program, is_older_than_agents
 
 AGENT_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID")
 """Set by agents in their shells. A shell can unset them, so the process tree is checked too."""
-
-
-PERSON = "person"
-"""The actor in records of commands run by a person."""
-
-MAX_CALL_S = 600.0
-"""A command older than the longest wait of an agent has been abandoned."""
+PERSON = "person"  # the actor in records of commands run by a person
+MAX_CALL_S = 600.0  # a command older than the longest wait of an agent has been abandoned
 
 
 def is_below_agent() -> bool:
-    """Return whether an agent started this process, by its environment variables or its ancestors."""
     return (
         any(os.environ.get(name) for name in AGENT_VARIABLES)
         or find_ancestor_program(row.binary for row in ROWS.values()) is not None
     )
 
 
-def find_running_agent() -> str:
-    """Return the agent whose command is running in this workspace; empty for none, or if this shell is older.
+def require_person(action: str) -> None:
+    """Raise Failure if an agent asks, or may be asking: without a terminal, while an agent's command runs here. A shell
+    that is older than every agent belongs to a person.
+    """
+    if is_below_agent():
+        raise refuse_agent(action)
+    if not sys.stdin.isatty() and (agent := find_running_agent()):
+        record_attempt(action, f"a command of {agent} is under way, and this shell has no terminal")
+        under_way = f"a command of {agent} is under way in this repository, which may have started it"
+        message = f"{action} is for a person at a terminal; this shell has none, and {under_way}"
+        fix = "run it in a terminal, or when that command has ended"
+        raise Failure("FOR_PEOPLE", message, fix=fix, exit_code=REFUSED)
 
-    A process that such a command left behind has no ancestors to inspect.
+
+def refuse_agent(action: str) -> Failure:
+    record_attempt(action, "this shell was started by a coding agent")
+    message = f"{action} is for a person at a terminal, and this shell was started by a coding agent"
+    return Failure("FOR_PEOPLE", message, fix="ask the person to run it", exit_code=REFUSED)
+
+
+def find_running_agent() -> str:
+    """Return the agent whose command is running in this workspace; empty for none, or if this shell is older. A process
+    that such a command left behind has no ancestors to inspect.
     """
     gate = Gate.open(Path.cwd(), read_environment())
     since = time.time() - MAX_CALL_S
@@ -72,53 +64,28 @@ def find_running_agent() -> str:
     return "" if agent and is_older_than_agents((row.binary for row in ROWS.values()), gate.workspace.root) else agent
 
 
-def require_person(action: str) -> None:
-    """Raise Failure if an agent asks, or may be asking: without a terminal, while an agent's command runs here.
-
-    A shell that is older than every agent belongs to a person.
-    """
-    if is_below_agent():
-        raise refuse_agent(action)
-    if sys.stdin.isatty():
-        return
-    agent = find_running_agent()
-    if agent:
-        record_attempt(action, f"a command of {agent} is under way, and this shell has no terminal")
-        raise Failure(
-            "FOR_PEOPLE",
-            f"{action} is for a person at a terminal; this shell has none, and a command of {agent} is under way in this "  # noqa: E501
-            "repository, which may have started it",
-            fix="run it in a terminal, or when that command has ended",
-            exit_code=REFUSED,
-        )
-
-
-def refuse_agent(action: str) -> Failure:
-    """Record the attempt and return the refusal of a command that an agent's shell may not run."""
-    record_attempt(action, "this shell was started by a coding agent")
-    return Failure(
-        "FOR_PEOPLE",
-        f"{action} is for a person at a terminal, and this shell was started by a coding agent",
-        fix="ask the person to run it",
-        exit_code=REFUSED,
-    )
+def record_attempt(action: str, reason: str) -> None:
+    """Record the denied attempt of an agent to run a command for people; do nothing in an ungoverned folder."""
+    context = click.get_current_context(silent=True)
+    command = context.command_path if context else "remit"
+    repo = context.params.get("repo") if context else None
+    gate = Gate.open(repo if isinstance(repo, Path) else Path.cwd(), read_environment())
+    if gate.is_governed:
+        refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person at a terminal: {reason}.", command, None)
+        call = CallPart(name=command, effect="execute", command=command)
+        violation = violation_document(refusal.violation)
+        body = Body(event="denied", intent_id=None, session_id=None, call=call, violation=violation)
+        gate.recorder.append_or_spool([gate.recorder.make_record(body)])
 
 
 def require_terminal() -> None:
-    """Raise Failure unless a person runs this command at a terminal."""
     require_person("answering for a person")
     if not sys.stdin.isatty():
         record_attempt("answering for a person", "standard input is no terminal")
-        raise Failure(
-            "NOT_A_TERMINAL",
-            "a yes has to come from a terminal, and standard input is none",
-            fix="run it yourself in a terminal",
-            exit_code=REFUSED,
-        )
+        message = "a yes has to come from a terminal, and standard input is none"
+        raise Failure("NOT_A_TERMINAL", message, fix="run it yourself in a terminal", exit_code=REFUSED)
 
 
 def require_confirmation(yes: bool, what: str, fix: str) -> None:
-    """Ask the person to confirm. Raises Failure without a yes."""
-    if yes or (sys.stdin.isatty() and click.confirm(f"{what}. Go on?", default=False)):
-        return
-    raise Failure("NOT_CONFIRMED", f"nothing was changed: {what}", fix=fix)
+    if not yes and not (sys.stdin.isatty() and click.confirm(f"{what}. Go on?", default=False)):
+        raise Failure("NOT_CONFIRMED", f"nothing was changed: {what}", fix=fix)

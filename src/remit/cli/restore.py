@@ -1,7 +1,7 @@
 """`remit restore`: return to the files of an earlier snapshot."""
 
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence, Sized
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from remit.cli.completion import complete_files, complete_sessions, complete_snapshots
-from remit.cli.output import FINDINGS, UNAVAILABLE, Failure, emit, emit_view, governed_gate, view_command_options
+from remit.cli.output import (
+    FINDINGS,
+    UNAVAILABLE,
+    Failure,
+    emit,
+    emit_view,
+    governed_gate,
+    path_in_workspace,
+    view_command_options,
+    yes_option,
+)
 from remit.cli.person_only import require_confirmation, require_person
-from remit.cli.records.lookup import find_session
+from remit.cli.records.query import find_session
 from remit.cli.records.session import changes_of_session
-from remit.cli.repository import path_in_workspace
-from remit.cli.terminal.screen import Screen
-from remit.core.display_text import quote_path, sanitise_line
+from remit.cli.screen import Screen
+from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.snapshots.restore import (
     LATEST,
@@ -30,15 +39,14 @@ from remit.gate.snapshots.restore import (
     undo_session,
 )
 from remit.gate.snapshots.take import SnapshotTaker
-from remit.workspace.git.refs import head_commit
+from remit.workspace.git.repository import head_commit
 from remit.workspace.snapshots.restore import RestoreResult, RestoreRunning
 from remit.workspace.snapshots.snapshot import PinnedSnapshots, Snapshot, decode_path
 
 if TYPE_CHECKING:
-    from remit.cli.terminal.view import ViewPart
+    from remit.cli.view import ViewPart
 
 MAX_SHOWN_FILES = 20
-PIN_COMMANDS = ("pin", "unpin")
 
 
 @click.command()
@@ -55,7 +63,7 @@ PIN_COMMANDS = ("pin", "unpin")
     shell_complete=complete_sessions,
 )
 @click.option("--preview", "--dry-run", "preview", is_flag=True, help="Only say what would be done.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--limit", type=click.IntRange(1), default=MAX_SHOWN_FILES, show_default=True, help="List so many.")
 @view_command_options
 def restore(
@@ -88,13 +96,11 @@ def restore(
     if what is None and point in (None, "list"):
         emit_list(gate, limit, as_json)
         return
-    if point in PIN_COMMANDS:
+    if point in ("pin", "unpin"):
         require_person(f"`remit restore {point}`")
         change_pin(gate, point, paths, as_json)
         return
-    if not preview:
-        require_person("`remit restore`")
-        finish_interrupted(gate)
+    prepare(gate, "`remit restore`", preview)
     snapshots = gate.snapshots.list_snapshots()
     undoing: Snapshot | None = None
     if what is not None:
@@ -107,28 +113,23 @@ def restore(
     only = [path_in_workspace(gate.workspace, repo, path) for path in named]
     with restore_lock_errors(gate):
         plan = open_restore(gate).preview(target, only, undoing)
-    text = "\n".join(describe_restore(gate, plan, done=False, some=bool(only)))
+    lines = describe_restore(gate, plan, done=False, some=bool(only))
     if preview or plan.plan.is_empty:
-        emit(restore_document(plan), as_json, text)
+        emit(restore_document(plan), as_json, lines)
         return
-    if sys.stdin.isatty():
-        click.echo(text, err=True)
-        require_confirmation(yes, change_counts(plan.plan.write, plan.plan.delete), "add --yes")
+    confirm(lines, len(plan.plan.write), len(plan.plan.delete), yes)
     with restore_lock_errors(gate):
         done = open_restore(gate).restore(target, only, undoing)
     if waiting := record_restore(gate, done):
         click.echo(f"the record of this waits until it can be written: {waiting}", err=True)
     SnapshotTaker(gate).tidy_store()
-    emit(restore_document(done), as_json, "\n".join(describe_restore(gate, done, done=True)))
-    if done.failed:
-        sys.exit(FINDINGS)
+    lines = describe_restore(gate, done, done=True)
+    emit(restore_document(done), as_json, lines, FINDINGS if done.failed else 0)
 
 
 def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_json: bool) -> None:
     """Undo one session's changes, or preview the undo. Exits 1 if a file is left unchanged."""
-    if not preview:
-        require_person("`remit restore --session`")
-        finish_interrupted(gate)
+    prepare(gate, "`remit restore --session`", preview)
     session = find_session(gate, session_id)
     plan = plan_session_undo(gate, gate.contents, changes_of_session(gate, session))
     lines = [f"{'would undo' if preview else 'undoing'} session {sanitise_line(session, 60)}"]
@@ -138,24 +139,50 @@ def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_j
     data: dict[str, Any] = {
         "session_id": session,
         "saved": None,
-        "write": [quote_path(path) for path in plan.write],
-        "delete": [quote_path(path) for path in plan.delete],
+        "write": list(map(quote_path, plan.write)),
+        "delete": list(map(quote_path, plan.delete)),
         "left": quote_keys(plan.left),
     }
     if preview or plan.is_empty:
-        emit(data, as_json, "\n".join(lines))
+        emit(data, as_json, lines)
         return
-    if sys.stdin.isatty():
-        click.echo("\n".join(lines), err=True)
-        require_confirmation(yes, change_counts(plan.write, plan.delete), "add --yes")
+    confirm(lines, len(plan.write), len(plan.delete), yes)
     with restore_lock_errors(gate):
         done = undo_session(gate, plan, session)
     data |= {"saved": done.saved.id, "failed": quote_keys(done.failed)}
     lines += list_reasons("not done", done.failed)
     lines += [f"what was there is kept as {done.saved.id}; `remit restore undo` brings it back"]
-    emit(data, as_json, "\n".join(lines))
-    if done.failed or plan.left:
-        sys.exit(FINDINGS)
+    emit(data, as_json, lines, FINDINGS if done.failed or plan.left else 0)
+
+
+def prepare(gate: Gate, action: str, preview: bool) -> None:
+    """Require a person, and finish a restore that was interrupted; a preview needs neither."""
+    if preview:
+        return
+    require_person(action)
+    with restore_lock_errors(gate):
+        done = open_restore(gate).finish_interrupted()
+    if done is not None:
+        record_restore(gate, done, finished=True)
+        click.echo(f"finished the restore of {done.point.id}, which was interrupted", err=True)
+
+
+def confirm(lines: Sequence[str], written: int, deleted: int, yes: bool) -> None:
+    """Show the plan at a terminal, and ask. Raises Failure without a yes."""
+    if sys.stdin.isatty():
+        click.echo("\n".join(lines), err=True)
+        require_confirmation(yes, f"{written} files would be written, {deleted} deleted", "add --yes")
+
+
+@contextmanager
+def restore_lock_errors(gate: Gate) -> Generator[None]:
+    """Release the snapshot store at the end. Raises Failure if another restore runs."""
+    try:
+        yield
+    except RestoreRunning as error:
+        raise Failure("RESTORE_RUNNING", str(error), exit_code=UNAVAILABLE) from error
+    finally:
+        gate.snapshots.close()
 
 
 def change_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> None:
@@ -172,25 +199,6 @@ def change_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> N
     emit({"id": snapshot.id, "pinned": word == "pin"}, as_json, text)
 
 
-def finish_interrupted(gate: Gate) -> None:
-    with restore_lock_errors(gate):
-        done = open_restore(gate).finish_interrupted()
-    if done is not None:
-        record_restore(gate, done, finished=True)
-        click.echo(f"finished the restore of {done.point.id}, which was interrupted", err=True)
-
-
-@contextmanager
-def restore_lock_errors(gate: Gate) -> Generator[None]:
-    """Release the snapshot store at the end. Raises Failure if another restore runs."""
-    try:
-        yield
-    except RestoreRunning as error:
-        raise Failure("RESTORE_RUNNING", str(error), exit_code=UNAVAILABLE) from error
-    finally:
-        gate.snapshots.close()
-
-
 def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
     """Print the newest snapshots."""
     offered = select_offered(gate.snapshots.list_snapshots())
@@ -199,7 +207,7 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
     interrupted = open_restore(gate).read_journal()
 
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
-        from remit.cli.terminal.view import TextTable, mark, styled_text
+        from remit.cli.view import TextTable, mark, styled_text
 
         if interrupted:
             yield f"the restore of {interrupted.point} was interrupted: the next `remit restore` finishes it"
@@ -238,13 +246,8 @@ def describe_occasion(snapshot: Snapshot) -> str:
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     occasion = snapshot.occasion
-    origin = {
-        "intent_id": occasion.intent,
-        "session_id": occasion.session,
-        "agent": occasion.agent,
-        "tool": occasion.tool,
-        "command": occasion.command,
-    }
+    origin = {"intent_id": occasion.intent, "session_id": occasion.session, "agent": occasion.agent}
+    origin |= {"tool": occasion.tool, "command": occasion.command}
     return {
         "id": snapshot.id,
         "at": datetime.fromtimestamp(snapshot.at, UTC).isoformat(timespec="milliseconds"),
@@ -303,7 +306,3 @@ def list_reasons(name: str, reasons: Mapping[str, str]) -> list[str]:
 
 def quote_keys(reasons: Mapping[str, str]) -> dict[str, str]:
     return {quote_path(path): why for path, why in reasons.items()}
-
-
-def change_counts(write: Sized, delete: Sized) -> str:
-    return f"{len(write)} files would be written, {len(delete)} deleted"

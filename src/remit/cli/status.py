@@ -10,31 +10,23 @@ import click
 from msgspec import Struct
 from rich.text import Text
 
-from remit.cli.agents.wiring import reports_wiring, user_place
 from remit.cli.intent.intent_view import intent_table
-from remit.cli.output import emit, emit_view, open_gate, view_command_options
+from remit.cli.output import emit, emit_view, open_gate, open_index, view_command_options
 from remit.cli.policy.mode import MODE_DESCRIPTIONS
 from remit.cli.records.record_table import record_table
-from remit.cli.repository import open_index
-from remit.cli.terminal.screen import Screen
-from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
+from remit.cli.screen import Screen
+from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
 from remit.gate.gate import Gate
-from remit.gate.rules.trust import describe_untrusted
+from remit.gate.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
 from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, measure_coverage
-from remit.wiring.agents import SettingsPlace
-from remit.wiring.client_checks import find_unhooked_files
+from remit.wiring.agents import SettingsPlace, find_user_place
+from remit.wiring.doctor_checks import find_unhooked_files
 from remit.wiring.manifest import read_manifest
-from remit.wiring.plan import display_path
+from remit.wiring.wire import display_path
 
 OPEN_STATUSES = ("DRAFT", "IN_PROGRESS")
-MAX_CHANGES = 50
-MAX_NAMED = 10
-MAX_INTENTS = 5
-MAX_SESSIONS = 5
-MAX_NEWEST = 5
-
-
+MAX_CHANGES, MAX_NAMED, MAX_INTENTS, MAX_SESSIONS, MAX_NEWEST = 50, 10, 5, 5, 5
 GRADE_WORDS = {"exact": "written by", "likely": "likely by", None: "perhaps by"}
 """Phrases for blame's grades of evidence."""
 
@@ -49,20 +41,22 @@ class CoverageReport(Struct, frozen=True):
 @click.command()
 @click.option("--coverage", "whole", is_flag=True, help="List each change that nobody judged before.")
 @view_command_options
-@reports_wiring
 def status(whole: bool, repo: Path, as_json: bool) -> None:
     """Show what is governed here, who works on what, and what happened lately."""
     gate = open_gate(repo)
     if not gate.is_governed:
         emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
         return
-    coverage = report_coverage(gate)
+    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
+    with open_index(gate.workspace) as index:
+        coverage = CoverageReport(measure_coverage(index), measure_coverage(index, since=week).overall)
     if whole:
         emit_view({"coverage": coverage_document(coverage)}, as_json, partial(coverage_view, coverage))
         return
-    home = gate.environment.home
+    home, rules = gate.environment.home, gate.rules
     manifest = read_manifest(home)
-    places = [user_place(home, os.environ, manifest), SettingsPlace(home), SettingsPlace(home, gate.workspace.root)]
+    user = find_user_place(home, os.environ, manifest)
+    places = [user, SettingsPlace(home), SettingsPlace(home, gate.workspace.root)]
     unhooked = find_unhooked_files(places, manifest)
     # Calls of these agents are not judged, so the view begins with a warning.
     warning = None
@@ -72,51 +66,75 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         warning = mark("failed", text, is_strong=True)
     elif not manifest.files:
         warning = mark("warning", "no agent is wired: nobody asks before a call. See `remit init`")
-    data = status_data(gate, coverage)
-    data["unhooked"] = [{"agent": agent, "path": str(path)} for path, agent in unhooked.items()]
-    emit_view(data, as_json, partial(status_view, gate, warning, coverage))
-
-
-def status_data(gate: Gate, coverage: CoverageReport) -> dict[str, object]:
-    rules = gate.rules
     intents = rules.document.intents if rules.document else ()
-    sessions = [
-        {"session_id": key.session_id, "intent_id": gate.state.active_session(key).intent_id}
-        for key in gate.state.list_recent_sessions(MAX_SESSIONS)
-    ]
-    return {
+    recent = [(key.session_id, gate.state.active_session(key)) for key in gate.state.list_recent_sessions(MAX_SESSIONS)]
+    data = {
         "governed": True,
         "root": str(gate.workspace.root),
         "mode": rules.mode,
         "config_error": rules.config_error,
         "intents": {"open": sum(intent.status in OPEN_STATUSES for intent in intents), "all": len(intents)},
         "errors": len(rules.document.errors) if rules.document else 0,
-        "sessions": sessions,
+        "sessions": [{"session_id": name, "intent_id": session.intent_id} for name, session in recent],
         "untrusted": [command.name for command in gate.untrusted_commands],
         "waiting_records": gate.recorder.spool.count_pending(),
         "coverage": coverage_document(coverage),
+        "unhooked": [{"agent": agent, "path": str(path)} for path, agent in unhooked.items()],
     }
+    emit_view(data, as_json, partial(status_view, gate, warning, coverage))
 
 
-def report_coverage(gate: Gate) -> CoverageReport:
-    """Measure the share of changes judged before, in total, by session and in the last week."""
-    workspace = gate.workspace
-    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
-    with open_index(workspace) as index:
-        return CoverageReport(measure_coverage(index), measure_coverage(index, since=week).overall)
+def status_view(gate: Gate, warning: Text | None, coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
+    """Return the rules, sessions, coverage, open intents and newest records."""
+    if warning:
+        yield warning
+    yield heading(str(gate.workspace.root))
+    yield facts([*rule_facts(gate), *coverage_facts(gate, coverage)])
+    document = gate.rules.document
+    intents = [item for item in (document.intents if document else ()) if item.status in OPEN_STATUSES]
+    if intents:
+        yield ""
+        yield intent_table(intents[:MAX_INTENTS])
+        if len(intents) > MAX_INTENTS:
+            yield f"… and {len(intents) - MAX_INTENTS} more: `remit intent list`"
+    with open_index(gate.workspace) as index:
+        newest = index.find(limit=MAX_NEWEST)
+    if newest:
+        yield ""
+        yield record_table(newest, screen)
 
 
-def share_document(share: CoverageShare) -> dict[str, object]:
-    return {
-        "changed": share.changed,
-        "judged": share.covered_files,
-        "ungoverned": list(share.ungoverned),
-        "people": share.people,
-        "git": share.git,
-    }
+def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
+    """Yield the mode, errors in the files that govern, and the sessions."""
+    rules = gate.rules
+    intents = rules.document.intents if rules.document else ()
+    description = styled_text(MODE_DESCRIPTIONS[rules.mode], "dim")
+    yield "mode", join_texts(styled_text(rules.mode, "bold"), description, between=GAP)
+    if rules.config_error:
+        yield "", mark("failed", rules.config_error)
+    if untrusted := describe_untrusted(gate.untrusted_commands):
+        yield "trust", mark("warning", f"{untrusted}: see `remit trust`")
+    if rules.document and rules.document.errors:
+        errors = len(rules.document.errors)
+        yield "", mark("warning", f"active_intents.yaml has {errors} errors: see `remit intent lint`")
+    if not any(intent.status in OPEN_STATUSES for intent in intents):
+        yield "intents", "none open: make one with `remit intent new NAME --scope GLOB`"
+    for number, key in enumerate(gate.state.list_recent_sessions(MAX_SESSIONS)):
+        session = gate.state.active_session(key)
+        active = styled_text(session.intent_id or "no intent", "" if session.intent_id else "dim")
+        yield (
+            "" if number else "sessions",
+            join_texts(mark("agent", session.agent), key.session_id, active, between=GAP),
+        )
+    if waiting := gate.recorder.spool.count_pending():
+        yield "spool", mark("warning", f"{waiting} records wait to be written")
 
 
 def coverage_document(coverage: CoverageReport) -> dict[str, object]:
+    def share_document(share: CoverageShare) -> dict[str, object]:
+        counts = {"changed": share.changed, "judged": share.covered_files, "people": share.people, "git": share.git}
+        return {**counts, "ungoverned": list(share.ungoverned)}
+
     total = coverage.total
     return {
         **share_document(total.overall),
@@ -164,51 +182,3 @@ def coverage_view(coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart
     left = len(coverage.total.changes) - MAX_CHANGES
     if left > 0:
         yield f"… and {left} more; --json has all"
-
-
-def status_view(gate: Gate, warning: Text | None, coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
-    """Return the rules, sessions, coverage, open intents and newest records."""
-    workspace, rules = gate.workspace, gate.rules
-    if warning:
-        yield warning
-    yield heading(str(workspace.root))
-    rows = [*rule_facts(gate), *session_facts(gate), *coverage_facts(gate, coverage)]
-    if waiting := gate.recorder.spool.count_pending():
-        rows.append(("spool", mark("warning", f"{waiting} records wait to be written")))
-    yield facts(rows)
-    intents = [item for item in (rules.document.intents if rules.document else ()) if item.status in OPEN_STATUSES]
-    if intents:
-        yield ""
-        yield intent_table(intents[:MAX_INTENTS])
-        if len(intents) > MAX_INTENTS:
-            yield f"… and {len(intents) - MAX_INTENTS} more: `remit intent list`"
-    with open_index(workspace) as index:
-        newest = index.find(limit=MAX_NEWEST)
-    if newest:
-        yield ""
-        yield record_table(newest, screen)
-
-
-def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
-    """Yield the mode, and errors in the files that govern."""
-    rules = gate.rules
-    intents = rules.document.intents if rules.document else ()
-    description = styled_text(MODE_DESCRIPTIONS[rules.mode], "dim")
-    yield "mode", join_texts(styled_text(rules.mode, "bold"), description, between=GAP)
-    if rules.config_error:
-        yield "", mark("failed", rules.config_error)
-    if untrusted := describe_untrusted(gate.untrusted_commands):
-        yield "trust", mark("warning", f"{untrusted}: see `remit trust`")
-    if rules.document and rules.document.errors:
-        errors = len(rules.document.errors)
-        yield "", mark("warning", f"active_intents.yaml has {errors} errors: see `remit intent lint`")
-    if not any(intent.status in OPEN_STATUSES for intent in intents):
-        yield "intents", "none open: make one with `remit intent new NAME --scope GLOB`"
-
-
-def session_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
-    for number, key in enumerate(gate.state.list_recent_sessions(MAX_SESSIONS)):
-        session = gate.state.active_session(key)
-        intent = styled_text(session.intent_id or "no intent", "" if session.intent_id else "dim")
-        about = join_texts(mark("agent", session.agent), key.session_id, intent, between=GAP)
-        yield "" if number else "sessions", about

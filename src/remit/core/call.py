@@ -1,4 +1,4 @@
-"""Tool calls of agents and their outcomes, independent of the agent."""
+"""Tool calls of agents, their outcomes, and the other events that hooks report, independent of the agent."""
 
 import hashlib
 from typing import Any, Literal, TypeAlias
@@ -10,42 +10,20 @@ from remit.core.diff.edits import Edit
 
 Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none"]
 CallClass: TypeAlias = Literal["safe", "meta", "destructive"]
-
-
+StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact", "other"]
 REMIT_TOOLS = frozenset(
-    {
-        "select_active_intent",
-        "list_active_intents",
-        "get_intent_context",
-        "clear_active_intent",
-        "complete_intent",
-        "propose_intent",
-        "request_scope_expansion",
-        "record_lesson",
-        "update_todo_list",
-        "query_traces",
-        "why",
-    }
+    (
+        *("select_active_intent", "list_active_intents", "get_intent_context", "clear_active_intent"),
+        *("complete_intent", "propose_intent", "request_scope_expansion", "record_lesson", "update_todo_list"),
+        *("query_traces", "why"),
+    )
 )
 """Names of the agent-facing tools; `remit.tools` offers exactly these."""
-
 REMIT_COMMANDS = frozenset(
-    {
-        ("intent", "select"),
-        ("intent", "clear"),
-        ("intent", "list"),
-        ("intent", "show"),
-        ("intent", "complete"),
-        ("log",),
-        ("show",),
-        ("blame",),
-        ("why",),
-        ("lesson",),
-        ("todo",),
-        ("status",),
-        ("--help",),
-        ("--version",),
-    }
+    (
+        *(("intent", name) for name in ("select", "clear", "list", "show", "complete")),
+        *((name,) for name in ("log", "show", "blame", "why", "lesson", "todo", "status", "--help", "--version")),
+    )
 )
 """First words of the `remit …` commands open to agents; all others are for people."""
 
@@ -58,14 +36,11 @@ class SessionKey(Struct, frozen=True):
 
     @property
     def parent(self) -> "SessionKey | None":
-        """Return the session that started this sub-agent, or None for a main session."""
         return SessionKey(self.session_id) if self.agent_id else None
 
 
 class Citation(Struct, frozen=True):
-    """The intent, mutation class and expected hash declared by a write tool of Remit's own agent; empty for other
-    agents.
-    """
+    """The intent, mutation class and hash declared by a write tool of Remit's own agent; empty for other agents."""
 
     intent_id: str | None = None
     mutation_class: str | None = None
@@ -133,3 +108,60 @@ class Outcome(Struct, frozen=True):
 def hash_arguments(arguments: object) -> str:
     """Return the SHA-256 of a call's arguments in canonical JSON, equal in the hook and the MCP server."""
     return hashlib.sha256(json.encode(arguments or {}, order="sorted")).hexdigest()
+
+
+class BeforeCall(Struct, frozen=True):
+    """A tool is about to run. Only this event can refuse."""
+
+    call: ToolCall
+
+
+class AfterCall(Struct, frozen=True):
+    """A tool has run."""
+
+    call: ToolCall
+    outcome: Outcome
+    failed: bool = False
+    """The agent sent its separate event for failed tools."""
+
+
+class SessionStarted(Struct, frozen=True):
+    """A conversation began, was resumed, or lost its context to compaction."""
+
+    session: SessionKey
+    cwd: str
+    source: StartSource = "startup"
+    model: str | None = None
+
+
+class PromptGiven(Struct, frozen=True):
+    """A person wrote to the agent. A repeated `prompt_id` is no new prompt; empty for agents that send none."""
+
+    session: SessionKey
+    cwd: str
+    prompt_id: str = ""
+
+
+class TurnEnded(Struct, frozen=True):
+    """The agent finished its turn."""
+
+    session: SessionKey
+    cwd: str
+
+
+class SessionEnded(Struct, frozen=True):
+    """The conversation ended."""
+
+    session: SessionKey
+    cwd: str
+    reason: str = ""
+
+
+class IgnoredEvent(Struct, frozen=True):
+    """An event without meaning for Remit."""
+
+    name: str
+    cwd: str = ""
+
+
+HookEvent: TypeAlias = BeforeCall | AfterCall | SessionStarted | PromptGiven | TurnEnded | SessionEnded | IgnoredEvent

@@ -1,13 +1,19 @@
-"""Intents: units of work with scope, constraints and definition of done (contracts §3)."""
+"""Intents: units of work with scope, constraints and definition of done (contracts §3); their lookup and life cycle."""
 
 import re
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Any, Literal, TypeAlias, cast, get_args
 
-from msgspec import Struct
+from msgspec import Struct, json
+
+from remit.core.python_runtime import LazyProperty
+from remit.core.redaction import redact
+from remit.core.scope.path_patterns import Scope, find_literal_prefix
+from remit.core.untrusted_input import sanitise_line
 
 Status: TypeAlias = Literal["DRAFT", "IN_PROGRESS", "BLOCKED", "DONE", "ABORTED"]
 Priority: TypeAlias = Literal["LOW", "MEDIUM", "HIGH", "CRITICAL"]
-
 STATUSES: tuple[Status, ...] = get_args(Status)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 STATUS_ALIASES: dict[str, Status] = {"PENDING": "DRAFT", "COMPLETED": "DONE", "COMPLETE": "DONE"}
@@ -72,30 +78,13 @@ class Intent(Struct, frozen=True):
 
 
 Severity: TypeAlias = Literal["error", "warning"]
-
 LintCode: TypeAlias = Literal[
-    "YAML_PARSE_ERROR",
-    "MISSING_ACTIVE_INTENTS",
-    "INVALID_ID_FORMAT",
-    "DUPLICATE_ID",
-    "INVALID_STATUS",
-    "INVALID_FIELD",
-    "EMPTY_SCOPE",
-    "INVALID_GLOB",
-    "ABSOLUTE_PATH",
-    "INVALID_TIMESTAMP_FORMAT",
-    "INVALID_DEPENDENCY",
-    "CIRCULAR_DEPENDENCY",
-    "INVALID_PARENT",
-    "SCOPE_OVERLAP",
-    "DOUBTFUL_SCOPE",
-    "INVALID_TIMESTAMP",
-    "MISSING_CONSTRAINTS",
-    "MISSING_ACCEPTANCE_CRITERIA",
-    "UNFINISHED_DEPENDENCY",
-    "TOO_MANY_INTENTS",
-    "UNKNOWN_KEY",
-]
+    "YAML_PARSE_ERROR", "MISSING_ACTIVE_INTENTS", "INVALID_ID_FORMAT", "DUPLICATE_ID", "INVALID_STATUS",
+    "INVALID_FIELD", "EMPTY_SCOPE", "INVALID_GLOB", "ABSOLUTE_PATH", "INVALID_TIMESTAMP_FORMAT",
+    "INVALID_DEPENDENCY", "CIRCULAR_DEPENDENCY", "INVALID_PARENT", "SCOPE_OVERLAP", "DOUBTFUL_SCOPE",
+    "INVALID_TIMESTAMP", "MISSING_CONSTRAINTS", "MISSING_ACCEPTANCE_CRITERIA", "UNFINISHED_DEPENDENCY",
+    "TOO_MANY_INTENTS", "UNKNOWN_KEY",
+]  # fmt: skip
 
 
 class LintFinding(Struct, frozen=True):
@@ -123,5 +112,107 @@ class IntentsDocument(Struct, frozen=True):
 
     @property
     def errors(self) -> tuple[LintFinding, ...]:
-        """Return the findings that make the file fail closed."""
         return tuple(f for f in self.findings if f.severity == "error")
+
+
+SELECTABLE_STATUSES = ("DRAFT", "IN_PROGRESS")
+MAX_LISTED_IDS = 20
+"""Ids named by a finding: a model reads no list of a thousand."""
+
+
+class IntentSet:
+    """Intents of a file, for lookup by id and by path. Built once per content of the file."""
+
+    def __init__(self, intents: Iterable[Intent] = ()) -> None:
+        self.intents = tuple(intents)
+        self.ids = {intent.id: intent for intent in self.intents}
+        self.selectable_ids = tuple(i.id for i in self.intents if i.status in SELECTABLE_STATUSES)
+
+    @LazyProperty
+    def by_folder(self) -> dict[str, list[Intent]]:
+        """Return the intents in progress by the literal folders of their scopes: few scopes need to be compiled."""
+        by_folder: dict[str, list[Intent]] = {}
+        for intent in self.intents:
+            if intent.status == "IN_PROGRESS":
+                for folder in {find_literal_prefix(p) for p in intent.owned_scope if not p.startswith("!")}:
+                    by_folder.setdefault(folder, []).append(intent)
+        return by_folder
+
+    def get(self, intent_id: str | None) -> Intent | None:
+        return self.ids.get(intent_id) if intent_id is not None else None
+
+    def list_open_ids(self, ignored: frozenset[str] = frozenset()) -> list[str]:
+        return [i for i in self.selectable_ids[: MAX_LISTED_IDS + len(ignored)] if i not in ignored][:MAX_LISTED_IDS]
+
+    def find_owners(self, path: str, *, fold: bool = False) -> tuple[str, ...]:
+        """Return the ids of intents in progress that own the path; folders are compared as written without `fold`."""
+        above = ["", *(f"{folder}/" for folder in accumulate(path.split("/"), "{}/{}".format))]
+        folders = self.by_folder if fold else above
+        candidates = (intent for folder in folders for intent in self.by_folder.get(folder, ()))
+        return tuple(sorted({i.id for i in candidates if Scope(i.owned_scope).matches(path, fold=fold)}))
+
+
+# --- life cycle -------------------------------------------------------------------------------------------
+
+
+class IllegalTransition(ValueError):
+    """Error for a step outside the life cycle. `allowed` lists the legal steps in the order of STATUSES."""
+
+    def __init__(self, intent_id: str, current: Status, wanted: Status) -> None:
+        self.allowed: tuple[Status, ...] = tuple(s for s in STATUSES if s in TRANSITIONS[current])
+        fork = f"{current} is final; `remit intent fork {intent_id}` starts a new one from it"
+        next_step = f"expected {' or '.join(self.allowed)}" if self.allowed else fork
+        super().__init__(f"{intent_id} is {current} and cannot become {wanted}; {next_step}")
+
+
+def check_transition(intent: Intent, to: Status) -> None:
+    """Check that `intent` may become `to`. Raises IllegalTransition, also for the current status."""
+    if to not in TRANSITIONS[intent.status]:
+        raise IllegalTransition(intent.id, intent.status, to)
+
+
+def find_completion_obstacles(intent: Intent, intents: Iterable[Intent]) -> tuple[str, ...]:
+    return tuple(
+        f"{child.id} is {child.status}: a parent completes after its children"
+        for child in intents
+        if child.parent_intent == intent.id and child.id != intent.id and child.status not in FINAL_STATUSES
+    )
+
+
+def find_unfinished_dependencies(intent: Intent, intents: Iterable[Intent]) -> tuple[str, ...]:
+    """Return ids in the intent's dependencies that are not DONE; unknown ids count as unfinished."""
+    finished = {other.id for other in intents if other.status == "DONE"}
+    return tuple(name for name in intent.dependencies if name not in finished)
+
+
+UNRECORDED_FIELDS = frozenset({"id", "created_at", "updated_at"})
+MAX_VALUE_CHARS = 500
+MAX_VALUE_ITEMS = 50
+
+
+def describe_intent_change(before: Intent | None, after: Intent | None) -> dict[str, Any]:
+    """Return `name`, `change` (created, edited or deleted), and for an edit its `changed` fields.
+
+    List fields hold `added` and `removed`, scalar fields `from` and `to`.
+    """
+    intent = after or before
+    name = intent.title if intent else ""
+    if before is None or after is None:
+        return {"name": name} | ({"change": "created"} if before is None else {"change": "deleted", "removed": True})
+    changed: dict[str, Any] = {}
+    for field in Intent.__struct_fields__:
+        old, new = getattr(before, field), getattr(after, field)
+        if old == new or field in UNRECORDED_FIELDS:
+            continue
+        if isinstance(old, tuple) and isinstance(new, tuple):
+            olds, news = ([format_value(v) for v in side] for side in cast("tuple[tuple[Any, ...], ...]", (old, new)))
+            added, removed = [text for text in news if text not in olds], [text for text in olds if text not in news]
+            changed[field] = {"added": added[:MAX_VALUE_ITEMS], "removed": removed[:MAX_VALUE_ITEMS]}
+        else:
+            changed[field] = {"from": format_value(old), "to": format_value(new)}
+    return {"name": name, "change": "edited", "changed": changed}
+
+
+def format_value(value: Any) -> str:
+    text = getattr(value, "text", value)
+    return sanitise_line(redact(text if isinstance(text, str) else json.encode(text).decode()), MAX_VALUE_CHARS)

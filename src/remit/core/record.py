@@ -1,40 +1,28 @@
-"""Ledger records: Agent Trace records with Remit's own part under `dev.remit`.
+"""Ledger records: Agent Trace records with Remit's own part under `dev.remit`; their ids, times, and hash tree.
 
 Source of the outer shape: the Agent Trace schema 0.1.0, read 2026-11.
 """
 
+import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, json, to_builtins
 
+from remit.core.diff.contents import sha256
+from remit.core.untrusted_input import as_object
+
 TRACE_VERSION = "0.1.0"
 SCHEMA = "remit.trace/1"
 KEY = "dev.remit"
-
 EventName: TypeAlias = Literal[
-    "mutation",
-    "generated",
-    "tool_use",
-    "tool_result",
-    "denied",
-    "approval_requested",
-    "approval_answered",
-    "intent_selected",
-    "intent_cleared",
-    "intent_transition",
-    "intent_changed",
-    "session_start",
-    "session_end",
-    "verification",
-    "lesson",
-    "snapshot",
-    "restore",
-    "human_edit",
-    "check_failed",
-    "recovery",
-    "tree_head",
-    "pruned",
-]
+    "mutation", "generated", "tool_use", "tool_result", "denied", "approval_requested", "approval_answered",
+    "intent_selected", "intent_cleared", "intent_transition", "intent_changed", "session_start", "session_end",
+    "verification", "lesson", "snapshot", "restore", "human_edit", "check_failed", "recovery", "tree_head", "pruned",
+]  # fmt: skip
 
 
 class RecordPart(Struct, frozen=True, omit_defaults=True):
@@ -211,8 +199,99 @@ def encode_record(record: Record, chain: Chain) -> bytes:
         "files": record.files,
         "metadata": {KEY: {**detail, **body, "schema": SCHEMA, "chain": chain}},
     }
-    if record.vcs is not None:
-        document["vcs"] = record.vcs
-    if record.tool is not None:
-        document["tool"] = record.tool
+    document |= {} if record.vcs is None else {"vcs": record.vcs}
+    document |= {} if record.tool is None else {"tool": record.tool}
     return json.encode(document, order="sorted")
+
+
+# --- ids and times ----------------------------------------------------------------------------------------
+
+
+def make_uuid7(milliseconds: int, random_bytes: bytes) -> str:
+    """Return a UUID version 7 of a Unix time and 10 random bytes. Source: RFC 9562 §5.7, read 2026-11."""
+    value = (milliseconds & (1 << 48) - 1) << 80 | int.from_bytes(random_bytes[:10])
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    digits = f"{value:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def match_ids(given: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return ids that a person may mean: an exact match, otherwise those beginning with, otherwise containing `given`.
+
+    Ids that sort by time are displayed by their end, names by their beginning.
+    """
+    ids = tuple(dict.fromkeys(known))
+    if given in ids or not given:
+        return (given,) if given in ids else ()
+    return tuple(i for i in ids if i.startswith(given)) or tuple(i for i in ids if given in i)
+
+
+def derive_part_id(first: str, number: int) -> str:
+    if number == 1:
+        return first
+    milliseconds = int(first.replace("-", "")[:12], 16)
+    return make_uuid7(milliseconds, bytes.fromhex(sha256(f"{first} {number}".encode()))[:10])
+
+
+def list_part_ids(part: object, max_count: int) -> list[str]:
+    """Return the ids of at most `max_count` parts of a record's `part` field; empty for a malformed field."""
+    first, count = as_object(part).get("first"), as_object(part).get("of")
+    if isinstance(first, str) and isinstance(count, int):
+        with suppress(ValueError):
+            return [derive_part_id(first, number) for number in range(1, min(count, max_count) + 1)]
+    return []
+
+
+def format_utc(moment: datetime, timespec: str = "microseconds") -> str:
+    """Return a moment with time zone as ISO 8601 in UTC with a final `Z`, comparable as text.
+
+    `timespec` as in `datetime.isoformat`.
+    """
+    return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
+def normalise_timestamp(timestamp: object) -> str:
+    """Return a foreign timestamp in the format of records; text that is no timestamp stays unchanged."""
+    try:
+        moment = datetime.fromisoformat(str(timestamp).strip())
+        return format_utc(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+    except (ValueError, OverflowError):
+        return "" if timestamp is None else str(timestamp)
+
+
+# --- the hash tree over a log. Source: RFC 6962 section 2.1, read 2026-11 ---------------------------------
+
+Peaks: TypeAlias = list[tuple[int, bytes]]
+"""Roots of full subtrees with their heights, tallest first: enough state to append leaves."""
+
+
+def hash_leaf(line: bytes) -> bytes:
+    return hashlib.sha256(b"\x00" + line).digest()
+
+
+def hash_node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def add_leaf(peaks: Peaks, leaf: bytes) -> None:
+    """Add a leaf hash in place. The number of peaks equals the number of 1 bits in the size."""
+    height, digest = 0, leaf
+    while peaks and peaks[-1][0] == height:
+        digest = hash_node(peaks.pop()[1], digest)
+        height += 1
+    peaks.append((height, digest))
+
+
+def compute_peaks_root(peaks: Peaks) -> bytes:
+    """Return the root over the leaves behind the peaks; the SHA-256 of nothing for an empty tree."""
+    digests = [digest for _, digest in reversed(peaks)]
+    return reduce(lambda right, left: hash_node(left, right), digests) if digests else hashlib.sha256().digest()
+
+
+def compute_root(leaves: Iterable[bytes]) -> bytes:
+    """Return the root over leaf hashes in order, with logarithmic memory."""
+    peaks: Peaks = []
+    for leaf in leaves:
+        add_leaf(peaks, leaf)
+    return compute_peaks_root(peaks)

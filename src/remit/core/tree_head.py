@@ -7,7 +7,6 @@ Source: the C2SP specifications `tlog-checkpoint` and `signed-note`, read 2026-1
 """
 
 import base64
-import binascii
 import hashlib
 import re
 
@@ -67,12 +66,10 @@ def format_checkpoint(head: TreeHead) -> str:
 
 
 def compute_key_id(name: str, public: bytes) -> bytes:
-    """Return the four bytes by which a signature names its key."""
     return hashlib.sha256(name.encode() + b"\n" + ED25519 + public).digest()[:4]
 
 
 def derive_public_key(seed: bytes) -> bytes:
-    """Return the public key of a private key; both are 32 bytes. Raises ValueError."""
     # cryptography costs 40 ms to import; hook calls must not pay for it.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -97,31 +94,26 @@ def parse_signed_head(note: str) -> SignedHead:
     lines = signature_lines.removesuffix("\n").split("\n")
     if not blank or not signature_lines.endswith("\n") or len(lines) > _MAX_SIGNATURES:
         raise InvalidTreeHead("a text, a blank line and at most a hundred signature lines were expected")
-    return SignedHead(_read_checkpoint(text), text + "\n", tuple(map(_read_signature, lines)))
-
-
-def _read_checkpoint(text: str) -> TreeHead:
-    lines = text.split("\n")
-    if len(lines) < 3 or not lines[0] or not _SIZE.fullmatch(lines[1]):
+    origin, size, root_text = [*text.split("\n"), "", "", ""][:3]
+    if not origin or not _SIZE.fullmatch(size) or text.count("\n") < 2:
         raise InvalidTreeHead("the first lines are not an origin, a size and a root")
-    root = _decode_base64(lines[2])
+    root = _decode_base64(root_text)
     if root is None or len(root) != hashlib.sha256().digest_size:
-        raise InvalidTreeHead(f"the root {lines[2][:100]!r} is not the base64 of 32 bytes")
-    return TreeHead(lines[0], int(lines[1]), root)
-
-
-def _read_signature(line: str) -> Signature:
-    match = _LINE.fullmatch(line)
-    blob = _decode_base64(match["blob"]) if match else None
-    if match is None or blob is None or len(blob) < 5:
-        raise InvalidTreeHead(f"{line[:100]!r} is not a signature line")
-    return Signature(match["name"], blob[:4], blob[4:])
+        raise InvalidTreeHead(f"the root {root_text[:100]!r} is not the base64 of 32 bytes")
+    signatures: list[Signature] = []
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        blob = _decode_base64(match["blob"]) if match else None
+        if match is None or blob is None or len(blob) < 5:
+            raise InvalidTreeHead(f"{line[:100]!r} is not a signature line")
+        signatures.append(Signature(match["name"], blob[:4], blob[4:]))
+    return SignedHead(TreeHead(origin, int(size), root), text + "\n", tuple(signatures))
 
 
 def _decode_base64(text: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
 
 
@@ -146,7 +138,6 @@ def verify_signature(signed: SignedHead, public: bytes) -> bool | None:
 
 
 def format_verifier_key(name: str, public: bytes) -> str:
-    """Return the public key as a verifier key: `name+hash+base64`."""
     return f"{name}+{compute_key_id(name, public).hex()}+{base64.b64encode(ED25519 + public).decode()}"
 
 

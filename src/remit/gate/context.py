@@ -1,36 +1,94 @@
-"""The context of a workspace: its state, recorder, contents, snapshots and rules, for every step of a call."""
+"""The context that every step of a call shares: a workspace's state, recorder, contents, snapshots and rules. Also the
+form of an answer, and attempts at steps of which none may stop the next.
+"""
 
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from msgspec import Struct, json
+from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Mode
+from remit.core.decision import Decision, Grant, Mode
 from remit.core.diff.contents import ContentVersion, hash_git_blob
-from remit.core.lazy_property import LazyProperty
-from remit.core.secrets.secret_files import is_secret_file
-from remit.gate.answer import RECORDING_ERRORS
-from remit.gate.call_targets import paths_in_workspace
-from remit.gate.environment import Environment
-from remit.gate.ledger_index import open_index
+from remit.core.intent import Intent, describe_intent_change
+from remit.core.python_runtime import LazyProperty
+from remit.core.record import Body, Record
+from remit.core.redaction import is_secret_file
+from remit.gate.governing import Rules, copies_signature, load_rules, resume_governing, save_copies, update_marker
+from remit.gate.machine import Environment
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.governed_workspaces import resume_governing
-from remit.gate.rules.load import Rules, load_rules
-from remit.gate.state.baseline import find_unkept, mark_kept
 from remit.gate.state.database import StateError
-from remit.gate.state.workspace_state import State
+from remit.gate.state.workspace_state import State, find_unkept, mark_kept
+from remit.ledger.log_files import LedgerError
 from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.files.read_files import MAX_KEPT_BYTES, ObservedFile
+from remit.workspace.git.command import GitError
 from remit.workspace.observe.observation import Change, Observation, Observer, observe_workspace, try_observe_file
-from remit.workspace.place.governed_repositories import is_repository_registered
-from remit.workspace.place.workspace import Workspace, locate_workspace
-from remit.workspace.snapshots.copy_store import CopySnapshotStore
+from remit.workspace.place.resolve_paths import paths_in_workspace
+from remit.workspace.place.workspace import Workspace, is_repository_registered, locate_workspace, register_repository
+from remit.workspace.safe_files import MAX_KEPT_BYTES, ObservedFile
 from remit.workspace.snapshots.git_store import GitSnapshotStore
+from remit.workspace.snapshots.snapshot import CopySnapshotStore
 from remit.workspace.snapshots.snapshot import SnapshotStore as SnapshotStore
 
 if TYPE_CHECKING:
     from remit.ledger.index.index import Index
+
+
+RECORDING_ERRORS = (StateError, LedgerError, GitError, OSError)
+"""The errors that keep a record or the state from being written: database, ledger, git, disk."""
+
+
+class Answer(Struct, frozen=True):
+    """An answer to an agent's hook: the decision, the reason of a denial, and context for the model."""
+
+    decision: Decision
+    reason: str = ""
+    context: str = ""
+    arguments: dict[str, Any] | None = None
+    """Arguments that replace the agent's, where a hook rewrote the call or a command runs contained."""
+    permission: Literal["", "allow", "ask"] = ""
+    """The answer of the person's own rules to the command that `arguments` wrap; `reason` names the rule."""
+    message: str = ""  # text for the person at the end of a turn
+
+    def with_notice(self, text: str) -> "Answer":
+        reason = join_lines(self.reason, text) if self.reason else ""
+        return replace(self, reason=reason, context=join_lines(self.context, text)) if text else self
+
+
+class Attempts:
+    """Steps after a tool has run: a failed step is noted, and the next step is taken. `with attempts.step(): ...`
+    catches RECORDING_ERRORS; variables of a failed step keep their earlier values.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+
+    def step(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if not isinstance(error, RECORDING_ERRORS):
+            return False
+        self.failures.append(str(error).partition("\n")[0])
+        return True
+
+    @property
+    def failure_notice(self) -> str:
+        if not self.failures:
+            return ""
+        return f"Remit could not do all of its work ({'; '.join(dict.fromkeys(self.failures))}). Tell the person."
+
+
+def join_lines(*parts: str) -> str:
+    return "\n".join(filter(None, parts))
 
 
 class WorkspaceContext:
@@ -64,14 +122,12 @@ class WorkspaceContext:
 
     @property
     def is_governed(self) -> bool:
-        if self.found_workspace is None:
-            return False
-        return self.found_workspace.is_governed or self.restore_from_registry(self.found_workspace)
-
-    def restore_from_registry(self, workspace: Workspace) -> bool:
-        """Govern again and record that, if the workspace is registered; return False otherwise."""
+        workspace = self.found_workspace
+        if workspace is None or workspace.is_governed:
+            return workspace is not None
         if not is_repository_registered(self.environment.home, workspace):
             return False
+        # Somebody deleted Remit's state: the registry in HOME still knows the repository.
         resume_governing(workspace)
         self.recorder.append_or_spool([self.recorder.recovery_record({"reason": "state_removed"})])
         return True
@@ -109,6 +165,39 @@ class WorkspaceContext:
         self.recorder.patterns = self.last_rules.config.redact.patterns
         return self.last_rules
 
+    def active_grants(self, rules: Rules) -> tuple[Grant, ...]:
+        return self.state.active_grants(self.environment.clock(), rules.config.grants)
+
+    def notice_rules(self, rules: Rules) -> None:
+        """Record that the intents file changed, whoever changed it, and keep the marker for the hook client true."""
+        update_marker(self.workspace, rules.mode)
+        if rules is not self.noticed_rules:
+            self.record_intent_changes(rules, by="unknown")
+            register_repository(self.environment.home, self.workspace)
+            self.noticed_rules = rules
+
+    def record_intent_changes(self, rules: Rules, *, by: str) -> None:
+        """Record every difference between the intents file and its last recorded version, and copy what governs."""
+        state, document = self.state, rules.document
+        signature = copies_signature(self.workspace)
+        if signature != state.read_fact("kept"):
+            save_copies(self.workspace)
+            state.put_fact("kept", signature)
+        if document is None or not document.sha256 or document.sha256 == state.read_fact("intents_sha256"):
+            return
+        recorded = json.decode(state.read_fact("intents") or "[]", type=tuple[Intent, ...])
+        old, new = ({i.id: i for i in intents} for intents in (recorded, document.intents))
+        records: list[Record] = []
+        for intent_id in dict.fromkeys((*new, *old)):
+            before, after = old.get(intent_id), new.get(intent_id)
+            if before != after:
+                detail = {"content_sha256": document.sha256, "by": by, **describe_intent_change(before, after)}
+                body = Body(event="intent_changed", intent_id=intent_id, session_id=None, detail=detail)
+                records.append(self.recorder.make_record(body))
+        self.recorder.append(records)
+        state.put_fact("intents", json.encode(document.intents).decode())
+        state.put_fact("intents_sha256", document.sha256)
+
     def read_mode(self) -> Mode:
         """Return the mode; enforce if the rules cannot be read."""
         try:
@@ -116,9 +205,17 @@ class WorkspaceContext:
         except RECORDING_ERRORS:
             return "enforce"
 
-    def index(self) -> AbstractContextManager["Index"]:
+    @contextmanager
+    def index(self) -> Generator["Index"]:
         """Open the index of the ledger, brought up to date with the log. Raises OSError, LedgerError."""
-        return open_index(self.workspace)
+        # Imported here: most calls need no index.
+        from remit.ledger.index.index import open_index
+
+        try:
+            with open_index(self.workspace.state, self.workspace.log_folder) as index:
+                yield index
+        except sqlite3.Error as error:
+            raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error
 
     def is_current(self) -> bool:
         try:
@@ -128,7 +225,6 @@ class WorkspaceContext:
 
     @property
     def repair_notice(self) -> str:
-        """The message about a damaged state."""
         state = vars(self).get("state")
         if not isinstance(state, State) or state.damaged_copy is None:
             return ""
@@ -149,10 +245,9 @@ class WorkspaceContext:
         return self.observer.observe(fully=fully) if self.observer else observe_workspace(self.workspace)
 
     def keep_contents(self, contents: Iterable[tuple[str, bytes]]) -> None:
-        """Keep new contents. Raises StateError, OSError."""
         found = [(hash_git_blob(content), path, content) for path, content in contents]
         fresh = find_unkept(self.state, {name for name, _, _ in found})
-        self.contents.keep_contents(each for each in found if each[0] in fresh or self.contents.has_own_file(each[0]))
+        self.contents.keep_contents(each for each in found if each[0] in fresh or self.contents.files.has_blob(each[0]))
 
     def fold_contents(self) -> None:
         """Move waiting contents into git. Raises OSError, GitError, StateError."""
@@ -167,7 +262,6 @@ class WorkspaceContext:
         return ObservedFile(version, self.contents.load(version.git_blob) if version.size <= MAX_KEPT_BYTES else None)
 
     def mark_files_seen(self, session: SessionKey, paths: Iterable[str]) -> None:
-        """Store the present content of files as seen by a session."""
         now = {path: try_observe_file(self.workspace.root / path) for path in paths}
         if not now:
             return
@@ -183,12 +277,8 @@ class WorkspaceContext:
 
 def contents_to_keep(files: Iterable[tuple[str, ObservedFile | None]]) -> Iterator[tuple[str, bytes]]:
     for path, seen in files:
-        if seen is not None and seen.content is not None and can_keep_content(path):
+        if seen is not None and seen.content is not None and not path.startswith(".git/") and not is_secret_file(path):
             yield path, seen.content
-
-
-def can_keep_content(path: str) -> bool:
-    return not path.startswith(".git/") and not is_secret_file(path)
 
 
 def contents_of_changes(changes: Iterable[Change]) -> Iterator[tuple[str, bytes]]:

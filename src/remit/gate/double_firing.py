@@ -15,9 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.answer import Answer
+from remit.gate.context import Answer
 from remit.gate.state.database import StateError
-from remit.gate.state.fired_events import delete_event, find_events, put_event, read_event, replace_event
 from remit.gate.state.workspace_state import State
 
 MAX_DELAY_S = 2.0
@@ -27,7 +26,7 @@ POLL_INTERVAL_S = 0.01
 
 
 class FiredEvent(Struct, frozen=True):
-    """An event reported by an agent's hook, with the answer; `digest` is the hash of the arguments."""
+    """An event reported by an agent's hook, with the answer."""
 
     phase: str
     agent: str
@@ -36,6 +35,7 @@ class FiredEvent(Struct, frozen=True):
     tool: str
     effect: str
     digest: str
+    """Hash of the arguments."""
     at: float
     answer: Answer | None = None
 
@@ -53,8 +53,7 @@ class DoubleFiring:
     ) -> None:
         self.state = state
         self.event = FiredEvent(
-            *(phase, call.agent, call.session, call.cwd),
-            *(call.tool, call.effect, call.arguments_sha256, now),
+            phase, call.agent, call.session, call.cwd, call.tool, call.effect, call.arguments_sha256, now
         )
         self.release_lock = release_lock
         """Context in which other calls may pass, while this one waits for another process."""
@@ -62,41 +61,55 @@ class DoubleFiring:
 
     def find_answer(self) -> Answer | None:
         """Return the answer to the twin event; each answer serves once. Without a twin, store the event as begun."""
+        event, workspace = self.event, self.state.workspace
         with suppress(StateError):
-            with self.state.group_changes():
-                found = [(row, decode_event(blob)) for row, blob in find_events(self.state, self.event.digest)]
-                first = next((row for row, event in found if event and is_same_event(event, self.event)), None)
-                if first is None:
-                    event = self.event
-                    self.row = put_event(self.state, event.digest, event.at, encode_event(event), MAX_DELAY_S)
-            return None if first is None else self.wait_for_answer(first)
+            with self.state.transaction():
+                rows = self.state.fetch_rows(
+                    "SELECT id, event FROM told WHERE workspace=? AND digest=? ORDER BY id", workspace, event.digest
+                )
+                twin = next((row for row, blob in rows if is_same_event(decode_event(blob), event)), None)
+                if twin is None:
+                    with self.state.transaction() as connection:
+                        bounds = (event.at - MAX_DELAY_S, event.at + MAX_DELAY_S)
+                        connection.execute("DELETE FROM told WHERE at NOT BETWEEN ? AND ?", bounds)
+                        values = (workspace, event.digest, event.at, encode_event(event))
+                        insert = "INSERT INTO told(workspace, digest, at, event) VALUES(?,?,?,?)"
+                        self.row = connection.execute(insert, values).lastrowid
+            return None if twin is None else self.wait_for_answer(twin)
         return None
 
     def wait_for_answer(self, row: int) -> Answer | None:
         """Return the answer of the first hook; None if late, or not reusable."""
         until = time.monotonic() + MAX_DELAY_S
         while time.monotonic() < until:
-            blob = read_event(self.state, row)
-            first = decode_event(blob) if blob is not None else None
+            found = self.state.fetch_row("SELECT event FROM told WHERE id=?", row)
+            first = decode_event(found[0]) if found else None
             if first is None:
                 return None
             if first.answer is not None:
-                is_usable = can_reuse(first, self.event) and delete_event(self.state, row)
-                return first.answer if is_usable else None
+                if not can_reuse(first, self.event):
+                    return None
+                with self.state.transaction() as connection:
+                    is_mine = connection.execute("DELETE FROM told WHERE id=?", (row,)).rowcount > 0
+                return first.answer if is_mine else None
             with self.release_lock():
                 time.sleep(POLL_INTERVAL_S)
         return None
 
     def store_answer(self, answer: Answer) -> None:
-        if self.row is not None:
-            with suppress(StateError):
-                replace_event(self.state, self.row, encode_event(replace(self.event, answer=answer)))
+        if self.row is None:
+            return
+        answer = replace(answer, decision=replace(answer.decision, findings=()))
+        blob = encode_event(replace(self.event, answer=answer))
+        with suppress(StateError), self.state.transaction() as connection:
+            connection.execute("UPDATE told SET event=? WHERE id=?", (blob, self.row))
 
 
-def is_same_event(first: FiredEvent, second: FiredEvent) -> bool:
+def is_same_event(first: FiredEvent | None, second: FiredEvent) -> bool:
     """Return True if two agents' hooks reported one event, with their own words for session and tool."""
     return (
-        first.agent != second.agent
+        first is not None
+        and first.agent != second.agent
         and (first.phase, first.digest) == (second.phase, second.digest)
         and (first.effect == second.effect or first.tool == second.tool)
         and (first.session == second.session or first.cwd == second.cwd)
@@ -118,15 +131,10 @@ def can_reuse(first: FiredEvent, second: FiredEvent) -> bool:
 
 
 def encode_event(event: FiredEvent) -> bytes:
-    if event.answer is not None:
-        decision = replace(event.answer.decision, findings=())
-        event = replace(event, answer=replace(event.answer, decision=decision))
-    return json.dumps(msgspec.to_builtins(event)).encode("ascii")
+    return json.dumps(msgspec.to_builtins(event)).encode("ascii")  # escapes what is no UTF-8
 
 
 def decode_event(blob: bytes) -> FiredEvent | None:
-    """Decode an event; None for invalid data."""
-    try:
+    with suppress(ValueError):
         return msgspec.convert(json.loads(blob), FiredEvent)
-    except (ValueError, TypeError):
-        return None
+    return None

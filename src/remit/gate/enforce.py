@@ -10,85 +10,82 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import can_ask
 from remit.core.call import ToolCall, hash_arguments
-from remit.core.decision import Decision, Finding
-from remit.core.facts import Facts, Waiver
-from remit.gate.answer import Answer, join_lines
+from remit.core.decision import Decision, Facts, Finding, Waiver
 from remit.gate.containment.rewrite_call import CommandRewriter, ContainmentPlan
-from remit.gate.context import WorkspaceContext, contents_to_keep
-from remit.gate.effects.between_calls import ChangesBetweenCalls, add_session_with_commands
-from remit.gate.evidence.file_tool_lines import predict_blobs
+from remit.gate.context import Answer, WorkspaceContext, contents_to_keep, join_lines
+from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, add_session_with_commands
+from remit.gate.evidence.own_lines import predict_blobs
 from remit.gate.gather import CUT_NOTE, gather_facts, scope_at_decision
-from remit.gate.intents.intents import notice_rules
+from remit.gate.governing import Rules
 from remit.gate.records.call_records import failed_check_records, record_denial, tool_use_record
-from remit.gate.rules.load import Rules
-from remit.gate.rules.trust import trusted_hooks
-from remit.gate.snapshots.take import NO_SNAPSHOT, SnapshotOutcome, SnapshotTaker, add_refusal, describe_way_back
-from remit.gate.state.pending_calls import PendingCall, RemitCall
-from remit.gate.state.questions import ApprovalReply, QuestionStore
-from remit.gate.state.setbacks import Setbacks
-from remit.gate.team_hooks.before_call import HookReplies, RepositoryHooks
+from remit.gate.snapshots.take import NO_SNAPSHOT, SnapshotOutcome, SnapshotTaker, describe_way_back
+from remit.gate.state.workspace_state import PendingCall, RemitCall, Setbacks
 from remit.gate.team_hooks.registered_checks import (
+    HookReplies,
     RegisteredHooks,
     join_findings,
     load_installed_checks,
     run_registered_checks,
 )
-from remit.gate.undo.git_file_copies import GitFileCopies
-from remit.policy.classify import classify
+from remit.gate.trust import trusted_hooks
+from remit.gate.undo.find_violations import GitFileCopies
 from remit.policy.commands import analyse
-from remit.policy.decide import blocking_findings, can_agent_ask, decide, hold_irreversible, waiver_for
+from remit.policy.decide import blocking_findings, can_agent_ask, classify, decide, hold_irreversible, waiver_for
 from remit.policy.violations import explain, leading_violation
-from remit.workspace.observe.git_arrivals import list_known_commits
-from remit.workspace.observe.observation import observe_paths, try_observe_file, versions_by_path
+from remit.workspace.observe.observation import list_known_commits, observe_paths, try_observe_file, versions_by_path
 
-
-class Judgement(Struct, frozen=True):
-    """A call with the facts that were gathered, and the decision with the way to carry it out."""
-
-    call: ToolCall
-    facts: Facts
-    plan: ContainmentPlan
+if TYPE_CHECKING:
+    from remit.gate.state.questions import ApprovalReply
 
 
 def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -> Answer:
     """Decide a call, record the decision, and return the answer. Raises RECORDING_ERRORS."""
     rules = context.rules
-    notice_rules(context, rules)
+    context.notice_rules(rules)
 
     # 6.1 The repository's hooks see the call first, and may give it other arguments.
     replies = ask_repository_hooks(context, call, rules)
 
     # 6.2 Gather the facts, and decide.
-    judgement = judge(context, replies, rules, hooks, frozenset())
-    call, facts, plan = judgement.call, judgement.facts, judgement.plan
+    call, facts, plan = judge(context, replies, rules, hooks, frozenset())
     setbacks = Setbacks(context.state, context.environment.clock())
 
     # 6.3 Ask a person. An approval waives the rules that blocked this call. Everything else is judged again, since the
     # files may have changed while the person thought: another file, or another content, is another question.
     reply: ApprovalReply | None = None
     if plan.decision.effect not in ("allow", "contain"):
-        reply = ask_person(context, judgement, rules, replies.spent_s)
+        from remit.gate.approval_requests import ApprovalRequests
+
+        reply = ApprovalRequests(context).ask_person(call, facts, plan.decision, rules, replies.spent_s)
     if reply is not None:
         setbacks.reset(call.session)
     if reply is not None and reply.allow:
         waived = frozenset(waiver_for(finding, facts) for finding in blocking_findings(plan.decision))
         rules = context.rules
-        notice_rules(context, rules)
-        judgement = judge(context, replies, rules, hooks, waived)
-        call, facts, plan = judgement.call, judgement.facts, judgement.plan
+        context.notice_rules(rules)
+        call, facts, plan = judge(context, replies, rules, hooks, waived)
         if plan.decision.effect == "allow":
             setbacks.allow_paths(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
-    decision = apply_reply(call, plan.decision, reply)
+    decision = plan.decision
+    if reply is not None and not reply.allow:
+        from remit.gate.approval_requests import add_reply
+
+        decision = add_reply(decision, reply)
+    elif can_agent_ask(decision) and can_ask(call.agent):
+        # Without an answer, the agent may ask its own person.
+        decision = replace(decision, effect="ask")
 
     # The tool server serves a tool of Remit only for a call that a hook announced, also one that is denied here.
     if call.remit_tool is not None:
-        announce_remit_call(context, call)
+        digest = hash_arguments([call.remit_tool, call.arguments_sha256])
+        announced = RemitCall(call.session, call.agent)
+        context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock())
 
     # 6.4 Deny.
     if decision.effect not in ("allow", "ask", "contain"):
@@ -103,15 +100,21 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
     elif decision.call_class == "destructive" or call.remit_tool is not None:
         kept = prepare_call(context, call, facts, decision, rules)
     if kept.refusal is not None:
-        return with_hook_output(deny(context, call, facts, add_refusal(decision, kept.refusal)), replies)
+        refused = replace(decision, effect="deny", verdict="deny", findings=(kept.refusal, *decision.findings))
+        return with_hook_output(deny(context, call, facts, refused), replies)
 
     # 6.6 Record the decision, then answer.
     use = tool_use_record(context.recorder, call, facts, decision, rules, replies.rewriters, plan.uncontained)
     failed = failed_check_records(context.recorder, call, decision)
     context.recorder.append([*kept.records, use, *failed])
-    way_back = describe_way_back(decision, kept) if kept.records else ""
-    remarks = join_lines(warn_remark(call, decision), way_back, kept.trouble)
-    answer = with_hook_output(Answer(decision, reason=question_text(decision), context=remarks), replies)
+    violation, warning = leading_violation(call, decision), ""
+    if violation is not None and decision.mode == "warn" and decision.verdict != "contain" and decision.effect != "ask":
+        warning = f"Remit (warn): this went through, but in enforce it would be refused. {explain(violation)}"
+    way_back = describe_way_back(decision, kept) if kept.snapshot else ""
+    remarks = join_lines(warning, way_back, kept.trouble)
+    leading = decision.leading
+    question = f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
+    answer = with_hook_output(Answer(decision, reason=question, context=remarks), replies)
     return answer if rewriter is None else rewriter.rewrite_answer(answer, call, facts, plan.permission)
 
 
@@ -119,22 +122,23 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
 
 
 def ask_repository_hooks(context: WorkspaceContext, call: ToolCall, rules: Rules) -> HookReplies:
-    """Ask the repository's trusted hooks about a call, twice if a hook rewrites the call.
-
-    The hooks run before Remit's checks and while concurrent calls pass: the facts are gathered again afterwards.
+    """Ask the repository's trusted hooks about a call, twice if a hook rewrites the call. The hooks run before Remit's
+    checks and while concurrent calls pass: the facts are gathered again afterwards.
     """
     trusted = trusted_hooks(rules, context.recorder) if rules.hooks else ()
     if not trusted:
         return HookReplies(call)
-    hooks = RepositoryHooks(trusted, context.workspace, context.environment)
-    replies = hooks.ask_before_hooks(call, gather_facts(context, call, rules).facts)
+    # Imported here: few repositories have hooks.
+    from remit.gate.team_hooks.tool_call_hooks import ask_about_rewritten, ask_before_hooks
+
+    replies = ask_before_hooks(context, trusted, HookReplies(call), gather_facts(context, call, rules).facts)
     if replies.rewriters:
-        replies = hooks.ask_about_rewritten(replies, gather_facts(context, replies.call, rules).facts)
+        facts = gather_facts(context, replies.call, rules).facts
+        replies = ask_about_rewritten(context, trusted, replies, facts)
     return replies
 
 
 def with_hook_output(answer: Answer, replies: HookReplies) -> Answer:
-    """Return the answer with the hooks' words, and with their arguments if they rewrote the call."""
     if not replies.ran:
         return answer
     arguments = replies.call.arguments if replies.rewriters else None
@@ -145,17 +149,14 @@ def with_hook_output(answer: Answer, replies: HookReplies) -> Answer:
 
 
 def judge(
-    context: WorkspaceContext,
-    replies: HookReplies,
-    rules: Rules,
-    hooks: RegisteredHooks,
-    waived: frozenset[Waiver],
-) -> Judgement:
-    """Gather the facts of a call and decide; `waived` are the rules that a person has just waived."""
+    context: WorkspaceContext, replies: HookReplies, rules: Rules, hooks: RegisteredHooks, waived: frozenset[Waiver]
+) -> tuple[ToolCall, Facts, ContainmentPlan]:
+    """Gather the facts of a call and decide; `waived` are the rules that a person has just waived. Return the call with
+    its facts, and the decision with the way to carry it out.
+    """
     gathered = gather_facts(context, replies.call, rules)
-    call, facts = gathered.call, gathered.facts
-    questions = QuestionStore(context.state, context.environment.clock)
-    facts = replace(facts, grants=questions.active_grants(rules.config.grants), waived=waived)
+    grants = context.active_grants(rules)
+    call, facts = gathered.call, replace(gathered.facts, grants=grants, waived=waived)
     if call.command is not None:
         rewriter = CommandRewriter(context)
         is_available = rewriter.is_available(call, rules, waived)
@@ -165,50 +166,17 @@ def judge(
     # Remit's checks, those of installed packages and of this gate, and the hooks: the strictest finding decides.
     checks = {**load_installed_checks(context.environment.home), **hooks.checks}
     found = (*run_registered_checks(checks, call, facts), *replies.findings)
-    decision = decide(call, facts)
-    if found:
-        decision = join_findings(decision, found, call, facts)
+    decision = join_findings(decide(call, facts), found, call, facts)
     if rules.config.approvals.threshold is not None:
         # Imported here: weighing the risk of a call reads the ledger's index.
-        from remit.gate.approvals.ask import ApprovalRequests
+        from remit.gate.approval_requests import ApprovalRequests
 
-        requests = ApprovalRequests(questions, context.recorder, context.environment)
-        decision = requests.apply_risk_threshold(decision, call, facts, rules)
+        decision = ApprovalRequests(context).apply_risk_threshold(decision, call, facts, rules)
     decision = hold_irreversible(decision)
     plan = ContainmentPlan(decision)
     if decision.effect == "contain":
         plan = CommandRewriter(context).resolve_containment(call, decision)
-    return Judgement(call, facts, plan)
-
-
-# 6.3 Questions
-
-
-def ask_person(context: WorkspaceContext, judgement: Judgement, rules: Rules, spent_s: float) -> ApprovalReply | None:
-    """Return a person's answer; None if no person may waive the denial, or none is there.
-
-    `spent_s` is the part of the agent's patience that the hooks have used up.
-    """
-    from remit.gate.approvals.ask import ApprovalRequests
-
-    environment = replace(context.environment, waited_s=context.environment.waited_s + spent_s)
-    questions = QuestionStore(context.state, environment.clock)
-    requests = ApprovalRequests(questions, context.recorder, environment)
-    return requests.ask_person(judgement.call, judgement.facts, judgement.plan.decision, rules)
-
-
-def apply_reply(call: ToolCall, decision: Decision, reply: ApprovalReply | None) -> Decision:
-    """Return the decision with a person's refusal; without an answer, the agent may ask its own person."""
-    if reply is not None and not reply.allow:
-        from remit.gate.approvals.ask import add_reply
-
-        return add_reply(decision, reply)
-    return replace(decision, effect="ask") if can_agent_ask(decision) and can_ask(call.agent) else decision
-
-
-def question_text(decision: Decision) -> str:
-    leading = decision.leading
-    return f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
+    return call, facts, plan
 
 
 # 6.4 Denial
@@ -220,36 +188,27 @@ def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Deci
     leading = tuple(f for f in decision.findings if f is decision.leading)
     findings = (*leading, *(f for f in decision.findings if f is not decision.leading))
     Setbacks(context.state, context.environment.clock()).count_denial(call, findings)
-    if violation.error_type == "STALE_FILE" and violation.context.get("diff"):
-        mark_diff_delivered(context, call, facts, str(violation.path))
+    # A stale file counts as read if the denial delivers the whole difference.
+    target = next((t for t in facts.targets if t.path == violation.path), None)
+    if violation.error_type == "STALE_FILE" and violation.context.get("diff") and target is not None:
+        now = try_observe_file(context.workspace.root / str(violation.path))
+        if now is not None and now.version.sha256 == target.sha256 and not target.diff.endswith(CUT_NOTE):
+            context.keep_contents(contents_to_keep([(str(violation.path), now)]))
+            context.state.put_seen_files(call.session, {str(violation.path): now.version})
     return Answer(decision, reason=explain(violation))
 
 
-def mark_diff_delivered(context: WorkspaceContext, call: ToolCall, facts: Facts, path: str) -> None:
-    """Count a stale file as read if the denial delivers the whole difference."""
-    target = next((t for t in facts.targets if t.path == path), None)
-    now = try_observe_file(context.workspace.root / path)
-    if target is None or now is None or now.version.sha256 != target.sha256 or target.diff.endswith(CUT_NOTE):
-        return
-    context.keep_contents(contents_to_keep([(path, now)]))
-    context.state.put_seen_files(call.session, {path: now.version})
-
-
 def answer_unrecordable(context: WorkspaceContext, call: ToolCall, error: Exception) -> Answer:
-    """Return the answer to a call whose decision cannot be recorded: enforce denies changes, the rest is allowed.
-
-    A dangerous command is denied in every mode, since no snapshot is there to go back to.
+    """Return the answer to a call whose decision cannot be recorded: enforce denies changes, the rest is allowed. A
+    dangerous command is denied in every mode, since no snapshot is there to go back to.
     """
     mode = context.read_mode()
     call_class = classify(call)
     trouble = f"Remit cannot keep its records: {error}".strip()
     is_dangerous = call.command is not None and analyse(call.command).outcome == "dangerous"
     if call_class == "destructive" and (mode == "enforce" or is_dangerous):
-        finding = Finding(
-            rule="recording",
-            code="HOOK_BLOCKED",
-            message=f"{trouble}. Until that is mended, changes are refused: tell the person.",
-        )
+        message = f"{trouble}. Until that is mended, changes are refused: tell the person."
+        finding = Finding(rule="recording", code="HOOK_BLOCKED", message=message)
         decision = Decision("deny", "deny", call_class, mode, (finding,))
         violation = leading_violation(call, decision)
         return Answer(decision, reason=explain(violation) if violation else trouble)
@@ -289,6 +248,9 @@ def prepare_call(
     if kept.refusal is not None:
         return kept
 
+    # A command's text may name everything that it writes.
+    is_clear = call.command is not None and not call.unproved and analyse(call.command).outcome == "literal_writes"
+    writes = tuple(str(t.path) for t in (*facts.targets, *facts.perhaps) if t.path is not None) if is_clear else None
     pending = PendingCall(
         intent_id=facts.session.intent_id,
         verdict=decision.verdict,
@@ -304,7 +266,7 @@ def prepare_call(
         transcript=call.transcript,
         owned_scope=scope_at_decision(facts, decision),
         known_commits=list_known_commits(context.workspace, before.head) if is_whole else (),
-        writes=declared_writes(call, facts),
+        writes=writes,
         announced={} if is_whole else predict_blobs(call, facts.targets, before),
         grants=decision.grants,
         snapshot=kept.snapshot,
@@ -315,27 +277,3 @@ def prepare_call(
     if call.transcript:
         context.state.put_transcript(call.session, call.agent, call.transcript)
     return kept
-
-
-def declared_writes(call: ToolCall, facts: Facts) -> tuple[str, ...] | None:
-    """Return the files written by a command; None for an unclear text."""
-    if call.command is None or call.unproved or analyse(call.command).outcome != "literal_writes":
-        return None
-    return tuple(str(t.path) for t in (*facts.targets, *facts.perhaps) if t.path is not None)
-
-
-def announce_remit_call(context: WorkspaceContext, call: ToolCall) -> None:
-    digest = hash_arguments([call.remit_tool, call.arguments_sha256])
-    announced = RemitCall(call.session, call.agent)
-    context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock())
-
-
-# 6.6 Answer
-
-
-def warn_remark(call: ToolCall, decision: Decision) -> str:
-    """Return what enforce would have said, for the model in warn."""
-    violation = leading_violation(call, decision)
-    if violation is None or decision.mode != "warn" or decision.verdict == "contain" or decision.effect == "ask":
-        return ""
-    return f"Remit (warn): this went through, but in enforce it would be refused. {explain(violation)}"

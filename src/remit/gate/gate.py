@@ -11,30 +11,28 @@ The other steps of a call (`docs/explanation/one-tool-call.md`) lie outside: kno
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from remit.adapters import ROWS
-from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.core.call import Outcome, SessionEnded, SessionKey, SessionStarted, ToolCall
+from remit.core.config import TrustItem
 from remit.core.decision import UNGOVERNED_DECISION
-from remit.core.events import SessionEnded, SessionStarted
-from remit.core.lazy_property import LazyProperty
-from remit.core.team_hooks import TrustItem
-from remit.gate.answer import RECORDING_ERRORS, Answer
+from remit.core.python_runtime import LazyProperty
 from remit.gate.containment.rewrite_call import CommandRewriter, find_token
-from remit.gate.context import WorkspaceContext
+from remit.gate.context import RECORDING_ERRORS, Answer, WorkspaceContext
 from remit.gate.double_firing import DoubleFiring
 from remit.gate.enforce import answer_unrecordable, enforce
-from remit.gate.intents.complete import IntentCompletion
-from remit.gate.intents.intents import Intents, notice_rules
+from remit.gate.pending_messages import PendingMessages
 from remit.gate.remember import remember
-from remit.gate.rules.load import Rules
-from remit.gate.rules.trust import find_untrusted, untrusted_notice_once
-from remit.gate.sessions.lifecycle import SessionLifecycle
-from remit.gate.sessions.pending_messages import PendingMessages
-from remit.gate.sessions.turn_summary import summarize_turn
-from remit.gate.state.questions import QuestionStore
-from remit.gate.team_hooks.registered_checks import AfterListener, RegisteredHooks
-from remit.gate.undo.agent_settings import AgentSettings, can_execute
+from remit.gate.team_hooks.registered_checks import AfterListener, RegisteredHooks, register_hook
+from remit.gate.trust import find_untrusted, untrusted_notice_once
+from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import Check
+
+if TYPE_CHECKING:
+    from remit.gate.intents.intents import IntentCompletion, Intents
+    from remit.gate.session_lifecycle import SessionLifecycle
+    from remit.gate.state.questions import QuestionStore
 
 
 class Gate(WorkspaceContext):
@@ -80,7 +78,6 @@ class Gate(WorkspaceContext):
         return answer
 
     def find_double_firing(self, phase: str, call: ToolCall) -> DoubleFiring | None:
-        """Return the event of a call, if a second agent's hook may report the same event."""
         if not any(row.fires_twice for row in ROWS.values()):
             return None
         try:
@@ -95,53 +92,61 @@ class Gate(WorkspaceContext):
         return RegisteredHooks()
 
     def add_hook(self, name: str, check: Check) -> Callable[[], None]:
-        """Register a check that objects to calls as Remit's own checks do; the returned function removes it.
-
-        A check can only tighten: an objection is HOOK_BLOCKED, an exception denies. Raises ValueError for a taken name.
+        """Register a check that objects to calls as Remit's own checks do; the returned function removes it. A check
+        can only tighten: an objection is HOOK_BLOCKED, an exception denies. Raises ValueError for a taken name.
         """
-        return self.hooks.add_check(name, check)
+        return register_hook(self.hooks.checks, name, check)
 
     def add_after_hook(self, name: str, listener: AfterListener) -> Callable[[], None]:
-        """Register a listener to completed calls; the model gets its result.
-
-        A listener that raises is recorded and reported, without further effect. Raises ValueError for a taken name.
+        """Register a listener to completed calls; the model gets its result. A listener that raises is recorded and
+        reported, without further effect. Raises ValueError for a taken name.
         """
-        return self.hooks.add_listener(name, listener)
+        return register_hook(self.hooks.listeners, name, listener)
 
-    # Sessions
+    # Sessions; their modules and the ones below are imported here, as few hooks need them
+
+    @property
+    def lifecycle(self) -> "SessionLifecycle":
+        from remit.gate.session_lifecycle import SessionLifecycle
+
+        return SessionLifecycle(self)
 
     def begin_session(self, event: SessionStarted, agent: str) -> str:
-        return SessionLifecycle(self).start_session(event, agent) if self.is_governed else ""
+        return self.lifecycle.start_session(event, agent) if self.is_governed else ""
 
     def receive_prompt(self, session: SessionKey, agent: str) -> str:
-        return SessionLifecycle(self).handle_prompt(session, agent) if self.is_governed else ""
+        return self.lifecycle.handle_prompt(session, agent) if self.is_governed else ""
 
     def end_turn(self, session: SessionKey) -> str:
-        return SessionLifecycle(self).end_turn(session) if self.is_governed else ""
+        return self.lifecycle.end_turn(session) if self.is_governed else ""
 
     def describe_turn(self, session: SessionKey) -> str:
-        """Return the summary of a turn for the person; empty if nothing changed."""
+        from remit.gate.session_lifecycle import summarize_turn
+
         return summarize_turn(self, session) if self.is_governed else ""
 
     def end_session(self, event: SessionEnded, agent: str) -> str:
-        return SessionLifecycle(self).end_session(event, agent) if self.is_governed else ""
+        return self.lifecycle.end_session(event, agent) if self.is_governed else ""
 
     # What commands, servers and pages ask for
 
     @property
-    def intents(self) -> Intents:
-        return Intents(self.workspace, self.state, self.recorder)
+    def intents(self) -> "Intents":
+        from remit.gate.intents.intents import Intents
+
+        return Intents(self)
 
     @property
-    def completion(self) -> IntentCompletion:
-        return IntentCompletion(self, self.intents)
+    def completion(self) -> "IntentCompletion":
+        from remit.gate.intents.intents import IntentCompletion
+
+        return IntentCompletion(self)
 
     @LazyProperty
-    def questions(self) -> QuestionStore:
-        return QuestionStore(self.state, self.environment.clock)
+    def questions(self) -> "QuestionStore":
+        from remit.gate.state.questions import QuestionStore
 
-    def notice_rules(self, rules: Rules) -> None:
-        notice_rules(self, rules)
+        return QuestionStore(self.state, self.environment.clock)
 
     @property
     def untrusted_commands(self) -> tuple[TrustItem, ...]:

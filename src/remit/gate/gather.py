@@ -1,33 +1,44 @@
 """Step 4: gather the facts that a decision depends on."""
 
-from collections.abc import Iterable
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from fnmatch import translate
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.decision import Decision
-from remit.core.facts import DeniedPath, Facts, IntentsState, SessionFacts, Target
-from remit.core.grant import escape_pattern
+from remit.core.decision import Decision, DeniedPath, Facts, SessionFacts, Target, escape_pattern
 from remit.core.intent import Intent
-from remit.core.scope.repopath import InvalidPath
-from remit.gate.call_targets import find_command_targets, resolve_targets
+from remit.core.scope.path_patterns import InvalidPath
 from remit.gate.context import WorkspaceContext
-from remit.gate.rules.load import Rules
-from remit.gate.state.setbacks import Setbacks
+from remit.gate.governing import Rules
+from remit.gate.machine import Environment
 from remit.gate.state.tickets import has_contained_command, has_uncontained_call
-from remit.gate.state.workspace_state import State
+from remit.gate.state.workspace_state import Setbacks, State
 from remit.policy.checks.scope import owns_target
-from remit.policy.classify import classify
 from remit.policy.commands import analyse
-from remit.policy.commands.background import BACKGROUND_ARGUMENTS, leaves_process_running
-from remit.policy.commands.sent_commits import find_sent_commits, is_unbranched_name
-from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.programs_in_settings import find_programs
-from remit.workspace.intents_file.intent_ignore import find_barred_paths
+from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, leaves_process_running
+from remit.policy.commands.dangers import find_sent_commits, is_unbranched_name
+from remit.policy.commands.programs.row import Write
+from remit.policy.decide import classify
+from remit.workspace.git.command import Git, GitError, find_programs
+from remit.workspace.intents_file.storage import find_barred_paths
 from remit.workspace.observe.observation import try_observe_file
-from remit.workspace.place.resolve_paths import add_content, is_inside, special_file_reason
+from remit.workspace.place.resolve_paths import (
+    add_content,
+    folds_case,
+    is_inside,
+    resolve_real_paths,
+    resolve_target,
+    special_file_reason,
+)
 from remit.workspace.place.workspace import Workspace
 
 MAX_DIFF_CHARS = 12_000
@@ -59,16 +70,15 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
 
     # 4.3 The files that a command's text says it writes, unless another process may move them first.
     if call.command is not None:
-        found = find_command_targets(mark_unproved_git(call), workspace, environment)
-        call, targets, perhaps = found.call, (*targets, *found.targets), found.perhaps
-        declared = (*found.targets, *found.perhaps)
+        call, sure, perhaps = find_command_targets(mark_unproved_git(call), workspace, environment)
+        targets, declared = (*targets, *sure), (*sure, *perhaps)
         if declared and (race := explain_race(call, declared, state)):
             call = replace(call, unproved=call.unproved or race)
 
     # 4.4 Marks on the files: the sources that a test mirrors, generated files, ignored paths, leases.
     if intent is not None and intent.companions:
         # Imported here: few intents have companions, and finding them asks git.
-        from remit.gate.rules.companions import mark_mirrored_files
+        from remit.gate.scope_exempt_files import mark_mirrored_files
 
         targets = mark_mirrored_files(targets, call, workspace, intent)
     if call.command is not None and (targets or perhaps):
@@ -86,7 +96,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         mode=rules.mode,
         session=SessionFacts(session.intent_id, session.source, *setbacks.count_in_a_row(call.session)),
         intents=rules.intents,
-        intents_state=intents_state(rules),
+        intents_state="missing" if document is None else "invalid" if rules.invalid else "ok",
         intents_findings=document.findings if document else (),
         config_error=rules.config_error,
         ignored_intents=rules.ignore.intents,
@@ -106,30 +116,31 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     return GatheredCall(call, facts)
 
 
+def resolve_targets(call: ToolCall, workspace: Workspace, environment: Environment) -> tuple[Target, ...]:
+    """Return the targets that the call's own paths may name, links followed. Raises InvalidPath."""
+    folds = bool(call.paths) and folds_case(workspace.root)
+    return tuple(
+        replace(resolve_target(workspace, real, raw, environment), folds=folds)
+        for raw in call.paths
+        for real in resolve_real_paths(raw, Path(call.cwd), environment.home)
+    )
+
+
 def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) -> Target:
-    """Return the target with the present content, and the content last seen by the session."""
+    """Return the target with the present content, and the content last seen by the session, with the difference."""
     if target.path is None:
         return target
     file = context.workspace.root / target.path
     now = try_observe_file(file)
     seen = context.state.find_seen(call.session, target.path)
-    has_changed = seen is not None and (now is None or now.version.sha256 != seen[0])
     diff = ""
-    if seen is not None and has_changed and not call.checks_itself:
-        diff = diff_since_seen(context, seen[1], now.content if now else b"")
+    if seen is not None and (now is None or now.version.sha256 != seen[0]) and not call.checks_itself:
+        old, new = context.contents.load(seen[1]), now.content if now else b""
+        diff = context.contents.unified_diff(old, new) if old is not None and new is not None else ""
+        diff = diff if len(diff) <= MAX_DIFF_CHARS else diff[:MAX_DIFF_CHARS] + CUT_NOTE
     observed = add_content(target, now, seen[0] if seen else None, diff)
-    if call.effect == "write" and call.command is None:
-        return replace(observed, strange=special_file_reason(file))
-    return observed
-
-
-def diff_since_seen(context: WorkspaceContext, seen_blob: str, now: bytes | None) -> str:
-    """Return the difference from the content seen by the session; empty if missing."""
-    old = context.contents.load(seen_blob)
-    if old is None or now is None:
-        return ""
-    diff = context.contents.unified_diff(old, now)
-    return diff if len(diff) <= MAX_DIFF_CHARS else diff[:MAX_DIFF_CHARS] + CUT_NOTE
+    is_file_tool = call.effect == "write" and call.command is None
+    return replace(observed, strange=special_file_reason(file)) if is_file_tool else observed
 
 
 def mark_unproved_git(call: ToolCall) -> ToolCall:
@@ -141,10 +152,9 @@ def mark_unproved_git(call: ToolCall) -> ToolCall:
 
 
 def explain_race(call: ToolCall, targets: Iterable[Target], state: State) -> str:
-    """Return the reason for a possible race on the targets of a command; empty without a race.
-
-    The paths are resolved before the command runs. A later write, or a concurrent command, may meet a link in place of
-    a file, made by a command without harm in itself. Raises StateError.
+    """Return the reason for a possible race on the targets of a command; empty without a race. The paths are resolved
+    before the command runs. A later write, or a concurrent command, may meet a link in place of a file, made by a
+    command without harm in itself. Raises StateError.
     """
     if any(call.arguments.get(key) for key in BACKGROUND_ARGUMENTS) or leaves_process_running(call.command or ""):
         return "it writes in the background, where others may move what it writes to"
@@ -162,11 +172,10 @@ def mark_generated(
     if not outside:
         return targets
     # Imported here: only commands that write outside the scope have git asked.
-    from remit.gate.rules.scope_exempt_files import GeneratedFiles, is_exempt_from_scope
+    from remit.gate.scope_exempt_files import find_ignored_files, is_exempt_from_scope
 
     folders = [path for path in outside if (workspace.root / path).is_dir()]
-    files = [path for path in outside if path not in folders]
-    found = GeneratedFiles.at_head(workspace, state).find_generated(files, folders)
+    found = find_ignored_files(workspace, state, [path for path in outside if path not in folders], folders)
     exempt = {path for path, top in found.items() if is_exempt_from_scope(top)}
     return tuple(replace(t, generated=True) if t.path is not None and str(t.path) in exempt else t for t in targets)
 
@@ -188,16 +197,9 @@ def mark_ignored(targets: tuple[Target, ...], workspace: Workspace, rules: Rules
     return tuple(replace(t, ignored_by=barred.get(t.path)) if t.path in barred else t for t in targets)
 
 
-def intents_state(rules: Rules) -> IntentsState:
-    if rules.document is None:
-        return "missing"
-    return "invalid" if rules.invalid else "ok"
-
-
 def find_unjudged_commits(call: ToolCall, workspace: Workspace) -> tuple[str, ...]:
-    """Return commits sent or checked out by the command, but outside of every branch, tag and remote branch.
-
-    An unknown name may be a branch made by the command: the branch is judged with the command.
+    """Return commits sent or checked out by the command, but outside of every branch, tag and remote branch. An unknown
+    name may be a branch made by the command: the branch is judged with the command.
     """
     names = find_sent_commits(call.command) if call.command and workspace.common_dir else ()
     if not names:
@@ -206,11 +208,11 @@ def find_unjudged_commits(call: ToolCall, workspace: Workspace) -> tuple[str, ..
     found: list[str] = []
     for name in names:
         commit = git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128))
-        if commit:
-            known = ("--branches", "--tags", "--remotes", "HEAD")
-            unreachable = git.text("rev-list", "--max-count=1", commit, "--not", *known, ok=(0, 128))
-            found += [name] if unreachable else []
-        elif is_unbranched_name(name):
+        if not commit:
+            found += [name] if is_unbranched_name(name) else []
+        elif git.text(
+            "rev-list", "--max-count=1", commit, "--not", "--branches", "--tags", "--remotes", "HEAD", ok=(0, 128)
+        ):
             found.append(name)
     return tuple(found)
 
@@ -218,3 +220,184 @@ def find_unjudged_commits(call: ToolCall, workspace: Workspace) -> tuple[str, ..
 def scope_at_decision(facts: Facts, decision: Decision) -> tuple[str, ...]:
     companions = [path for finding in decision.findings for path in finding.context.get("companions", ())]
     return (*facts.active.owned_scope, *map(escape_pattern, map(str, companions))) if facts.active else ()
+
+
+# Files that a command's text says it writes: links are followed, globs and folders are looked into. Where the text does
+# not hold in the command's folder, the call is marked `unproved`: its effects count as unknown.
+
+MAX_TARGETS = 200  # files that one command may name; a command that names more is unproved
+MAX_VISITS = 4000  # entries of folders that are read for one command
+
+
+class UnclearWrite(Exception):
+    """Unclear writes: the text does not tell what the command writes here. The message says why."""
+
+
+class NamedFile(Struct, frozen=True):
+    """A file named by the command; `follows` if a final link is followed."""
+
+    raw: str
+    follows: bool
+
+
+def find_command_targets(
+    call: ToolCall, workspace: Workspace, environment: Environment
+) -> tuple[ToolCall, tuple[Target, ...], tuple[Target, ...]]:
+    """Return the call, the certain targets that a command's text names, and the possible ones."""
+    analysis = analyse(call.command) if call.command is not None else None
+    if analysis is None or not analysis.writes:
+        return call, (), ()
+    finder = TargetFinder(call, workspace, environment)
+    sure: list[NamedFile] = []
+    perhaps: list[NamedFile] = []
+    try:
+        finder.check_entered_folders(analysis.entered_folders, analysis.writes)
+        for write in analysis.writes:
+            for file in finder.find_files(write):
+                # A file is certain if it is written whenever the command runs.
+                is_named = write.is_recursive and not write.glob and file.raw == write.path
+                (sure if is_named or not write.is_optional else perhaps).append(file)
+        if len(sure) + len(perhaps) > MAX_TARGETS:
+            raise UnclearWrite(f"it names more than {MAX_TARGETS} files")
+        targets = finder.make_targets(sure), finder.make_targets(perhaps)
+    except (UnclearWrite, InvalidPath, OSError) as error:
+        return replace(call, unproved=str(error)), (), ()
+    edits = call.checks_itself or all(write.edits_in_place for write in analysis.writes)
+    return replace(call, checks_itself=edits), *targets
+
+
+class TargetFinder:
+    """Finder of a command's targets in the file system; `visits` counts the entries that may still be read. Methods
+    raise UnclearWrite, OSError.
+    """
+
+    def __init__(self, call: ToolCall, workspace: Workspace, environment: Environment) -> None:
+        self.cwd = call.cwd
+        self.workspace = workspace
+        self.environment = environment
+        self.visits = MAX_VISITS
+
+    def absolute_path(self, raw: str) -> str:
+        expanded = str(self.environment.home) + raw[1:] if raw == "~" or raw.startswith("~/") else raw
+        return os.path.join(self.cwd, expanded)  # noqa: PTH118  Path would tidy `..` away
+
+    def real_paths(self, raw: str) -> tuple[str, ...]:
+        return resolve_real_paths(raw, Path(self.cwd), self.environment.home)
+
+    def check_entered_folders(self, folders: Iterable[str], writes: Iterable[Write]) -> None:
+        """Require every entered folder to exist, or to be made by the command."""
+        made = {posixpath.normpath(write.path) for write in writes if write.makes_folder or write.adds_names}
+        for folder in folders:
+            if not Path(self.absolute_path(folder)).is_dir() and posixpath.normpath(folder) not in made:
+                raise UnclearWrite(f"it goes into {folder!r}, which is no folder")
+
+    def find_files(self, write: Write) -> Iterator[NamedFile]:
+        """Yield the files of one write; for a new folder, a pattern for future files."""
+        for raw in self.match_glob(write.path) if write.glob else (write.path,):
+            is_folder = Path(self.absolute_path(raw)).is_dir()
+            if is_folder and write.names_inside:
+                for name in write.names_inside:
+                    yield from self.expand_file(write, f"{raw.rstrip('/')}/{name}")
+            elif not write.makes_folder:
+                yield from self.expand_file(write, raw)
+            elif not is_folder:
+                yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
+
+    def expand_file(self, write: Write, raw: str) -> Iterator[NamedFile]:
+        """Yield a file; for a folder, the present files, or a pattern for future ones."""
+        full = Path(self.absolute_path(raw))
+        is_folder = full.is_dir() and not (full.is_symlink() and not write.follows_links)
+        if write.adds_names:
+            # New names in a folder must not be able to replace a governing file.
+            root = os.path.realpath(self.workspace.root)
+            for real in self.real_paths(raw.rstrip("/") or "/"):
+                if f"{root}/".startswith(real.rstrip("/") + "/") or real == str(self.workspace.root):
+                    raise UnclearWrite(f"new names come into {raw!r}, which holds the whole workspace")
+            if not write.is_work_tree:
+                raise UnclearWrite(f"what comes into {raw!r} is not in the text")
+            yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
+        inside = list(self.files_below(raw)) if is_folder and write.is_recursive else []
+        yield from inside
+        if not inside and not (write.adds_names and is_folder):
+            with suppress(OSError):
+                found = full.stat()
+                if write.follows_links and stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+                    raise UnclearWrite(f"{write.path!r} has other names (hard links), which may lie anywhere")
+            yield NamedFile(raw, write.follows_links)
+
+    def files_below(self, raw: str) -> Iterator[NamedFile]:
+        """Yield the files below a folder, links not followed."""
+        pending = [raw.rstrip("/") or "/"]
+        while pending:
+            folder = pending.pop()
+            for entry in self.list_entries(folder):
+                path = join_path(folder, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(path)
+                else:
+                    yield NamedFile(path, follows=False)
+
+    def list_entries(self, folder: str) -> list["os.DirEntry[str]"]:
+        """Return the entries of a folder; none if the folder does not exist."""
+        try:
+            with os.scandir(self.absolute_path(folder)) as found:
+                entries = list(islice(found, self.visits + 1))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        self.visits -= len(entries) + 1
+        if self.visits < 0:
+            raise UnclearWrite(f"it may touch more than {MAX_VISITS} files")
+        return entries
+
+    def match_glob(self, pattern: str) -> list[str]:
+        """Return the paths that a glob matches now; as in the shell, the glob itself if there are none."""
+        if "[:" in pattern:
+            raise UnclearWrite(f"what {pattern!r} matches cannot be told")
+        found = ["/" if pattern.startswith("/") else ""]
+        for part in pattern.strip("/").split("/"):
+            found = [path for folder in found for path in self.match_step(folder, part, hidden="**" in pattern)]
+        for path in found:
+            if re.search(r"[\s*?\[]", path) or path.startswith(("-", "@")):
+                raise UnclearWrite(f"{path!r} may become other words than one")
+        return found if found or "**" in pattern else [pattern]
+
+    def match_step(self, folder: str, part: str, *, hidden: bool) -> Iterator[str]:
+        """Yield the matches of one part of a glob in a folder; `**` also matches a file itself."""
+        if part == "**":
+            pending = [folder]
+            while pending:
+                at = pending.pop()
+                yield at
+                entries = self.list_entries(at or ".")
+                pending += [join_path(at, entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        elif not re.search(r"[*?\[]", part):
+            if part and (os.path.lexists(self.absolute_path(join_path(folder, part))) or part in (".", "..", "~")):
+                yield join_path(folder, part)
+        else:
+            wanted = re.compile(translate(part.replace("[^", "[!")))
+            names = [entry.name for entry in self.list_entries(folder or ".")]
+            if not names and hidden and Path(self.absolute_path(folder)).is_file():
+                yield folder
+            shown = hidden or part.startswith(".")
+            yield from (join_path(folder, name) for name in names if wanted.match(name) and (shown or name[0] != "."))
+
+    def make_targets(self, files: Iterable[NamedFile]) -> tuple[Target, ...]:
+        """Return the files as the checks know them; where a link itself is meant, only its folder is resolved. Raises
+        InvalidPath.
+        """
+        found: list[Target] = []
+        folds = folds_case(self.workspace.root)
+        for file in dict.fromkeys(files):
+            folder, _, name = file.raw.rstrip("/").rpartition("/")
+            if file.follows or name in ("", ".", "..", "~"):
+                reals = self.real_paths(file.raw)
+            else:
+                above = self.real_paths(folder or ("/" if file.raw.startswith("/") else "."))
+                reals = tuple(f"{real.rstrip('/')}/{name}" for real in above)
+            targets = (resolve_target(self.workspace, real, file.raw, self.environment) for real in reals)
+            found += (replace(target, folds=folds) for target in targets)
+        return tuple(found)
+
+
+def join_path(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder not in ("", "/") else f"{folder}{name}"

@@ -8,34 +8,37 @@
 6. The model is told.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
 from remit.core.decision import Decision
-from remit.core.display_text import sanitise_line
 from remit.core.record import Record, Vcs
-from remit.gate.answer import Answer, Attempts, join_lines
-from remit.gate.context import WorkspaceContext, contents_of_changes
+from remit.core.untrusted_input import quote_path, sanitise_line
+from remit.gate.context import Answer, Attempts, WorkspaceContext, contents_of_changes, join_lines
 from remit.gate.effects.changes import (
+    CompletedCall,
     Effects,
+    find_stray_changes,
     make_call_records,
     observe_effects,
     update_state,
 )
-from remit.gate.effects.stray_commits import find_stray_changes, stray_commit_warning
-from remit.gate.effects.writes_through_links import outside_record, outside_warning
-from remit.gate.evidence.differences import find_differences
-from remit.gate.records.call_records import ChangeEvidence, intent_at_decision, mutation_record
-from remit.gate.records.record_parts import is_in_scope
-from remit.gate.sessions.pending_messages import PendingMessages
-from remit.gate.state.pending_calls import PendingCall
-from remit.gate.team_hooks.after_call import run_after_hooks
+from remit.gate.evidence.own_lines import find_differences
+from remit.gate.pending_messages import PendingMessages
+from remit.gate.records.call_records import (
+    ChangeEvidence,
+    intent_at_decision,
+    is_in_scope,
+    mutation_record,
+    restore_record,
+)
+from remit.gate.state.workspace_state import PendingCall
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
+from remit.gate.team_hooks.tool_call_hooks import run_after_hooks
 from remit.gate.undo.governing_files import revert_governing_files, revert_notice
-from remit.policy.classify import classify
+from remit.policy.decide import classify
 from remit.workspace.observe.observation import Change
 
 MAX_NAMED = 10
@@ -64,72 +67,58 @@ def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks:
             effects = observe_effects(context, call, pending, vcs)
 
     # 8.2 Record the effects; the records are spooled where the log cannot be written.
-    recorded = record_effects(context, call, outcome, pending, row, effects, vcs, attempts)
+    done = CompletedCall(context, call, outcome, row, pending, vcs, attempts)
+    spooled, stray = record_effects(done, effects)
 
     # 8.3 In enforce, undo what the call had no right to change.
-    undo = UndoneEffects(effects.changes)
+    left, handled, undo_notice = effects.changes, frozenset[str](), ""
     if pending is not None and pending.mode == "enforce":
-        undo = undo_effects(context, call, pending, effects, attempts)
+        left, handled, undo_notice = undo_effects(done, outcome, pending, effects)
 
     # 8.4 Bring the state up to date. A call without records stays pending, and is settled later.
     is_recorded = not attempts.failures
     with attempts.step():
-        update_state(context, call, outcome, pending, row, undo.left, recorded=is_recorded)
+        update_state(done, left, recorded=is_recorded)
 
-    # 8.5 Let the team's commands, the intent's constraints and the hooks look at the changes.
-    messages = PendingMessages(context.state)
-    if undo.notice:
-        with Attempts().step():
-            messages.add_unheard_message(call, outcome, undo.notice)
-    checks = check_changes(context, call, effects.own_paths) if effects.own_paths else ""
-    heard = run_after_hooks(context, hooks, call, outcome, effects.paths) if has_after_hooks(context, hooks) else ""
+    # 8.5 Let the team's commands, the intent's constraints and the hooks look at the changes. No failure here turns the
+    # call, which is done and recorded, into a failure.
+    own = tuple(c for c in effects.changes if not c.from_git and not c.possible_sessions)
+    checks = check_changes(context, call, tuple(c.path for c in own)) if own else ""
+    has_hooks = True  # in doubt, a hook wants to hear of the call
+    with Attempts().step():
+        has_hooks = bool(hooks.listeners or (context.last_rules or context.rules).hooks)
+    paths = tuple(c.path for c in effects.changes)
+    heard = run_after_hooks(context, hooks, call, outcome, paths) if has_hooks else ""
     after_command = finish_command(context, call, outcome, token) if call.whole_workspace else ""
 
     # 8.6 Tell the model.
     waiting = ""
     with Attempts().step():
-        waiting = messages.take_for_result(call, outcome)
-    text = join_lines(
-        outside_warning(call, effects.redirected.outside) if pending is not None and pending.mode != "observe" else "",
-        revert_notice(undo.reverted),
-        undo.notice,
-        stray_commit_warning(recorded.stray) if recorded.stray else "",
-        scope_warning(call, pending, [c for c in effects.changes if c.path not in undo.handled]),
-        spool_notice(recorded.spooled),
-        attempts.failure_notice,
-        checks,
-        heard,
-        after_command,
-        waiting,
-    )
+        waiting = PendingMessages(context.state).take_for_result(call, outcome)
+    warnings = describe_effects(done, effects, stray, [c.path for c in own if c.path not in handled], undo_notice)
+    spool_notice = ""
+    if spooled:
+        why = spooled.splitlines()[0]
+        spool_notice = f"Remit could not write its log ({why}); the record waits in the spool. Tell the person."
+    text = join_lines(*warnings, spool_notice, attempts.failure_notice, checks, heard, after_command, waiting)
     return Answer(Decision("allow", "allow", classify(call), "observe"), context=text)
 
 
 # 8.2 Records
 
 
-class RecordedEffects(Struct, frozen=True):
-    """Records of a call that were made: why they had to be `spooled`, and the changes of stray commits."""
+def record_effects(done: CompletedCall, effects: Effects) -> tuple[str | None, tuple[Change, ...]]:
+    """Make the records of a call, its effects first, and append or spool them.
 
-    spooled: str | None = None
-    stray: tuple[Change, ...] = ()
-
-
-def record_effects(
-    context: WorkspaceContext,
-    call: ToolCall,
-    outcome: Outcome,
-    pending: PendingCall | None,
-    row: int | None,
-    effects: Effects,
-    vcs: Vcs | None,
-    attempts: Attempts,
-) -> RecordedEffects:
-    """Make the records of a call, its effects first, and append or spool them."""
+    Returns why they had to be spooled, and the changes of stray commits: commits of an uncontained command that hold a
+    change outside the scope, and in no file here. They are recorded as changes out of scope, so that `remit verify`
+    names them in every range that holds them.
+    """
+    context, call, pending, attempts = done.context, done.call, done.pending, done.attempts
     records: list[Record] = []
     stray: tuple[Change, ...] = ()
     with attempts.step():
-        records = make_call_records(context, call, outcome, pending, row, effects, vcs, attempts)
+        records = make_call_records(done, effects)
     if pending is not None and pending.whole:
         with attempts.step():
             # Where the comparison failed, commits are looked for all the same: they are no change of the working tree.
@@ -141,45 +130,40 @@ def record_effects(
                 differences = find_differences(stray, {}, context.contents)
                 model = context.state.active_session(call.session).model
                 evidence = ChangeEvidence(differences, model=model)
-                records.append(mutation_record(context.recorder, call, outcome, pending, stray, evidence, vcs))
+                outcome = done.outcome or Outcome()
+                records.append(mutation_record(context.recorder, call, outcome, pending, stray, evidence, done.vcs))
     if pending is not None and effects.redirected.outside:
-        records.append(outside_record(context, call, pending, effects.redirected.outside))
+        why = "a link on the way led out of the workspace after the call was judged; its former content was not kept"
+        detail: dict[str, object] = {"paths": [], "why": "the call wrote where it was not judged"}
+        detail |= {"left": {quote_path(path): why for path in effects.redirected.outside}}
+        records.append(restore_record(context.recorder, call, pending.intent_id, detail))
     spooled: str | None = None
     with attempts.step():
         spooled = context.recorder.append_or_spool(records, sync=bool(effects.changes))
-    return RecordedEffects(spooled, stray)
+    return spooled, stray
 
 
 # 8.3 Undoing
 
 
-class UndoneEffects(Struct, frozen=True):
-    """Changes as they are `left` after undoing, the governing files that were `reverted`, and the notice to the model.
-
-    `handled` are the paths that a message names already.
-    """
-
-    left: tuple[Change, ...]
-    reverted: tuple[str, ...] = ()
-    notice: str = ""
-    handled: frozenset[str] = frozenset()
-
-
 def undo_effects(
-    context: WorkspaceContext, call: ToolCall, pending: PendingCall, effects: Effects, attempts: Attempts
-) -> UndoneEffects:
-    """Put back governing files, and undo violations of a command, or of a file tool that was redirected."""
+    done: CompletedCall, outcome: Outcome, pending: PendingCall, effects: Effects
+) -> tuple[tuple[Change, ...], frozenset[str], str]:
+    """Put back governing files, and undo violations of a command, or of a file tool that was redirected.
+
+    Returns the changes as they are left, the paths that the notice to the model names, and that notice.
+    """
+    context, call, attempts = done.context, done.call, done.attempts
     reverted: tuple[str, ...] = ()
     with attempts.step():
         reverted = revert_governing_files(context, effects.changes, pending.intent_id)
     left = tuple(replace(c, after=c.before) if c.path in reverted else c for c in effects.changes)
     suspects = tuple(c for c in effects.changes if c.path not in reverted)
     if effects.observation is None or not suspects or not (pending.whole or effects.redirected):
-        return UndoneEffects(left, reverted, handled=frozenset(reverted))
+        return left, frozenset(reverted), revert_notice(reverted)
 
     # Imported here: a file tool was judged by the path that it names.
-    from remit.gate.undo.messages import describe_undo
-    from remit.gate.undo.undo import NOTHING_UNDONE, undo_violations
+    from remit.gate.undo.undo import NOTHING_UNDONE, describe_undo, undo_violations
 
     judged = pending
     if effects.redirected:
@@ -188,18 +172,19 @@ def undo_effects(
     result = NOTHING_UNDONE
     with attempts.step():
         result = undo_violations(context, call, judged, suspects, effects.observation)
+    notice = describe_undo(call, pending, result)
+    if notice:
+        with Attempts().step():
+            PendingMessages(context.state).add_unheard_message(call, outcome, notice)
     handled = frozenset((*reverted, *result.undone, *result.not_undone))
-    return UndoneEffects(result.apply_undo(left), reverted, describe_undo(call, pending, result), handled)
+    return result.apply_undo(left), handled, join_lines(revert_notice(reverted), notice)
 
 
 # 8.5 Checks
 
 
 def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str, ...]) -> str:
-    """Run the team's commands on the changed files, hold them against the intent's constraints, and return the words.
-
-    The call is done and recorded: no failure here turns it into a failure.
-    """
+    """Return the words of the team's commands and of the intent's constraints about the changed files."""
     attempts = Attempts()
     verified = broken = ""
     with attempts.step():
@@ -214,25 +199,17 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
         intent = rules.intents.get(context.state.active_session(call.session).intent_id)
         if intent is not None and intent.rules:
             # Imported here: the module loads all kinds of constraints.
-            from remit.gate.team_hooks.constraints import check_after_call
+            from remit.gate.team_hooks.verify_commands import check_after_call
 
             broken = check_after_call(context, call, intent, rules.mode, changed)
     return join_lines(verified, broken, attempts.failure_notice)
 
 
-def has_after_hooks(context: WorkspaceContext, hooks: RegisteredHooks) -> bool:
-    """Return True if a hook may want to hear of the call; in doubt, too."""
-    with Attempts().step():
-        return bool(hooks.listeners or (context.last_rules or context.rules).hooks)
-    return True
-
-
 def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, token: str) -> str:
     """Return what to say of a command that missed the launcher, had writes refused, or took out Remit's hooks."""
     # Imported here: a file tool needs none of the three.
-    from remit.gate.containment.refused_writes import record_refused_writes
-    from remit.gate.containment.rewrite_call import CommandRewriter
-    from remit.gate.undo.agent_settings import AgentSettings
+    from remit.gate.containment.rewrite_call import CommandRewriter, record_refused_writes
+    from remit.gate.undo.governing_files import AgentSettings
 
     attempts, messages = Attempts(), PendingMessages(context.state)
     missed = refused = restored = ""
@@ -253,26 +230,33 @@ def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, 
 # 8.6 Words
 
 
-def scope_warning(call: ToolCall, pending: PendingCall | None, changes: Sequence[Change]) -> str:
-    """Return the message to the model about changes outside the scope of its intent that were not undone."""
-    if pending is None and classify(call) == "destructive":
-        return f"Remit: this {call.tool} call ran without a verdict: its hook did not ask before. Tell the person."
-    if pending is None or not pending.intent_id or not pending.whole:
-        return ""
+def describe_effects(
+    done: CompletedCall, effects: Effects, stray: Sequence[Change], changed: Sequence[str], undo_notice: str
+) -> Iterator[str]:
+    """Yield the messages to the model about what a call wrote; `changed` are the paths that no other message names."""
+    pending, tool, redirected = done.pending, done.call.tool, effects.redirected.outside
+    if pending is None and classify(done.call) == "destructive":
+        yield f"Remit: this {tool} call ran without a verdict: its hook did not ask before. Tell the person."
+    if pending is not None and pending.mode != "observe" and redirected:
+        yield (
+            f"Remit [OUTSIDE_WORKSPACE]: this {tool} call wrote to {list_paths(redirected)}: while it ran, another "
+            "command put a link on the way. It was not undone, because nothing outside the workspace is kept. Tell the "
+            "person at once."
+        )
+    yield undo_notice
+    if stray:
+        yield (
+            f"Remit: a commit of this call holds {list_paths([change.path for change in stray])}, outside the scope "
+            "and not as any file here. It is recorded as out of scope, and `remit verify` names it. Tell the person."
+        )
     intent = intent_at_decision(pending)
-    outside = [
-        c.path for c in changes if not c.from_git and not c.possible_sessions and not is_in_scope(c.path, intent)
-    ]
-    if not outside:
-        return ""
-    names = ", ".join(sanitise_line(path, 120) for path in outside[:MAX_NAMED]) + " …" * (len(outside) > MAX_NAMED)
-    return (
-        f"Remit: this {call.tool} call changed {names}, outside the scope of {pending.intent_id}. It is "
-        "recorded as out of scope. Undo those changes, and do such work with your file tools inside the scope."
-    )
+    outside = [path for path in changed if not is_in_scope(path, intent)]
+    if intent is not None and pending is not None and pending.whole and outside:
+        yield (
+            f"Remit: this {tool} call changed {list_paths(outside)}, outside the scope of {intent.id}. It is recorded "
+            "as out of scope. Undo those changes, and do such work with your file tools inside the scope."
+        )
 
 
-def spool_notice(why: str | None) -> str:
-    if not why:
-        return ""
-    return f"Remit could not write its log ({why.splitlines()[0]}); the record waits in the spool. Tell the person."
+def list_paths(paths: Sequence[str]) -> str:
+    return ", ".join(sanitise_line(path, 200) for path in paths[:MAX_NAMED]) + " …" * (len(paths) > MAX_NAMED)

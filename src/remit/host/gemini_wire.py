@@ -4,19 +4,28 @@ Source of the shapes: requests of Gemini CLI 0.61.0, recorded 2026-11.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 from uuid import uuid4
 
-from msgspec import DecodeError, Struct, ValidationError, field, json
+from msgspec import Struct, field, json
 
-from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Part, Say, ToolOutput, Turn, Use
-from remit.host.wire_server import HttpReply, ModelWire
+from remit.host.scripted_model import (
+    HttpReply,
+    Message,
+    ModelRequest,
+    ModelWire,
+    OfferedTool,
+    Say,
+    ToolOutput,
+    Turn,
+    Use,
+)
 
-_REMARK = "<session_context>"
-_ROUTE = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<verb>\w+)")
+REMARK = "<session_context>"
+ROUTE = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<verb>\w+)")
 
 
 class _GeminiCall(Struct, frozen=True):
@@ -58,6 +67,8 @@ class _GeminiRequest(Struct, frozen=True, rename="camel"):
     contents: list[_GeminiContent]
     system_instruction: _GeminiContent = field(default_factory=_GeminiContent)
     tools: list[_GeminiTool] = []
+    model: str = ""
+    stream: bool = False
 
 
 class GeminiWire(ModelWire):
@@ -66,55 +77,68 @@ class GeminiWire(ModelWire):
     Call ids come from the agent: for a result without an id, the tool's name and the result's position are used.
     """
 
-    def answer(self, method: str, path: str, body: bytes) -> HttpReply:
-        """Return the reply to one request. Raises the script's errors."""
-        address = urlsplit(path)
-        asked = _ROUTE.fullmatch(address.path)
-        if method != "POST" or asked is None:
-            return self.refusal(404, f"{method} {path[:200]!r} is not served here")
-        if asked["verb"] == "countTokens":
-            return HttpReply(200, json.encode({"totalTokens": len(body) // 4}))
-        if asked["verb"] not in ("generateContent", "streamGenerateContent"):
-            return self.refusal(404, f"{asked['verb']!r} is not served here")
-        generated = self._generate(asked["model"], body)
-        if isinstance(generated, HttpReply) or asked["verb"] == "generateContent":
-            return generated if isinstance(generated, HttpReply) else HttpReply(200, json.encode(generated))
-        return _stream_reply(generated, events=parse_qs(address.query).get("alt") == ["sse"])
+    request_type = _GeminiRequest
 
-    def _generate(self, model: str, body: bytes) -> dict[str, Any] | HttpReply:
-        try:
-            asked = json.decode(body, type=_GeminiRequest)
-        except (DecodeError, ValidationError) as error:
-            return self.refusal(400, f"not a generateContent request: {error}")
-        return _response(model, self._next_turn(_conversation(model, asked)), len(body) // 4)
+    def answer(self, method: str, path: str, body: bytes) -> HttpReply:
+        asked = ROUTE.fullmatch(urlsplit(path).path)
+        match method, asked and asked["verb"]:
+            case "POST", "countTokens":
+                return HttpReply(200, json.encode({"totalTokens": len(body) // 4}))
+            case "POST", "generateContent" | "streamGenerateContent" as verb if asked:
+                return self.answer_request(body, model=asked["model"], stream=verb == "streamGenerateContent")
+            case _:
+                return self.refusal(404, f"{method} {path[:200]!r} is not served here")
 
     def refusal(self, status: int, message: str) -> HttpReply:
         named = "NOT_FOUND" if status == 404 else "INVALID_ARGUMENT"
         return HttpReply(status, json.encode({"error": {"code": status, "message": message, "status": named}}))
 
+    def read_conversation(self, asked: _GeminiRequest) -> ModelRequest:
+        declared = [declaration for tool in asked.tools for declaration in tool.function_declarations]
+        places = count(1)
+        return ModelRequest(
+            model=asked.model,
+            system="\n".join(_texts(asked.system_instruction)),
+            tools=tuple(OfferedTool(d.name, d.description, d.parameters_json_schema or d.parameters) for d in declared),
+            messages=tuple(message for content in asked.contents for message in _decode_content(content, places)),
+        )
 
-def _conversation(model: str, asked: _GeminiRequest) -> ModelRequest:
-    declared = [declaration for tool in asked.tools for declaration in tool.function_declarations]
-    places = count(1)
-    return ModelRequest(
-        model=model,
-        system="\n".join(_texts(asked.system_instruction.parts)),
-        tools=tuple(OfferedTool(d.name, d.description, d.parameters_json_schema or d.parameters) for d in declared),
-        messages=tuple(message for content in asked.contents for message in _decode_content(content, places)),
-    )
+    def encode_turn(self, asked: _GeminiRequest, turn: Turn, input_tokens: int) -> dict[str, Any]:
+        parts: list[dict[str, Any]] = []
+        for part in turn:
+            if isinstance(part, Say):
+                parts.append({"text": part.text})
+            else:
+                named = {"id": part.id} if part.id else {}
+                parts.append({"functionCall": {"name": part.tool, "args": part.input, **named}})
+        content = {"role": "model", "parts": parts}
+        tokens = len(json.encode(content)) // 4
+        return {
+            "candidates": [{"index": 0, "content": content, "finishReason": "STOP"}],
+            "usageMetadata": {
+                "promptTokenCount": input_tokens,
+                "candidatesTokenCount": tokens,
+                "totalTokenCount": input_tokens + tokens,
+            },
+            "modelVersion": asked.model,
+            "responseId": uuid4().hex,
+        }
+
+    def encode_stream(self, response: dict[str, Any]) -> bytes:
+        """Return the response as one event: the API sends whole parts, never a part of a call."""
+        return b"data: %s\r\n\r\n" % json.encode(response)
 
 
 def _decode_content(content: _GeminiContent, places: Iterator[int]) -> Iterator[Message]:
-    texts = _texts(content.parts)
+    texts = _texts(content)
     # The client tells the model of the folder in the user's name, in the message that asks.
-    remarks = tuple(text for text in texts if text.startswith(_REMARK))
-    if remarks:
+    if remarks := tuple(text for text in texts if text.startswith(REMARK)):
         yield Message("system", remarks)
     calls = (part.function_call for part in content.parts)
     responses = (part.function_response for part in content.parts)
     yield Message(
         role="assistant" if content.role == "model" else "user",
-        texts=tuple(text for text in texts if not text.startswith(_REMARK)),
+        texts=tuple(text for text in texts if not text.startswith(REMARK)),
         uses=tuple(Use(call.name, call.args, call.id or None) for call in calls if call),
         results=tuple(_decode_result(response, next(places)) for response in responses if response),
     )
@@ -127,34 +151,5 @@ def _decode_result(response: _GeminiResponse, place: int) -> ToolOutput:
     return ToolOutput(response.id or f"{response.name}#{place}", written, "error" in told)
 
 
-def _texts(parts: Iterable[_GeminiPart]) -> tuple[str, ...]:
-    return tuple(part.text for part in parts if part.text and not part.thought)
-
-
-def _response(model: str, turn: Turn, prompt_tokens: int) -> dict[str, Any]:
-    content = {"role": "model", "parts": [_encode_part(part) for part in turn]}
-    tokens = len(json.encode(content)) // 4
-    return {
-        "candidates": [{"index": 0, "content": content, "finishReason": "STOP"}],
-        "usageMetadata": {
-            "promptTokenCount": prompt_tokens,
-            "candidatesTokenCount": tokens,
-            "totalTokenCount": prompt_tokens + tokens,
-        },
-        "modelVersion": model,
-        "responseId": uuid4().hex,
-    }
-
-
-def _encode_part(part: Part) -> dict[str, Any]:
-    if isinstance(part, Say):
-        return {"text": part.text}
-    call = {"name": part.tool, "args": part.input}
-    return {"functionCall": {**call, "id": part.id} if part.id else call}
-
-
-def _stream_reply(response: dict[str, Any], *, events: bool) -> HttpReply:
-    """Return the response as a stream of one chunk: the API sends whole parts, never a part of a call."""
-    if events:
-        return HttpReply(200, b"data: %s\r\n\r\n" % json.encode(response), "text/event-stream; charset=utf-8")
-    return HttpReply(200, json.encode([response]))
+def _texts(content: _GeminiContent) -> tuple[str, ...]:
+    return tuple(part.text for part in content.parts if part.text and not part.thought)

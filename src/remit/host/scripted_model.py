@@ -1,16 +1,30 @@
-"""A model that answers from a script, for tests and demonstrations without a key or network.
+"""A model that answers from a script, and its server on loopback, for running real agents without a key or network.
 
-The model takes one conversation and returns one turn, like a real model; `host.*_wire` modules carry the turns to
-agents. A finished script says so and never guesses.
+The model takes one conversation and returns one turn, like a real model. A wire format derives from `ModelWire` and
+carries the turns to agents (`host.*_wire`). A finished script says so and never guesses.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from threading import Lock
-from typing import Any, Literal, TypeAlias
+import sys
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
+from threading import Lock, Thread
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec.structs import replace
 
 SCRIPT_ENDED = "The script has no further turn."
+SIDE_REQUEST_ANSWER = "A scripted model has nothing to add here."
+AGENT_REMARK = "<system-reminder>"
+"""Beginning of a text that the agent wrote about the session. Seen in Claude Code 2.1.330."""
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+MAX_REQUESTS = 1000
+IDLE_TIMEOUT_S = 30
 
 
 class Say(Struct, frozen=True):
@@ -70,7 +84,7 @@ class ModelRequest(Struct, frozen=True):
     @property
     def opening(self) -> str:
         texts = (text for message in self.messages if message.role == "user" for text in message.texts)
-        return next((text for text in texts if not _is_remark(text)), "")
+        return next((text for text in texts if not text.lstrip().startswith(AGENT_REMARK)), "")
 
     @property
     def results(self) -> tuple[ToolOutput, ...]:
@@ -82,15 +96,10 @@ class ModelRequest(Struct, frozen=True):
 
     @property
     def shown_text(self) -> str:
-        """Return every text shown to the model: system prompt, messages and tool results."""
         shown = [self.system]
         for message in self.messages:
             shown += [*message.texts, *(result.text for result in message.results)]
         return "\n".join(filter(None, shown))
-
-    @property
-    def tool_names(self) -> tuple[str, ...]:
-        return tuple(tool.name for tool in self.tools)
 
 
 StepParts: TypeAlias = Part | Sequence[Part]
@@ -114,51 +123,162 @@ class ScriptedModel:
     """
 
     def __init__(self, turns: Sequence[Step], subagents: Mapping[str, Sequence[Step]] | None = None) -> None:
-        self._main = _Script(turns)
-        self._subagents = {key: _Script(steps) for key, steps in (subagents or {}).items()}
+        self._scripts = {key: enumerate(steps, 1) for key, steps in (subagents or {}).items()} | {
+            "": enumerate(turns, 1)
+        }
+        self._lock = Lock()
+        self.remaining = sum(map(len, (turns, *(subagents or {}).values())))
 
     def answer(self, conversation: ModelRequest) -> Turn:
         """Return the next turn. Raises EmptyTurn, and the errors of a step's function."""
-        return self._script_of(conversation).next(conversation)
-
-    @property
-    def remaining(self) -> int:
-        return sum(script.remaining for script in (self._main, *self._subagents.values()))
-
-    def _script_of(self, conversation: ModelRequest) -> "_Script":
-        opening = conversation.opening
-        return next((script for key, script in self._subagents.items() if key in opening), self._main)
-
-
-class _Script:
-    """Sequence of steps with its position."""
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = tuple(steps)
-        self._taken = 0
-        self._lock = Lock()
-
-    @property
-    def remaining(self) -> int:
-        return len(self._steps) - self._taken
-
-    def next(self, conversation: ModelRequest) -> Turn:
+        script = next(script for key, script in self._scripts.items() if key in conversation.opening)
         with self._lock:
-            if not self.remaining:
-                return (Say(SCRIPT_ENDED),)
-            step = self._steps[self._taken]
-            self._taken += 1
-            number = self._taken
-        turn = _turn_parts(step(conversation) if callable(step) else step)
+            number, step = next(script, (0, Say(SCRIPT_ENDED)))
+            self.remaining -= number > 0
+        parts = step(conversation) if callable(step) else step
+        turn = (parts,) if isinstance(parts, Say | Use) else tuple(parts)
         if not turn:
             raise EmptyTurn(number)
         return turn
 
 
-def _turn_parts(written: StepParts) -> Turn:
-    return (written,) if isinstance(written, Say | Use) else tuple(written)
+class HttpReply(Struct, frozen=True):
+    """HTTP response."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+
+    def encode(self) -> bytes:
+        head = (
+            f"HTTP/1.1 {self.status} {'OK' if self.status == 200 else 'Refused'}\r\n"
+            f"content-type: {self.content_type}\r\ncontent-length: {len(self.body)}\r\nconnection: close\r\n\r\n"
+        )
+        return head.encode() + self.body
 
 
-def _is_remark(text: str) -> bool:
-    """Return True for a text that the agent wrote about the session. Seen in Claude Code 2.1.330."""
-    return text.lstrip().startswith("<system-reminder>")
+class ModelWire(ABC):
+    """Server of one model, with a memory of its requests.
+
+    `requests` holds the newest conversations, side requests included, oldest first. `failures` holds the errors while
+    answering; leaving `serve` raises the first of them.
+    """
+
+    request_type: ClassVar[type[Any]]
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self.requests: deque[ModelRequest] = deque(maxlen=MAX_REQUESTS)
+        self.failures: list[BaseException] = []
+        self.url = ""
+        self._model = model
+        self._results: dict[str, str] = {}
+        self._lock = Lock()
+
+    @contextmanager
+    def serve(self) -> Generator[Self]:
+        """Listen on a free port of 127.0.0.1 during the context; `url` is the address."""
+        server = _Server(self)
+        self.url = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever, args=(0.02,), name="scripted-model", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+        if self.failures:
+            raise self.failures[0]
+
+    def tool_result_texts(self) -> list[str]:
+        """Return the result of each tool call, sub-agents' calls included, in the order of arrival."""
+        with self._lock:
+            return list(self._results.values())
+
+    @abstractmethod
+    def answer(self, method: str, path: str, body: bytes) -> HttpReply: ...
+
+    @abstractmethod
+    def refusal(self, status: int, message: str) -> HttpReply: ...
+
+    @abstractmethod
+    def read_conversation(self, asked: Any) -> ModelRequest: ...
+
+    @abstractmethod
+    def encode_turn(self, asked: Any, turn: Turn, input_tokens: int) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def encode_stream(self, response: dict[str, Any]) -> bytes: ...
+
+    def answer_request(self, body: bytes, **fields: object) -> HttpReply:
+        """Return the reply with the next turn; `fields` are those parts of the request that its address holds.
+
+        After a failure, the same failure is raised again: no later step replaces the failed one.
+        """
+        try:
+            asked = replace(json.decode(body, type=self.request_type), **fields)
+            conversation = self.read_conversation(asked)
+        except (DecodeError, ValidationError) as error:
+            return self.refusal(400, f"not a request of this format: {error}")
+        with self._lock:
+            self.requests.append(conversation)
+            for result in conversation.results:
+                self._results.setdefault(result.call_id, result.text)
+        if self.failures:
+            raise self.failures[0]
+        # Titles, topics, quota probes and page summaries come without tools; the work always has some.
+        turn = self._model.answer(conversation) if conversation.tools else (Say(SIDE_REQUEST_ANSWER),)
+        response = self.encode_turn(asked, turn, len(body) // 4)
+        if asked.stream:
+            return HttpReply(200, self.encode_stream(response), "text/event-stream; charset=utf-8")
+        return HttpReply(200, json.encode(response))
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, wire: ModelWire) -> None:
+        self.wire = wire
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Store the error of a script's step, and tell the agent. Claude Code asks once more afterwards."""
+        error = sys.exc_info()[1]
+        if error is None or isinstance(error, ConnectionError | TimeoutError):
+            return
+        self.wire.failures.append(error)
+        refusal = self.wire.refusal(400, f"the script broke: {type(error).__name__}: {error}")
+        with suppress(OSError):
+            cast(socket, request).sendall(refusal.encode())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_TIMEOUT_S
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        self._reply(self._wire.answer("GET", self.path, b""))
+
+    def do_HEAD(self) -> None:
+        self._reply(HttpReply(200, b""))
+
+    def do_POST(self) -> None:
+        length = self.headers.get("content-length", "")
+        if not length.isdecimal():
+            return self._reply(self._wire.refusal(411, "a content-length is needed"))
+        if int(length) > MAX_BODY_BYTES:
+            return self._reply(self._wire.refusal(413, f"{length} bytes, at most {MAX_BODY_BYTES}"))
+        return self._reply(self._wire.answer("POST", self.path, self.rfile.read(int(length))))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log no requests."""
+
+    @property
+    def _wire(self) -> ModelWire:
+        return cast(_Server, self.server).wire
+
+    def _reply(self, reply: HttpReply) -> None:
+        # One write: headers and body apart meet Nagle and delayed acknowledgement, 44 ms on loopback.
+        self.close_connection = True
+        self.wfile.write(reply.encode())

@@ -1,9 +1,14 @@
-"""Archives of sealed segments: compressed, and readable by offset, line by line, and by every gzip.
+"""Archives of sealed segments, compressed and readable by offset and by every gzip; and the tree hashes beside them.
 
 An archive is a sequence of gzip members (RFC 1952, read 2026-11), so `zcat` prints the content. The first member is
 empty; its extra field holds the summary. Each other member is a block: its extra field holds the size of the member and
-the runs of the segment in the block. A pruned archive has gaps between its runs; offsets stay the same. The hook path
-does not import this module.
+the runs of the segment in the block. A pruned archive has gaps between its runs; offsets stay the same.
+
+`tiles/0` holds the leaf hashes, `tiles/1` the roots over 256 leaves each, `tiles/2` the roots over 256 of those. Hash
+`n` of a level starts at byte 32 `n`; 256 consecutive hashes are a tile in the sense of the C2SP specification
+`tlog-tiles` (read 2026-11). The files can be rebuilt from complete archives; after pruning they are the only proof.
+
+The hook path does not import this module.
 """
 
 import os
@@ -18,15 +23,16 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from remit.ledger.segments import LINE_LIMIT, LedgerError, archive_path, flush
+from remit.core.record import compute_root
+from remit.ledger.log_files import LINE_LIMIT, LedgerError, archive_path, flush, flush_folder
 
-BLOCK_BYTES = 64 * 1024
-"""Bytes that one read decompresses. Twice as much saves 2 % of the space and doubles the time."""
+BLOCK_BYTES = 64 * 1024  # bytes that one read decompresses. Twice as much saves 2 % of the space and doubles the time.
+TILES_FOLDER = "tiles"
+TILE_WIDTH = 256
+HASH_BYTES = 32
 
 COMPRESSION_LEVEL = 6
-_MAX_RUNS = 2500
-"""Maximum runs in a block: an extra field holds at limit 64 KiB."""
-
+_MAX_RUNS = 2500  # maximum runs in a block: an extra field holds at limit 64 KiB
 _MAX_BLOCK_BYTES = LINE_LIMIT + BLOCK_BYTES
 _GZIP_HEADER = bytes((0x1F, 0x8B, 8, 4, 0, 0, 0, 0, 0, 0xFF))
 _EXTRA_FIELD = struct.Struct("<H2sHII")
@@ -35,6 +41,7 @@ _EXTRA_FIELD = struct.Struct("<H2sHII")
 _SUMMARY_FORMAT = struct.Struct("<QQQ32s")
 _RUN_FORMAT = struct.Struct("<QIII")
 _TRAILER_FORMAT = struct.Struct("<II")
+_DATA_START = len(_GZIP_HEADER) + _EXTRA_FIELD.size
 
 
 class DamagedArchive(LedgerError):
@@ -86,6 +93,9 @@ class LineStretch(NamedTuple):
     after: int
 
 
+# -- writing -------------------------------------------------------------------------------------------------
+
+
 def read_segment_pieces(path: Path) -> Iterator[SegmentPiece]:
     """Yield a segment's lines; an oversized line comes in several pieces."""
     offset = line = 0
@@ -102,44 +112,41 @@ def write_archive(path: Path, summary: SegmentSummary, pieces: Iterable[SegmentP
     with os.fdopen(descriptor, "wb") as file:
         data = _SUMMARY_FORMAT.pack(summary.index, summary.lines, summary.size, summary.sha256)
         file.write(_build_member(b"RS", data, b""))
-        for runs, content in _group_into_blocks(pieces):
-            file.write(_build_member(b"RB", b"".join(runs), content))
+        for block in _group_into_blocks(pieces):
+            runs = [(run[0], b"".join(piece.content for piece in run)) for run in block]
+            packed = (_RUN_FORMAT.pack(p.offset, len(run), p.line, run.count(b"\n")) for p, run in runs)
+            file.write(_build_member(b"RB", b"".join(packed), b"".join(run for _, run in runs)))
         file.flush()
         flush(descriptor)
 
 
-def _group_into_blocks(pieces: Iterable[SegmentPiece]) -> Iterator[tuple[list[bytes], bytes]]:
-    """Yield the packed runs and the content of each block."""
+def _group_into_blocks(pieces: Iterable[SegmentPiece]) -> Iterator[list[list[SegmentPiece]]]:
+    """Yield the blocks as lists of runs: pieces that follow each other without a gap."""
     block: list[list[SegmentPiece]] = []
-    block_size = 0
+    size = end = 0
     for piece in pieces:
-        if block_size >= BLOCK_BYTES or len(block) >= _MAX_RUNS:
-            yield _pack_block(block)
-            block, block_size = [], 0
-        if block and block[-1][-1].offset + len(block[-1][-1].content) == piece.offset:
+        if size >= BLOCK_BYTES or len(block) >= _MAX_RUNS:
+            yield block
+            block, size = [], 0
+        if block and end == piece.offset:
             block[-1].append(piece)
         else:
             block.append([piece])
-        block_size += len(piece.content)
+        size += len(piece.content)
+        end = piece.offset + len(piece.content)
     if block:
-        yield _pack_block(block)
-
-
-def _pack_block(block: list[list[SegmentPiece]]) -> tuple[list[bytes], bytes]:
-    contents = [b"".join(piece.content for piece in run) for run in block]
-    runs = [
-        _RUN_FORMAT.pack(run[0].offset, len(content), run[0].line, content.count(b"\n"))
-        for run, content in zip(block, contents, strict=True)
-    ]
-    return runs, b"".join(contents)
+        yield block
 
 
 def _build_member(kind: bytes, data: bytes, content: bytes) -> bytes:
     compressor = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, -15)
     packed = compressor.compress(content) + compressor.flush()
-    size = len(_GZIP_HEADER) + _EXTRA_FIELD.size + len(data) + len(packed) + _TRAILER_FORMAT.size
+    size = _DATA_START + len(data) + len(packed) + _TRAILER_FORMAT.size
     field = _EXTRA_FIELD.pack(len(data) + 12, kind, len(data) + 8, size, zlib.crc32(data))
     return _GZIP_HEADER + field + data + packed + _TRAILER_FORMAT.pack(zlib.crc32(content), len(content))
+
+
+# -- reading -------------------------------------------------------------------------------------------------
 
 
 class Archive:
@@ -155,7 +162,7 @@ class Archive:
             self.close()
             raise DamagedArchive(path, "it does not begin with a summary")
         self.summary = SegmentSummary(*_SUMMARY_FORMAT.unpack(first[1]))
-        self._blocks_offset = first[3]
+        self._blocks_offset = first[2]
 
     def __enter__(self) -> "Archive":
         return self
@@ -168,7 +175,6 @@ class Archive:
 
     @property
     def is_whole(self) -> bool:
-        """True if no line was pruned."""
         return sum(run.size for run in self._runs) == self.summary.size
 
     @cached_property
@@ -177,53 +183,38 @@ class Archive:
         found: list[_LineRun] = []
         at, offset = self._blocks_offset, 0
         while at < self._file_size and (member := self._read_extra_field(at)) is not None:
-            _, data, content, size = member
-            block = self._read_block_place(at + content, at + size)
-            runs = _parse_runs(data, block, offset) if member[0] == b"RB" else []
+            kind, data, size = member
+            end, start = at + size - _TRAILER_FORMAT.size, at + _DATA_START + len(data)
+            crc, content_size = _TRAILER_FORMAT.unpack(os.pread(self._descriptor, _TRAILER_FORMAT.size, end))
+            block = _ArchiveBlock(start, end - start, content_size, crc)
+            runs = _parse_runs(data, block, offset) if kind == b"RB" else []
             if not runs:
                 break
             found += runs
             at, offset = at + size, runs[-1].offset + runs[-1].size
         return found
 
-    @cached_property
-    def _run_offsets(self) -> list[int]:
-        return [run.offset for run in self._runs]
-
-    def _read_extra_field(self, at: int) -> tuple[bytes, bytes, int, int] | None:
-        """Return kind, data, offset of the content in the member, and size of the member; None if invalid."""
-        start = len(_GZIP_HEADER) + _EXTRA_FIELD.size
+    def _read_extra_field(self, at: int) -> tuple[bytes, bytes, int] | None:
+        """Return kind, data, and size of the member at the offset; None if invalid."""
         raw = os.pread(self._descriptor, 4096, at)
-        if len(raw) < start or not raw.startswith(_GZIP_HEADER):
+        if len(raw) < _DATA_START or not raw.startswith(_GZIP_HEADER):
             return None
         _, kind, length, size, crc = _EXTRA_FIELD.unpack_from(raw, len(_GZIP_HEADER))
-        data = raw[start : start + length - 8]
+        data = raw[_DATA_START : _DATA_START + length - 8]
         if len(data) < length - 8:
-            data = os.pread(self._descriptor, length - 8, at + start)
-        if zlib.crc32(data) != crc or not start + len(data) + _TRAILER_FORMAT.size < size <= self._file_size - at:
-            return None
-        return kind, data, start + len(data), size
-
-    def _read_block_place(self, content: int, after: int) -> _ArchiveBlock:
-        crc, size = _TRAILER_FORMAT.unpack(
-            os.pread(self._descriptor, _TRAILER_FORMAT.size, after - _TRAILER_FORMAT.size)
-        )
-        return _ArchiveBlock(content, after - _TRAILER_FORMAT.size - content, size, crc)
+            data = os.pread(self._descriptor, length - 8, at + _DATA_START)
+        fits = _DATA_START + len(data) + _TRAILER_FORMAT.size < size <= self._file_size - at
+        return (kind, data, size) if fits and zlib.crc32(data) == crc else None
 
     def stretches(self) -> list[LineStretch]:
-        """Return the complete parts of the segment, in order."""
         found: list[LineStretch] = []
         for run in self._runs:
-            if found and found[-1].end == run.offset:
-                found[-1] = found[-1]._replace(end=run.offset + run.size, after=run.line + run.lines)
-            else:
-                found.append(LineStretch(run.offset, run.offset + run.size, run.line, run.line + run.lines))
+            start = found.pop() if found and found[-1].end == run.offset else LineStretch(run.offset, 0, run.line, 0)
+            found.append(start._replace(end=run.offset + run.size, after=run.line + run.lines))
         return found
 
     def gaps(self) -> list[tuple[int, int]]:
-        """Return the first line number of each gap, and the number after its last."""
-        found = self.stretches()
-        edges = [(0, 0), *((s.line, s.after) for s in found), (self.summary.lines, self.summary.lines)]
+        edges = [(0, 0), *((s.line, s.after) for s in self.stretches()), (self.summary.lines, self.summary.lines)]
         return [(before[1], after[0]) for before, after in pairwise(edges) if before[1] < after[0]]
 
     def read_range(self, offset: int, length: int) -> bytes | None:
@@ -244,35 +235,35 @@ class Archive:
         return b"".join(parts)
 
     def read_prefix(self, offset: int, limit: int) -> bytes:
-        """Return at limit `limit` bytes from `offset` on; none in a gap. Damaged blocks read as lines that are not
-        records.
+        """Return at most `limit` bytes from `offset` on; none in a gap. Damaged blocks read as lines that are not
+        records, with the same bytes and lines, so that later lines keep their place.
         """
-        run = self._find_run(offset)
-        if run is None:
+        if (run := self._find_run(offset)) is None:
             return b""
         content = self._read_block(run.block)
-        found = _fill_damaged_run(run) if content is None else content[run.block_offset : run.block_offset + run.size]
+        if content is not None:
+            found = content[run.block_offset : run.block_offset + run.size]
+        elif run.lines:
+            found = b"\n" * (run.lines - 1) + b"\0" * (run.size - run.lines) + b"\n"
+        else:
+            found = b"\0" * run.size
         return found[offset - run.offset :][:limit]
 
     def _find_run(self, offset: int) -> _LineRun | None:
-        number = bisect_right(self._run_offsets, offset) - 1
-        if number < 0 or offset >= self._runs[number].offset + self._runs[number].size:
-            return None
-        return self._runs[number]
+        number = bisect_right(self._runs, offset, key=lambda run: run.offset) - 1
+        run = self._runs[number] if number >= 0 else None
+        return run if run and offset < run.offset + run.size else None
 
     def _read_block(self, block: _ArchiveBlock) -> bytes | None:
-        """Return a block's content, or None if damaged. The last block is cached."""
         if self._cached_block[0] != block:
-            self._cached_block = (block, self._decompress_block(block))
+            packed = os.pread(self._descriptor, block.packed_size, block.offset)
+            try:
+                content = zlib.decompressobj(-15).decompress(packed, block.size + 1)
+            except zlib.error:
+                content = None
+            is_intact = content is not None and len(content) == block.size and zlib.crc32(content) == block.crc
+            self._cached_block = (block, content if is_intact else None)
         return self._cached_block[1]
-
-    def _decompress_block(self, block: _ArchiveBlock) -> bytes | None:
-        packed = os.pread(self._descriptor, block.packed_size, block.offset)
-        try:
-            content = zlib.decompressobj(-15).decompress(packed, block.size + 1)
-        except zlib.error:
-            return None
-        return content if len(content) == block.size and zlib.crc32(content) == block.crc else None
 
 
 def _parse_runs(data: bytes, block: _ArchiveBlock, offset: int) -> list[_LineRun]:
@@ -287,13 +278,6 @@ def _parse_runs(data: bytes, block: _ArchiveBlock, offset: int) -> list[_LineRun
         found.append(_LineRun(start, size, line, lines, block, inside))
         inside, offset = inside + size, start + size
     return found if inside == block.size else []
-
-
-def _fill_damaged_run(run: _LineRun) -> bytes:
-    """Return filler with the bytes and lines of a damaged run, so that later lines keep their place."""
-    if not run.lines:
-        return b"\0" * run.size
-    return b"\n" * (run.lines - 1) + b"\0" * (run.size - run.lines) + b"\n"
 
 
 class ArchiveStream:
@@ -326,5 +310,48 @@ class ArchiveStream:
 
 
 def open_archive(folder: Path, segment: str) -> Archive:
-    """Open the archive of a segment. Raises FileNotFoundError, DamagedArchive."""
     return Archive(archive_path(folder, segment))
+
+
+# -- tree hashes ---------------------------------------------------------------------------------------------
+
+
+def read_tile_row(folder: Path, level: int, start: int, count: int) -> bytes:
+    """Return up to `count` hashes of a level from number `start` on; fewer if the file is shorter."""
+    try:
+        descriptor = os.open(folder / TILES_FOLDER / str(level), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        present = os.fstat(descriptor).st_size // HASH_BYTES
+        found = os.pread(descriptor, max(0, min(count, present - start)) * HASH_BYTES, min(start, present) * HASH_BYTES)
+    finally:
+        os.close(descriptor)
+    return found[: len(found) // HASH_BYTES * HASH_BYTES]
+
+
+def extend_tiles(folder: Path, start: int, leaves: bytes) -> None:
+    """Store leaf hashes from number `start` on, and the roots over all tiles that became full. Raises OSError.
+    Repeating the call after a crash writes the same bytes.
+    """
+    (folder / TILES_FOLDER).mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    level = 0
+    while leaves:
+        descriptor = os.open(folder / TILES_FOLDER / str(level), flags, 0o600)
+        try:
+            written = 0
+            while written < len(leaves):
+                written += os.pwrite(descriptor, leaves[written:], start * HASH_BYTES + written)
+            flush(descriptor)
+        finally:
+            os.close(descriptor)
+        first, end = start // TILE_WIDTH, (start + len(leaves) // HASH_BYTES) // TILE_WIDTH
+        tiles = (read_tile_row(folder, level, number * TILE_WIDTH, TILE_WIDTH) for number in range(first, end))
+        leaves = b"".join(compute_root(split_hashes(tile)) for tile in tiles)
+        level, start = level + 1, first
+    flush_folder(folder / TILES_FOLDER)
+
+
+def split_hashes(row: bytes) -> Iterator[bytes]:
+    return (row[at : at + HASH_BYTES] for at in range(0, len(row), HASH_BYTES))

@@ -11,11 +11,9 @@ from remit.core.record import KEY
 
 
 class RecordedChange(Struct, frozen=True, gc=False):
-    """The change of a file by a record. Blobs are git object names; None for a missing or unrecorded side.
-
-    `hunks` is None if the record has none. `has_tool_positions` is True if the tool's own answer stated the positions.
-    `origin`, only in `human_edit` records, is `person`, `git`, `verification` (a trusted command that Remit ran) or
-    `unknown`.
+    """The change of a file by a record. Blobs are git object names; None for a missing or unrecorded side. `hunks` is
+    None if the record has none. `has_tool_positions` is True if the tool's own answer stated the positions. `origin`,
+    only in `human_edit` records, is `person`, `git`, `verification` (a trusted command that Remit ran) or `unknown`.
     """
 
     seq: int
@@ -33,18 +31,12 @@ class RecordedChange(Struct, frozen=True, gc=False):
     hunks: tuple[Hunk, ...] | None = None
     has_tool_positions: bool = False
     moved_from: str | None = None
-    unproved_lines: tuple[tuple[int, int], ...] = ()
-    """Ranges of new lines without proof that the call wrote them."""
-    likely_lines: tuple[tuple[int, int], ...] = ()
-    """Unproved ranges for which the call is the only known writer."""
-    is_contained: bool = False
-    """True if a contained command left the change."""
-    command: str | None = None
-    """The command of the call, if the call ran one."""
-    has_deletions: bool = False
-    """True if the same call deleted files."""
-    revision: str | None = None
-    """The checked-out commit at the time of recording."""
+    unproved_lines: tuple[tuple[int, int], ...] = ()  # ranges of new lines without proof that the call wrote them
+    likely_lines: tuple[tuple[int, int], ...] = ()  # unproved ranges for which the call is the only known writer
+    is_contained: bool = False  # true if a contained command left the change
+    command: str | None = None  # the command of the call, if the call ran one
+    has_deletions: bool = False  # true if the same call deleted files
+    revision: str | None = None  # the checked-out commit at the time of recording
 
     @property
     def came_from_git(self) -> bool:
@@ -154,11 +146,9 @@ def read_changes(raw: bytes) -> Iterator[RecordedChange]:
 
 
 class SessionChange(Struct, frozen=True):
-    """Consecutive changes of a session to a file, joined into a single change.
-
-    `before` and `after` are git blob names: None if the file did not exist, empty if the content was not stored (e.g. a
-    file with secrets). A foreign change in between begins a new run. `records` are the ids of the mutation
-    records, oldest first.
+    """Consecutive changes of a session to a file, joined into a single change. `before` and `after` are git blob names:
+    None if the file did not exist, empty if the content was not stored (e.g. a file with secrets). A foreign change in
+    between begins a new run. `records` are the ids of the mutation records, oldest first.
     """
 
     path: str
@@ -174,7 +164,10 @@ def join_session_changes(documents: Iterable[dict[str, Any]]) -> tuple[SessionCh
     runs: list[SessionChange] = []
     newest: dict[str, int] = {}
     for document in documents:
-        for change in read_mutation_changes(document):
+        for file in document["metadata"][KEY].get("files", []):
+            sides = (file.get("before"), file.get("after"))
+            before, after = (None if side is None else str(side.get("git_blob") or "") for side in sides)
+            change = SessionChange(str(file["path"]), before, after, (str(document["id"]),))
             at = newest.get(change.path)
             if at is not None and runs[at].after == change.before:
                 runs[at] = replace(runs[at], after=change.after, records=(*runs[at].records, *change.records))
@@ -182,14 +175,3 @@ def join_session_changes(documents: Iterable[dict[str, Any]]) -> tuple[SessionCh
                 newest[change.path] = len(runs)
                 runs.append(change)
     return tuple(run for run in runs if run.before != run.after)
-
-
-def read_mutation_changes(document: dict[str, Any]) -> Iterable[SessionChange]:
-    for file in document["metadata"][KEY].get("files", []):
-        before, after = file.get("before"), file.get("after")
-        yield SessionChange(str(file["path"]), read_blob_name(before), read_blob_name(after), (str(document["id"]),))
-
-
-def read_blob_name(side: dict[str, Any] | None) -> str | None:
-    """Return the blob name of one side of a change; empty if not stored, None if the file did not exist."""
-    return None if side is None else str(side.get("git_blob") or "")

@@ -1,35 +1,48 @@
-"""The machine log: the first place where a record is written durably.
+"""The machine log, where a record is first written durably, and the spool of records that it could not take.
 
 Every hook call imports this module, so its own imports stay cheap.
 
-Promises of `append`: on return the lines are in the log (with `sync`, on the disk); an append writes all records or
-none; the chain never continues from a line that contradicts the head. If the tail was cut or altered from outside, the
-next record takes seq and `prev` from the head, so that the chain shows the loss permanently. If the head is missing, a
-`recovery` record reports the loss before the log continues.
+Promises of `MachineLog.append`: on return the lines are in the log (with `sync`, on the disk); an append writes all
+records or none; the chain never continues from a line that contradicts the head. If the tail was cut or altered from
+outside, the next record takes seq and `prev` from the head, so that the chain shows the loss permanently. If the head
+is missing, a `recovery` record reports the loss before the log continues.
 """
 
 import errno
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
-from remit.core.formats.merkle import hash_leaf
-from remit.core.record import Chain, Record, encode_record
-from remit.ledger import lock
-from remit.ledger.live_views import append_to_views
-from remit.ledger.machine_logs import claim_folder, find_own_folder
-from remit.ledger.segments import (
+from remit.core.diff.contents import sha256
+from remit.core.record import Chain, Record, encode_record, hash_leaf
+from remit.ledger.log_files import (
+    DECODE_ERRORS,
     LINE_LIMIT,
+    LOCK_TIMEOUT_S,
     Head,
     LedgerError,
+    LockTimeout,
+    claim_folder,
+    decode_header,
+    find_last_line_end,
+    find_own_folder,
+    first_seq,
+    flush,
     flush_folder,
+    hold_lock,
+    list_archived_segments,
+    list_live_segments,
+    list_segments,
     read_head,
+    segment_name,
+    write_all,
     write_head,
 )
-from remit.ledger.tail_segment import TailSegment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,14 +51,10 @@ SEGMENT_BYTES = 4 * 1024 * 1024
 SEGMENT_RECORDS = 4096
 """Limits of a segment. A segment that reaches either limit is sealed: the next record begins another one."""
 
-TAIL_LOST = "tail_lost"
-"""Reason in a `recovery` record: the tail was lost, and the log continues from `head_seq`."""
-
-HEAD_LOST = "head_lost"
-"""Reason in a `recovery` record: the head was missing, so a cut tail would go unnoticed."""
-
-MakeRecovery = Callable[[dict[str, Any]], Record]
-
+SPOOL_CHUNK_RECORDS = 256  # number of records that one append takes from the spool
+TORN_TAIL = "torn_tail"  # reason in a `recovery` record: bytes without a newline were moved out of the log
+TAIL_LOST = "tail_lost"  # reason in a `recovery` record: the tail was lost, and the log continues from `head_seq`
+HEAD_LOST = "head_lost"  # reason in a `recovery` record: the head was missing, so a cut tail would go unnoticed
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the quota is used up: free some space",
@@ -88,184 +97,346 @@ class AppendedRecord(Struct, frozen=True):
 
 
 class MachineLog:
-    """The log of one machine for one repository. Threads, forks and processes may append concurrently.
-
-    `view_errors` lists failures of the last append to update a view or the head; the records are in the log anyway.
+    """The log named `<repository>/<machine>` below `root`. Threads, forks and processes may append concurrently.
+    `make_recovery` turns the detail of a repair into a `recovery` record with an id and a time. `folder` is `root`, or
+    a folder of this machine's own if `root` holds another machine's log.
     """
 
     def __init__(
         self,
         root: "Path",
         name: str,
-        make_recovery: MakeRecovery,
-        segment_bytes: int,
-        segment_records: int,
-        lock_timeout_s: float,
-    ) -> None:
-        self.root = root
-        self.folder = find_own_folder(root, name)
-        """The folder of the log's segments: `root`, or a folder of this machine's own if `root` holds another machine's
-        log.
-        """
-        self.name = name
-        self._is_claimed = False
-        self.view_errors: tuple[tuple[str, OSError], ...] = ()
-        self._make_recovery = make_recovery
-        self._lock_timeout_s = lock_timeout_s
-        self._limits = (segment_bytes, segment_records)
-        self._tail = TailSegment(self.folder, *self._limits)
-        self._losses: list[dict[str, Any]] = []
-
-    @classmethod
-    def open(
-        cls,
-        folder: "Path",
-        name: str,
         *,
-        make_recovery: MakeRecovery,
+        make_recovery: Callable[[dict[str, Any]], Record],
         segment_bytes: int = SEGMENT_BYTES,
         segment_records: int = SEGMENT_RECORDS,
-        lock_timeout_s: float = lock.LOCK_TIMEOUT_S,
-    ) -> "MachineLog":
-        """Open the log named `<repository>/<machine>` below `folder`; the first append creates the files.
-
-        `make_recovery` turns the detail of a repair into a `recovery` record with an id and a time.
-        """
-        return cls(folder, name, make_recovery, segment_bytes, segment_records, lock_timeout_s)
+        lock_timeout_s: float = LOCK_TIMEOUT_S,
+    ) -> None:
+        self.root = root
+        self.name = name
+        self.folder = find_own_folder(root, name)
+        self._make_recovery = make_recovery
+        self._segment_bytes = segment_bytes
+        self._segment_records = segment_records
+        self._lock_timeout_s = lock_timeout_s
+        self._is_claimed = False
+        self._descriptor = -1
+        self._segment = ""  # the newest segment, kept open between appends; empty if there is none
+        self._last_head: Head | None = None  # the last line this process wrote; None after the segment was reopened
+        self._torn_tails: list[dict[str, Any]] = []
+        """Details of torn tails that were moved aside and are not recorded yet."""
+        self._losses: list[dict[str, Any]] = []
 
     def append(
         self, records: Sequence[Record], *, sync: bool = True, views: "Sequence[Path]" = ()
     ) -> tuple[AppendedRecord, ...]:
-        """Append all records or none, in order, and copy their lines to `views`.
-
-        Raises LedgerWriteError, RecordTooLong. Failures to write a view go to `view_errors` instead.
+        """Append all records or none, in order, and copy their lines to the `views` that can be written. Raises
+        LedgerWriteError, RecordTooLong.
         """
         if not records:
             return ()
         try:
-            self._settle_folder()
-            locked = self._take_lock()
-            try:
+            if not self._is_claimed:  # a different machine may have begun a log here in the meantime
+                folder = claim_folder(self.root, self.name)
+                if folder != self.folder:
+                    self.close()
+                    self.folder = folder
+                self._is_claimed = True
+            if not os.path.isdir(self.folder):  # noqa: PTH112  at every append
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                flush_folder(self.folder.parent)
+            with hold_lock(f"{self.folder}/lock", timeout_s=self._lock_timeout_s):
                 return self._append_locked(records, sync, views)
-            finally:
-                lock.release(locked)
-        except lock.LockTimeout as error:
+        except LockTimeout as error:
             raise LedgerWriteError(errno.ETIMEDOUT, str(self.folder), str(error)) from error
         except OSError as error:
             code = error.errno or 0
             raise LedgerWriteError(code, str(self.folder), os.strerror(code)) from error
 
     def close(self) -> None:
-        """Close the segment file; a later append opens it again."""
-        self._tail.close()
-
-    def _settle_folder(self) -> None:
-        """Settle the folder once: a different machine may have begun a log here in the meantime."""
-        if self._is_claimed:
-            return
-        folder = claim_folder(self.root, self.name)
-        if folder != self.folder:
-            self._tail.close()
-            self.folder, self._tail = folder, TailSegment(folder, *self._limits)
-        self._is_claimed = True
-
-    def _take_lock(self) -> int:
-        at = f"{self.folder}/lock"
-        try:
-            return lock.acquire(at, timeout_s=self._lock_timeout_s)
-        except FileNotFoundError:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flush_folder(self.folder.parent)
-            return lock.acquire(at, timeout_s=self._lock_timeout_s)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor, self._segment, self._last_head = -1, "", None
 
     def _append_locked(
         self, records: Sequence[Record], sync: bool, views: "Sequence[Path]"
     ) -> tuple[AppendedRecord, ...]:
         last = self._find_last_line()
-        repairs = [self._make_recovery(detail) for detail in (*self._tail.torn_tails, *self._losses)]
-        batch = _encode_chained([*repairs, *records], last, self.name)
-        offset = self._tail.open_with_room(last)
+        repairs = [self._make_recovery(detail) for detail in (*self._torn_tails, *self._losses)]
+        leaf, batch = last.leaf, list[tuple[str, bytes]]()
+        for seq, record in enumerate([*repairs, *records], last.seq + 1):
+            line = encode_record(record, Chain(log=self.name, seq=seq, prev=f"sha256:{leaf}"))
+            if len(line) >= LINE_LIMIT:
+                raise RecordTooLong(record.id, len(line))
+            leaf = hash_leaf(line).hex()
+            batch.append((leaf, line))
+        start = end = self._open_with_room(last)
         blob = b"".join(line + b"\n" for _, line in batch)
-        self._tail.write(blob, offset, sync)
-        placed = _build_appended(batch, last.seq + 1, self._tail.name, offset)
-        self._tail.torn_tails.clear()
-        self._losses.clear()
-        self._store_head(placed[-1], placed[-1].seq if sync else last.synced)
-        self.view_errors += tuple(append_to_views(views, blob))
-        return placed[len(repairs) :]
-
-    def _store_head(self, placed: AppendedRecord, synced: int) -> None:
-        end = placed.offset + placed.length + 1
-        last = self._tail.last_head = Head(placed.seq, placed.leaf, placed.segment, end, synced)
-        self.view_errors = ()
         try:
-            write_head(self.folder, last)
-        except OSError as error:
-            self.view_errors = ((str(self.folder / "head"), error),)
+            write_all(self._descriptor, blob)
+            if sync:
+                flush(self._descriptor)
+        except OSError:
+            self._last_head = None
+            os.ftruncate(self._descriptor, start)
+            raise
+        placed: list[AppendedRecord] = []
+        for seq, (leaf, line) in enumerate(batch, last.seq + 1):
+            placed.append(AppendedRecord(seq, self._segment, end, len(line), leaf, line))
+            end += len(line) + 1
+        self._torn_tails.clear()
+        self._losses.clear()
+        seq = placed[-1].seq
+        self._last_head = Head(seq, leaf, self._segment, end, seq if sync else last.synced)
+        with suppress(
+            OSError
+        ):  # an outdated head is allowed, and the records are in the log whatever becomes of a view
+            write_head(self.folder, self._last_head)
+        for view in views:
+            with suppress(OSError):
+                append_to_view(view, blob)
+        return tuple(placed[len(repairs) :])
 
     def _find_last_line(self) -> Head:
         """Return the line that the next record follows. Sets torn tails aside, and stores losses in `_losses`."""
-        end = self._tail.open_newest()
-        last = self._tail.last_head
-        if last is not None and (last.segment, last.end) == (self._tail.name, end):
+        end = self._open_newest()
+        last = self._last_head
+        if last is not None and (last.segment, last.end) == (self._segment, end):
             return last
         self._losses = []
-        found = self._tail.read_last_line(end)
+        found = self._read_head_before(self._drop_torn_tails(end))
         head = read_head(self.folder)
         if head is None:
-            if had_head(self.folder, found):
-                # Written with the record that says so, and not before: until then the loss must stay visible.
+            # A head is written before the first line, and tree heads follow the first line.
+            if found.seq >= 0 or os.path.isdir(f"{self.folder}/heads"):  # noqa: PTH112  before a process's first append
+                # The head is written with the record that reports its loss, and not before: until then the loss must
+                # stay visible.
                 self._losses = [{"reason": HEAD_LOST, "found_seq": found.seq, "found_leaf": found.leaf}]
-                return found
-            # Made before the first line, so that updating it later needs no space on a full disk.
-            write_head(self.folder, found)
+            else:
+                # Made before the first line, so that updating it later needs no space on a full disk.
+                write_head(self.folder, found)
             return found
-        if _is_head_confirmed(found, head):
+        # The last line is the head's, or a later one: after a crash the head may be outdated.
+        place, of_head = (found.segment, found.end), (head.segment, head.end)
+        is_head_line = place == of_head and found.leaf == head.leaf
+        if is_head_line or (place > of_head and found.seq > head.seq):
             return replace(found, synced=head.synced)
-        self._losses = [_build_loss_detail(found, head)]
+        lost = {"head_seq": head.seq, "head_leaf": head.leaf, "synced_seq": head.synced}
+        self._losses = [{"reason": TAIL_LOST, "found_seq": found.seq, "found_leaf": found.leaf, **lost}]
         return replace(head, segment=found.segment, end=found.end)
 
+    # -- the newest segment ---------------------------------------------------------------------------------
 
-def had_head(folder: "Path", found: Head) -> bool:
-    """Return True if a head existed: it is written before the first line, and tree heads follow the first line."""
-    return found.seq >= 0 or os.path.isdir(f"{folder}/heads")  # noqa: PTH112  before the first append of a process
+    def _open_newest(self) -> int:
+        newest = max(list_live_segments(self.folder), default="")
+        if newest:
+            return self._open_segment(newest)
+        self.close()
+        return 0
+
+    def _open_with_room(self, last: Head) -> int:
+        """Open the segment with room for the next record and return the offset to write at."""
+        if self._segment:
+            if last.end < self._segment_bytes and last.seq + 1 - first_seq(self._segment) < self._segment_records:
+                return last.end
+            flush(self._descriptor)
+        end = self._open_segment(segment_name(last.seq + 1), os.O_CREAT)
+        flush_folder(self.folder)
+        return end
+
+    def _open_segment(self, segment: str, flags: int = 0) -> int:
+        path = f"{self.folder}/{segment}"
+        if segment == self._segment:
+            known = os.fstat(self._descriptor)
+            if os.path.samestat(known, os.stat(path)):  # noqa: PTH116  at every append
+                return known.st_size
+        self.close()
+        access = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(path, access | flags, 0o600)
+        self._segment = segment
+        return os.fstat(self._descriptor).st_size
+
+    def _drop_torn_tails(self, end: int) -> int:
+        """Open the newest segment with a complete line, and return the offset after that line. Bytes after the last
+        newline, left by a crash or written by another program, are moved out of the log. Segments without a complete
+        line are removed.
+        """
+        while self._segment:
+            complete = find_last_line_end(self._descriptor, end)
+            if complete < end:
+                torn = os.pread(self._descriptor, end - complete, complete)
+                digest = sha256(torn)
+                folder = self.folder / "torn"
+                folder.mkdir(mode=0o700, exist_ok=True)
+                descriptor = os.open(folder / f"{digest}.bin", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                try:
+                    write_all(descriptor, torn)
+                    flush(descriptor)
+                finally:
+                    os.close(descriptor)
+                flush_folder(folder)
+                os.ftruncate(self._descriptor, complete)
+                detail = {"torn_sha256": digest, "bytes": len(torn), "segment": self._segment, "offset": complete}
+                self._torn_tails.append({"reason": TORN_TAIL, **detail})
+            if complete:
+                return complete
+            (self.folder / self._segment).unlink()
+            end = self._open_newest()
+        return 0
+
+    def _read_head_before(self, end: int) -> Head:
+        """Return the line that ends at `end` of the open segment; at 0, the last archived line or the default head."""
+        if end:
+            start = find_last_line_end(self._descriptor, end - 1)
+            line = os.pread(self._descriptor, end - 1 - start, start)
+            # An undecodable last line still takes a number: the one that follows from its position.
+            if header := decode_header(line):
+                seq = header.chain.seq
+            else:
+                step = 1024 * 1024
+                lines = sum(os.pread(self._descriptor, step, at).count(b"\n") for at in range(0, end, step))
+                seq = first_seq(self._segment) + lines - 1
+            return Head(seq, hash_leaf(line).hex(), self._segment, end)
+        newest = max(list_archived_segments(self.folder), default="")
+        last = Head()
+        if newest:
+            from remit.ledger.reader import read_segment_lines  # only a log without plain segments gets here
+
+            for line in read_segment_lines(self.folder, newest):
+                last = Head(line.seq, line.leaf_digest.hex(), line.segment, line.offset + line.size)
+        return last
 
 
-def _is_head_confirmed(found: Head, head: Head) -> bool:
-    """Return True if the last line is the head's line or a later one: after a crash the head may be outdated."""
-    if (found.segment, found.end) == (head.segment, head.end):
-        return found.leaf == head.leaf
-    return (found.segment, found.end) > (head.segment, head.end) and found.seq > head.seq
+# -- live views ----------------------------------------------------------------------------------------------
 
 
-def _build_loss_detail(found: Head, head: Head) -> dict[str, Any]:
-    return {
-        "reason": TAIL_LOST,
-        "found_seq": found.seq,
-        "found_leaf": found.leaf,
-        "head_seq": head.seq,
-        "head_leaf": head.leaf,
-        "synced_seq": head.synced,
-    }
+def append_to_view(view: "Path", blob: bytes) -> None:
+    """Append lines to a file that copies the log for people and tools. Raises OSError."""
+    # Another user may own the view: O_NOFOLLOW refuses a link, O_NONBLOCK never waits for a pipe's reader.
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    folder = _open_view_folder(view)
+    try:
+        descriptor = os.open(view.name, flags, 0o644, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        if not S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(view))
+        _append_lines(descriptor, blob)
+    finally:
+        os.close(descriptor)
 
 
-def _encode_chained(records: Sequence[Record], last: Head, name: str) -> list[tuple[str, bytes]]:
-    """Return leaf and encoded line of each record, each linked to its predecessor."""
-    batch: list[tuple[str, bytes]] = []
-    leaf = last.leaf
-    for seq, record in enumerate(records, last.seq + 1):
-        line = encode_record(record, Chain(log=name, seq=seq, prev=f"sha256:{leaf}"))
-        if len(line) >= LINE_LIMIT:
-            raise RecordTooLong(record.id, len(line))
-        leaf = hash_leaf(line).hex()
-        batch.append((leaf, line))
-    return batch
+def _append_lines(descriptor: int, blob: bytes) -> None:
+    """Append whole lines; a torn line at the end gets its newline first. Raises OSError."""
+    size = os.fstat(descriptor).st_size
+    write_all(descriptor, b"\n" + blob if size and os.pread(descriptor, 1, size - 1) != b"\n" else blob)
 
 
-def _build_appended(batch: list[tuple[str, bytes]], seq: int, segment: str, offset: int) -> tuple[AppendedRecord, ...]:
-    placed: list[AppendedRecord] = []
-    for leaf, line in batch:
-        placed.append(AppendedRecord(seq, segment, offset, len(line), leaf, line))
-        offset += len(line) + 1
-        seq += 1
-    return tuple(placed)
+def _open_view_folder(view: "Path") -> int:
+    """Open the view's folder: a real folder, or a link to a folder below the workspace root. Raises OSError."""
+    at, flags = os.path.dirname(view), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # noqa: PTH120  at every append
+    try:
+        return os.open(at, flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+    folder, root = os.open(at, flags), view.parent.parent
+    try:
+        wanted, up, found = root.stat(), ".", os.fstat(folder)
+        while not os.path.samestat(found, wanted):
+            up, last = f"{up}/..", found
+            found = os.stat(up, dir_fd=folder)
+            if os.path.samestat(found, last):
+                why = "its folder is a link out of the workspace; replace the link by a folder"
+                raise OSError(errno.EXDEV, why, str(root))
+    except OSError:
+        os.close(folder)
+        raise
+    return folder
+
+
+# -- the spool -----------------------------------------------------------------------------------------------
+
+
+class Spool:
+    """A file of records that no log accepted yet, one per line and not chained. Processes may share the file.
+    `unreadable_path` takes lines that no log accepts: torn by a crash, or too long.
+    """
+
+    def __init__(self, path: "Path") -> None:
+        self.path = path
+        self.unreadable_path = path.with_name(path.name + ".unreadable")
+        self._lock_path = path.with_name(path.name + ".lock")
+
+    def store(self, records: Sequence[Record]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with hold_lock(self._lock_path):
+            _append_to_spool(self.path, [json.encode(record) for record in records])
+
+    def count_pending(self) -> int:
+        return len(self._read_lines())
+
+    def drain(self, log: MachineLog, *, views: "Sequence[Path]" = ()) -> int:
+        """Append the waiting records in order, remove them from the spool, and return their number. After a crash in
+        between, records already near the end of the log are not appended again. Raises LedgerWriteError; the spool then
+        keeps the remaining records.
+        """
+        if not self.path.exists():
+            return 0
+        with hold_lock(self._lock_path):
+            from remit.ledger.reader import read_segment_lines  # few calls find a spool
+
+            # Of the last two segments: the newest may have just begun.
+            near_end = (
+                line for name in list_segments(log.folder)[-2:] for line in read_segment_lines(log.folder, name)
+            )
+            known = {header.id for line in near_end if line.ended and (header := decode_header(line.raw))}
+            appended = 0
+            while chunk := self._read_lines()[:SPOOL_CHUNK_RECORDS]:
+                appended += self._append_acceptable(chunk, known, log, views)
+                self._remove_lines(len(chunk))
+            return appended
+
+    def _append_acceptable(self, chunk: list[bytes], known: set[str], log: MachineLog, views: "Sequence[Path]") -> int:
+        """Append the records of these lines; those that no log accepts go to the unreadable file instead."""
+        records: list[Record] = []
+        for line in chunk:
+            try:
+                records.append(json.decode(line, type=Record))
+            except DECODE_ERRORS:
+                _append_to_spool(self.unreadable_path, [line])
+        records = [record for record in records if record.id not in known]
+        while records:
+            try:
+                return len(log.append(records, views=views))
+            except RecordTooLong as error:
+                refused = [json.encode(record) for record in records if record.id == error.record_id]
+                _append_to_spool(self.unreadable_path, refused)
+                records = [record for record in records if record.id != error.record_id]
+        return 0
+
+    def _read_lines(self) -> list[bytes]:
+        try:
+            return [line for line in self.path.read_bytes().split(b"\n") if line]
+        except FileNotFoundError:
+            return []
+
+    def _remove_lines(self, count: int) -> None:
+        """Remove the first `count` lines. The rest goes to a new file first, so that a crash loses none."""
+        if rest := self._read_lines()[count:]:
+            fresh = self.path.with_name(self.path.name + ".new")
+            fresh.unlink(missing_ok=True)
+            _append_to_spool(fresh, rest)
+            fresh.replace(self.path)
+        else:
+            self.path.unlink()
+
+
+def _append_to_spool(path: "Path", lines: Sequence[bytes]) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        _append_lines(descriptor, b"".join(line + b"\n" for line in lines))
+        flush(descriptor)
+    finally:
+        os.close(descriptor)

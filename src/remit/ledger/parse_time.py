@@ -3,17 +3,10 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from remit.core.timestamps import format_utc
+from remit.core.record import format_utc
 
-UNITS = {
-    "second": timedelta(seconds=1),
-    "minute": timedelta(minutes=1),
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(weeks=1),
-    "month": timedelta(days=30),
-    "year": timedelta(days=365),
-}
+UNIT_DAYS = {"second": 1 / 86400, "minute": 1 / 1440, "hour": 1 / 24, "day": 1, "week": 7, "month": 30, "year": 365}
+UNITS = {unit: timedelta(days=days) for unit, days in UNIT_DAYS.items()}
 UNIT_LETTERS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "y": "year"}
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -39,9 +32,8 @@ class NotATime(ValueError):
 
 
 def parse_time(text: str, now: datetime) -> str:
-    """Return the time that `text` names, relative to the zone-aware `now`. Raises NotATime.
-
-    Dates without a zone are in UTC, days begin at midnight UTC, a month has 30 days and a year 365.
+    """Return the time that `text` names, relative to the zone-aware `now`. Raises NotATime. Dates without a zone are in
+    UTC, days begin at midnight UTC, a month has 30 days and a year 365.
     """
     requested = " ".join(text.lower().split())
     try:
@@ -73,7 +65,6 @@ def parse_number(word: str) -> int:
 
 
 def _parse_iso(asked: str) -> datetime | None:
-    """Parse ISO 8601, a year, or a year and month; None for other forms. Raises ValueError."""
     if not asked.isascii() or not asked[:4].isdigit():
         return None
     if _MONTH_PATTERN.fullmatch(asked):

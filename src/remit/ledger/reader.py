@@ -2,22 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
-from remit.core.formats.merkle import hash_leaf
-from remit.ledger.segments import LINE_LIMIT, LedgerError, archive_path, first_seq, list_segments
-from remit.ledger.tiles import HASH_BYTES, read_tile_row
-
-if TYPE_CHECKING:
-    from remit.ledger.archive import Archive
+from remit.core.record import hash_leaf
+from remit.ledger.log_files import LINE_LIMIT, LedgerError, archive_path, first_seq, list_segments
 
 _BUFFER_BYTES = 1024 * 1024
 
@@ -39,10 +34,9 @@ class LogPosition(Struct, frozen=True, order=True):
 
 
 class LogLine(Struct, frozen=True, gc=False):
-    """One line of a log. `raw` excludes the newline and is cut to LINE_LIMIT bytes; `size` counts the newline.
-
-    `ended` is False for trailing bytes of a segment without a newline. For a pruned record only `leaf` and the
-    predecessor's leaf, `prev`, remain; otherwise both are empty.
+    """One line of a log. `raw` excludes the newline and is cut to LINE_LIMIT bytes; `size` counts the newline. `ended`
+    is False for trailing bytes of a segment without a newline. For a pruned record only `leaf` and the predecessor's
+    leaf, `prev`, remain; otherwise both are empty.
     """
 
     segment: str
@@ -78,7 +72,6 @@ def read_positions(folder: Path, start: LogPosition | None = None) -> Iterator[L
 
 
 def read_segment_lines(folder: Path, segment: str) -> Iterator[LogLine]:
-    """Yield all lines of one segment. Raises FileNotFoundError if the segment is missing."""
     return _read_segment(folder, LogPosition(segment, 0, first_seq(segment)))
 
 
@@ -99,15 +92,11 @@ def find_tree_range(folder: Path, segment: str) -> tuple[int, int]:
 
 
 class _LineSource(Protocol):
-    """A source of lines: a file or an archive."""
+    """A source of lines: a file or an archive. `readline` returns a line, or `size` bytes of it; empty at the end."""
 
-    def seek(self, offset: int, /) -> int:
-        """Go to an offset."""
-        ...
+    def seek(self, offset: int, /) -> int: ...
 
-    def readline(self, size: int, /) -> bytes:
-        """Return a line, or `size` bytes of it; empty at the end."""
-        ...
+    def readline(self, size: int, /) -> bytes: ...
 
 
 def _read_segment(folder: Path, place: LogPosition) -> Iterator[LogLine]:
@@ -122,46 +111,42 @@ def _read_segment(folder: Path, place: LogPosition) -> Iterator[LogLine]:
 
 
 def _read_archived_segment(folder: Path, place: LogPosition) -> Iterator[LogLine]:
-    from remit.ledger.archive import ArchiveStream, DamagedArchive, open_archive  # the hook path reads no archives
+    from remit.ledger.archive import (  # the hook path reads no archives
+        HASH_BYTES,
+        ArchiveStream,
+        DamagedArchive,
+        open_archive,
+        read_tile_row,
+    )
 
     try:
         archive = open_archive(folder, place.segment)
     except DamagedArchive:
         return  # its lines are missing, which the chain tells
     with archive:
-        first = first_seq(place.segment)
-        dropped = _PrunedLeaves(folder, first, archive) if archive.gaps() else None
+        first, index, lines = first_seq(place.segment), archive.summary.index, archive.summary.lines
+        row = b""
+        if archive.gaps():  # the leaf hashes of the segment, and the one before; those without one count as missing
+            before = read_tile_row(folder, 0, index - 1, 1) if index else bytes(HASH_BYTES)
+            row = before + read_tile_row(folder, 0, index, lines)
+        leaves = [row[at : at + HASH_BYTES] for at in range(0, len(row), HASH_BYTES)]
+
+        def read_pruned(end: int) -> Iterator[LogLine]:
+            """Yield the pruned records from `place` up to, but excluding, seq `end`."""
+            for seq in range(place.seq, min(end, first + len(leaves) - 1)):
+                prev, leaf = leaves[seq - first : seq - first + 2]
+                yield LogLine(place.segment, place.offset, seq, b"", 0, leaf=leaf, prev=prev)
+
         for stretch in archive.stretches():
             if stretch.end <= place.offset:
                 continue
             if place.offset <= stretch.offset:
-                if dropped:
-                    yield from dropped.read_leaves(place, first + stretch.line)
+                yield from read_pruned(first + stretch.line)
                 place = LogPosition(place.segment, stretch.offset, first + stretch.line)
             for line in _read_lines(ArchiveStream(archive), place, stretch.end):
                 yield line
                 place = line.next_position
-        if dropped:
-            yield from dropped.read_leaves(place, first + archive.summary.lines)
-
-
-class _PrunedLeaves:
-    """The leaf hashes of records that were pruned from an archive. Records without a stored leaf count as missing."""
-
-    def __init__(self, folder: Path, first: int, archive: "Archive") -> None:
-        self.first = first
-        index, lines = archive.summary.index, archive.summary.lines
-        before = read_tile_row(folder, 0, index - 1, 1) if index else bytes(HASH_BYTES)
-        self.row = before + read_tile_row(folder, 0, index, lines)
-
-    def read_leaves(self, place: LogPosition, end: int) -> Iterator[LogLine]:
-        """Yield the pruned records from `place` up to, but excluding, seq `end`."""
-        for seq in range(place.seq, min(end, self.first + len(self.row) // HASH_BYTES - 1)):
-            prev, leaf = self.hash_at(seq - self.first), self.hash_at(seq - self.first + 1)
-            yield LogLine(place.segment, place.offset, seq, b"", 0, leaf=leaf, prev=prev)
-
-    def hash_at(self, number: int) -> bytes:
-        return self.row[number * HASH_BYTES : (number + 1) * HASH_BYTES]
+        yield from read_pruned(first + lines)
 
 
 def _read_lines(file: _LineSource, place: LogPosition, end: int = sys.maxsize) -> Iterator[LogLine]:
@@ -171,28 +156,17 @@ def _read_lines(file: _LineSource, place: LogPosition, end: int = sys.maxsize) -
         size = len(raw)
         if raw.endswith(b"\n"):
             yield LogLine(segment, offset, seq, raw[:-1], size)
-        elif size == LINE_LIMIT:
-            ended, more = _skip_line(file)
-            size += more
-            yield LogLine(segment, offset, seq, raw, size, ended)
         else:
-            yield LogLine(segment, offset, seq, raw, size, False)
+            ended = False
+            while not ended and size >= LINE_LIMIT and (part := file.readline(_BUFFER_BYTES)):  # an oversized line
+                size += len(part)
+                ended = part.endswith(b"\n")
+            yield LogLine(segment, offset, seq, raw, size, ended)
         offset += size
         seq += 1
 
 
-def _skip_line(file: _LineSource) -> tuple[bool, int]:
-    """Skip the rest of an oversized line. Returns whether a newline ended the line, and the number of skipped bytes."""
-    size = 0
-    while part := file.readline(_BUFFER_BYTES):
-        size += len(part)
-        if part.endswith(b"\n"):
-            return True, size
-    return False, size
-
-
 def read_bytes(folder: Path, segment: str, offset: int, length: int) -> bytes:
-    """Return `length` bytes at `offset` of a segment. Raises LineNotThere."""
     (found,) = read_spans(folder, [(segment, offset, length)])
     if found is None:
         raise LineNotThere(folder, segment, offset, length)
@@ -202,38 +176,21 @@ def read_bytes(folder: Path, segment: str, offset: int, length: int) -> bytes:
 def read_spans(folder: Path, places: Iterable[tuple[str, int, int]]) -> Iterator[bytes | None]:
     """Yield the bytes at each (segment, offset, length), and None for bytes that are missing."""
     for segment, spans in groupby(places, itemgetter(0)):
-        with _open_span_reader(folder, segment) as read:
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context((folder / segment).open("rb", buffering=0))
+            except FileNotFoundError:
+                from remit.ledger.archive import DamagedArchive, open_archive  # the hook path reads no archives
+
+                read = None
+                with suppress(FileNotFoundError, DamagedArchive):
+                    read = stack.enter_context(open_archive(folder, segment)).read_range
+                for _, offset, length in spans:
+                    yield read(offset, length) if read else None
+                continue
             for _, offset, length in spans:
-                yield read(offset, length)
-
-
-@contextmanager
-def _open_span_reader(folder: Path, segment: str) -> Generator[Callable[[int, int], bytes | None]]:
-    """Open a segment and return a function that reads bytes by offset and length."""
-    try:
-        file = (folder / segment).open("rb", buffering=0)
-    except FileNotFoundError:
-        from remit.ledger.archive import DamagedArchive, open_archive  # the hook path reads no archives
-
-        try:
-            archive = open_archive(folder, segment)
-        except (FileNotFoundError, DamagedArchive):
-            yield _read_absent_span
-            return
-        with archive:
-            yield archive.read_range
-        return
-    with file:
-        yield partial(_read_span, file.fileno())
-
-
-def _read_span(descriptor: int, offset: int, length: int) -> bytes | None:
-    found = os.pread(descriptor, length, offset)
-    return found if len(found) == length else None
-
-
-def _read_absent_span(_offset: int, _length: int) -> None:
-    """Read from an archive that does not exist."""
+                found = os.pread(file.fileno(), length, offset)
+                yield found if len(found) == length else None
 
 
 def measure_segment(folder: Path, segment: str) -> int:
@@ -251,5 +208,4 @@ def measure_segment(folder: Path, segment: str) -> int:
 
 
 def measure_log_bytes(folder: Path) -> int:
-    """Return the size of a log in bytes, archived segments counted with their original size."""
     return sum(measure_segment(folder, name) for name in list_segments(folder))

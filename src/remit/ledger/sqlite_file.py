@@ -1,25 +1,29 @@
-"""SQLite files that several processes share: write-ahead mode, read-only copies, error codes."""
+"""SQLite files that several processes share: write-ahead mode, transactions, read-only copies, detection of damage."""
 
 import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 POLL_INTERVAL_S = 0.002
 
+# What a damaged file answers, by SQLite's primary result codes: ERROR (a table is gone), IOERR (cut short),
+# CORRUPT, MISMATCH, NOTADB. Not BUSY, FULL, READONLY or CANTOPEN: a new file would fare no better.
+_DAMAGE_CODES = frozenset({1, 10, 11, 20, 26})
+
 
 def is_unwritable(path: Path) -> bool:
-    """Return True if this user can write neither the file nor, if the file is missing, the folder."""
     return not os.access(path if path.exists() else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK)
 
 
 def copy_to_memory(path: Path) -> sqlite3.Connection:
-    """Return an in-memory database with the content of the file at `path`; empty if the file cannot be read.
-
-    Writes nothing beside the file and raises nothing.
+    """Return an in-memory database with the content of the file at `path`; empty if the file cannot be read. Writes
+    nothing beside the file and raises nothing.
     """
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     log = path.with_name(f"{path.name}-wal")
@@ -39,18 +43,14 @@ def copy_to_memory(path: Path) -> sqlite3.Connection:
 
 
 def _copy_database(source: str, copy: sqlite3.Connection) -> None:
-    database = sqlite3.connect(source, uri=True)
-    try:
+    with closing(sqlite3.connect(source, uri=True)) as database:
         database.backup(copy)
-    finally:
-        database.close()
 
 
 def enable_write_ahead(database: sqlite3.Connection, timeout_s: float) -> None:
-    """Switch a database file to write-ahead mode, in which readers and one writer work in parallel.
-
-    SQLite ignores its busy timeout while the journal mode changes: of two processes that create the same file, the
-    later one fails at once with SQLITE_BUSY. So the switch is retried for `timeout_s` seconds. Raises sqlite3.Error.
+    """Switch a database file to write-ahead mode, in which readers and one writer work in parallel. SQLite ignores its
+    busy timeout while the journal mode changes: of two processes that create the same file, the later one fails at once
+    with SQLITE_BUSY. So the switch is retried for `timeout_s` seconds. Raises sqlite3.Error.
     """
     until = time.monotonic() + timeout_s
     while True:
@@ -58,16 +58,41 @@ def enable_write_ahead(database: sqlite3.Connection, timeout_s: float) -> None:
             database.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() >= until:
+            if result_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
                 raise
         time.sleep(POLL_INTERVAL_S)
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    return result_code(error) == sqlite3.SQLITE_BUSY
+def is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Return True if a new file would not have the error."""
+    return result_code(error) in _DAMAGE_CODES
 
 
 def result_code(error: sqlite3.Error) -> int | None:
     """Return SQLite's primary result code; None for errors that Python itself raised."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
+
+
+def remove_database(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Generator[None]:
+    """Run the block in a write transaction; roll back on an exception."""
+    database.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        if database.in_transaction:
+            database.execute("rollback")
+        raise
+    database.execute("commit")
+
+
+def run_statements(database: sqlite3.Connection, statements: str) -> None:
+    """Execute statements separated by a semicolon and a newline."""
+    for statement in statements.split(";\n"):
+        database.execute(statement)

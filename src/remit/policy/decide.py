@@ -15,12 +15,9 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from remit.core.call import ToolCall
-from remit.core.decision import Decision, Finding, Mode, Verdict, find_strictest
-from remit.core.display_text import sanitise_line
-from remit.core.facts import Facts, Waiver
-from remit.core.grant import HIGH_RISK
-from remit.policy.approval.grants import covers_finding, target_paths
+from remit.core.call import CallClass, ToolCall
+from remit.core.decision import HIGH_RISK, Decision, Facts, Finding, Mode, Verdict, Waiver, find_strictest
+from remit.core.untrusted_input import sanitise_line
 from remit.policy.checks import (
     active_intent,
     arguments,
@@ -40,30 +37,21 @@ from remit.policy.checks import (
     stale,
     unwatched,
 )
-from remit.policy.classify import classify
 from remit.policy.commands import analyse
+from remit.policy.commands.background_and_input import may_wait_for_input
+from remit.policy.commands.dangers import is_for_agents
+from remit.policy.grants import covers_finding, target_paths
 
 Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
 
 CHECKS: Mapping[str, Check] = {
-    "arguments": arguments.check,
-    "circuit": circuit.check,
-    "intents_file": intents_file.check,
-    "protected": protected.check,
-    "outside": outside.check,
-    "active_intent": active_intent.check,
-    "mismatch": mismatch.check,
-    "detour": detour.check,
-    "ignored": ignored.check,
-    "scope": scope.check,
-    "lease": lease.check,
-    "stale": stale.check,
-    "constraints": constraints.check,
-    "unwatched": unwatched.check,
-    "lingering": lingering.check,
-    "command": command.check,
-    "blinding": blinding.check,
-}
+    check.__module__.rpartition(".")[2]: check
+    for check in (
+        arguments.check, circuit.check, intents_file.check, protected.check, outside.check, active_intent.check,
+        mismatch.check, detour.check, ignored.check, scope.check, lease.check, stale.check, constraints.check,
+        unwatched.check, lingering.check, command.check, blinding.check,
+    )
+}  # fmt: skip
 
 
 def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -> Decision:
@@ -83,6 +71,32 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
         intent_id=facts.session.intent_id,
         grants=grants,
     )
+
+
+# 1. Classes
+
+
+def classify(call: ToolCall) -> CallClass:
+    """Return the class of a call; in doubt, destructive. Only a destructive call has to pass the checks.
+
+    `network` means fetching without a body: tools that send something have the effect `execute`.
+    """
+    if call.effect == "meta":
+        return "meta"
+    if call.effect in ("read", "none", "network"):
+        return "safe"
+    command_class = classify_command(call.command) if call.effect == "execute" and call.command is not None else None
+    if command_class == "safe" and (call.unproved is not None or may_wait_for_input(call)):
+        return "destructive"
+    return command_class or "destructive"
+
+
+def classify_command(command: str) -> CallClass:
+    analysis = analyse(command)
+    # Plain `remit`, and no path: an agent may have put a file of that name anywhere.
+    if analysis.remit_words and is_for_agents(analysis.remit_words) and command.split(maxsplit=1)[:1] == ["remit"]:
+        return "meta"
+    return "safe" if analysis.outcome == "read_only" else "destructive"
 
 
 # 2, 3. Checks
@@ -129,11 +143,10 @@ def split_waived(
 
 def waiver_for(finding: Finding, facts: Facts) -> Waiver:
     """Return the extent of a waiver: the rule, and the named files with their present contents."""
-    return (finding.code, target_contents(facts))
+    return finding.code, target_contents(facts)
 
 
 def target_contents(facts: Facts) -> tuple[tuple[str, str | None], ...]:
-    """Return the named files, each with the SHA-256 of its content."""
     return tuple(sorted({str(t.path or t.resolved): t.sha256 for t in facts.targets}.items()))
 
 
@@ -147,26 +160,20 @@ def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> t
 
     The finding is no objection. For a command with optional writes it is given only if the checks refuse those.
     """
-    why = explain_unknown(call)
-    if why is None and call.command is not None and facts.perhaps:
+    if call.command is None:
+        return ()
+    analysis = analyse(call.command)
+    if analysis.outcome == "unknown":
+        why = "; ".join(analysis.reasons)
+    else:
+        why = None if analysis.outcome == "dangerous" else call.unproved
+    if why is None and facts.perhaps:
         with_possible = replace(facts, targets=(*facts.targets, *facts.perhaps))
         left, _ = split_waived(run_checks(checks, call, with_possible), call, facts)
         if any(finding.verdict != "allow" for finding in left):
             names = ", ".join(sanitise_line(t.path or t.resolved, 80) for t in facts.perhaps[:5])
             why = f"it may write what it should not: {names}"
-    if why is None:
-        return ()
-    return (Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=why, verdict="contain"),)
-
-
-def explain_unknown(call: ToolCall) -> str | None:
-    """Return why the text leaves the written files open; None for a complete text, and for a dangerous command."""
-    if call.command is None:
-        return None
-    analysis = analyse(call.command)
-    if analysis.outcome == "unknown":
-        return "; ".join(analysis.reasons)
-    return None if analysis.outcome == "dangerous" else call.unproved
+    return () if why is None else (Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=why, verdict="contain"),)
 
 
 # 7. Modes
@@ -192,8 +199,8 @@ def hold_irreversible(decision: Decision) -> Decision:
     blocking = blocking_findings(decision)
     if decision.mode == "enforce" or not blocking:
         return decision
-    leading = tuple(replace(f, verdict="deny", message=f"{f.message} {HELD_WITHOUT_ENFORCEMENT}") for f in blocking)
-    others = tuple(f for f in decision.findings if f not in blocking)
+    leading = (replace(f, verdict="deny", message=f"{f.message} {HELD_WITHOUT_ENFORCEMENT}") for f in blocking)
+    others = (f for f in decision.findings if f not in blocking)
     return replace(decision, effect="deny", verdict="deny", findings=(*leading, *others))
 
 
@@ -209,7 +216,6 @@ def can_agent_ask(decision: Decision) -> bool:
 
 
 def is_destructive_command(decision: Decision) -> bool:
-    """Return True for a dangerous command, which needs a snapshot of the working tree."""
     return any("lasting" in f.context for f in decision.findings)
 
 

@@ -10,36 +10,34 @@ import msgspec
 from msgspec import Struct, structs
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Decision, Verdict
-from remit.core.facts import Facts
-from remit.core.intent import Intent
-from remit.core.intents.intent_set import IntentSet
-from remit.core.scope.repopath import RepoPath
-from remit.core.secrets.redaction import redact_value
+from remit.core.decision import Decision, Facts, Verdict
+from remit.core.intent import Intent, IntentSet
+from remit.core.redaction import redact_value
+from remit.core.scope.path_patterns import RepoPath
 from remit.policy.decide import decide
 
 VERSION: Literal[1] = 1
-FIXTURE_ROOT = "/workspace"
-"""The workspace's path in a fixture."""
+FIXTURE_ROOT = "/workspace"  # The workspace's path in a fixture
 
 Document: TypeAlias = dict[str, Any]
 OMITTED_FACTS = frozenset({"intents", "proposed", "grants", "waived"})
 """Facts that a fixture leaves out: contents, and approvals given since."""
 
-CONTENT_FIELDS = frozenset({"diff"})
-"""Fields with file contents."""
+CONTENT_FIELDS = frozenset({"diff"})  # Fields with file contents
 
 CALL_FIELDS = (
-    "agent",
-    "tool",
-    "effect",
-    "cwd",
-    "paths",
-    "command",
-    "malformed",
-    "checks_itself",
-    "whole_workspace",
-    "unproved",
+    *(
+        "agent",
+        "tool",
+        "effect",
+        "cwd",
+        "paths",
+        "command",
+        "malformed",
+        "checks_itself",
+        "whole_workspace",
+        "unproved",
+    ),
 )
 
 
@@ -58,8 +56,7 @@ class DecisionFixture(Struct, frozen=True, forbid_unknown_fields=True):
     intents: tuple[Intent, ...] = ()
     why: str = ""
     record: str = ""
-    reproduced: bool = True
-    """True if these facts gave the recorded verdict when the fixture was made."""
+    reproduced: bool = True  # True if these facts gave the recorded verdict when the fixture was made
 
 
 def make_fixture(call: ToolCall, facts: Facts, intents: Iterable[Intent], about: DecisionFixture) -> Document:
@@ -88,7 +85,6 @@ def to_plain(value: Any) -> Any:
 
 
 def clean_document(document: Document, places: Mapping[str, str]) -> Document:
-    """Return the document without secrets, and with these paths replaced, the longest first."""
     return redact_value(replace_places(document, dict(sorted(places.items(), key=lambda item: -len(item[0])))))
 
 

@@ -1,12 +1,10 @@
 """The words of a denial: the violation as data, and in five parts for surfaces that show text."""
 
-from typing import Any
-
 from msgspec import UNSET
 
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, ErrorType, Finding, Violation
-from remit.core.display_text import escape_surrogates, sanitise_line
+from remit.core.untrusted_input import escape_surrogates, sanitise_line
 
 HINTS: dict[ErrorType, str] = {
     "MISSING_OR_INVALID_INTENT": "select_active_intent",
@@ -42,8 +40,7 @@ HINTS_AFTER_REFUSAL = {
 }
 """Hints in place of those that would put the same question to a person who has just refused."""
 
-REFUSED_BY_PERSON = "person_said_no"
-"""The key in a finding's context for a refusal by a person."""
+REFUSED_BY_PERSON = "person_said_no"  # The key in a finding's context for a refusal by a person
 
 NOT_RECOVERABLE: frozenset[ErrorType] = frozenset(
     {"INTENTS_FILE_INVALID", "INTENTS_FILE_MISSING", "CONFIG_INVALID", "CIRCUIT_OPEN", "HOOK_BLOCKED"}
@@ -81,14 +78,18 @@ REASONS: dict[str, str] = {
 
 
 def leading_violation(call: ToolCall, decision: Decision) -> Violation | None:
-    finding = decision.leading
-    return None if finding is None else make_violation(finding, call, decision)
+    return None if decision.leading is None else make_violation(decision.leading, call, decision)
 
 
 def make_violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation:
     """Return a finding as a violation; the codes of other findings stand in `context.also`."""
     also: list[str] = [f.code for f in decision.findings if f is not finding and f.verdict not in ("allow", "contain")]
-    context: dict[str, Any] = {**finding.context, **({"also": also} if also else {})}
+    # The next step: to propose an intent if none is open, and another way after a person's refusal.
+    hint = HINTS[finding.code]
+    if finding.context.get(REFUSED_BY_PERSON):
+        hint = HINTS_AFTER_REFUSAL.get(hint, hint)
+    elif hint == "select_active_intent" and finding.context.get("available_intents") == []:
+        hint = "propose_intent"
     return Violation(
         error_type=finding.code,
         error=finding.message,
@@ -97,54 +98,31 @@ def make_violation(finding: Finding, call: ToolCall, decision: Decision) -> Viol
         classification=decision.call_class,
         intent_id=decision.intent_id,
         recoverable=finding.code not in NOT_RECOVERABLE,
-        action_hint=next_step(finding),
-        context=context,
+        action_hint=hint,
+        context={**finding.context, **({"also": also} if also else {})},
         path=UNSET if finding.path is None else escape_surrogates(str(finding.path)),
     )
 
 
-def next_step(finding: Finding) -> str:
-    """Return the next step: to propose an intent if none is open, and another way after a person's refusal."""
-    hint = HINTS[finding.code]
-    if finding.context.get(REFUSED_BY_PERSON):
-        return HINTS_AFTER_REFUSAL.get(hint, hint)
-    none_open = finding.context.get("available_intents") == []
-    return "propose_intent" if hint == "select_active_intent" and none_open else hint
-
-
 def explain(violation: Violation) -> str:
     """Return the violation in five parts: the violated rule, what happened, what to do, an example, and the reason."""
-    hint = violation.action_hint
+    hint, context = violation.action_hint, violation.context
+    offered = [*context.get("owning_intents", []), *context.get("available_intents", [])]
+    scope = context.get("owned_scope") or ["the scope of your intent"]
+    example = EXAMPLES.get(hint, "").format(
+        intent=offered[0] if offered else "INT-001",
+        active=violation.intent_id or "your intent",
+        scope=sanitise_line(", ".join(map(str, scope[:5])), 500),
+        constraint="; ".join(str(b["constraint"]) for b in context.get("broken", [])[:3]) or "the constraint",
+        path=violation.path if isinstance(violation.path, str) else "the file",
+    )
     parts = [
         f"[{violation.error_type}] {violation.error}",
         f"What happened: {violation.tool} was not run; nothing was changed.",
         f"What to do: {hint}",
+        *([f"Example: {example}"] if example else []),
+        f"Why: {REASONS.get(hint, REASONS['ask_user'])}",
     ]
-    if hint in EXAMPLES:
-        parts.append(f"Example: {EXAMPLES[hint].format_map(KeepMissing(example_values(violation)))}")
-    parts.append(f"Why: {REASONS.get(hint, REASONS['ask_user'])}")
-    diff = violation.context.get("diff")
-    if diff:
+    if diff := context.get("diff"):
         parts.append(f"Changed since you read it:\n{diff}")
     return "\n".join(parts)
-
-
-def example_values(violation: Violation) -> dict[str, str]:
-    """Return the values that an example may use."""
-    context = violation.context
-    offered = [*context.get("owning_intents", []), *context.get("available_intents", [])]
-    scope = context.get("owned_scope") or ["the scope of your intent"]
-    return {
-        "intent": str(offered[0]) if offered else "INT-001",
-        "active": violation.intent_id or "your intent",
-        "scope": sanitise_line(", ".join(map(str, scope[:5])), 500),
-        "constraint": "; ".join(str(b["constraint"]) for b in context.get("broken", [])[:3]) or "the constraint",
-        "path": str(violation.path) if isinstance(violation.path, str) else "the file",
-    }
-
-
-class KeepMissing(dict[str, str]):
-    """Format arguments that leave unknown names as they are."""
-
-    def __missing__(self, key: str) -> str:
-        return "{" + key + "}"

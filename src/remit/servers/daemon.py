@@ -2,11 +2,17 @@
 
 One daemon for each user listens on a private unix socket; the first call without a daemon starts one, and idleness or a
 client of another version ends it. A killed daemon loses no data: an unanswered call is answered by a fresh process.
+While no call is pending, the daemon keeps the intent map and the index current for `remit blame`.
 
 Protocol. Client to daemon: `RMT1`, version, agent, event class, cwd, and `NAME=value` for each forwarded variable, each
 ended by a NUL; an empty field; the payload, up to the end of the stream. Daemon to client: `A` at once (or `V`: another
 version, ask a fresh process); the exit code (1 byte), the lengths of both streams (4 bytes each, big-endian), standard
 output, standard error.
+
+The launcher of contained commands (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer
+is the staging folder, the limits in seconds and bytes, and the words to run, each ended by a NUL. `settle`: folder,
+call, exit code, the limit that ended the command, the words; the answer is the message about dropped changes, and the
+exit code.
 """
 
 import fcntl
@@ -17,52 +23,60 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import HookReply
 from remit.core.machine_paths import STATE_FOLDER
-from remit.gate.effects.between_calls import ChangesBetweenCalls
-from remit.gate.effects.unfinished_calls import UnfinishedCalls
+from remit.core.untrusted_input import escape_surrogates
+from remit.gate.containment.contained_command import ContainedCommand
+from remit.gate.containment.rewrite_call import CommandRewriter
+from remit.gate.containment.run_command import limits_from, make_sandbox_words, settle_staging
+from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls
 from remit.gate.gate import Gate
+from remit.gate.machine import Environment
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.questions import CLIENT_GONE
-from remit.gate.state.watch_status import put_watch_status
-from remit.servers import contained_commands
+from remit.gate.state.tickets import TicketNotFound, Tickets, has_uncontained_call
+from remit.gate.state.workspace_state import put_watch_status
+from remit.ledger.log_files import LockTimeout
 from remit.servers.environment import make_environment
-from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, answer, parse_event_class
-from remit.servers.open_gates import DaemonLeaving, OpenGates, write_log_line
-from remit.servers.upkeep import Upkeep
-from remit.servers.watchers import WorktreeWatcher, WorktreeWatchers
+from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
+from remit.servers.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
+from remit.workspace.place.workspace import Workspace, locate_workspace
+from remit.workspace.sandbox import staging
+from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
+from remit.workspace.sandbox.git_folder_checks import check_objects
 
 IDLE_TIMEOUT_S = 30 * 60.0
-READ_TIMEOUT_S = 10.0
-"""A client sends its whole request at once; a stalled client is dropped."""
-
+READ_TIMEOUT_S = 10.0  # a client sends its whole request at once; a stalled client is dropped
 FINISH_TIMEOUT_S = 10.0
 """How long a leaving process waits for its last calls: a call that waits for a person notices within two seconds."""
 
 FOLD_AFTER_S = 2.0
 SWEEP_INTERVAL_S = 60.0
 
-DROPPED_CALL = "a call was dropped"
-"""Start of the log line about an unanswered call; `remit doctor` looks for it."""
-
+QUIET_INTERVAL_S = 0.5  # required pause after a call before upkeep: agents' calls come in pairs, and often in rows
+MAX_DELAY_S = 5.0  # without such a pause upkeep starts after this delay
+MAX_STEP_S = 0.2  # time of upkeep for one repository at once: Python runs one thread at a time, and calls come first
+REST_FACTOR = 20  # upkeep takes at most one part in so many of this process's time
+DROPPED_CALL = "a call was dropped"  # start of the log line about an unanswered call; `remit doctor` looks for it
 MAX_LOG_BYTES = 1 << 20
 
-DAEMON_WORDS = ("-I", "-c", "from remit.cli import main; main()", "daemon")
-MAX_IDLE_THREADS = 4
-
-MAGIC = b"RMT1"
-ACKNOWLEDGEMENT = b"A"
-VERSION_MISMATCH = b"V"
+MAGIC, ACKNOWLEDGEMENT, VERSION_MISMATCH = b"RMT1", b"A", b"V"
 MAX_HEADER_BYTES = 64 * 1024
+
+LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
+STATUS_DESCRIPTOR = 7  # descriptor of the launcher for bubblewrap's status output; `client.c` has the same number
+FIELD_COUNTS = {"plan": 6, "settle": 7}  # number of fields after the phase; the last three are the words
+REFUSED_EXIT_CODE, RETRY_EXIT_CODE = 3, 9
 
 
 class FrameError(ValueError):
@@ -79,7 +93,6 @@ class HookRequest(Struct, frozen=True):
 
 
 def unpack_request(data: bytes) -> HookRequest:
-    """Decode a request. Raises FrameError."""
     end = data.find(b"\0\0", 0, MAX_HEADER_BYTES)
     fields = data[:end].split(b"\0")
     if end < 0 or len(fields) < 5 or fields[0] != MAGIC:
@@ -94,58 +107,25 @@ def pack_reply(reply: HookReply) -> bytes:
     return bytes([reply.exit_code]) + lengths + reply.stdout + reply.stderr
 
 
-class CallThreads:
-    """Threads that serve calls; a few wait for the next call, since waking is faster than starting."""
-
-    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
-        self.serve = serve
-        self.calls: SimpleQueue[socket.socket] = SimpleQueue()
-        self.idle = 0
-        self.lock = threading.Lock()
-
-    def start_call(self, connection: socket.socket) -> None:
-        """Serve this call in a thread at once. Raises RuntimeError if no thread can be started."""
-        with self.lock:
-            waits = self.idle > 0
-            self.idle -= waits
-        if waits:
-            self.calls.put(connection)
-        else:
-            threading.Thread(target=self.serve_calls, args=(connection,), daemon=True).start()
-
-    def serve_calls(self, connection: socket.socket) -> None:
-        while True:
-            self.serve(connection)
-            with self.lock:
-                if self.idle >= MAX_IDLE_THREADS:
-                    return
-                self.idle += 1
-            connection = self.calls.get()
-
-
 def socket_path(home: Path) -> Path:
     return home / STATE_FOLDER / "daemon.sock"
 
 
 class Daemon:
-    """Listener on the daemon's socket. `serve` returns after idleness, a stop, or a client of another version."""
+    """Listener on the daemon's socket; `serve` returns after idleness, a stop, or a client of another version."""
 
     def __init__(
         self, home: Path, version: str, idle_s: float = IDLE_TIMEOUT_S, sweep_s: float = SWEEP_INTERVAL_S
     ) -> None:
-        self.home = home
-        self.version = version
-        self.idle_s = idle_s
-        self.sweep_s = sweep_s
+        self.home, self.version = home, version
+        self.idle_s, self.sweep_s = idle_s, sweep_s
         self.stopping = threading.Event()
         self.watches = WorktreeWatchers()
         self.gates = OpenGates(self.stopping, self.watches)
         self.upkeep = Upkeep(self.gates)
-        self.threads = CallThreads(self.serve_connection)
         self.last_call_at = time.monotonic()
         self.active_calls = 0
         self.calls_changed = threading.Condition()
-        """Guards `active_calls` and `last_call_at`."""
         self.socket_inode = 0
 
     def serve(self) -> int:
@@ -160,19 +140,28 @@ class Daemon:
         path = socket_path(self.home)
         path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            bind_privately(listener, path)
+            before = os.umask(0o177)  # for this user only
+            try:
+                listener.bind(str(path))
+            finally:
+                os.umask(before)
+            listener.listen(64)
             self.socket_inode = path.stat().st_ino
             threading.Thread(target=self.run_upkeep, daemon=True).start()
             self.accept_calls(listener)
             if self.is_reachable():
                 path.unlink(missing_ok=True)
-        self.finish()
+        # Wait for active calls and do the last background work; calls waiting for a person go to fresh processes.
+        self.stopping.set()
+        with self.calls_changed:
+            self.calls_changed.wait_for(lambda: not self.active_calls, FINISH_TIMEOUT_S)
+        last = threading.Thread(target=self.finish_work, daemon=True)
+        last.start()
+        last.join(FINISH_TIMEOUT_S)
         return 0
 
     def is_reachable(self) -> bool:
-        """Return True if the socket is still this daemon's: `uninstall` removes the socket, and so does deleting the
-        home.
-        """
+        """Return True if the socket is still this daemon's: `uninstall` removes it, and so does deleting the home."""
         try:
             return socket_path(self.home).stat().st_ino == self.socket_inode
         except OSError:
@@ -188,17 +177,13 @@ class Daemon:
                 if not self.is_reachable():
                     break
                 continue
-            self.take_call(connection)
-
-    def take_call(self, connection: socket.socket) -> None:
-        """Give a call to a thread. The call is counted first, so that the daemon does not leave beforehand."""
-        self.count_call(1)
-        try:
-            self.threads.start_call(connection)
-        except RuntimeError as error:  # no more threads: the client asks a fresh process
-            connection.close()
-            self.count_call(-1)
-            write_log_line(f"{DROPPED_CALL}: {error}")
+            self.count_call(1)  # first, so that the daemon does not leave beforehand
+            try:
+                threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
+            except RuntimeError as error:  # no more threads: the client asks a fresh process
+                connection.close()
+                self.count_call(-1)
+                write_log_line(f"{DROPPED_CALL}: {error}")
 
     def count_call(self, step: int) -> None:
         with self.calls_changed:
@@ -213,9 +198,8 @@ class Daemon:
             now = time.monotonic()
             if folded <= self.last_call_at and now - self.last_call_at > FOLD_AFTER_S:
                 folded = now
-                self.gates.for_each_gate(fold_contents)
-                self.gates.for_each_gate(write_notes)
-                self.gates.for_each_gate(report_watching)
+                for act in (fold_contents, write_notes, report_watching):
+                    self.gates.for_each_gate(act)
                 self.store_conversations()
             self.upkeep.run_if_due(self.last_call_at, now)
             if self.watches.has_suspects:
@@ -234,15 +218,6 @@ class Daemon:
             if trouble:
                 write_log_line(trouble)
 
-    def finish(self) -> None:
-        """Wait for active calls and do the last background work; calls waiting for a person go to fresh processes."""
-        self.stopping.set()
-        with self.calls_changed:
-            self.calls_changed.wait_for(lambda: not self.active_calls, FINISH_TIMEOUT_S)
-        last = threading.Thread(target=self.finish_work, daemon=True)
-        last.start()
-        last.join(FINISH_TIMEOUT_S)
-
     def finish_work(self) -> None:
         self.gates.for_each_gate(fold_contents)
         self.gates.for_each_gate(settle_idle_calls)
@@ -254,8 +229,9 @@ class Daemon:
         try:
             with connection:
                 connection.settimeout(READ_TIMEOUT_S)
-                if is_same_user(connection):
-                    self.reply_to_client(connection, unpack_request(receive_request(connection)))
+                pid, user = read_peer(connection)
+                if user == os.geteuid():
+                    self.reply_to_client(connection, pid, unpack_request(receive_request(connection)))
         except (OSError, FrameError) as error:
             write_log_line(f"{DROPPED_CALL}: {error}")
         except DaemonLeaving:
@@ -263,23 +239,73 @@ class Daemon:
         finally:
             self.count_call(-1)
 
-    def reply_to_client(self, connection: socket.socket, request: HookRequest) -> None:
-        """Acknowledge, judge, answer."""
+    def reply_to_client(self, connection: socket.socket, pid: int, request: HookRequest) -> None:
         if request.version != self.version:
             self.stopping.set()
             connection.sendall(VERSION_MISMATCH)
             return
         connection.sendall(ACKNOWLEDGEMENT)
         CLIENT_GONE.set(partial(has_hung_up, connection))
-        process, _ = read_peer(connection)
-        request = replace(request, frame=replace(request.frame, pid=process))
+        request = replace(request, frame=replace(request.frame, pid=pid))
         connection.sendall(pack_reply(self.answer_request(request)))
 
     def answer_request(self, request: HookRequest) -> HookReply:
         environment, frame = make_environment(request.variables), request.frame
-        if frame.agent == contained_commands.LAUNCHER_AGENT:
-            return contained_commands.answer_launcher(request.payload, frame.cwd, environment, self.gates)
+        if frame.agent == LAUNCHER_AGENT:
+            return answer_launcher(request.payload, frame.cwd, environment, self.gates)
         return answer(request.payload, frame, environment, self.gates)
+
+
+def read_peer(connection: socket.socket) -> tuple[int, int]:
+    """Return the client's process and user. Without SO_PEERCRED the folder's mode has to suffice: (0, own user)."""
+    credentials = getattr(socket, "SO_PEERCRED", None)
+    if credentials is None:
+        return 0, os.geteuid()
+    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, credentials, struct.calcsize("3i")))
+    return pid, user
+
+
+def has_hung_up(connection: socket.socket) -> bool:
+    """Return True if the client is gone, beyond a finished send. Only Linux tells the difference."""
+    if sys.platform != "linux":
+        return False
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
+
+
+def receive_request(connection: socket.socket) -> bytes:
+    blocks: list[bytes] = []
+    size = 0
+    while block := connection.recv(1 << 20):
+        blocks.append(block)
+        size += len(block)
+        if size > MAX_PAYLOAD_BYTES + (1 << 20):
+            raise FrameError("the payload is too large")
+    return b"".join(blocks)
+
+
+def start_daemon(home: Path) -> None:
+    """Start the daemon in the background if none listens, detached from the agent's terminal and pipes."""
+    (home / STATE_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
+    if os.fork():
+        return
+    try:
+        os.setsid()
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1):
+            os.dup2(quiet, stream)
+        log = home / STATE_FOLDER / "daemon.log"
+        anew = os.O_TRUNC if log.exists() and log.stat().st_size > MAX_LOG_BYTES else 0
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600), 2)
+        os.chdir("/")
+        os.closerange(3, 256)
+        os.execv(sys.executable, [sys.executable, "-I", "-c", "from remit.cli import main; main()", "daemon"])
+    finally:
+        os._exit(1)
+
+
+# -- background work -----------------------------------------------------------------------------------------
 
 
 def fold_contents(gate: Gate) -> None:
@@ -287,7 +313,7 @@ def fold_contents(gate: Gate) -> None:
     gate.fold_contents()
     SnapshotTaker(gate).tidy_store()
     # For start-up speed: no call reads or writes archives.
-    from remit.ledger.compact import compact
+    from remit.ledger.retention import compact
 
     compact(gate.recorder.log.folder, max_segments=1)
 
@@ -320,74 +346,140 @@ def settle_idle_calls(gate: Gate) -> None:
         write_log_line(said)
 
 
-def bind_privately(listener: socket.socket, path: Path) -> None:
-    """Listen at `path`, for this user only."""
-    before = os.umask(0o177)
+Job: TypeAlias = Callable[[Callable[[], bool]], bool]
+"""Does a part of the work until the given function returns True; returns True if work is left."""
+
+
+class Upkeep:
+    """Upkeep of the intent map and the index: its schedule and backlog.
+
+    No call waits for upkeep: inputs are collected in a repository's turn, reading and writing happen outside of the
+    turn. `not_before` is the earliest time of the next start, unless a backlog exists. `reported_errors` holds the last
+    reported error of each job: a lasting error is logged once.
+    """
+
+    def __init__(self, gates: OpenGates) -> None:
+        self.gates = gates
+        self.started_at = time.monotonic()
+        self.not_before = 0.0
+        self.has_backlog = False
+        self.reported_errors: dict[str, str] = {}
+
+    def run_if_due(self, last_call: float, now: float) -> None:
+        """Run the jobs if a call came since the last time, and the pause or the delay is over."""
+        waited = now - last_call >= QUIET_INTERVAL_S or now - self.started_at >= MAX_DELAY_S
+        if self.has_backlog or (last_call >= self.started_at and waited and now >= self.not_before):
+            self.started_at = now
+            self.run_all_jobs()
+            self.not_before = time.monotonic() + REST_FACTOR * (time.monotonic() - now)
+
+    def run_all_jobs(self) -> None:
+        wanted: dict[str, Job] = {}
+        self.gates.for_each_gate(lambda gate: wanted.update(find_jobs(gate)))
+        self.has_backlog = any([self.run_job(name, job) for name, job in wanted.items()])
+
+    def run_job(self, name: str, job: Job) -> bool:
+        """Do one step of a job; return True if work is left. Failures are logged."""
+        end = time.monotonic() + MAX_STEP_S
+        said, is_unfinished = "", False
+        try:
+            is_unfinished = job(lambda: time.monotonic() > end)
+        except LockTimeout:
+            is_unfinished = True
+        except Exception as error:  # noqa: BLE001  records of others are read, and whatever they break, the rest goes on
+            words = error.strerror if isinstance(error, OSError) else str(error)
+            said = f"{name} was left for later: {type(error).__name__}: {words}"
+        if said and said != self.reported_errors.get(name):
+            write_log_line(said)
+        self.reported_errors[name] = said
+        return is_unfinished
+
+
+def find_jobs(gate: Gate) -> dict[str, Job]:
+    """Return the jobs of this gate's worktree, by name. Raises OSError."""
+    # These load parsers of source code and the modules of blame: no call may load them.
+    from remit.provenance.map.intent_map_file import IntentMap
+    from remit.provenance.origins.token_index import update_token_index
+
+    root, machine = gate.workspace.root, gate.recorder.machine
+    return {
+        f"the intent map of {root}": IntentMap.open(gate.workspace, gate.recorder.log.name, machine).update,
+        f"the index of {root}": partial(update_token_index, gate.workspace, machine),
+    }
+
+
+# -- contained commands --------------------------------------------------------------------------------------
+
+
+def answer_launcher(payload: bytes, cwd: str, environment: Environment, gates: OpenGate) -> HookReply:
+    """Answer the launcher. Raises the errors in RECORDING_ERRORS: the launcher asks a fresh process after them."""
+    phase, *fields = (field.decode("utf-8", "surrogateescape") for field in payload.split(b"\0")[:-1])
+    workspace = locate_workspace(Path(cwd))
+    if phase == "settle" and workspace is not None:
+        check_staged_objects(workspace, Path(fields[0]), environment)
+    with gates(workspace, environment) as gate:
+        if not gate.is_governed or len(fields) != FIELD_COUNTS.get(phase) or fields[-2] != "-c":
+            return HookReply(exit_code=RETRY_EXIT_CODE)
+        try:
+            return plan_command(gate, cwd, fields) if phase == "plan" else settle_command(gate, fields)
+        except staging.NoScratchFolder:
+            return HookReply(exit_code=RETRY_EXIT_CODE)
+        except TicketNotFound as error:
+            return HookReply(stderr=f"remit: {escape_surrogates(str(error))}\n".encode(), exit_code=REFUSED_EXIT_CODE)
+
+
+def check_staged_objects(workspace: Workspace, folder: Path, environment: Environment) -> None:
+    """Check staged git objects before the repository's turn, while other calls need not wait."""
+    if folder.parent in [place.resolve() for place in staging.staging_folders(environment.home, environment.temporary)]:
+        with suppress(OSError):
+            check_objects(workspace, staging.reopen_staging(folder, workspace))
+
+
+def plan_command(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
+    """Return the staging folder, the limits, and the sandbox's words. Raises TicketNotFound."""
+    session_id, token, launcher, *command = fields
+    rewriter, tickets = CommandRewriter(gate), Tickets(gate.state)
+    ticket = tickets.find_ticket(token)
+    if ticket is None:
+        raise TicketNotFound(token)
+    if not rewriter.has_overlay or not launcher.isdecimal():
+        return HookReply(exit_code=RETRY_EXIT_CODE)
+    around, workspace, temporary = gate.environment, gate.workspace, Path(ticket.temporary)
+    place = staging.find_scratch_folder(workspace, around.home, temporary)
+    if staging.find_leftovers(place):
+        threading.Thread(target=staging.remove_leftovers, args=(place,), daemon=True).start()
+    shared = not has_uncontained_call(ticket.make_call(command[2], cwd), gate.state)
+    staged = staging.create_staging(place, workspace, around.home, temporary, int(launcher), shared=shared)
     try:
-        listener.bind(str(path))
-    finally:
-        os.umask(before)
-    listener.listen(64)
+        ticket = tickets.use_ticket(token, session_id, command[2], str(staged.folder))
+    except TicketNotFound:
+        staging.remove_tree(staged.folder)
+        raise
+    contained = ContainedCommand(gate, ticket.make_call(command[2], cwd), ticket)
+    staging.lend_caches(staged, workspace.root, contained.intent_id)
+    words = make_sandbox_words(contained, rewriter.containment.program, command, staged, STATUS_DESCRIPTOR)
+    limits = limits_from(contained.settings)
+    first = (str(staged.folder), f"{limits.seconds or 0:f}", str(limits.size or 0))
+    return HookReply(stdout=b"".join(os.fsencode(word) + b"\0" for word in (*first, *words)))
 
 
-def is_same_user(connection: socket.socket) -> bool:
-    """Return True if the client runs as this user. Without SO_PEERCRED the folder's mode has to suffice."""
-    credentials = getattr(socket, "SO_PEERCRED", None)
-    if credentials is None:
-        return True
-    return read_peer(connection)[1] == os.geteuid()
-
-
-def read_peer(connection: socket.socket) -> tuple[int, int]:
-    """Return the client's process and user; (0, -1) if the system does not tell."""
-    credentials = getattr(socket, "SO_PEERCRED", None)
-    if credentials is None:
-        return 0, -1
-    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, credentials, struct.calcsize("3i")))
-    return pid, user
-
-
-def has_hung_up(connection: socket.socket) -> bool:
-    """Return True if the client is gone, beyond a finished send. Only Linux tells the difference."""
-    if sys.platform != "linux":
-        return False
-    poll = select.poll()
-    poll.register(connection, 0)
-    return any(events & select.POLLHUP for _, events in poll.poll(0))
-
-
-def receive_request(connection: socket.socket) -> bytes:
-    """Return the complete request. Raises FrameError beyond the size limit."""
-    blocks: list[bytes] = []
-    size = 0
-    while block := connection.recv(1 << 20):
-        blocks.append(block)
-        size += len(block)
-        if size > MAX_PAYLOAD_BYTES + (1 << 20):
-            raise FrameError("the payload is too large")
-    return b"".join(blocks)
-
-
-def start_daemon(home: Path) -> None:
-    """Start the daemon in the background if none listens, detached from the agent and its pipes."""
-    (home / STATE_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.fork():
-        return
+def settle_command(gate: Gate, fields: Sequence[str]) -> HookReply:
+    """Return the message about dropped changes, and the exit code. Raises TicketNotFound."""
+    name, token, code, stop, *command = fields
+    folder = Path(name)
+    ticket = Tickets(gate.state).finish_ticket(token, name, command[2])
+    contained = ContainedCommand(gate, ticket.make_call(command[2]), ticket)
+    ended = describe_end(next((s for s in STOP_REASONS if s == stop), None), int(code), limits_from(contained.settings))
     try:
-        become_daemon(home)
+        result = settle_staging(contained, folder, ended)
     finally:
-        os._exit(1)
+        kept = None if ended.must_discard else staging.keep_caches(folder)
+        if not staging.save_as_spare(folder) or kept is not None:
+            threading.Thread(target=clear_staging, args=(folder, kept), daemon=True).start()
+    message = f"{escape_surrogates(result.said)}\n".encode() if result.said else b""
+    return HookReply(stderr=message, exit_code=result.code)
 
 
-def become_daemon(home: Path) -> None:
-    """Detach from the agent's terminal and pipes, and execute the daemon."""
-    os.setsid()
-    quiet = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):
-        os.dup2(quiet, stream)
-    log = home / STATE_FOLDER / "daemon.log"
-    anew = os.O_TRUNC if log.exists() and log.stat().st_size > MAX_LOG_BYTES else 0
-    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600), 2)
-    os.chdir("/")
-    os.closerange(3, 256)
-    os.execv(sys.executable, [sys.executable, *DAEMON_WORDS])
+def clear_staging(folder: Path, kept: Path | None) -> None:
+    staging.remove_tree(folder)
+    staging.trim_caches(kept)

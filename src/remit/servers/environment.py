@@ -11,16 +11,12 @@ from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS, AgentRow
 from remit.core.machine_paths import MANIFEST_PATH
-from remit.gate.environment import Environment
+from remit.gate.machine import Environment
 from remit.servers.environ_checks import NoHome, drop_git_variables
-from remit.workspace.processes.process_info import process_start_time
+from remit.workspace.processes.process_tracking import process_start_time
 
 PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
 """Variables passed to a repository's commands: those that programs need, and none that may be a secret."""
-
-
-FORWARDED_VARIABLES = ("REMIT_INTENT", "TMPDIR")
-"""Variables read by Remit; the thin client forwards these and no others."""
 
 
 def read_environment() -> Environment:
@@ -38,62 +34,43 @@ def read_environment() -> Environment:
 def make_environment(variables: dict[str, str]) -> Environment:
     """Return the environment described by these variables."""
     home = Path.home()
-    own = find_agent_files(str(home / MANIFEST_PATH), file_stamp(home / MANIFEST_PATH))
+    manifest = home / MANIFEST_PATH
+    try:
+        status = manifest.stat()
+        settings, folders, moved = find_agent_files(str(manifest), (status.st_ino, status.st_size, status.st_mtime_ns))
+    except OSError:
+        settings, folders, moved = find_agent_files("", ())
     return Environment(
         home=home,
         temporary=Path(variables.get("TMPDIR") or tempfile.gettempdir()),
-        settings=own.settings,
-        own_folders=own.folders,
-        config_folders=own.moved,
+        settings=settings,
+        own_folders=folders,
+        config_folders=moved,
         bound_intent=variables.get("REMIT_INTENT") or None,
         variables={"PATH": os.defpath, **{name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}},
     )
 
 
-class AgentFiles(Struct, frozen=True):
-    """Settings files of the agents, and folders that agents own: below HOME, or absolute."""
-
-    settings: tuple[str, ...]
-    folders: tuple[str, ...]
-    moved: dict[str, str]
-
-
 class WiredFolders(Struct):
-    """Part of the wiring manifest (`wiring/manifest.py`) that every call needs."""
+    """Part of the wiring manifest (`wiring/manifest.py`) that every call needs: by agent, its folder elsewhere."""
 
     moved: dict[str, str] = {}
 
 
-def file_stamp(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
 @lru_cache(8)
-def find_agent_files(wired: str, state: tuple[int, ...]) -> AgentFiles:
-    """Return the files of every agent in the folders found by `remit init`. `state` is the manifest's `file_stamp`."""
-    moved = read_moved_folders(wired) if state else {}
-    rows = ROWS.values()
-    return AgentFiles(
-        tuple(
-            s
-            for row in rows
-            for s in resolve_agent_paths(row, (*row.settings_files, row.hooks_file, row.mcp_file), moved)
-        ),
-        tuple(folder for row in rows for folder in resolve_agent_paths(row, row.own_folders, moved)),
-        moved,
-    )
+def find_agent_files(manifest: str, state: tuple[int, ...]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+    """Return the settings files and own folders of every agent, below HOME or absolute, and the moved folders.
 
-
-def read_moved_folders(wired: str) -> dict[str, str]:
-    """Return, by agent, its folder if `remit init` found one elsewhere than below HOME."""
+    `state` changes with the manifest, in which `remit init` names folders that it found elsewhere than below HOME.
+    """
     try:
-        return json.decode(Path(wired).read_bytes(), type=WiredFolders).moved
+        moved = json.decode(Path(manifest).read_bytes(), type=WiredFolders).moved if state else {}
     except (OSError, DecodeError):
-        return {}
+        moved = {}
+    rows = ROWS.values()
+    files = ((row, (*row.settings_files, row.hooks_file, row.mcp_file)) for row in rows)
+    settings = tuple(path for row, names in files for path in resolve_agent_paths(row, names, moved))
+    return settings, tuple(path for row in rows for path in resolve_agent_paths(row, row.own_folders, moved)), moved
 
 
 def resolve_agent_paths(row: AgentRow, names: tuple[str, ...], moved: dict[str, str]) -> Iterator[str]:

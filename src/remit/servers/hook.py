@@ -1,8 +1,12 @@
-"""Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in the daemon."""
+"""Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in the daemon.
+
+Remit's own shell commands in an agent's call, such as `remit intent select ID`, are performed here: an agent's
+sandboxed shell may reach neither Remit's state nor its daemon. The command itself only prints.
+"""
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
@@ -12,10 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import ROWS, AdapterError, HookReply, parse, render, render_notice
-from remit.core.call import ToolCall
-from remit.core.decision import Decision
-from remit.core.display_text import escape_surrogates
-from remit.core.events import (
+from remit.core.call import (
     AfterCall,
     BeforeCall,
     HookEvent,
@@ -23,44 +24,54 @@ from remit.core.events import (
     PromptGiven,
     SessionEnded,
     SessionStarted,
+    ToolCall,
     TurnEnded,
 )
-from remit.core.scope.repopath import InvalidPath
-from remit.gate.answer import Answer, join_lines
-from remit.gate.environment import Environment
+from remit.core.decision import Decision
+from remit.core.intent import IllegalTransition
+from remit.core.scope.path_patterns import InvalidPath
+from remit.core.untrusted_input import escape_surrogates
+from remit.gate.context import RECORDING_ERRORS, Answer, join_lines
+from remit.gate.enforce import answer_unrecordable
 from remit.gate.gate import Gate
-from remit.gate.rules.load import load_rules
-from remit.gate.state.baseline import baseline_head
-from remit.policy.classify import classify
-from remit.servers.remit_commands import run_remit_command
+from remit.gate.governing import load_rules
+from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
+from remit.gate.intents.refusals import IntentError, IntentRefused
+from remit.gate.machine import Environment
+from remit.gate.state.workspace_state import baseline_head
+from remit.policy.commands import analyse
+from remit.policy.decide import classify
+from remit.policy.violations import explain
+from remit.workspace.agents.marked_blocks import KIND_BY_NAME, BrainEntry
+from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.place.resolve_paths import resolve_real_paths
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_by_real_path, locate_workspace
 
-MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
-"""Bytes of a payload. No agent writes a file of this size in one call."""
+MAX_PAYLOAD_BYTES = 64 * 1024 * 1024  # no agent writes a file of this size in one call
 
 EventClass = Literal["pre", "post", "note"]
 EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
 
+LESSON_OPTIONS = frozenset({"--kind", "--problem", "--resolution", "--pattern", "--path", "--intent"})
+"""Options of `remit lesson`, each with a value. Repeated here because a hook has no time to load click."""
+
+WORD_PATTERN = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"|;&<>()`]+)")
+HOME_PREFIX = re.compile(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)")
+MAX_PLACES = 200  # of one command that are looked up
+MAX_PLACE_CHARS = 4096
+
 
 class HookFrame(Struct, frozen=True):
-    """Metadata of a payload: the agent, its folder, and the event class in its settings.
-
-    Only `pre` may refuse. Without an event class the payload decides.
-    """
+    """Metadata of a payload. Only the event class `pre` may refuse; without a class the payload decides."""
 
     agent: str
     cwd: str
     event_class: EventClass | None = None
     pid: int = 0
-    """Client's process; 0 if unknown."""
 
 
 def parse_event_class(word: str) -> EventClass | None:
-    for known in EVENT_CLASSES:
-        if known == word:
-            return known
-    return None
+    return next((known for known in EVENT_CLASSES if known == word), None)
 
 
 OpenGate: TypeAlias = Callable[[Workspace | None, Environment], AbstractContextManager[Gate]]
@@ -111,7 +122,10 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
     for workspace in others:
         with gates(workspace, environment) as gate:
             if isinstance(event, AfterCall) and is_new_worktree(gate, event.call):
-                contexts.append(describe_new_worktree(workspace.root))
+                contexts.append(
+                    f"Remit: {workspace.root} is a work tree of its own now, governed as this one is. "
+                    "Select an intent there to work in it."
+                )
                 continue
             other = handle_event(gate, event, frame.agent)
         if other.decision.effect not in ("allow", "ask"):
@@ -145,35 +159,24 @@ def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:
 
 
 def find_governing_workspace(event: HookEvent, frame: HookFrame, environment: Environment) -> Workspace | None:
-    """Return the workspace governing the event: the target path's nearest, else the one of the agent's folder."""
-    here = getattr(event, "cwd", "") or frame.cwd
-    if isinstance(event, BeforeCall | AfterCall):
-        here = event.call.cwd
-        governed = find_target_workspaces(event.call, environment)
-        if governed:
-            return governed[0] if len(governed) == 1 else max(governed, key=is_enforcing)
-    return locate_workspace(Path(here))
+    """Return the workspace governing the event: the target path's nearest, else the one of the agent's folder.
 
-
-def find_target_workspaces(call: ToolCall, environment: Environment) -> list[Workspace]:
-    """Return the governed workspaces of the call's paths, in path order.
-
-    Among several, the first enforcing workspace judges the call: paths of the rest are outside.
+    Among several workspaces of a call's paths, the first enforcing one judges the call: paths of the rest are outside.
     """
-    found: dict[Path, Workspace] = {}
+    if not isinstance(event, BeforeCall | AfterCall):
+        return locate_workspace(Path(getattr(event, "cwd", "") or frame.cwd))
+    call = event.call
+    governed: dict[Path, Workspace] = {}
     for raw in call.paths:
-        try:
-            reals = resolve_real_paths(raw, Path(call.cwd), environment.home)
-        except InvalidPath:
-            continue
-        for near in (locate_by_real_path(real.rpartition("/")[0] or "/") for real in reals):
-            if near is not None and near.is_governed:
-                found.setdefault(near.root, near)
-    return list(found.values())
-
-
-def is_enforcing(workspace: Workspace) -> bool:
-    return load_rules(workspace).mode == "enforce"
+        with suppress(InvalidPath):
+            for real in resolve_real_paths(raw, Path(call.cwd), environment.home):
+                near = locate_by_real_path(real.rpartition("/")[0] or "/")
+                if near is not None and near.is_governed:
+                    governed.setdefault(near.root, near)
+    found = list(governed.values())
+    if len(found) > 1:
+        return max(found, key=lambda workspace: load_rules(workspace).mode == "enforce")
+    return found[0] if found else locate_workspace(Path(call.cwd))
 
 
 def refuse_payload(payload: bytes, frame: HookFrame, environment: Environment, why: str) -> HookReply:
@@ -219,14 +222,73 @@ def is_enforcing_folder(place: str, environment: Environment) -> bool:
         return True
 
 
-# -- workspaces named by a command ----------------------------------------------------------------------------
+# -- Remit's own commands ------------------------------------------------------------------------------------
 
-WORD_PATTERN = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"|;&<>()`]+)")
-HOME_PREFIX = re.compile(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)")
-MAX_PLACES = 200
-"""Places of one command that are looked up."""
 
-MAX_PLACE_CHARS = 4096
+def run_remit_command(gate: Gate, call: ToolCall) -> Answer | None:
+    """Run a shell call that is literally a Remit command and return its answer; None for any other call."""
+    words = analyse(call.command).remit_words if call.command is not None and "remit" in call.command else None
+    if words is None or not gate.is_governed or classify(call) != "meta":
+        return None
+    try:
+        return perform_command(gate, call, words)
+    except IntentRefused as refused:
+        return Answer(Decision("deny", "deny", "meta", gate.read_mode()), reason=explain(refused.violation))
+    except (LessonError, IntentError, EditRefused, IllegalTransition) as error:
+        return Answer(Decision("deny", "deny", "meta", gate.read_mode()), reason=f"remit: {error}")
+    except RECORDING_ERRORS as error:
+        return answer_unrecordable(gate, call, error)
+
+
+def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answer | None:
+    """Perform the command for the hook's session; None for an unknown command."""
+    lessons = LessonsWriter(gate)
+    match words:
+        case ("intent", "select", intent_id):
+            gate.intents.select(call.session, call.agent, intent_id, tool=call.tool)
+        case ("intent", "clear"):
+            gate.intents.clear(call.session, call.agent)
+        case ("intent", "complete", intent_id, "--notes", notes):
+            gate.completion.complete(call.session, call.agent, intent_id, notes)
+        case ("lesson", *rest) if (wanted := parse_lesson(rest)) is not None:
+            lessons.record_lesson(call.session, call.agent, wanted)
+        case ("todo", *items) if items and not any(item.startswith("-") for item in items):
+            lessons.write_todo(call.session, call.agent, [*map(parse_todo_item, items)])
+        case _:
+            return None
+    return gate.before(call)
+
+
+def parse_lesson(words: Sequence[str]) -> BrainEntry | None:
+    """Return the entry of `remit lesson TEXT [--kind …] …`; None for invalid words: the command itself explains."""
+    texts: list[str] = []
+    given: dict[str, list[str]] = {}
+    left = iter(words)
+    for word in left:
+        name, joined, value = word.partition("=")
+        if not word.startswith("-"):
+            texts.append(word)
+        elif name in LESSON_OPTIONS:
+            given.setdefault(name, []).append(value if joined else next(left, ""))
+        else:
+            return None
+    kind = KIND_BY_NAME.get(given.get("--kind", ["lesson"])[-1])
+    if len(texts) != 1 or kind is None:
+        return None
+    said = {name: given.get(f"--{name}", [""])[-1] for name in ("problem", "resolution", "pattern")}
+    intent_id = given.get("--intent", [None])[-1]
+    return BrainEntry(kind, texts[0], intent_id=intent_id, paths=tuple(given.get("--path", ())), **said)
+
+
+def parse_todo_item(text: str) -> TodoItem:
+    """Return an item from shell words: `[x]` marks a done item, `[~]` one in progress."""
+    for status, box in CHECKBOXES.items():
+        if text.startswith(box):
+            return TodoItem(text.removeprefix(box).strip(), status)
+    return TodoItem(text)
+
+
+# -- workspaces named by a command ---------------------------------------------------------------------------
 
 
 def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Path) -> list[Workspace]:
@@ -242,24 +304,14 @@ def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Pat
     known: dict[str, str | None] = {}
     roots = dict.fromkeys(find_marked_folder(place, known) for place in islice(places, MAX_PLACES))
     near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
-    found = {w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}
-    return list(found.values())
+    return list({w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}.values())
 
 
 def is_new_worktree(gate: Gate, call: ToolCall) -> bool:
-    """Return True if the completed call created the workspace by `git worktree add`. Raises StateError.
-
-    No hook asked the new workspace before the call, and no observation of it exists.
-    """
+    """Return True if the call created the workspace by `git worktree add`: nothing observed it before."""
     if classify(call) != "destructive" or baseline_head(gate.state) is not None:
         return False
     return gate.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)[1] is None
-
-
-def describe_new_worktree(root: Path) -> str:
-    return (
-        f"Remit: {root} is a work tree of its own now, governed as this one is. Select an intent there to work in it."
-    )
 
 
 def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:
@@ -278,10 +330,7 @@ def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:
 
 
 def find_named_places(command: str, cwd: str, home: str, *, named_only: bool) -> Iterator[str]:
-    """Yield the places named by the command's words, links followed.
-
-    A word without a `/` lies in `cwd`: `named_only` skips such words.
-    """
+    """Yield the places named by the command's words, links followed; `named_only` skips words without a `/`."""
     for word in split_words(command):
         for text in dict.fromkeys((word, word.rpartition("=")[2])):
             expanded = HOME_PREFIX.sub(lambda _: home, text)

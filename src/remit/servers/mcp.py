@@ -1,5 +1,13 @@
-"""The MCP server: the catalogue of `tools`, offered on stdio. The agent's hook announces the caller of each call."""
+"""The MCP server: the catalogue of `tools`, offered on stdio. The agent's hook announces the caller of each call.
 
+A person is asked through the agent by MCP elicitation, a form shown by the client. A client could answer by itself.
+Elicitation is therefore used only for agents whose row promises that a person sees the form, for calls announced by the
+agent's hook, and if the parent process of this server is that agent. A deceptive program of the same user can still
+answer; such an answer is recorded as `elicitation`.
+"""
+
+import os
+import secrets
 import sqlite3
 from contextlib import suppress
 from functools import partial
@@ -14,53 +22,144 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, hash_arguments
-from remit.gate.answer import RECORDING_ERRORS
-from remit.gate.environment import Environment
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
-from remit.gate.rules.load import Rules, load_rules
-from remit.gate.sessions.protocol import format_mcp_instructions
-from remit.servers.elicitation import Elicitations, add_reply, can_show_forms, elicit_answer
-from remit.tools.catalogue import TOOLS, offered_tools, run_tool
-from remit.tools.result import Caller, NeedsPerson, ToolAnswer
+from remit.gate.governing import Rules, load_rules
+from remit.gate.machine import Environment
+from remit.gate.session_lifecycle import format_mcp_instructions
+from remit.gate.state.questions import ApprovalReply, Question
+from remit.tools.catalogue import TOOLS, Caller, DialogAnswer, NeedsPerson, ToolAnswer, offered_tools, run_tool
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.place.workspace import locate_workspace
+from remit.workspace.processes.process_tracking import program_name, read_process
 
-CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
-"""Keys under which agents send the id of an announced call."""
-
+CALL_ID_KEYS = ("claudecode/toolUseId", "callId")  # keys under which agents send the id of an announced call
 ANNOUNCEMENT_TIMEOUT_S = 30.0
-NEEDS_SESSION = frozenset(name for name, tool in TOOLS.items() if tool.acts_for_session)
-
 OFFER_CHECK_INTERVAL_S = 2.0
 """Interval of checks for changed tools: `remit init`, a mode or an intent may change the offer."""
 
+REQUEST_KEY = "person"  # name of the only input request
+ANSWER_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "answer": {"type": "string", "enum": ["no", "yes"], "title": "May the agent do this?"},
+        "words": {"type": "string", "title": "Why not, or what instead", "maxLength": 500},
+    },
+    "required": ["answer"],
+}
+MAX_WAITING_CALLS = 64
 
-class McpClient(Struct, frozen=True):
-    """Name and capabilities sent by the client."""
 
-    name: str
-    capabilities: types.ClientCapabilities | None
+# -- asking a person -----------------------------------------------------------------------------------------
+
+
+class WaitingCall(Struct, frozen=True):
+    """Call that waits for the client's answer. `digest` covers the tool and its arguments."""
+
+    caller: Caller
+    question: Question
+    digest: str
+
+
+class Elicitations:
+    """Calls of one connection that wait for a person."""
+
+    def __init__(self) -> None:
+        self.waiting_calls: dict[str, WaitingCall] = {}
+
+    def request_answer(self, needed: NeedsPerson, name: str, arguments: dict[str, Any]) -> types.InputRequiredResult:
+        """Ask the client for an answer and a repeated call: since 2026-07-28 servers send no requests of their own."""
+        while len(self.waiting_calls) >= MAX_WAITING_CALLS:
+            self.waiting_calls.pop(next(iter(self.waiting_calls)))
+        token = secrets.token_urlsafe(18)
+        self.waiting_calls[token] = WaitingCall(needed.caller, needed.question, digest_call(name, arguments))
+        form = types.ElicitRequestFormParams(message=format_question(needed.question), requested_schema=ANSWER_FORM)
+        return types.InputRequiredResult(
+            input_requests={REQUEST_KEY: types.ElicitRequest(params=form)}, request_state=token
+        )
+
+    def resume_call(self, params: types.CallToolRequestParams, now: float) -> Caller | None:
+        """Return the caller with the person's answer if this call repeats a waiting one, which resumes once."""
+        held = self.waiting_calls.pop(params.request_state, None) if params.request_state else None
+        if held is None or held.digest != digest_call(params.name, params.arguments or {}):
+            return None
+        result = (params.input_responses or {}).get(REQUEST_KEY)
+        is_late = now >= held.question.expires_at
+        reply = parse_reply(result) if isinstance(result, types.ElicitResult) and not is_late else None
+        return add_reply(held.caller, held.question, reply)
+
+
+async def elicit_answer(session: ServerSession, question: Question, seconds: float) -> ApprovalReply | None:
+    with anyio.move_on_after(seconds):
+        try:
+            return parse_reply(await session.elicit_form(format_question(question), ANSWER_FORM))
+        except (MCPError, ValueError):  # it said no to the question itself, or answered in another shape
+            return None
+    return None
+
+
+def parse_reply(result: types.ElicitResult) -> ApprovalReply | None:
+    content = result.content or {}
+    if result.action == "accept" and content.get("answer") in ("yes", "no"):
+        return ApprovalReply(content["answer"] == "yes", str(content.get("words") or ""), by="elicitation")
+    if result.action == "decline":
+        return ApprovalReply(False, "the dialog was declined, or the agent did not show it", by="elicitation")
+    return None
+
+
+def add_reply(caller: Caller, question: Question, reply: ApprovalReply | None) -> Caller:
+    return Caller(caller.session, caller.agent, caller.has_dialog, DialogAnswer(question, reply))
+
+
+def format_question(question: Question) -> str:
+    reasons = f" ({'; '.join(question.reasons)})" if question.reasons else ""
+    return (
+        f"Remit asks for the agent {sanitise_line(question.agent, 60)}: {sanitise_line(question.action, 480)}\n"
+        f"Its reason: {sanitise_line(question.message, 500)}\nRisk {question.risk} of 100{reasons}."
+    )
+
+
+def digest_call(name: str, arguments: dict[str, Any]) -> str:
+    return hash_arguments([name, hash_arguments(arguments)])
+
+
+def can_show_forms(agent: str, capabilities: types.ClientCapabilities | None) -> bool:
+    """Return True if a form reaches a person: the client supports forms, and is an agent that shows them."""
+    row = ROWS.get(agent)
+    declared = capabilities.elicitation if capabilities else None
+    if row is None or not row.shows_forms or declared is None or (declared.url and not declared.form):
+        return False
+    parent = read_process(os.getppid())
+    return parent is not None and program_name(parent.argv) == row.binary
+
+
+# -- serving -------------------------------------------------------------------------------------------------
 
 
 class McpConnection:
-    """Connection of one client. Without hooks, the connection itself is the session."""
+    """Connection of one client, without hooks itself the session. Changes of `last_offered` tools are told."""
 
     def __init__(self, folder: Path, environment: Environment) -> None:
         self.folder = folder
         self.environment = environment
         self.own_caller = Caller(SessionKey(f"mcp-{uuid4()}"), "mcp")
         self.elicitations = Elicitations()
+        self.last_offered: tuple[str, ...] | None = None
+        self.session: ServerSession | None = None
+        self.listeners = InMemorySubscriptionBus()
 
     def call_tool(
         self,
         name: str,
         arguments: dict[str, Any],
         meta: dict[str, Any],
-        client: McpClient,
+        session: ServerSession,
         known_caller: Caller | None = None,
     ) -> ToolAnswer:
         """Run one tool for its caller; `known_caller` is set for a repeated call. Raises NeedsPerson."""
@@ -70,148 +169,106 @@ class McpConnection:
         if name not in TOOLS:
             return make_failure(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")
         try:
-            caller = known_caller or self.find_caller(gate, name, arguments, meta, client)
-            return run_tool(gate, caller, name, arguments) if caller else unknown_caller()
+            caller = known_caller or self.find_caller(gate, name, arguments, meta, session)
+            if caller is not None:
+                return run_tool(gate, caller, name, arguments)
         except IntentsFileChanged as error:
             return make_failure(f"{error}. Nothing was selected or changed: call it again.")
         except (*RECORDING_ERRORS, sqlite3.Error) as error:
             return make_failure(f"Remit cannot reach its records: {error}. Nothing was selected or changed.")
+        # A guessed session could be the wrong one.
+        return make_failure(
+            "Remit's hook did not announce this call, so nothing was selected or changed. The hooks are not wired, or "
+            "did not fire: ask the person to run `remit doctor`."
+        )
+
+    def find_caller(
+        self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], session: ServerSession
+    ) -> Caller | None:
+        """Return the session announced by a hook; None if a required announcement is missing."""
+        call_id = next((str(meta[key]) for key in CALL_ID_KEYS if meta.get(key)), "")
+        since = self.environment.clock() - ANNOUNCEMENT_TIMEOUT_S
+        announced = gate.state.take_remit_call(call_id, digest_call(name, arguments), since)
+        if announced is not None:
+            dialog = can_show_forms(announced.agent, session.client_capabilities)
+            return Caller(announced.session, announced.agent, dialog)
+        known = session.client_params
+        hooked = bool(call_id) or (known is not None and known.client_info.name in ROWS)
+        return None if hooked and TOOLS[name].acts_for_session else self.own_caller
 
     @property
     def rules(self) -> Rules | None:
-        """Return the rules of this folder; None if ungoverned."""
-        workspace = locate_workspace(self.folder)
-        return load_rules(workspace) if workspace is not None and workspace.is_governed else None
+        """The rules of this folder; None if ungoverned or unreadable."""
+        try:
+            workspace = locate_workspace(self.folder)
+            return load_rules(workspace) if workspace is not None and workspace.is_governed else None
+        except RECORDING_ERRORS:
+            return None
 
     def find_offered_tools(self) -> tuple[str, ...]:
-        """Return the tools to offer now; none if the rules cannot be read."""
-        try:
-            return offered_tools(self.rules)
-        except RECORDING_ERRORS:
-            return ()
-
-    def format_instructions(self) -> str:
-        """Return the instructions for the model; "" if no duty applies."""
-        try:
-            rules = self.rules
-        except RECORDING_ERRORS:
-            return ""
-        return "" if rules is None else format_mcp_instructions(rules.mode, rules.document)
-
-    def find_caller(
-        self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], client: McpClient
-    ) -> Caller | None:
-        """Return the session announced by a hook; None if a required announcement is missing."""
-        digest = hash_arguments([name, hash_arguments(arguments)])
-        call_id = next((str(meta[key]) for key in CALL_ID_KEYS if meta.get(key)), "")
-        since = self.environment.clock() - ANNOUNCEMENT_TIMEOUT_S
-        announced = gate.state.take_remit_call(call_id, digest, since)
-        if announced is not None:
-            dialog = can_show_forms(announced.agent, client.capabilities)
-            return Caller(announced.session, announced.agent, dialog)
-        hooked = bool(call_id) or client.name in ROWS
-        return None if hooked and name in NEEDS_SESSION else self.own_caller
-
-
-def unknown_caller() -> ToolAnswer:
-    """Return the failure for a call without an announcement: a guessed session could be the wrong one."""
-    return make_failure(
-        "Remit's hook did not announce this call, so nothing was selected or changed. The hooks are not wired, or did "
-        "not fire: ask the person to run `remit doctor`."
-    )
-
-
-def make_failure(text: str) -> ToolAnswer:
-    return ToolAnswer(text, {"status": "error", "error": text}, ok=False)
-
-
-class ToolOffer:
-    """Tools last offered to a connection, with notifications about changes."""
-
-    def __init__(self, connection: McpConnection) -> None:
-        self.connection = connection
-        self.last_offered: tuple[str, ...] | None = None
-        self.session: ServerSession | None = None
-        self.listeners = InMemorySubscriptionBus()
-
-    def list_tool_names(self, session: ServerSession) -> tuple[str, ...]:
-        self.last_offered, self.session = self.connection.find_offered_tools(), session
-        return self.last_offered
+        return offered_tools(self.rules)
 
     async def watch_changes(self) -> None:
         """Notify the client of each changed offer while the connection lasts."""
         while True:
             await anyio.sleep(OFFER_CHECK_INTERVAL_S)
             session, told = self.session, self.last_offered
-            if (
-                session is None
-                or told is None
-                or await anyio.to_thread.run_sync(self.connection.find_offered_tools) == told
-            ):
+            if session is None or told is None:
                 continue
-            self.last_offered = None
-            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is disconnecting
-                await session.send_tool_list_changed()  # for clients from before `subscriptions/listen`
-                await self.listeners.publish(ToolsListChanged())
-
-
-def build_server(folder: Path, environment: Environment, version: str) -> tuple[Server[Any], ToolOffer]:
-    """Return the server for any transport, and its offer, to be watched while the server runs."""
-    doorway = McpConnection(folder, environment)
-    offer = ToolOffer(doorway)
+            if await anyio.to_thread.run_sync(self.find_offered_tools) != told:
+                self.last_offered = None
+                with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is disconnecting
+                    await session.send_tool_list_changed()  # for clients from before `subscriptions/listen`
+                    await self.listeners.publish(ToolsListChanged())
 
     async def list_tools(
-        ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+        self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[describe_tool(name) for name in offer.list_tool_names(ctx.session)])
+        self.last_offered, self.session = self.find_offered_tools(), ctx.session
+        tools = [(name, TOOLS[name]) for name in self.last_offered]
+        return types.ListToolsResult(
+            tools=[types.Tool(name=name, description=t.description, input_schema=t.schema) for name, t in tools]
+        )
 
-    async def call_tool(
-        ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    async def answer_call(
+        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        known = ctx.session.client_params
-        about = McpClient(known.client_info.name if known else "", ctx.session.client_capabilities)
-        arguments = params.arguments or {}
-        call = partial(doorway.call_tool, params.name, arguments, dict(params.meta or {}), about)
+        arguments, clock = params.arguments or {}, self.environment.clock
+        call = partial(self.call_tool, params.name, arguments, dict(params.meta or {}), ctx.session)
         try:
-            again = doorway.elicitations.resume_call(params, environment.clock())
+            again = self.elicitations.resume_call(params, clock())
             result = await anyio.to_thread.run_sync(partial(call, again))  # a person may think for minutes
         except NeedsPerson as needed:
             if not ctx.session.can_send_request:
-                return doorway.elicitations.request_answer(needed, params.name, arguments)
-            left = needed.question.expires_at - environment.clock()
-            reply = await elicit_answer(ctx.session, needed.question, left)
+                return self.elicitations.request_answer(needed, params.name, arguments)
+            reply = await elicit_answer(ctx.session, needed.question, needed.question.expires_at - clock())
             again = add_reply(needed.caller, needed.question, reply)
             result = await anyio.to_thread.run_sync(partial(call, again))
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=result.text)],
-            structured_content=result.data,
-            is_error=not result.ok,
-        )
-
-    server = Server(
-        "remit",
-        version=version,
-        instructions=doorway.format_instructions() or None,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        on_subscriptions_listen=ListenHandler(offer.listeners),
-    )
-    return server, offer
+        text = types.TextContent(type="text", text=result.text)
+        return types.CallToolResult(content=[text], structured_content=result.data, is_error=not result.ok)
 
 
-def describe_tool(name: str) -> types.Tool:
-    tool = TOOLS[name]
-    return types.Tool(name=name, description=tool.description, input_schema=tool.schema)
+def make_failure(text: str) -> ToolAnswer:
+    return ToolAnswer(text, {"status": "error", "error": text}, ok=False)
 
 
 def serve_stdio(folder: Path, environment: Environment, version: str) -> None:
     """Serve on standard input and output until the client disconnects."""
-    server, offer = build_server(folder, environment, version)
+    connection = McpConnection(folder, environment)
+    rules = connection.rules
+    server = Server(
+        "remit",
+        version=version,
+        instructions=(format_mcp_instructions(rules.mode, rules.document) if rules else "") or None,
+        on_list_tools=connection.list_tools,
+        on_call_tool=connection.answer_call,
+        on_subscriptions_listen=ListenHandler(connection.listeners),
+    )
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     async def run_server() -> None:
         async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
-            tasks.start_soon(offer.watch_changes)
+            tasks.start_soon(connection.watch_changes)
             await server.run(read, write, options)
             tasks.cancel_scope.cancel()
 

@@ -1,5 +1,6 @@
-"""Gates kept open by the daemon, and the turns of calls in each repository."""
+"""Gates kept open by the daemon, the turns of calls in each repository, and the watchers of the worktrees in use."""
 
+import select
 import sys
 import threading
 import time
@@ -10,16 +11,109 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from remit.gate.answer import RECORDING_ERRORS
-from remit.gate.environment import Environment
+from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
-from remit.servers.watchers import WorktreeWatchers
-from remit.workspace.place.governed_repositories import is_repository_registered
-from remit.workspace.place.workspace import Workspace
+from remit.gate.machine import Environment
+from remit.gate.state.workspace_state import WatchStatus
+from remit.workspace.git.command import GitError
+from remit.workspace.observe.incremental import IncrementalObserver
+from remit.workspace.observe.observation import Observation, observe_workspace
+from remit.workspace.place.workspace import Workspace, is_repository_registered
+from remit.workspace.processes.process_tracking import ProcessFollower, Suspect
+
+MAX_WATCHERS = 16
+POLL_INTERVAL_MS = 250
+SETTLE_S = 0.2  # quiet time before watching anew after lost events: a checkout loses events many times in a row
+RETRY_S = 5.0
 
 MAX_REPOSITORIES = 32
-MAX_GATES = 8
-"""Gates of one repository: one for each worktree and each intent named by `REMIT_INTENT`."""
+MAX_GATES = 8  # gates of one repository: one for each worktree and each intent named by `REMIT_INTENT`
+
+
+class WorktreeWatcher:
+    """Watcher of one worktree in a thread of its own, used as a gate's observer."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.dirty_set: IncrementalObserver | None = None
+        self.following = ProcessFollower(workspace.root)
+        self.stopped = threading.Event()
+        threading.Thread(target=self.watch_changes, daemon=True).start()
+
+    @property
+    def status(self) -> WatchStatus:
+        if self.dirty_set is None:
+            return WatchStatus("it has only just begun to watch")
+        tree = self.dirty_set.watched_tree
+        return WatchStatus(self.dirty_set.find_full_look_reason(), len(tree.watches), bool(tree.end_reason))
+
+    def observe(self, *, fully: bool = False) -> Observation:
+        """Return the workspace's observation; a full one until the watcher is ready. Raises GitError."""
+        self.following.note_call()
+        return self.dirty_set.observe(fully=fully) if self.dirty_set else observe_workspace(self.workspace)
+
+    def suspects(self) -> dict[str, tuple[Suspect, ...]]:
+        return self.following.suspects()
+
+    def watch_changes(self) -> None:
+        """Start watching, and take in events as they come: the kernel's queue is bounded."""
+        dirty = IncrementalObserver(self.workspace)
+        while not self.stopped.is_set():
+            try:
+                dirty.restart_watching()
+                self.dirty_set = dirty
+                self.wait_for_changes(dirty)
+            except (GitError, OSError, ValueError):  # the queue was closed meanwhile: the next observation is full
+                self.stopped.wait(SETTLE_S)
+        dirty.close()
+
+    def wait_for_changes(self, dirty: IncrementalObserver) -> None:
+        """Sleep until an event arrives, and take it in."""
+        queue = dirty.watched_tree.queue
+        if queue is None or dirty.watched_tree.lost_reason:
+            self.stopped.wait(RETRY_S if dirty.watched_tree.end_reason else SETTLE_S)
+            return
+        poll = select.poll()
+        poll.register(queue.descriptor, select.POLLIN)
+        due = self.following.next_look_s
+        news = bool(poll.poll(POLL_INTERVAL_MS if due is None else min(POLL_INTERVAL_MS, due * 1000)))
+        if news and dirty.watched_tree.queue is queue:
+            dirty.watched_tree.read_events()
+        if self.following.is_due(news=news):
+            with dirty.watched_tree.lock:
+                pending = [*dirty.watched_tree.changed_files]
+            self.following.look(pending)
+
+    def close(self) -> None:
+        self.stopped.set()
+
+
+class WorktreeWatchers:
+    """Watchers by worktree, the latest used last."""
+
+    def __init__(self) -> None:
+        self.watchers: OrderedDict[Path, WorktreeWatcher] = OrderedDict()
+        self.lock = threading.Lock()
+
+    @property
+    def has_suspects(self) -> bool:
+        """Return True if a file changed while a call's background process was alive, and the facts are complete."""
+        with self.lock:
+            followers = [watch.following for watch in self.watchers.values()]
+        return any(follower.suspects_by_path and follower.is_settled_enough for follower in followers)
+
+    def find_watcher(self, workspace: Workspace) -> WorktreeWatcher:
+        """Return the worktree's watcher, started if missing; the oldest of too many ends."""
+        with self.lock:
+            found = self.watchers.get(workspace.root)
+            if found is None or found.workspace != workspace or found.stopped.is_set():
+                if found is not None:
+                    found.close()
+                found = self.watchers[workspace.root] = WorktreeWatcher(workspace)
+            self.watchers.move_to_end(workspace.root)
+            while len(self.watchers) > MAX_WATCHERS:
+                self.watchers.popitem(last=False)[1].close()
+            return found
 
 
 class DaemonLeaving(BaseException):
@@ -58,7 +152,6 @@ class Repository:
 
     @contextmanager
     def let_others_pass(self) -> Generator[None]:
-        """Release the turn while this call waits for a person. Raises DaemonLeaving."""
         if self.leaving.is_set():
             raise DaemonLeaving
         self.turn_lock.release()
@@ -81,14 +174,11 @@ class Repository:
     def find_gate(self, workspace: Workspace, environment: Environment) -> KeptGate:
         key = (workspace.root, environment.bound_intent)
         known = self.open_gates.get(key)
-        if (
-            known
-            and known.gate.found_workspace == workspace
-            and known.gate.environment == environment
-            and known.gate.is_current()
-        ):
-            self.open_gates.move_to_end(key)
-            return known
+        if known is not None:
+            gate = known.gate
+            if gate.found_workspace == workspace and gate.environment == environment and gate.is_current():
+                self.open_gates.move_to_end(key)
+                return known
         self.drop_gate(key)
         while len(self.open_gates) >= MAX_GATES:
             self.drop_gate(next(iter(self.open_gates)))
@@ -99,7 +189,6 @@ class Repository:
         return self.open_gates[key]
 
     def drop_gate(self, key: tuple[Path, str | None]) -> None:
-        """Remove a gate; its last call closes it."""
         known = self.open_gates.pop(key, None)
         if known is not None:
             known.is_dropped = True
@@ -107,14 +196,13 @@ class Repository:
 
 
 class OpenGates:
-    """Gates that stay open between calls. Repositories never wait for each other; the least recently used is closed."""
+    """Gates that stay open between calls, by repository. `table_lock` guards the table, never during a call."""
 
     def __init__(self, leaving: threading.Event | None = None, watches: WorktreeWatchers | None = None) -> None:
         self.leaving = leaving or threading.Event()
         self.watches = watches
         self.repositories: OrderedDict[Path, Repository] = OrderedDict()
         self.table_lock = threading.Lock()
-        """Guards `repositories` and their `call_count`: held during a lookup, never during a call."""
 
     @contextmanager
     def __call__(self, workspace: Workspace | None, environment: Environment) -> Generator[Gate]:
@@ -127,17 +215,7 @@ class OpenGates:
 
     @contextmanager
     def take_turn(self, state: Path) -> Generator[Repository]:
-        """Wait for the turn in the repository with this state folder."""
-        repository = self.enter_repository(state)
-        try:
-            with repository.turn_lock:
-                yield repository
-        finally:
-            with self.table_lock:
-                repository.call_count -= 1
-
-    def enter_repository(self, state: Path) -> Repository:
-        """Return the repository with this call counted; surplus idle repositories are forgotten."""
+        """Wait for the turn in the repository with this state folder; surplus idle repositories are forgotten."""
         with self.table_lock:
             repository = self.repositories.setdefault(state, Repository(self.leaving, self.watches))
             repository.call_count += 1
@@ -148,13 +226,15 @@ class OpenGates:
         for each in gone:
             for key in list(each.open_gates):
                 each.drop_gate(key)
-        return repository
+        try:
+            with repository.turn_lock:
+                yield repository
+        finally:
+            with self.table_lock:
+                repository.call_count -= 1
 
     def for_each_gate(self, act: Callable[[Gate], object]) -> None:
-        """Run `act` in every open gate, in its turn. Failures are logged and stop no further work.
-
-        A failed task is repeated next time; an exception here would end the upkeep thread for good.
-        """
+        """Run `act` in every open gate, in its turn. Failures are logged: they would end the upkeep thread."""
         with self.table_lock:
             states = list(self.repositories)
         for state in states:

@@ -1,32 +1,348 @@
-"""The table of agent-facing tools (contracts §4), with the tools for intents, lessons and the todo list.
+"""The table of agent-facing tools (contracts §4). A tool is one Struct of arguments and one function."""
 
-A tool is one Struct of arguments and one function.
-"""
-
-from collections.abc import Callable
-from typing import Any
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, structs, to_builtins
+from msgspec.structs import replace
 
-from remit.core.decision import Violation
-from remit.core.intent import Intent
-from remit.core.scope.globs import glob_error, is_absolute_pattern
+from remit.core.call import SessionKey
+from remit.core.decision import ErrorType
+from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.record import KEY, Body, EventName, make_uuid7
+from remit.core.redaction import redact
+from remit.core.scope.path_patterns import RepoPath, glob_error, is_absolute_pattern
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.approval_requests import NOBODY_REPLY, QUESTION_TIMEOUT_S
 from remit.gate.gate import Gate
+from remit.gate.governing import Rules
 from remit.gate.intents.lessons import LessonsWriter, TodoItem
-from remit.gate.intents.refusals import IntentRefused, make_refusal
-from remit.gate.rules.load import Rules
-from remit.gate.sessions.protocol import selectable_intents
-from remit.tools.ledger_queries import ExplainLines, QueryTraces, explain_lines, query_traces
-from remit.tools.proposals import (
-    ProposeIntent,
-    RequestScopeExpansion,
-    ask_to_vouch,
-    propose_intent,
-    request_scope_expansion,
+from remit.gate.intents.refusals import IntentRefused, make_refusal, validate_scope
+from remit.gate.session_lifecycle import selectable_intents
+from remit.gate.state.questions import ApprovalReply, Question
+from remit.ledger.index.index import Index, open_index
+from remit.ledger.index.search import search_documents
+from remit.ledger.parse_time import parse_time
+from remit.policy.risk import is_sensitive_path
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.why.explain import Explainer, blame_lines
+from remit.provenance.why.explanation import Cause, Explanation, render_explanation
+from remit.tools.conversations import conversations
+from remit.workspace.agents.marked_blocks import BrainEntry, Kind
+
+ToolText = Annotated[str, Meta(max_length=20_000)]
+
+
+class DialogAnswer(Struct, frozen=True):
+    """The answer from an agent's own dialog; `reply` is None without an answer."""
+
+    question: Question
+    reply: ApprovalReply | None
+
+
+class Caller(Struct, frozen=True):
+    """The session behind a call.
+
+    `has_dialog`: the agent can show a person a question; `dialog_answer` is the result.
+    """
+
+    session: SessionKey
+    agent: str
+    has_dialog: bool = False
+    dialog_answer: DialogAnswer | None = None
+
+
+class NeedsPerson(Exception):
+    """The tool needs a person's answer: the server asks, and runs the tool again with `dialog_answer`."""
+
+    def __init__(self, caller: Caller, question: Question) -> None:
+        super().__init__(question.action)
+        self.caller = caller
+        self.question = question
+
+
+class ToolAnswer(Struct, frozen=True):
+    """A tool's answer: text for the model, and data."""
+
+    text: str
+    data: dict[str, Any]
+    ok: bool = True
+
+
+LINE_RANGE = re.compile(r"(\d{1,9})(?:\s*[-,]\s*(\d{1,9}))?")
+
+MAX_CAUSES, MAX_TALK_ENTRIES = 5, 3
+MAX_TEXT_CHARS, MAX_DIFF_CHARS = 1000, 4000
+"""Limits of an explanation for a model."""
+
+
+class QueryTraces(Struct, frozen=True, forbid_unknown_fields=True):
+    """Search the ledger of what agents did in this repository; the newest records first."""
+
+    intent_id: ToolText | None = None
+    path: ToolText | None = None
+    line: Annotated[int, Meta(ge=1)] | None = None
+    content_hash: ToolText | None = None
+    text: ToolText | None = None
+    since: ToolText | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+
+
+class ExplainLines(Struct, frozen=True, forbid_unknown_fields=True):
+    """Tell why lines are there: the intent, session and edit behind them. `line` is 42, or a range such as 42-50."""
+
+    path: ToolText
+    line: int | ToolText | None = None
+
+
+def query_traces(gate: Gate, caller: Caller, given: QueryTraces) -> ToolAnswer:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
+        documents = find_matching_records(gate, index, given)[: given.limit]
+    text = "\n".join(map(record_line, documents)) or "No such record."
+    return ToolAnswer(text, {"success": True, "records": documents})
+
+
+def find_matching_records(gate: Gate, index: Index, given: QueryTraces) -> list[dict[str, Any]]:
+    """Return the records that match the query, newest first. Raises ValueError."""
+    words = [given.text] if given.text else []
+    since = parse_time(given.since, datetime.now(UTC)) if given.since else None
+    path = str(RepoPath.parse(given.path, str(gate.workspace.root))) if given.path else None
+    if given.line is not None:
+        if path is None:
+            raise ValueError("line needs a path; expected for example path 'src/app.py' and line 42")
+        lines = blame_lines(Blamer(gate.workspace, index, gate.contents), path, (given.line, given.line))
+        found = [document for line in lines if line.record for document in index.find_by_id_prefix(line.record)]
+        path = None  # a line may come from another file
+    elif given.content_hash is not None:
+        found = index.find(content_hash=given.content_hash, limit=1000)
+    else:
+        return index.find(intent_id=given.intent_id, path=path, words=words, since=since, limit=given.limit)
+    if given.intent_id is not None:
+        found = [d for d in found if d["metadata"][KEY].get("intent_id") == given.intent_id]
+    if path is not None:
+        found = [d for d in found if any(f.get("path") == path for f in d["metadata"][KEY].get("files", ()))]
+    if since is not None:
+        found = [d for d in found if str(d["timestamp"]) >= since]
+    return search_documents(found, words) if words else found
+
+
+def record_line(document: dict[str, Any]) -> str:
+    body: dict[str, Any] = document["metadata"][KEY]
+    call: dict[str, Any] = body.get("call", {})
+    targets = [str(f.get("path")) for f in body.get("files", ())]
+    targets = targets or [str(call.get("command") or " ".join(call.get("paths", [])))]
+    action = sanitise_line(f"{call.get('name', '')} {', '.join(targets)}".strip(), 160)
+    at = str(document["timestamp"])[:19]
+    return f"{document['id']} {at} {body.get('event')} {body.get('intent_id') or '-'} {action}".rstrip()
+
+
+def explain_lines(gate: Gate, caller: Caller, given: ExplainLines) -> ToolAnswer:
+    path = str(RepoPath.parse(given.path, str(gate.workspace.root)))
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
+        blamer = Blamer(gate.workspace, index, gate.contents)
+        explainer = Explainer(blamer, gate.contents, partial(conversations, gate), gate.rules.document)
+        explanation = explainer.explain(path, parse_line_range(given.line))
+    data = {"success": True, "why": to_builtins(shorten_explanation(explanation))}
+    return ToolAnswer(render_explanation(explanation), data)
+
+
+def shorten_explanation(explanation: Explanation) -> Explanation:
+    """Shorten an explanation for a model: `remit why --json` prints it in full."""
+    causes: list[Cause] = []
+    for cause in explanation.causes[:MAX_CAUSES]:
+        talk = cause.talk
+        if talk is not None:
+            said = tuple(replace(entry, text=entry.text[:MAX_TEXT_CHARS]) for entry in talk.said[-MAX_TALK_ENTRIES:])
+            texts = {name: getattr(talk, name)[:MAX_TEXT_CHARS] for name in ("prompt", "task", "answer")}
+            talk = replace(talk, said=said, **texts)
+        causes.append(replace(cause, diff=cause.diff and cause.diff[:MAX_DIFF_CHARS], talk=talk))
+    left_out = explanation.left_out + len(explanation.causes) - len(causes)
+    return replace(explanation, causes=tuple(causes), left_out=left_out)
+
+
+def parse_line_range(line: int | str | None) -> tuple[int, int] | None:
+    """Return first and last line of `42` or `42-50`; None for the whole file. Raises ValueError."""
+    if line is None:
+        return None
+    match = LINE_RANGE.fullmatch(str(line).strip())
+    start, end = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not 1 <= start <= end:
+        expected = "the first one, from 1, before the last" if match else "42 or 42-50"
+        raise ValueError(f"{str(line)[:60]!r} names no lines; expected {expected}")
+    return start, end
+
+
+MAX_ACTION_CHARS = 480
+"""Slightly less than a question shows of an action: people approve only text they have seen."""
+
+GLOB_CHARS = frozenset("*?[{!\\")
+
+NOBODY_THERE = (
+    "Nobody is there to be asked. Ask the person in your answer; they can run `{command}` themselves, or start `remit "
+    "approvals watch` in a terminal before you call this again."
 )
-from remit.tools.result import Caller, ToolAnswer, ToolText
-from remit.workspace.agents.lesson_blocks import BrainEntry, Kind
+
+
+class ProposeIntent(Struct, frozen=True, forbid_unknown_fields=True):
+    """Propose a new intent to the person, where no existing one covers the work. It is made only if they say yes."""
+
+    name: ToolText
+    owned_scope: list[ToolText]
+    reason: ToolText
+    constraints: list[ToolText] = []
+    criteria: list[ToolText] = []
+
+
+class RequestScopeExpansion(Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask the person to add files to the active intent's owned_scope. Nothing changes unless they say yes."""
+
+    paths: list[ToolText]
+    reason: ToolText
+
+
+def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolAnswer:
+    validate_scope(given.owned_scope)
+    proposal = Intent(
+        id="",
+        owned_scope=tuple(given.owned_scope),
+        name=sanitise_line(given.name, 200),
+        constraints=tuple(Constraint(text) for text in given.constraints),
+        acceptance_criteria=tuple(Criterion(text) for text in given.criteria),
+    )
+    action = f"propose_intent: {proposal.name} (owns {', '.join(given.owned_scope)})"
+    scope = " ".join(f"--scope {shlex.quote(p)}" for p in given.owned_scope)
+    command = f"remit intent new {shlex.quote(proposal.name)} {scope}"
+    question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, given.reason, given.owned_scope)
+    reply = ask_person(gate, caller, question, "propose_intent", command)
+    created = gate.intents.create(proposal, by=reply.by)
+    text = f"The person said yes: {created.id} is there as DRAFT. Select it with select_active_intent."
+    return ToolAnswer(text, {"success": True, "intent": {"id": created.id, "status": created.status}})
+
+
+def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpansion) -> ToolAnswer:
+    tool = "request_scope_expansion"
+    intent = gate.intents.find_intent(gate.state.active_session(caller.session).intent_id)
+    if intent is None:
+        raise make_refusal("MISSING_OR_INVALID_INTENT", "No intent is active: select one first.", tool, None)
+    exclusion = next((path for path in given.paths if path.startswith("!")), None)
+    if exclusion is not None:
+        raise ValueError(f"{exclusion!r} takes away from the scope; expected paths to add")
+    validate_scope(given.paths)
+    action = f"{tool}: add {', '.join(given.paths)} to the scope of {intent.id}"
+    added = " ".join(f"--add-scope {shlex.quote(p)}" for p in given.paths)
+    question = make_question(gate, caller, "SCOPE_VIOLATION", action, given.reason, given.paths)
+    reply = ask_person(gate, caller, question, tool, f"remit intent edit {intent.id} {added}")
+    patterns = [reply.pattern] if reply.pattern else given.paths
+    validate_scope(patterns)
+    owned = gate.intents.get(intent.id).owned_scope  # may have changed while the person thought
+    gate.intents.edit(intent.id, {"owned_scope": tuple(dict.fromkeys((*owned, *patterns)))}, by=reply.by)
+    block = gate.intents.deliver_block(caller.session)
+    text = f"The person said yes: {intent.id} now also owns {', '.join(patterns)}.\n{block}"
+    return ToolAnswer(text, {"success": True, "added": list(patterns), "context": block})
+
+
+def make_question(
+    gate: Gate, caller: Caller, code: ErrorType, action: str, reason: str, patterns: Sequence[str]
+) -> Question:
+    """Return the question; its path is set for exactly one path without a pattern.
+
+    Raises ValueError if a person could not see the whole request.
+    """
+    if len(sanitise_line(action, 2 * MAX_ACTION_CHARS)) > MAX_ACTION_CHARS:
+        raise ValueError(f"that is too long for one question ({MAX_ACTION_CHARS} characters); ask for less")
+    now = gate.environment.clock()
+    is_literal = len(patterns) == 1 and not GLOB_CHARS & set(patterns[0])
+    sensitive = [path for path in patterns if is_sensitive_path(path)]
+    reasons = ["it widens what an agent may change"] if patterns else []
+    reasons += [f"{sanitise_line(path, 80)} is security- or release-relevant" for path in sensitive]
+    return Question(
+        id=make_uuid7(int(now * 1000), os.urandom(10)),
+        session_id=caller.session.session_id,
+        agent=caller.agent,
+        intent_id=gate.state.active_session(caller.session).intent_id,
+        code=code,
+        action=redact(sanitise_line(action, MAX_ACTION_CHARS)),
+        message=redact(sanitise_line(reason, 500)),
+        path=patterns[0] if is_literal else None,
+        risk=40 if sensitive else 20,
+        reasons=tuple(reasons[:2]),
+        asked_at=now,
+        expires_at=now + (gate.rules.config.approvals.timeout_s or QUESTION_TIMEOUT_S),
+    )
+
+
+def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, command: str) -> ApprovalReply:
+    """Return the person's approval. Raises IntentRefused without a yes; NeedsPerson to use the agent's dialog.
+
+    A watching terminal is asked before the agent: only a person can answer there. `command` does the same by hand.
+    """
+    dialog = caller.dialog_answer
+    detail: dict[str, object] = {"rule": question.code, "risk": question.risk}
+    reply: ApprovalReply | None = None
+    if dialog is not None and (dialog.question.action, dialog.question.code) == (question.action, question.code):
+        question, reply = dialog.question, dialog.reply
+    elif gate.questions.is_watcher_present():
+        gate.questions.put_question(question)
+        record_question(gate, caller, question, "approval_requested", detail)
+        reply = gate.questions.wait_for_reply(question, gate.environment.release_lock) or NOBODY_REPLY
+    elif caller.has_dialog:
+        record_question(gate, caller, question, "approval_requested", {**detail, "through": "elicitation"})
+        raise NeedsPerson(caller, question)
+    else:
+        raise make_refusal("USER_REJECTED", NOBODY_THERE.format(command=command), tool, question.intent_id)
+    given = reply or NOBODY_REPLY
+    words = sanitise_line(redact(given.words), 500)
+    answered: dict[str, object] = {
+        "by": given.by,
+        "answer": "allow" if given.allow else "deny",
+        "words": words,
+        "grant": None,
+    }
+    record_question(gate, caller, question, "approval_answered", answered)
+    if reply is None:
+        raise make_refusal("USER_REJECTED", NOBODY_THERE.format(command=command), tool, question.intent_id)
+    if not reply.allow:
+        said = f": {sanitise_line(reply.words)}" if reply.words else ""
+        raise make_refusal("USER_REJECTED", f"The person was asked and said no{said}.", tool, question.intent_id)
+    return reply
+
+
+def ask_to_vouch(gate: Gate, caller: Caller, intent_id: str) -> bool:
+    """Return whether a person confirms the criteria whose commands may not run here.
+
+    False without such criteria or without a person: completion then gives its reason. Raises IntentRefused on a no.
+    """
+    intent = gate.intents.find_intent(intent_id)
+    if intent is None or gate.state.active_session(caller.session).intent_id != intent_id:
+        return False
+    criteria = gate.completion.find_unrun_criteria(intent)
+    if not criteria or gate.completion.find_obstacles(intent, vouched=True):
+        return False
+    if not (caller.has_dialog or caller.dialog_answer or gate.questions.is_watcher_present()):
+        return False
+    action = f"complete_intent: {intent_id} is done, and these criteria are met: {'; '.join(criteria)}"
+    reason = "their commands were not run, because no person has trusted them on this machine"
+    question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, reason, ())
+    command = f"remit intent set-status {intent_id} DONE"
+    return ask_person(gate, caller, question, "complete_intent", command).allow
+
+
+def record_question(
+    gate: Gate, caller: Caller, question: Question, event: EventName, detail: dict[str, object]
+) -> None:
+    body = Body(
+        event=event,
+        intent_id=question.intent_id,
+        session_id=question.session_id,
+        detail={"approval": {"id": question.id, "action": question.action[:500], **detail}},
+    )
+    gate.recorder.append([gate.recorder.make_record(body, caller.agent)])
 
 
 class RecordLesson(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,25 +366,16 @@ def record_lesson(gate: Gate, caller: Caller, given: RecordLesson) -> ToolAnswer
     unusable = next((path for path in given.paths if is_absolute_pattern(path) or glob_error(path)), None)
     if unusable is not None:
         raise ValueError(f"the path {unusable[:200]!r} cannot be used; expected one from the workspace's root")
-    lesson = BrainEntry(
-        kind=given.kind,
-        lesson=given.lesson,
-        problem=given.problem,
-        resolution=given.resolution,
-        pattern=given.pattern,
-        paths=tuple(given.paths),
-    )
-    entry = open_lessons(gate).record_lesson(caller.session, caller.agent, lesson)
+    lesson = msgspec.convert({**structs.asdict(given), "paths": tuple(given.paths)}, BrainEntry)
+    writer = LessonsWriter(gate)
+    entry = writer.record_lesson(caller.session, caller.agent, lesson)
     return ToolAnswer(f"Written down: {entry.summary}", {"success": True, "lesson": to_builtins(entry)})
 
 
 def update_todo_list(gate: Gate, caller: Caller, given: UpdateTodoList) -> ToolAnswer:
-    text = open_lessons(gate).write_todo(caller.session, caller.agent, given.items)
+    writer = LessonsWriter(gate)
+    text = writer.write_todo(caller.session, caller.agent, given.items)
     return ToolAnswer(text or "The list is empty.", {"success": True, "items": len(given.items)})
-
-
-def open_lessons(gate: Gate) -> LessonsWriter:
-    return LessonsWriter(gate.workspace, gate.state, gate.recorder)
 
 
 class SelectActiveIntent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,13 +410,8 @@ class CompleteIntent(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) -> ToolAnswer:
-    selection = gate.intents.select(
-        caller.session,
-        caller.agent,
-        given.intent_id,
-        reasoning=given.reasoning,
-        expected=given.expected_mutations,
-    )
+    why, expected = given.reasoning, given.expected_mutations
+    selection = gate.intents.select(caller.session, caller.agent, given.intent_id, reasoning=why, expected=expected)
     text = "\n".join((*(f"Warning: {w}" for w in selection.warnings), selection.block))
     data = {"success": True, "context": selection.block, "intent": intent_summary(selection.intent)}
     return ToolAnswer(text, {**data, **({"warnings": list(selection.warnings)} if selection.warnings else {})})
@@ -153,12 +455,7 @@ def complete_intent(gate: Gate, caller: Caller, given: CompleteIntent) -> ToolAn
 
 
 def intent_summary(intent: Intent) -> dict[str, Any]:
-    return {
-        "id": intent.id,
-        "name": intent.title,
-        "status": intent.status,
-        "owned_scope": list(intent.owned_scope),
-    }
+    return {"id": intent.id, "name": intent.title, "status": intent.status, "owned_scope": list(intent.owned_scope)}
 
 
 class AgentTool(Struct, frozen=True):
@@ -175,7 +472,6 @@ class AgentTool(Struct, frozen=True):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Return the strict JSON Schema of the arguments."""
         (_, components) = msgspec.json.schema_components([self.arguments], ref_template="#/$defs/{name}")
         own = components.pop(self.arguments.__name__)
         schema = {key: value for key, value in own.items() if key not in ("title", "description")}
@@ -220,13 +516,9 @@ def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolAn
         given = msgspec.convert(arguments or {}, type=tool.arguments)
         return tool.run(gate, caller, given)
     except IntentRefused as refused:
-        return failure_result(refused.violation)
+        document = to_builtins(refused.violation)
     except ValueError as error:
         fields = ", ".join(f"`{field}`" for field in tool.arguments.__struct_fields__) or "no arguments"
         message = f"The arguments of {name} do not fit: {str(error).rstrip('.')}. It takes {fields}."
-        return failure_result(make_refusal("INVALID_ARGUMENTS", message, name, None).violation)
-
-
-def failure_result(violation: Violation) -> ToolAnswer:
-    document = msgspec.to_builtins(violation)
+        document = to_builtins(make_refusal("INVALID_ARGUMENTS", message, name, None).violation)
     return ToolAnswer(msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), document, ok=False)

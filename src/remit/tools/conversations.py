@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.call import SessionKey
-from remit.core.secrets.bounded_regex import compile_team_pattern
+from remit.core.redaction import compile_team_pattern
 from remit.gate.context import WorkspaceContext
 from remit.gate.state.database import StateError
-from remit.provenance.why.conversations import AgentSession, Conversations, TranscriptSource
+from remit.provenance.why.conversation_store import AgentSession, Conversations, TranscriptSource
 from remit.workspace.agents.transcripts import find_transcript
 
 
@@ -23,7 +23,6 @@ class TranscriptIntake(Struct, frozen=True):
     sources: tuple[TranscriptSource, ...]
 
     def open_conversations(self, now: float) -> Conversations:
-        """Open the store of conversations, updated from the agents' transcripts."""
         store = Conversations.open(self.folder, self.retain_days, self.patterns)
         store.catch_up(self.sources, now)
         return store
@@ -37,13 +36,11 @@ class TranscriptIntake(Struct, frozen=True):
 
 
 def conversations(context: WorkspaceContext, sessions: Iterable[AgentSession]) -> Conversations:
-    """Open the conversations of these sessions and their sub-agents."""
     sources = [source for session in sessions for source in transcript_sources(context, session)]
     return make_intake(context, sources).open_conversations(context.environment.clock())
 
 
 def intake_of_all_sessions(context: WorkspaceContext) -> TranscriptIntake:
-    """Return the intake of every known session; empty if the state cannot be read."""
     try:
         known = context.state.list_transcripts()
         sessions = {AgentSession(agent, key.session_id): None for key, (agent, _) in known.items()}

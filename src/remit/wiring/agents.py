@@ -8,13 +8,12 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from remit.adapters import ROWS, AgentRow, compute_codex_trust, server_settings, settings
-from remit.core.json_guards import as_array, as_object
+from remit.adapters import ROWS, AgentRow, compute_codex_trust, server_settings
+from remit.core.untrusted_input import as_array, as_object, as_objects
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.insertions import JsonObject
+from remit.wiring.manifest import JsonObject, Manifest, SettingsError
 
 TrustFunction: TypeAlias = Callable[[str, Mapping[str, object]], JsonObject]
-
 TRUST_FUNCTIONS: dict[str, TrustFunction] = {"codex": compute_codex_trust}
 """For agents that run a hook only if its hash is in their `mcp_file`: the function that computes the hashes."""
 
@@ -24,7 +23,6 @@ PROJECT_HOOKS_FILES = {"claude-code": ".claude/settings.local.json"}
 Claude Code does not load hooks in a project's `settings.json` from a subdirectory (2.1.233 and later, read 2026-11),
 and a team shares that file.
 """
-
 
 FOLDER_VARIABLES: dict[str, tuple[str, str]] = {
     "claude-code": ("CLAUDE_CONFIG_DIR", ""),
@@ -38,32 +36,11 @@ Sources: the clients themselves, at the versions beside their rows. XDG_CONFIG_H
 """
 
 
-class NotAbsolutePath(ValueError):
-    """A variable with a relative path for an agent's settings folder: the path would depend on the current folder."""
-
-    def __init__(self, variable: str, value: str) -> None:
-        super().__init__(f"{variable} is {value!r}; expected an absolute path. Set it so, or unset it, and try again")
-
-
-def find_moved_folders(variables: Mapping[str, str], home: Path) -> dict[str, str]:
-    """Return the settings folder of each agent for which a variable moves the folder. Raises NotAbsolutePath."""
-    found: dict[str, str] = {}
-    for agent, (name, below) in FOLDER_VARIABLES.items():
-        value = variables.get(name, "")
-        folder = home / value[2:] if value.startswith("~/") else Path(value)
-        if value and not folder.is_absolute():
-            raise NotAbsolutePath(name, value)
-        if value and folder / below != home / ROWS[agent].config_folder:
-            found[agent] = str(folder / below)
-    return found
-
-
 class DetectedAgent(Struct, frozen=True):
     """An agent on this machine. `binary` is None if only the settings folder exists."""
 
     row: AgentRow
     binary: str | None
-    has_folder: bool
 
 
 class SettingsPlace(Struct, frozen=True):
@@ -75,11 +52,7 @@ class SettingsPlace(Struct, frozen=True):
     root: Path | None = None
     moved_folders: dict[str, str] = {}
 
-    def settings_folder(self, row: AgentRow) -> Path:
-        return Path(self.moved_folders.get(row.agent) or self.home / row.config_folder)
-
     def user_file(self, row: AgentRow, name: str) -> Path:
-        """Return a user's file, given by the name below HOME. Files beside a moved folder move into the folder."""
         moved = self.moved_folders.get(row.agent)
         return Path(moved) / name.removeprefix(f"{row.config_folder}/") if moved else self.home / name
 
@@ -90,50 +63,59 @@ class SettingsPlace(Struct, frozen=True):
 
     def servers_file(self, row: AgentRow) -> Path:
         """Return the file of MCP servers; files outside the agent's folder serve all projects."""
-        return (
-            self.root / row.mcp_file if self.root and has_servers_in_folder(row) else self.user_file(row, row.mcp_file)
-        )
+        if self.root is not None and has_servers_in_folder(row):
+            return self.root / row.mcp_file
+        return self.user_file(row, row.mcp_file)
 
 
 def has_servers_in_folder(row: AgentRow) -> bool:
-    """Return True if the file of MCP servers lies in the agent's settings folder."""
     return row.mcp_file.startswith(f"{row.config_folder}/")
+
+
+def find_moved_folders(variables: Mapping[str, str], home: Path) -> dict[str, str]:
+    """Return the settings folder of each agent for which a variable moves the folder. Raises SettingsError."""
+    found: dict[str, str] = {}
+    for agent, (name, below) in FOLDER_VARIABLES.items():
+        value = variables.get(name, "")
+        folder = home / value[2:] if value.startswith("~/") else Path(value)
+        if value and not folder.is_absolute():
+            raise SettingsError(
+                f"{name} is {value!r}; expected an absolute path. Set it so, or unset it, and try again"
+            )
+        if value and folder / below != home / ROWS[agent].config_folder:
+            found[agent] = str(folder / below)
+    return found
+
+
+def find_user_place(home: Path, variables: Mapping[str, str], manifest: Manifest) -> SettingsPlace:
+    return SettingsPlace(home, moved_folders={**manifest.moved, **find_moved_folders(variables, home)})
 
 
 def find_agents(
     home: Path, search_path: str, only: Iterable[str] = (), moved: Mapping[str, str] | None = None
 ) -> list[DetectedAgent]:
     """Return the agents on the search path or with a settings folder; of the agents in `only`, all."""
+    found: list[DetectedAgent] = []
     named = set(only)
-    rows = [row for row in ROWS.values() if not named or row.agent in named]
-    place = SettingsPlace(home, moved_folders=dict(moved or {}))
-    found = [
-        DetectedAgent(row, shutil.which(row.binary, path=search_path), place.settings_folder(row).is_dir())
-        for row in rows
-    ]
-    return [agent for agent in found if named or agent.binary or agent.has_folder]
+    for row in ROWS.values():
+        binary = shutil.which(row.binary, path=search_path)
+        folder = Path((moved or {}).get(row.agent) or home / row.config_folder)
+        if row.agent in named or (not named and (binary or folder.is_dir())):
+            found.append(DetectedAgent(row, binary))
+    return found
 
 
 def build_server_settings(row: AgentRow, place: SettingsPlace, command: tuple[str, ...]) -> JsonObject:
-    """Return the required content of the file of MCP servers, with Remit's tools approved."""
     wanted = server_settings(row.agent, command)
     return wanted if place.root is None or has_servers_in_folder(row) else {"projects": {str(place.root): wanted}}
 
 
 def list_granted_rights(row: AgentRow, trusting: bool) -> list[tuple[str, str]]:
-    """Return the rights granted to the agent by wiring, each with the granting setting."""
-    tools = "use Remit's own tools"
-    rights = [(tools, f"permissions.allow: {name}") for name in row.permissions]
-    rights += [
-        (tools, f"{name} = {json.dumps(value)}, for the server remit") for name, value in row.server_approval.items()
-    ]
-    return rights + (
-        [("run Remit's hooks", "hooks.state, by their hashes")] if trusting and row.agent in TRUST_FUNCTIONS else []
-    )
-
-
-def build_hook_settings(row: AgentRow, client: str) -> JsonObject:
-    return settings(row.agent, client)
+    settings = [f"permissions.allow: {name}" for name in row.permissions]
+    settings += [f"{name} = {json.dumps(value)}, for the server remit" for name, value in row.server_approval.items()]
+    rights = [("use Remit's own tools", setting) for setting in settings]
+    trusts = trusting and row.agent in TRUST_FUNCTIONS
+    return [*rights, ("run Remit's hooks", "hooks.state, by their hashes")] if trusts else rights
 
 
 def build_trust_settings(row: AgentRow, hooks_file: Path, document: JsonObject) -> JsonObject:
@@ -141,24 +123,17 @@ def build_trust_settings(row: AgentRow, hooks_file: Path, document: JsonObject) 
     trust = TRUST_FUNCTIONS.get(row.agent)
     if trust is None:
         return {}
-    all_of_them = read_trust_state(trust(str(hooks_file), document))
-    without_others = read_trust_state(trust(str(hooks_file), {"hooks": keep_own_hooks(document.get("hooks"))}))
-    own = {key: value for key, value in all_of_them.items() if without_others[key] == value}
-    return {"hooks": {"state": own}} if own else {}
-
-
-def read_trust_state(trusted: JsonObject) -> JsonObject:
-    return as_object(as_object(trusted.get("hooks")).get("state"))
-
-
-def keep_own_hooks(hooks: object) -> JsonObject:
-    """Return the hooks with None in place of foreign handlers, at unchanged positions."""
-    return {
-        event: [blank_foreign_handlers(group) for group in as_array(groups)]
-        for event, groups in as_object(hooks).items()
+    # A hash says nothing of its owner: ours are those that stay with None in place of foreign handlers.
+    own_hooks = {
+        event: [
+            {**group, "hooks": [item if is_own_handler(item) else None for item in as_array(group.get("hooks"))]}
+            for group in as_objects(groups)
+        ]
+        for event, groups in as_object(document.get("hooks")).items()
     }
-
-
-def blank_foreign_handlers(group: object) -> JsonObject:
-    members = as_object(group)
-    return {**members, "hooks": [item if is_own_handler(item) else None for item in as_array(members.get("hooks"))]}
+    every, without_others = (
+        as_object(as_object(trust(str(hooks_file), hooks).get("hooks")).get("state"))
+        for hooks in (document, {"hooks": own_hooks})
+    )
+    own = {key: value for key, value in every.items() if without_others[key] == value}
+    return {"hooks": {"state": own}} if own else {}

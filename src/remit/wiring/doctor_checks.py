@@ -1,36 +1,46 @@
-"""Checks of `remit doctor`: each examines a single aspect and returns the result and, if needed, the next step."""
+"""Checks of `remit doctor`: agents' wiring, the hook client, the daemon, the repository, the machine.
+
+Each check examines a single aspect and returns the result and, if needed, the next step.
+"""
 
 import shlex
+import statistics
 import subprocess
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, ParamSpec, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
+from remit.adapters import ROWS, AgentRow
+from remit.adapters import settings as hook_settings
 from remit.core.code.grammars import GRAMMARS, list_missing_grammars
-from remit.core.display_text import sanitise_line
-from remit.core.machine_paths import KEY_PATH
+from remit.core.machine_paths import KEY_PATH, STATE_FOLDER
 from remit.core.tree_head import InvalidPublicKey
-from remit.gate.approvals.agent_permissions import describe_rules
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.log_sharing.check_file import find_tracked_log_faults
-from remit.gate.log_sharing.check_logs import check_ledger
-from remit.gate.rules.load import load_rules
-from remit.gate.rules.scope_exempt_files import find_tracked_matches
-from remit.gate.rules.trust import describe_untrusted
+from remit.gate.governing import load_rules
+from remit.gate.log_sharing.check_logs import check_ledger, find_tracked_log_faults
+from remit.gate.scope_exempt_files import find_tracked_matches
 from remit.gate.state.database import StateError
-from remit.gate.state.watch_status import read_watch_status
+from remit.gate.state.workspace_state import read_watch_status
+from remit.gate.trust import describe_untrusted
 from remit.ledger.index.index import open_index
-from remit.ledger.integrity.verify_log import check_log_health
+from remit.ledger.log_files import LedgerError
 from remit.ledger.parse_time import parse_time
-from remit.ledger.segments import LedgerError
+from remit.ledger.verify_log import check_log_health
 from remit.provenance.verify.verdict_coverage import measure_coverage
+from remit.wiring import hook_client
 from remit.wiring.agents import TRUST_FUNCTIONS, DetectedAgent, SettingsPlace
-from remit.wiring.hook_client import NoClient, client_words, server_command
-from remit.wiring.manifest import Manifest
-from remit.wiring.plan import WiringProblem, describe_unread, display_path, plan_settings
+from remit.wiring.json_merge import NotJson, decode_document
+from remit.wiring.manifest import Manifest, contains_settings
+from remit.wiring.wire import WiringProblem, describe_unread, display_path, plan_settings
+from remit.workspace.agents.read_write_settings import read_settings
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import ENFORCE_MARKER, Workspace
 from remit.workspace.sandbox.containment import (
@@ -39,14 +49,23 @@ from remit.workspace.sandbox.containment import (
     find_repair_command,
     kind_for_workspace,
 )
-from remit.workspace.sandbox.layers import remove_leftovers, staging_folders
+from remit.workspace.sandbox.staging import remove_leftovers, staging_folders
 
+P = ParamSpec("P")
 Level: TypeAlias = Literal["ok", "warn", "fail"]
+Result: TypeAlias = tuple[Level, str] | tuple[Level, str, str] | None
+"""Level, message, and next step if any; None if there is nothing to tell."""
 
+CHECK_ERRORS = (StateError, LedgerError, GitError, WiringProblem, hook_client.NoClient, OSError, InvalidPublicKey)
+FIX, VERIFY, BY_HAND = "remit doctor --fix", "remit ledger verify", "repair the file by hand"
 MIN_GIT_VERSION = (2, 31)
 PROBE_TIMEOUT_S = 30.0
-MAX_RECORDS = 2000
 MAX_VERIFIED_BYTES = 32 * 1024 * 1024
+MAX_NAMED = 5
+LATENCY_RUNS = 10
+DAEMON_LOG_PATH = f"{STATE_FOLDER}/daemon.log"  # relative to HOME
+DROPPED_CALL = b"a call was dropped"  # text that `servers.daemon` logs for a call that it could not answer.
+TAIL_BYTES = 64 * 1024
 
 
 class DoctorCheck(Struct, frozen=True, omit_defaults=True):
@@ -58,81 +77,158 @@ class DoctorCheck(Struct, frozen=True, omit_defaults=True):
     fix: str = ""
 
 
+def check(name: str, error_fix: str = "") -> Callable[[Callable[P, Result]], Callable[P, list[DoctorCheck]]]:
+    """Decorate a check: the result gets the name; an error of what it examines is a failure, with `error_fix`."""
+
+    def decorate(examine: Callable[P, Result]) -> Callable[P, list[DoctorCheck]]:
+        @wraps(examine)
+        def run(*args: P.args, **kwargs: P.kwargs) -> list[DoctorCheck]:
+            try:
+                found = examine(*args, **kwargs)
+            except CHECK_ERRORS as error:
+                found = ("fail", str(error), error_fix)
+            return [DoctorCheck(found[0], name, *found[1:])] if found else []
+
+        return run
+
+    return decorate
+
+
+# --- agents ------------------------------------------------------------------------------------------------
+
+
 def check_agent(
     found: DetectedAgent, place: SettingsPlace, manifest: Manifest, environment: Mapping[str, str], seen: str | None
 ) -> list[DoctorCheck]:
-    """Check an agent; `seen` is the time of the agent's newest call in the ledger."""
+    """Check an agent: version, wiring, and `seen`, the time of its newest call in the ledger."""
     agent = found.row.agent
-    if found.binary is None:
-        installed = DoctorCheck("warn", agent, f"not on PATH, though ~/{found.row.config_folder} is there")
-    else:
+
+    @check(agent)
+    def check_version() -> Result:
+        if found.binary is None:
+            return "warn", f"not on PATH, though ~/{found.row.config_folder} is there"
         version = read_agent_version(found.binary, environment)
-        installed = (
-            DoctorCheck("ok", agent, f"installed: {version}")
-            if version
-            else DoctorCheck("warn", agent, "it tells no version")
-        )
-    return [installed, check_wiring(found, place, manifest), check_last_call(agent, seen)]
+        return ("ok", f"installed: {version}") if version else ("warn", "it tells no version")
+
+    @check(agent)
+    def check_last_call() -> Result:
+        if seen is None:
+            return "warn", "no call of it in this ledger yet", "start one session of it here"
+        return "ok", f"last call {seen[:19].replace('T', ' ')} UTC"
+
+    check_settings = check(agent, BY_HAND)(check_wiring)
+    return [*check_version(), *check_settings(found, place, manifest), *check_last_call()]
 
 
-def check_own_rules(gate: Gate, found: DetectedAgent) -> DoctorCheck:
-    """Describe the person's own permission rules, and their effect."""
-    return DoctorCheck(
-        "ok", f"{found.row.agent} rules", describe_rules(found.row, gate.workspace.root, gate.environment)
+def check_wiring(found: DetectedAgent, place: SettingsPlace, manifest: Manifest) -> Result:
+    """Check that hooks, server and approval in the agent's settings match the installed version."""
+    agent, fix = found.row.agent, f"remit init --agent {found.row.agent}"
+    plans = plan_settings(
+        [found], place, hook_client.client_words(place.home), hook_client.server_command(), manifest, set()
     )
+    outdated = [file for file in plans if file.has_changes]
+    files = ", ".join(display_path(file.path, place.home) for file in outdated or plans)
+    blind = [text for file in plans if (text := describe_unread(file, place.home).strip())]
+    if blind and not outdated:
+        return "fail", blind[0], BY_HAND
+    if not outdated and (agent not in TRUST_FUNCTIONS or any("trust" in file.parts for file in plans)):
+        return "ok", f"wired: {files}; Remit's tools approved"
+    if not outdated:
+        return "warn", f"wired: {files}; whether it trusts the hooks is not known", f"{fix} --trust-codex"
+    if any(manifest.find_file(file.path) for file in outdated):
+        return "fail", f"wired, and out of date or incomplete: {files}", FIX
+    return "warn", f"not wired: {files}", fix
 
 
 def read_agent_version(binary: str, environment: Mapping[str, str]) -> str:
-    """Return the agent's version; empty without an answer in time."""
+    words, variables = [binary, "--version"], dict(environment)
     try:
-        completed = subprocess.run(
-            [binary, "--version"], capture_output=True, timeout=PROBE_TIMEOUT_S, env=dict(environment), check=False
-        )
+        completed = subprocess.run(words, capture_output=True, timeout=PROBE_TIMEOUT_S, env=variables, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return completed.stdout.decode("utf-8", "replace").strip().partition("\n")[0][:80]
 
 
-def check_wiring(found: DetectedAgent, place: SettingsPlace, manifest: Manifest) -> DoctorCheck:
-    """Check that hooks, server and approval in the agent's settings match the installed version."""
-    agent, fix = found.row.agent, f"remit init --agent {found.row.agent}"
-    try:
-        plans = plan_settings([found], place, client_words(place.home), server_command(), manifest, set())
-    except (WiringProblem, NoClient, OSError) as error:
-        return DoctorCheck("fail", agent, str(error), "repair the file by hand")
-    outdated = [file for file in plans if file.has_changes]
-    files = ", ".join(display_path(file.path, place.home) for file in outdated or plans)
-    blind = [text for file in plans if (text := describe_unread(file, place.home).strip())]
-    if blind and not outdated:
-        return DoctorCheck("fail", agent, blind[0], "repair the file by hand")
-    if not outdated:
-        trusted = agent not in TRUST_FUNCTIONS or any("trust" in file.parts for file in plans)
-        if trusted:
-            return DoctorCheck("ok", agent, f"wired: {files}; Remit's tools approved")
-        return DoctorCheck(
-            "warn", agent, f"wired: {files}; whether it trusts the hooks is not known", f"{fix} --trust-codex"
-        )
-    if any(manifest.find_file(file.path) for file in outdated):
-        return DoctorCheck("fail", agent, f"wired, and out of date or incomplete: {files}", "remit doctor --fix")
-    return DoctorCheck("warn", agent, f"not wired: {files}", fix)
+def find_unhooked_files(places: list[SettingsPlace], manifest: Manifest) -> dict[Path, str]:
+    """Return the files with changed or missing hooks of `init`, with the agents. Raises NoClient."""
+    unhooked: dict[Path, str] = {}
+    for place in places:
+        for row in ROWS.values():
+            path = place.hooks_file(row)
+            wired = manifest.find_file(path)
+            if wired is None or row.agent not in wired.agents:
+                continue
+            try:
+                present = decode_document(read_settings(path) or b"")
+            except (NotJson, OSError):
+                present = {}
+            if not contains_settings(present, hook_settings(row.agent, hook_client.client_words(place.home))):
+                unhooked[path] = row.agent
+    return unhooked
 
 
-def check_last_call(agent: str, seen: str | None) -> DoctorCheck:
-    if seen is None:
-        return DoctorCheck("warn", agent, "no call of it in this ledger yet", "start one session of it here")
-    return DoctorCheck("ok", agent, f"last call {seen[:19].replace('T', ' ')} UTC")
+# --- the hook client and the daemon ------------------------------------------------------------------------
 
 
-def find_newest_calls(gate: Gate) -> dict[str, str]:
-    """Return the time of each agent's newest call among the newest records. Raises LedgerError, OSError."""
-    workspace = gate.workspace
-    with open_index(workspace.state, workspace.log_folder) as index:
-        found = index.find(event="tool_use", limit=MAX_RECORDS)
-    newest: dict[str, str] = {}
-    for record in found:
-        tool: dict[str, Any] = record.get("tool") or {}
-        newest.setdefault(str(tool.get("name")), str(record["timestamp"]))
-    return newest
+@check("client")
+def check_client(home: Path, noted: str) -> Result:
+    """Check that the client exists, is current and unaltered; `noted` is the hash at installation."""
+    current, altered = hook_client.is_client_current(home), hook_client.is_client_altered(home, noted)
+    path = display_path(hook_client.client_path(home), home)
+    if not current:
+        return "fail", f"{path} is missing, or of another version", FIX
+    if altered:
+        return "fail", f"{path} is not the one that Remit installed", FIX
+    return ("ok", path) if noted else ("warn", f"{path}; what was installed was not noted", FIX)
+
+
+@check("hook")
+def check_latency(row: AgentRow, home: Path, environment: Mapping[str, str], runs: int) -> Result:
+    """Run the client with harmless calls in a temporary folder, as the agent would, and measure it."""
+    call: dict[str, object] = {
+        "session_id": "remit-doctor",
+        "hook_event_name": next(name for name, kind in row.events.items() if kind == "before"),
+        "tool_name": next((name for name, item in row.tools.items() if item.effect == "none"), "unknown"),
+        "tool_input": {},
+        "transcript_path": None,
+    }
+    words = ["/bin/sh", "-c", f"{hook_client.client_words(home)} {row.agent} pre"]
+    times: list[float] = []
+    failure = ""
+    with tempfile.TemporaryDirectory(prefix="remit-doctor-") as folder:
+        payload, variables = msgspec.json.encode({**call, "cwd": folder}), dict(environment)
+        for _ in range(runs):
+            began = time.perf_counter()
+            try:
+                ended = subprocess.run(
+                    words, input=payload, cwd=folder, env=variables, capture_output=True, timeout=PROBE_TIMEOUT_S
+                )
+                if ended.returncode or ended.stderr:
+                    said = ended.stderr.decode("utf-8", "replace").strip()[:300]
+                    failure = failure or f"exit {ended.returncode}: {said}"
+            except subprocess.TimeoutExpired:
+                failure = failure or f"it gave no answer within {PROBE_TIMEOUT_S:.0f} s"
+            times.append((time.perf_counter() - began) * 1000)
+    if failure:
+        return "fail", f"the client does not answer: {failure}", FIX
+    return "ok", f"p50 {statistics.median(times):.0f} ms  p99 {max(times):.0f} ms  ({runs} runs)"
+
+
+@check("daemon")
+def check_daemon(home: Path) -> Result:
+    """Check whether the daemon dropped calls; a fresh process answered each of them, only later."""
+    log = home / DAEMON_LOG_PATH
+    tail = b""
+    if log.is_file():
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            tail = file.read()
+    dropped = [line for line in tail.splitlines() if DROPPED_CALL in line]
+    if not dropped:
+        return "ok", "no call was dropped"
+    newest = dropped[-1].decode("utf-8", "replace")[:200]
+    text = f"{len(dropped)} calls were dropped, and answered by fresh processes; the newest: {newest}"
+    return "warn", text, f"read {display_path(log, home)}"
 
 
 # --- the repository ----------------------------------------------------------------------------------------
@@ -140,142 +236,140 @@ def find_newest_calls(gate: Gate) -> dict[str, str]:
 
 def check_repository(gate: Gate) -> list[DoctorCheck]:
     return [
-        *(check_mode(gate), check_log_end(gate), check_chain(gate), check_spool(gate)),
-        *(check_state(gate), check_trust(gate), *check_generated(gate), *check_tracked_logs(gate)),
+        *(*check_mode(gate), *check_log_end(gate), *check_chain(gate), *check_spool(gate), *check_state(gate)),
+        *(*check_trust(gate), *check_generated(gate), *check_tracked_logs(gate)),
+        *(*check_watching(gate), *check_coverage(gate)),
     ]
 
 
-def check_tracked_logs(gate: Gate) -> list[DoctorCheck]:
-    """Check the tracked log files; no result without such files."""
-    try:
-        found = find_tracked_log_faults(gate)
-    except (LedgerError, GitError, OSError) as error:
-        return [DoctorCheck("fail", "shared logs", str(error))]
-    messages = (finding.message.rpartition("; ") for finding in found)
-    return [DoctorCheck("warn", "shared logs", what, step) for what, _, step in messages]
-
-
-def check_trust(gate: Gate) -> DoctorCheck:
-    """Check for commands of the repository that wait for a person's trust."""
-    try:
-        text = describe_untrusted(gate.untrusted_commands)
-    except (GitError, OSError) as error:
-        return DoctorCheck("fail", "trust", str(error))
-    return (
-        DoctorCheck("warn", "trust", text, "remit trust")
-        if text
-        else DoctorCheck("ok", "trust", "nothing waits for a yes")
-    )
-
-
-def check_generated(gate: Gate) -> list[DoctorCheck]:
-    """Check that patterns of generated files match no tracked files; no result without matches."""
-    patterns = gate.rules.config.containment.generated
-    try:
-        tracked = find_tracked_matches(gate.workspace, patterns)
-    except GitError as error:
-        return [DoctorCheck("fail", "generated", str(error))]
-    if not tracked:
-        return []
-    first = sanitise_line(tracked[0], 80)
-    text = f"[containment] generated matches {len(tracked)} tracked files, which it does not cover: {first}"
-    return [DoctorCheck("warn", "generated", text, "narrow the patterns in .orchestration/remit.toml")]
-
-
-def check_mode(gate: Gate) -> DoctorCheck:
-    """Check that the marker for failing hooks agrees with the mode."""
+@check("mode")
+def check_mode(gate: Gate) -> Result:
     rules = load_rules(gate.workspace)
     if rules.config_error:
-        return DoctorCheck("fail", "mode", rules.config_error, "repair it by hand")
-    marked = (gate.workspace.state / ENFORCE_MARKER).exists()
-    if marked != (rules.mode == "enforce"):
-        return DoctorCheck("fail", "mode", f"{rules.mode}, but the marker says otherwise", "remit doctor --fix")
-    return DoctorCheck("ok", "mode", rules.mode)
+        return "fail", rules.config_error, "repair it by hand"
+    if (gate.workspace.state / ENFORCE_MARKER).exists() != (rules.mode == "enforce"):
+        return "fail", f"{rules.mode}, but the marker says otherwise", FIX
+    return "ok", rules.mode
 
 
-def check_chain(gate: Gate) -> DoctorCheck:
+@check("log", VERIFY)
+def check_log_end(gate: Gate) -> Result:
+    health = check_log_health(gate.recorder.log.folder)
+    if not health.ok:
+        return "fail", health.why, VERIFY
+    return "ok", f"nothing is missing or altered among its newest {health.records_checked} records"
+
+
+@check("ledger")
+def check_chain(gate: Gate) -> Result:
     """Verify the log; a large one is left to `remit ledger verify`."""
     folder = gate.recorder.log.folder
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) if folder.is_dir() else 0
     if size > MAX_VERIFIED_BYTES:
-        return DoctorCheck("ok", "ledger", f"{size >> 20} MiB, not verified here", "remit ledger verify")
-    try:
-        report = check_ledger(gate.recorder, gate.rules.config)
-    except (LedgerError, GitError, OSError, InvalidPublicKey) as error:
-        return DoctorCheck("fail", "ledger", str(error))
+        return "ok", f"{size >> 20} MiB, not verified here", VERIFY
+    report = check_ledger(gate.recorder, gate.rules.config)
     if bad := report.errors:
-        return DoctorCheck("fail", "ledger", f"{len(bad)} errors, the first: {bad[0].message}", "remit ledger verify")
+        return "fail", f"{len(bad)} errors, the first: {bad[0].message}", VERIFY
     others = sum(finding.code in ("unproved", "unreadable") and bool(finding.log) for finding in report.findings)
     text = f"; {others} other machines have logs here, see `remit ledger verify`" if others else ""
-    return DoctorCheck("ok", "ledger", f"the chain is whole{text}")
+    return "ok", f"the chain is whole{text}"
 
 
-def check_log_end(gate: Gate) -> DoctorCheck:
-    """Check the end of the log, whatever its size."""
-    try:
-        health = check_log_health(gate.recorder.log.folder)
-    except (LedgerError, OSError) as error:
-        return DoctorCheck("fail", "log", str(error), "remit ledger verify")
-    if not health.ok:
-        return DoctorCheck("fail", "log", health.why, "remit ledger verify")
-    return DoctorCheck("ok", "log", f"nothing is missing or altered among its newest {health.records_checked} records")
-
-
-def check_spool(gate: Gate) -> DoctorCheck:
+@check("spool")
+def check_spool(gate: Gate) -> Result:
     waiting = gate.recorder.spool.count_pending()
-    if waiting:
-        return DoctorCheck("fail", "spool", f"{waiting} records wait to be written", "remit doctor --fix")
-    return DoctorCheck("ok", "spool", "empty")
+    return ("fail", f"{waiting} records wait to be written", FIX) if waiting else ("ok", "empty")
 
 
-def check_state(gate: Gate) -> DoctorCheck:
+@check("state", "move it away; it is made anew")
+def check_state(gate: Gate) -> Result:
+    gate.state.list_recent_sessions(1)
+    return "ok", "state.db can be used"
+
+
+@check("trust")
+def check_trust(gate: Gate) -> Result:
+    untrusted = describe_untrusted(gate.untrusted_commands)
+    return ("warn", untrusted, "remit trust") if untrusted else ("ok", "nothing waits for a yes")
+
+
+@check("generated")
+def check_generated(gate: Gate) -> Result:
+    tracked = find_tracked_matches(gate.workspace, gate.rules.config.containment.generated)
+    if not tracked:
+        return None
+    text = f"[containment] generated matches {len(tracked)} tracked files, which it does not cover: "
+    return "warn", text + sanitise_line(tracked[0], 80), "narrow the patterns in .orchestration/remit.toml"
+
+
+def check_tracked_logs(gate: Gate) -> list[DoctorCheck]:
     try:
-        gate.state.list_recent_sessions(1)
-    except StateError as error:
-        return DoctorCheck("fail", "state", str(error), "move it away; it is made anew")
-    return DoctorCheck("ok", "state", "state.db can be used")
+        found = [finding.message.rpartition("; ") for finding in find_tracked_log_faults(gate)]
+    except (LedgerError, GitError, OSError) as error:
+        return [DoctorCheck("fail", "shared logs", str(error))]
+    return [DoctorCheck("warn", "shared logs", what, step) for what, _, step in found]
 
 
-def check_key(home: Path) -> DoctorCheck:
-    """Check that only the owner can read the signing key."""
+@check("watching")
+def check_watching(gate: Gate) -> Result:
+    found = read_watch_status(gate.state)
+    if found is None:
+        return "ok", "no daemon has watched here yet: each comparison looks at everything"
+    if not found.why:
+        return "ok", f"only what changes is looked at; {found.folders} folders are watched"
+    return "warn" if found.ended else "ok", f"the next comparison looks at everything: {found.why}"
+
+
+@check("coverage")
+def check_coverage(gate: Gate) -> Result:
+    """Check the share of last week's changes that were decided before they happened."""
+    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
+        found = measure_coverage(index, since=week)
+    text = f"{found.overall.covered_files} of {found.overall.changed} files that changed this week were judged before"
+    if not found.changes:
+        return "ok", text
+    newest = found.changes[0]
+    likely = f", likely by {sanitise_line(newest.writers[0], 120)}" if newest.writers else ""
+    return "warn", f"{text}; newest not: {sanitise_line(newest.path, 80)}{likely}", "remit status --coverage"
+
+
+# --- the machine -------------------------------------------------------------------------------------------
+
+
+@check("key")
+def check_key(home: Path) -> Result:
     key = home / KEY_PATH
     if not key.is_file():
-        return DoctorCheck("warn", "key", "there is none yet; it is made with the first record")
+        return "warn", "there is none yet; it is made with the first record"
     if key.stat().st_mode & 0o077:
-        return DoctorCheck("fail", "key", f"{display_path(key, home)} can be read by others", f"chmod 600 {key}")
-    return DoctorCheck("ok", "key", display_path(key, home))
+        return "fail", f"{display_path(key, home)} can be read by others", f"chmod 600 {key}"
+    return "ok", display_path(key, home)
 
 
-def check_grammars() -> DoctorCheck:
-    """Check the grammars: without a grammar, functions and classes of the language have no names."""
-    unknown = list_missing_grammars()
-    if not unknown:
-        return DoctorCheck("ok", "languages", f"{len(GRAMMARS)} can be read")
-    about = f"without {', '.join(unknown)}: their functions have no names"
-    return DoctorCheck("warn", "languages", about, "pip install --force-reinstall remit")
+@check("languages")
+def check_grammars() -> Result:
+    if unknown := list_missing_grammars():
+        text = f"without {', '.join(unknown)}: their functions have no names"
+        return "warn", text, "pip install --force-reinstall remit"
+    return "ok", f"{len(GRAMMARS)} can be read"
 
 
-def check_git(folder: Path) -> DoctorCheck:
-    """Check that git is installed and recent enough."""
-    try:
-        version = Git(folder).text("--version").removeprefix("git version ").split()[0]
-    except (GitError, IndexError) as error:
-        return DoctorCheck("fail", "git", str(error), "install git")
+@check("git", "install git")
+def check_git(folder: Path) -> Result:
+    version = Git(folder).text("--version").removeprefix("git version ").partition(" ")[0].strip()
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < MIN_GIT_VERSION:
-        return DoctorCheck("warn", "git", f"{version} is older than {'.'.join(map(str, MIN_GIT_VERSION))}")
-    return DoctorCheck("ok", "git", version)
+        return "warn", f"{version} is older than {'.'.join(map(str, MIN_GIT_VERSION))}"
+    return "ok", version
 
 
-MAX_NAMED = 5
-
-
-def check_leftovers(home: Path, temporary: Path) -> list[DoctorCheck]:
-    """Warn about unremovable leftovers of ended commands; no result without leftovers."""
+@check("staging")
+def check_leftovers(home: Path, temporary: Path) -> Result:
     left = [found for place in staging_folders(home, temporary) if place.is_dir() for found in remove_leftovers(place)]
     names = shlex.join(map(str, left[:MAX_NAMED]))
-    about = f"{len(left)} of the folders that ended commands wrote to cannot be removed: {names}"
-    return [DoctorCheck("warn", "staging", about, f"rm -rf {names}")] if left else []
+    text = f"{len(left)} of the folders that ended commands wrote to cannot be removed: {names}"
+    return ("warn", text, f"rm -rf {names}") if left else None
 
 
 def check_containment(home: Path, temporary: Path, workspace: Workspace | None = None) -> DoctorCheck:
@@ -291,47 +385,8 @@ def check_containment(home: Path, temporary: Path, workspace: Workspace | None =
 
 
 def describe_containment_warning(home: Path, temporary: Path) -> str:
-    """Return a warning if agents' commands cannot be staged, with the command that helps; empty if they can."""
     found = check_containment(home, temporary)
     if found.level == "ok":
         return ""
     mend = f"; to mend it: {found.fix}" if found.fix else ""
     return f"commands of agents are not staged on this machine ({found.message}){mend}"
-
-
-def check_effects(gate: Gate) -> list[DoctorCheck]:
-    return [check_watching(gate), check_coverage(gate)]
-
-
-def check_watching(gate: Gate) -> DoctorCheck:
-    """Check for a watching daemon: comparisons then read only changed files."""
-    try:
-        found = read_watch_status(gate.state)
-    except StateError as error:
-        return DoctorCheck("fail", "watching", str(error))
-    if found is None:
-        return DoctorCheck("ok", "watching", "no daemon has watched here yet: each comparison looks at everything")
-    if not found.why:
-        return DoctorCheck("ok", "watching", f"only what changes is looked at; {found.folders} folders are watched")
-    text = f"the next comparison looks at everything: {found.why}"
-    return DoctorCheck("warn" if found.ended else "ok", "watching", text)
-
-
-def check_coverage(gate: Gate) -> DoctorCheck:
-    """Check the share of last week's changes that were decided before they happened."""
-    workspace = gate.workspace
-    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
-    try:
-        with open_index(workspace.state, workspace.log_folder) as index:
-            found = measure_coverage(index, since=week)
-    except (LedgerError, OSError) as error:
-        return DoctorCheck("fail", "coverage", str(error))
-    share = found.overall
-    text = f"{share.covered_files} of {share.changed} files that changed this week were judged before"
-    if not found.changes:
-        return DoctorCheck("ok", "coverage", text)
-    newest = found.changes[0]
-    likely = f", likely by {sanitise_line(newest.writers[0], 120)}" if newest.writers else ""
-    return DoctorCheck(
-        "warn", "coverage", f"{text}; newest not: {sanitise_line(newest.path, 80)}{likely}", "remit status --coverage"
-    )

@@ -16,16 +16,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from remit.core.diff.contents import sha256
-from remit.core.json_guards import as_object
 from remit.core.machine_paths import STATE_FOLDER
-from remit.workspace.files.atomic import write_atomically
+from remit.core.untrusted_input import as_object
+from remit.wiring.manifest import SettingsError
+from remit.workspace.safe_files import write_atomically
 
-CLIENT_FOLDER = ".local/share/remit/bin"
-"""Relative to HOME."""
-
-CACHE_FOLDER = "__pycache__"
-
-CLIENT_NAME, CLIENT_SETTINGS, CLIENT_MODULE = "hook", "hook.conf", "hook_client"
+CLIENT_FOLDER = ".local/share/remit/bin"  # relative to HOME
+CACHE_FOLDER, CLIENT_NAME, CLIENT_SETTINGS, CLIENT_MODULE = "__pycache__", "hook", "hook.conf", "hook_client"
 LOADER_SCRIPT = f"""import sys
 from posix import open, read
 known = {{"__name__": "{CLIENT_MODULE}"}}
@@ -55,25 +52,22 @@ SOCKET_PATH = f"{STATE_FOLDER}/daemon.sock"
 LAUNCHES_LINE = "exec"
 """Last line of the client's settings: the client can run contained commands. `gate` looks for the line."""
 
-WAIT_TIMEOUT_S = 595
-"""Time that a client waits for an answer: the timeout requested from agents less 5 s."""
-
+WAIT_TIMEOUT_S = 595  # time that a client waits for an answer: the timeout requested from agents less 5 s
 COMPILE_TIMEOUT_S = 60.0
-
-MAX_SHEBANG_CHARS = 126
-"""Length of a first line that every kernel reads completely."""
+MAX_SHEBANG_CHARS = 126  # length of a first line that every kernel reads completely
 
 _CLIENT_COMMAND = re.compile(
     r"(?:/remit_hook/__main__\.py|/share/remit/bin/[^/'\"\s|]+)['\"]* [\w-]+ (?:pre|post|note) \|\| "
 )
 
 
-class NoClient(RuntimeError):
+class NoClient(SettingsError):
     """A Remit installation without the hook client."""
+
+    is_unavailable = True
 
 
 def client_path(home: Path) -> Path:
-    """Return the path of the client, the same for every kind of client."""
     return home / CLIENT_FOLDER / CLIENT_NAME
 
 
@@ -88,10 +82,7 @@ def client_words(home: Path) -> str:
 
 
 def install_client(home: Path, noted: str = "") -> str:
-    """Install the client and its settings unless they are current, and return the client's shell command.
-
-    `noted` is the hash of the last installed client. Raises OSError, NoClient.
-    """
+    """Install the client unless it is current and as `noted`, the hash of the last one; return its shell command."""
     words = client_words(home)
     if not is_client_current(home) or is_client_altered(home, noted):
         folder = home / CLIENT_FOLDER
@@ -108,7 +99,9 @@ def install_script(path: Path) -> None:
     write_atomically(module, read_shipped_file("__main__.py"), 0o644)
     compiled = str(path.with_name(CACHE_FOLDER) / f"{CLIENT_MODULE}.{sys.implementation.cache_tag}.pyc")
     py_compile.compile(str(module), compiled, doraise=True)
-    script = render_loader(str(module), compiled)
+    # A built-in `_socket` has no file, and is imported by name.
+    places = {"SOURCE": str(module), "COMPILED": compiled, "SOCKETS": getattr(_socket, "__file__", "")}
+    script = re.sub("|".join(places), lambda found: ascii(places[found[0]]), LOADER_SCRIPT)
     direct = f"#!{sys.executable} -ISE\n"
     if len(direct) <= MAX_SHEBANG_CHARS and not set(sys.executable) & set(" \t\n"):
         write_atomically(path, f"{direct}{script}".encode(), 0o755)
@@ -119,12 +112,6 @@ def install_script(path: Path) -> None:
     write_atomically(path, f'#!/bin/sh\nexec {words} "$@"\n'.encode(), 0o755)
 
 
-def render_loader(source: str, compiled: str) -> str:
-    """Return the script for the given files. A built-in `_socket` is imported by name."""
-    places = {"SOURCE": source, "COMPILED": compiled, "SOCKETS": getattr(_socket, "__file__", "")}
-    return re.sub("|".join(places), lambda found: ascii(places[found[0]]), LOADER_SCRIPT)
-
-
 def render_client_settings(home: Path) -> bytes:
     """Return the client's settings: version, interpreter, socket, timeout; then source hash and abilities."""
     made_from = sha256(read_shipped_file("client.c") + read_shipped_file("__main__.py") + LOADER_SCRIPT.encode())
@@ -133,7 +120,6 @@ def render_client_settings(home: Path) -> bytes:
 
 
 def is_client_current(home: Path) -> bool:
-    """Return True if the client exists and belongs to this version. Raises NoClient."""
     try:
         text = (home / CLIENT_FOLDER / CLIENT_SETTINGS).read_bytes()
     except OSError:
@@ -142,7 +128,6 @@ def is_client_current(home: Path) -> bool:
 
 
 def hash_client(home: Path) -> str:
-    """Return the SHA-256 of the client's files; empty if there is none. Raises OSError."""
     found = [file.read_bytes() for file in list_client_files(home / CLIENT_FOLDER) if file.is_file()]
     return sha256(b"\0".join(found)) if found else ""
 
@@ -153,63 +138,38 @@ def list_client_files(folder: Path) -> tuple[Path, ...]:
 
 
 def is_client_altered(home: Path, noted: str) -> bool:
-    """Return True if the client differs from the installed client; False for an unknown hash."""
     return noted != "" and hash_client(home) != noted
 
 
 def install_binary(path: Path) -> bool:
     """Install a working binary, from the wheel or compiled. Returns False without such a binary."""
-    found = find_package() / "bin" / f"hook-{sys.platform}-{platform.machine().lower()}"
-    fresh = path.with_name(f".{path.name}.new")
-    created = copy_binary(found, fresh) if found.is_file() else compile_client(fresh)
-    if not (created and is_runnable(fresh)):
-        fresh.unlink(missing_ok=True)
-        return False
-    fresh.replace(path)
-    return True
-
-
-def copy_binary(source: Path, target: Path) -> bool:
-    shutil.copyfile(source, target)
-    target.chmod(0o755)
-    return True
-
-
-def compile_client(target: Path) -> bool:
-    """Compile the client, statically if possible. Returns False without a compiler or if it fails."""
+    package, fresh = find_package(), path.with_name(f".{path.name}.new")
+    shipped, source = package / "bin" / f"hook-{sys.platform}-{platform.machine().lower()}", package / "client.c"
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    source = find_package() / "client.c"
-    if compiler is None or not source.is_file():
-        return False
-    return any(
-        subprocess.run(
-            [compiler, "-O2", *linking, "-o", target, source],
-            capture_output=True,
-            timeout=COMPILE_TIMEOUT_S,
-            check=False,
-        ).returncode
-        == 0
-        for linking in (["-static"], [])
-    )
-
-
-def is_runnable(binary: Path) -> bool:
-    """Return True if the binary runs here: without arguments a client prints the usage and exits with 2."""
+    if shipped.is_file():
+        shutil.copyfile(shipped, fresh)
+        fresh.chmod(0o755)
+    elif compiler and source.is_file():  # statically if possible
+        any(run_quietly(compiler, "-O2", *link, "-o", fresh, source).returncode == 0 for link in (["-static"], []))
     try:
-        completed = subprocess.run(
-            [binary], stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False
-        )
+        # Without arguments a client that runs here prints the usage and exits with 2.
+        ended = run_quietly(fresh)
+        if ended.returncode == 2 and b"usage" in ended.stderr:
+            fresh.replace(path)
+            return True
     except OSError:
-        return False
-    return completed.returncode == 2 and b"usage" in completed.stderr
+        pass
+    fresh.unlink(missing_ok=True)
+    return False
+
+
+def run_quietly(*words: str | Path) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False)
 
 
 def remove_client(home: Path) -> None:
-    """Remove the client, the daemon's files and emptied folders. Raises OSError.
-
-    A daemon without a socket ends itself.
-    """
-    folder, state = home / CLIENT_FOLDER, (home / SOCKET_PATH).parent
+    """Remove the client, the daemon's files and emptied folders. A daemon without a socket ends itself."""
+    folder, state = home / CLIENT_FOLDER, home / STATE_FOLDER
     own = (home / SOCKET_PATH, state / "daemon.lock", state / "daemon.log")
     for path in (*list_client_files(folder), folder / CLIENT_SETTINGS, *own):
         path.unlink(missing_ok=True)
@@ -219,7 +179,6 @@ def remove_client(home: Path) -> None:
 
 
 def find_package() -> Path:
-    """Return the folder of `remit_hook` in this installation. Raises NoClient."""
     found = find_spec("remit_hook")
     for folder in (found.submodule_search_locations if found else None) or ():
         return Path(folder)
@@ -227,7 +186,6 @@ def find_package() -> Path:
 
 
 def read_shipped_file(name: str) -> bytes:
-    """Read a file of the client. Raises NoClient."""
     path = find_package() / name
     if not path.is_file():
         raise NoClient(f"this installation has no remit_hook/{name}; install Remit again")
@@ -236,12 +194,10 @@ def read_shipped_file(name: str) -> bytes:
 
 def server_command() -> tuple[str, ...]:
     script = Path(sys.executable).with_name("remit")
-    if script.is_file():
-        return (str(script), "mcp")
-    return (sys.executable, "-I", "-c", "from remit.cli import main; main()", "mcp")
+    own = (str(script),) if script.is_file() else (sys.executable, "-I", "-c", "from remit.cli import main; main()")
+    return (*own, "mcp")
 
 
 def is_own_handler(item: object) -> bool:
-    """Return True if a hook handler runs Remit's client, of any version and place."""
     command = as_object(item).get("command")
     return isinstance(command, str) and _CLIENT_COMMAND.search(command) is not None

@@ -1,192 +1,171 @@
-"""Merging settings into a JSON file and removing them again: pure, text to text."""
+"""Merging settings into a JSON file and removing them again: pure, text to text.
 
+Documents are never rewritten: edits apply at node positions, and all other text stays as people wrote it (comments,
+trailing commas, any indentation). Source for positions: tree-sitter-json 0.24. The grammar knows comments, but neither
+a trailing comma nor a byte order mark: both are blanked before parsing; offsets stay valid.
+"""
+
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
-from msgspec import Struct
-from tree_sitter import Node
+import tree_sitter_json
+from tree_sitter import Language, Node, Parser
 
-from remit.core.json_guards import as_array, as_object
-from remit.wiring.insertions import (
+from remit.adapters.agents import JsonForm
+from remit.core.diff.contents import sha256
+from remit.core.untrusted_input import as_array, as_object
+from remit.wiring.manifest import (
     InsertedEntry,
     Insertions,
     JsonObject,
+    SettingsConflict,
     TextEdit,
     apply_edit,
     contains_settings,
-    digest,
     is_same_value,
     list_or_none,
     object_or_none,
     undo_exactly,
 )
-from remit.wiring.json_text import (
-    build_addition,
-    build_conflict,
-    decode_node,
-    find_at_path,
-    find_newline,
-    find_pair,
-    format_member,
-    list_children,
-    node_text,
-    pair_key,
-    pair_value,
-    parse_root,
-    remove_at_path,
-    replace_node,
+
+OWN_NAME = "remit"  # members with this name belong to Remit, wherever Remit wants one
+BOM = b"\xef\xbb\xbf"
+# Each comment has one end only: a search that goes back into one would find a bracket in it.
+_COMMENT = rb"(?://[^\n]*(?![^\n])|/\*(?:[^*]|\*(?!/))*\*/)"
+_SPACE_AND_COMMENTS = rb"(?:\s|" + _COMMENT + rb")*"
+_TRAILING_COMMA = re.compile(
+    rb'"(?:\\.|[^"\\])*"|' + _COMMENT + rb"|(,)(?=" + _SPACE_AND_COMMENTS + rb"[}\]])", re.DOTALL
 )
-
-OWN_NAME = "remit"
-"""Members with this name belong to Remit, wherever Remit wants one."""
-
+_COMMENT_OR_COMMA = re.compile(rb"//[^\n]*|/\*.*?\*/|(,)", re.DOTALL)
+_COMMENTS_ON_LINE = re.compile(rb"(?:[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/))*")
 JsonPath: TypeAlias = tuple[str | int, ...]
 OwnPredicate: TypeAlias = Callable[[object], bool]
 
 
-class _MissingStep(Struct, frozen=True):
+class NotJson(ValueError):
+    """A text that is not a JSON object, even with comments and trailing commas."""
+
+
+class _MissingStep(NamedTuple):
     """One missing element, to be added to `node`: a container, or for a switch the value itself."""
 
     entry: InsertedEntry
     node: Node
     key: str | None = None
+    value: object = None
 
 
-def matches_no_handler(_: object) -> bool:
-    return False
+# --- merging -----------------------------------------------------------------------------------------------
 
 
 def merge_json(
-    text: str, wanted: Mapping[str, object], is_ours: OwnPredicate = matches_no_handler
+    text: str, wanted: Mapping[str, object], is_ours: OwnPredicate = lambda _: False
 ) -> tuple[str, Insertions]:
-    """Return the text with all wanted settings, and the additions.
-
-    Objects are merged, lists receive missing items, and numbers, booleans and null are switched. Outdated settings of
-    Remit's are removed first: members named `remit`, and list items that `is_ours` recognises.
-    Raises NotJson, and SettingsConflict if an element of another kind is in the way.
+    """Return the text with all wanted settings, and the additions. Objects are merged, lists receive missing items, and
+    numbers, booleans and null are switched. Outdated settings of Remit's are removed first: members named `remit`, and
+    list items that `is_ours` recognises. Raises NotJson, and SettingsConflict if an element of another kind is in the
+    way.
     """
-    source = remove_outdated(text.encode(), wanted, is_ours)
-    before, edits, entries = digest(source), list[TextEdit](), list[InsertedEntry]()
+    source = text.encode()
+    if (root := parse_root(source)) is not None:
+        source = remove_paths(source, list(find_outdated(root, wanted, (), is_ours)))
+    before, edits, entries = sha256(source), list[TextEdit](), list[InsertedEntry]()
     root = parse_root(source)
     if root is None:
-        edit = build_document_edit(source, wanted)
-        entries = [InsertedEntry("member", (), {key: value}) for key, value in wanted.items()]
+        newline = find_newline(source)
+        lead = "" if not source.strip() or source.endswith(b"\n") else newline
+        edit = TextEdit(len(source), lead + format_member(None, wanted, "  ", newline) + newline)
         source = apply_edit(source, edit)
-        return source.decode(), Insertions(before, digest(source), (edit,), tuple(entries), root=True)
+        added = tuple(InsertedEntry("member", (), {key: value}) for key, value in wanted.items())
+        return source.decode(), Insertions(before, sha256(source), (edit,), added, root=True)
     while (step := find_first_missing(root, wanted, ())) is not None:
-        source, created = add_step(source, root, step)
+        if step.entry.kind == "switch":
+            created = [replacement(step.node, step.entry.value)]
+        else:
+            created = build_addition(source, root, step.node, step.key, step.value)
+        for edit in created:
+            source = apply_edit(source, edit)
         edits += created
         entries.append(step.entry)
         root = parse_root(source)
         assert root is not None  # additions leave the document a document
-    return source.decode(), Insertions(before, digest(source), tuple(edits), tuple(entries))
-
-
-def build_document_edit(source: bytes, wanted: Mapping[str, object]) -> TextEdit:
-    newline = find_newline(source)
-    lead = "" if not source.strip() or source.endswith(b"\n") else newline
-    return TextEdit(len(source), lead + format_member(None, wanted, "  ", newline) + newline)
-
-
-def add_step(source: bytes, root: Node, step: _MissingStep) -> tuple[bytes, list[TextEdit]]:
-    if step.entry.kind == "switch":
-        source, edit = replace_node(source, step.node, format_member(None, step.entry.value, None))
-        return source, [edit]
-    members = object_or_none(step.entry.value)
-    value = step.entry.value if step.key is None or members is None else members[step.key]
-    edits = build_addition(source, root, step.node, step.key, value)
-    for edit in edits:
-        source = apply_edit(source, edit)
-    return source, edits
+    return source.decode(), Insertions(before, sha256(source), tuple(edits), tuple(entries))
 
 
 def find_first_missing(node: Node, wanted: Mapping[str, object], path: tuple[str, ...]) -> _MissingStep | None:
-    """Return the first missing element of an object."""
+    """Return the first missing element of an object. Raises SettingsConflict."""
     for key, value in wanted.items():
         pair = find_pair(node, key)
         if pair is None:
-            return _MissingStep(InsertedEntry("member", path, {key: value}), node, key)
-        step = find_missing_in(pair_value(pair), value, (*path, key))
-        if step is not None:
+            return _MissingStep(InsertedEntry("member", path, {key: value}), node, key, value)
+        if (step := find_missing_in(pair_value(pair), value, (*path, key))) is not None:
             return step
     return None
 
 
 def find_missing_in(present: Node, wanted: object, path: tuple[str, ...]) -> _MissingStep | None:
     """Return the first missing element of a value. Raises SettingsConflict."""
+
+    def conflict(expected: str) -> SettingsConflict:
+        return SettingsConflict(f"{'.'.join(path)!r} is {present.type}, expected {expected}")
+
     members, items = object_or_none(wanted), list_or_none(wanted)
     if members is not None:
         if present.type != "object":
-            raise build_conflict(path, present, "an object")
+            raise conflict("an object")
         return find_first_missing(present, members, path)
     if items is not None:
         if present.type != "array":
-            raise build_conflict(path, present, "a list")
+            raise conflict("a list")
         have = [decode_node(child) for child in list_children(present)]
         missing = next((item for item in items if not any(contains_settings(entry, item) for entry in have)), None)
-        return None if missing is None else _MissingStep(InsertedEntry("item", path, missing), present)
+        return None if missing is None else _MissingStep(InsertedEntry("item", path, missing), present, None, missing)
     current = decode_node(present)
     if is_same_value(current, wanted):
         return None
     if present.type in ("object", "array", "string"):
-        raise build_conflict(path, present, f"{wanted!r}")
+        raise conflict(f"{wanted!r}")
     return _MissingStep(InsertedEntry("switch", path, wanted, current), present)
-
-
-# --- what is outdated --------------------------------------------------------------------------------------
-
-
-def remove_outdated(source: bytes, wanted: Mapping[str, object], is_ours: OwnPredicate) -> bytes:
-    """Return the text without Remit's outdated settings."""
-    root = parse_root(source)
-    if root is None:
-        return source
-    return remove_paths(source, list(find_outdated(root, wanted, (), is_ours)))
 
 
 def find_outdated(
     node: Node, wanted: Mapping[str, object], path: JsonPath, is_ours: OwnPredicate
 ) -> Iterator[JsonPath]:
-    """Yield the paths of Remit's outdated settings below the wanted members."""
+    """Yield the paths of Remit's outdated settings below the wanted members: members, then items of lists."""
     for key, value in wanted.items():
         pair, requested = find_pair(node, key), object_or_none(value)
         if pair is None or requested is None or pair_value(pair).type != "object":
             continue
         present = pair_value(pair)
         own = find_pair(present, OWN_NAME) if OWN_NAME in requested else None
-        if own is not None and not contains_settings(decode_node(pair_value(own)), requested[OWN_NAME]):
-            yield (*path, key, OWN_NAME)
-        elif own is None:
-            yield from find_outdated(present, requested, (*path, key), is_ours)
-            yield from find_stale_items(decode_lists(present), requested, (*path, key), is_ours)
+        if own is not None:
+            if not contains_settings(decode_node(pair_value(own)), requested[OWN_NAME]):
+                yield (*path, key, OWN_NAME)
+            continue
+        yield from find_outdated(present, requested, (*path, key), is_ours)
+        for name, groups in decode_lists(present).items():
+            for number, group in enumerate(groups):
+                stale = [
+                    place
+                    for place in find_own_items(group, is_ours)
+                    if not any(is_item_current(group, place, item) for item in as_array(requested.get(name)))
+                ]
+                yield from collapse_to_group(group, stale, (*path, key, name, number))
 
 
-def decode_lists(node: Node) -> JsonObject:
+def decode_lists(node: Node) -> dict[str, list[object]]:
     pairs = [(pair, pair_value(pair)) for pair in list_children(node)]
-    return {pair_key(pair): decode_node(value) for pair, value in pairs if value.type == "array"}
-
-
-def find_stale_items(
-    lists: JsonObject, wanted: Mapping[str, object], path: JsonPath, is_ours: OwnPredicate
-) -> Iterator[JsonPath]:
-    """Yield the paths of Remit's items, in lists or a list deeper, missing in every wanted item."""
-    for key, found in lists.items():
-        requested = as_array(wanted.get(key))
-        for number, group in enumerate(as_array(found)):
-            stale = [
-                place
-                for place in find_own_items(group, is_ours)
-                if not any(is_item_current(group, place, item) for item in requested)
-            ]
-            yield from collapse_to_group(group, stale, (*path, key, number))
+    return {pair_key(pair): as_array(decode_node(value)) for pair, value in pairs if value.type == "array"}
 
 
 def find_own_items(group: object, is_ours: OwnPredicate) -> list[JsonPath]:
-    """Return the paths of Remit's elements in a list item; () if the item itself is item."""
+    """Return the paths of Remit's elements in the lists of a list item; () if the item itself is Remit's."""
     if is_ours(group):
         return [()]
-    members = as_object(group)
-    listed = [(key, as_array(value)) for key, value in members.items()]
+    listed = [(key, as_array(value)) for key, value in as_object(group).items()]
     return [(key, number) for key, items in listed for number, item in enumerate(items) if is_ours(item)]
 
 
@@ -197,84 +176,58 @@ def is_item_current(group: object, place: JsonPath, wanted: object) -> bool:
         return is_same_value(group, wanted)
     key, number = str(place[0]), int(place[1])
     element = as_array(members[key])[number]
-    return any(is_same_value(element, other) for other in as_array(wanted_members.get(key))) and contains_settings(
-        group, wanted
-    )
+    has_equal = any(is_same_value(element, other) for other in as_array(wanted_members.get(key)))
+    return has_equal and contains_settings(group, wanted)
 
 
 def collapse_to_group(group: object, places: list[JsonPath], path: JsonPath) -> list[JsonPath]:
     """Return the full paths of the elements, or of the group if its lists would be empty."""
-    members = object_or_none(group)
-    listed = sum(len(as_array(value)) for value in (members or {}).values())
+    listed = sum(len(as_array(value)) for value in as_object(group).values())
     if places and (places == [()] or len(places) == listed):
         return [path]
     return [(*path, *place) for place in places]
-
-
-def remove_paths(source: bytes, paths: list[JsonPath]) -> bytes:
-    """Remove the elements at the paths, the last first: earlier paths stay valid."""
-    for path in reversed(paths):
-        source = remove_at_path(source, path)
-    return source
 
 
 # --- taking out again --------------------------------------------------------------------------------------
 
 
 def unmerge_json(text: str, insertions: Insertions) -> str:
-    """Return the text without the insertions: the original bytes if the text did not change since.
-
-    Otherwise the insertions are removed by structure, and all later changes stay. Raises NotJson.
+    """Return the text without the insertions: the original bytes if the text did not change since. Otherwise the
+    insertions are removed by structure, and all later changes stay. Raises NotJson.
     """
     source = text.encode()
-    exact = undo_exactly(source, insertions)
-    if exact is not None:
+    if (exact := undo_exactly(source, insertions)) is not None:
         return exact.decode()
     for entry in reversed(insertions.entries):
         source = remove_entry(source, entry)
-    if insertions.root and is_empty(source.decode()):
-        return ""
-    return source.decode()
+    return "" if insertions.root and is_empty(source.decode()) else source.decode()
 
 
 def is_empty(text: str) -> bool:
-    """Return True if the text is blank or an object without members and comments. Raises NotJson."""
     root = parse_root(text.encode())
     return "".join((text if root is None else node_text(root)).split()).removeprefix("\ufeff") in ("", "{}")
 
 
 def remove_entry(source: bytes, entry: InsertedEntry) -> bytes:
     """Return the text without an added element."""
-    root = parse_root(source)
-    node = find_at_path(root, entry.path)
+    node = find_at_path(parse_root(source), entry.path)
     if node is None:
         return source
     if entry.kind == "switch":
-        return (
-            replace_node(source, node, format_member(None, entry.before, None))[0]
-            if has_value(node, entry.value)
-            else source
-        )
-    wanted = [entry.value] if entry.kind == "item" else entry.value
-    places = find_inserted(decode_part(node, wanted), wanted)
-    return remove_paths(source, sorted_paths([(*entry.path, *place) for place in places]))
-
-
-def has_value(node: Node, value: object) -> bool:
-    return is_same_value(decode_node(node), value)
-
-
-def decode_part(node: Node, wanted: object) -> object:
-    """Decode only the wanted members of a node: other members of a large file are not read."""
-    requested = object_or_none(wanted)
-    if requested is None or node.type != "object":
-        return decode_node(node)
-    pairs = {key: find_pair(node, key) for key in requested}
-    return {key: decode_node(pair_value(pair)) for key, pair in pairs.items() if pair is not None}
-
-
-def sorted_paths(paths: list[JsonPath]) -> list[JsonPath]:
-    return sorted(paths, key=lambda path: [(isinstance(step, int), step) for step in path])
+        is_ours = is_same_value(decode_node(node), entry.value)
+        return apply_edit(source, replacement(node, entry.before)) if is_ours else source
+    if entry.kind == "item":
+        places = find_inserted(decode_node(node), [entry.value])
+    elif node.type == "object":
+        # Only the wanted members are decoded: other members of a large file are not read.
+        wanted = as_object(entry.value)
+        pairs = {key: find_pair(node, key) for key in wanted}
+        have = {key: decode_node(pair_value(pair)) for key, pair in pairs.items() if pair is not None}
+        places = find_inserted(have, wanted)
+    else:
+        places = []
+    paths = [(*entry.path, *place) for place in places]
+    return remove_paths(source, sorted(paths, key=lambda path: [(isinstance(step, int), step) for step in path]))
 
 
 def find_inserted(have: object, inserted: object) -> list[JsonPath]:
@@ -284,13 +237,10 @@ def find_inserted(have: object, inserted: object) -> list[JsonPath]:
         return [
             path for key in wanted if key in present for path in find_inserted_member(key, present[key], wanted[key])
         ]
-    items, listed = list_or_none(have), list_or_none(inserted)
-    if items is None or listed is None:
-        return []
     found: list[JsonPath] = []
-    for item in listed:
+    for item in list_or_none(inserted) or ():
         taken_places = {path[0] for path in found if len(path) == 1}
-        free = {number: candidate for number, candidate in enumerate(items) if number not in taken_places}
+        free = {number: other for number, other in enumerate(list_or_none(have) or ()) if number not in taken_places}
         found += find_inserted_item(free, item)
     return found
 
@@ -300,13 +250,9 @@ def find_inserted_member(key: str, have: object, put: object) -> list[JsonPath]:
     if key == OWN_NAME or is_same_value(have, put):
         return [(key,)]
     places = find_inserted(have, put)
-    return [(key,)] if places and leaves_container_empty(have, places) else [(key, *place) for place in places]
-
-
-def leaves_container_empty(have: object, places: list[JsonPath]) -> bool:
-    """Return True if a container has no further elements."""
     container = object_or_none(have) or list_or_none(have) or ()
-    return len(container) == sum(len(place) == 1 for place in places)
+    leaves_nothing = bool(places) and len(container) == sum(len(place) == 1 for place in places)
+    return [(key,)] if leaves_nothing else [(key, *place) for place in places]
 
 
 def find_inserted_item(items: dict[int, object], put: object) -> list[JsonPath]:
@@ -316,12 +262,200 @@ def find_inserted_item(items: dict[int, object], put: object) -> list[JsonPath]:
             return [(number,)]
     lists = {key: value for key, value in as_object(put).items() if list_or_none(value)}
     for number, candidate in items.items():
-        places = find_inserted(candidate, lists) if lists else []
-        if places:
-            inner = [(key, n) for key, *rest in places for n in (rest or list_indexes(candidate, key))]
+        if places := find_inserted(candidate, lists):
+            members = as_object(candidate)
+            inner: list[JsonPath] = [
+                (key, n) for key, *rest in places for n in (rest or range(len(as_array(members.get(str(key))))))
+            ]
             return collapse_to_group(candidate, inner, (number,))
     return []
 
 
-def list_indexes(group: object, key: str | int) -> range:
-    return range(len(as_array(as_object(group).get(str(key)))))
+def remove_paths(source: bytes, paths: list[JsonPath]) -> bytes:
+    """Remove the elements at the paths, the last first: earlier paths stay valid. Absent elements are skipped."""
+    for *above, step in reversed(paths):
+        container = find_at_path(parse_root(source), tuple(above))
+        child = find_child(container, step) if container is not None else None
+        if container is not None and child is not None:
+            source = remove_child(source, container, child)
+    return source
+
+
+def remove_child(source: bytes, container: Node, child: Node) -> bytes:
+    """Return the text without a member or item, and without its comma."""
+    present = list_children(container)
+    number, close = present.index(child), container.end_byte - 1
+    trailing = find_comma(source, child.end_byte, close)
+    if len(present) == 1:  # the brackets close up if the container is then blank
+        after = source[child.end_byte if trailing is None else trailing + 1 : close]
+        rest = source[container.start_byte + 1 : child.start_byte] + after
+        return source[: container.start_byte + 1] + (rest if rest.strip() else b"") + source[close:]
+    if number < len(present) - 1:  # the successor, or the comments before it, move up
+        assert trailing is not None  # between two children there is one, or it would be a syntax error
+        following = present[number + 1].start_byte
+        gap = source[trailing + 1 : following]
+        end = following if not gap.strip() else trailing + 1 + len(gap) - len(gap.lstrip(b" \t"))
+        return source[: child.start_byte] + source[end:]
+    previous = present[number - 1].end_byte
+    start = previous + len(source[previous : child.start_byte].rstrip())
+    comments = [m for m in _COMMENT_OR_COMMA.finditer(source, previous, child.start_byte) if m[0].startswith(b"//")]
+    if comments and comments[-1].end() >= start:  # a line comment keeps its newline
+        has_line = b"\n" in source[start : child.start_byte]
+        start = source.index(b"\n", start) + 1 if has_line else child.start_byte
+    if trailing is not None:
+        return source[:start] + source[trailing + 1 :]
+    comma = find_comma(source, previous, child.start_byte)
+    assert comma is not None  # as above
+    return source[:comma] + source[comma + 1 : max(start, comma + 1)] + source[child.end_byte :]
+
+
+# --- adding ------------------------------------------------------------------------------------------------
+
+
+def build_addition(source: bytes, root: Node, container: Node, key: str | None, value: object) -> list[TextEdit]:
+    """Return the edits that add a member (or, without a key, an item) at a container's end, in its style."""
+    present = list_children(container)
+    newline, unit = find_newline(source), find_indent_unit(source, root)
+    if not present:
+        close = container.end_byte - 1
+        inside = source[container.start_byte + 1 : close]
+        anchor = container.start_byte + 1 + len(inside.rstrip())
+        if container != root and b"\n" not in source[root.start_byte : root.end_byte]:
+            return [TextEdit(anchor, format_member(key, value, None))]
+        line = newline + find_indent(source, container.start_byte)
+        tail = "" if b"\n" in source[anchor:close] else line
+        return [TextEdit(anchor, line + unit + format_member(key, value, unit, line + unit) + tail)]
+    first, last = present[0], present[-1]
+    comma = find_comma(source, last.end_byte, container.end_byte - 1)
+    spot = last.end_byte if comma is None else comma + 1
+    skipped = _COMMENTS_ON_LINE.match(source, spot)
+    anchor = skipped.end() if skipped else spot
+    several = b"\n" in source[container.start_byte : first.start_byte]
+    if several or b"//" in source[spot:anchor]:
+        line = newline + find_indent(source, (first if several else container).start_byte)
+        text = line + format_member(key, value, unit, line)
+    else:
+        text = " " + format_member(key, value, None)
+    return [TextEdit(anchor, text)] if comma is not None else [TextEdit(spot, ","), TextEdit(anchor + 1, text)]
+
+
+def format_member(key: str | None, value: object, unit: str | None, line_start: str = "") -> str:
+    """Return a member or an item as text: a single line if `unit` is None, or lines led by `line_start`."""
+    body = json.dumps(value, indent=unit, ensure_ascii=False)
+    head = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
+    return (head + body).replace("\n", line_start)
+
+
+def replacement(node: Node, value: object) -> TextEdit:
+    return TextEdit(node.start_byte, format_member(None, value, None), node_text(node))
+
+
+def find_newline(source: bytes) -> str:
+    first = source.find(b"\n")
+    return "\r\n" if first > 0 and source[first - 1 : first] == b"\r" else "\n"
+
+
+def find_indent(source: bytes, position: int) -> str:
+    line = source[source.rfind(b"\n", 0, position) + 1 : position].removeprefix(BOM)
+    return line[: len(line) - len(line.lstrip(b" \t"))].decode()
+
+
+def find_indent_unit(source: bytes, root: Node) -> str:
+    first = next(iter(list_children(root)), None)
+    if first is None or b"\n" not in source[root.start_byte : first.start_byte]:
+        return "  "
+    return find_indent(source, first.start_byte).removeprefix(find_indent(source, root.start_byte))
+
+
+def find_comma(source: bytes, start: int, end: int) -> int | None:
+    return next((m.start() for m in _COMMENT_OR_COMMA.finditer(source, start, end) if m[1]), None)
+
+
+# --- the document ------------------------------------------------------------------------------------------
+
+
+@cache
+def json_parser() -> Parser:
+    return Parser(Language(tree_sitter_json.language()))
+
+
+def parse_root(source: bytes) -> Node | None:
+    """Return the object in the text; None if there is only white space and comments. Raises NotJson."""
+    text = source.replace(BOM, b"   ", 1) if source.startswith(BOM) else source
+    document = json_parser().parse(text).root_node
+    if document.has_error:
+        document = json_parser().parse(_TRAILING_COMMA.sub(lambda m: b" " if m[1] else m[0], text)).root_node
+    if document.has_error:
+        node = document
+        while (deeper := next((c for c in node.children if c.has_error or c.is_missing), None)) is not None:
+            node = deeper
+        place = f"line {node.start_point.row + 1}, column {node.start_point.column + 1}"
+        raise NotJson(f"it is no JSON: something is wrong at {place}")
+    roots = list_children(document)
+    if len(roots) > 1 or (roots and roots[0].type != "object"):
+        raise NotJson("it holds something else than one JSON object")
+    return roots[0] if roots else None
+
+
+def decode_document(source: bytes) -> JsonObject:
+    root = parse_root(source)
+    return as_object(decode_node(root)) if root else {}
+
+
+def find_unusual_forms(source: bytes) -> set[JsonForm]:
+    found: set[JsonForm] = {"bom"} if source.startswith(BOM) else set()
+    for item in _TRAILING_COMMA.finditer(source):
+        if item[1]:
+            found.add("comma")
+        elif item[0].startswith(b"/"):
+            found.add("comment")
+    return found
+
+
+def list_children(container: Node) -> list[Node]:
+    return [child for child in container.named_children if not child.is_extra]
+
+
+def node_text(node: Node) -> str:
+    return (node.text or b"").decode()
+
+
+def pair_value(pair: Node) -> Node:
+    found = pair.child_by_field_name("value")
+    assert found is not None  # a pair without one is a syntax error, refused before
+    return found
+
+
+def pair_key(pair: Node) -> str:
+    key = pair.child_by_field_name("key")
+    return str(decode_node(key)) if key else ""
+
+
+def find_pair(container: Node, key: str) -> Node | None:
+    """Return the pair with the key: of repeated keys the last takes effect."""
+    return next((pair for pair in reversed(list_children(container)) if pair_key(pair) == key), None)
+
+
+def decode_node(node: Node) -> object:
+    """Return the value of a node. Raises NotJson: the grammar accepts some scalars that JSON does not allow."""
+    if node.type == "object":
+        return {pair_key(pair): decode_node(pair_value(pair)) for pair in list_children(node)}
+    if node.type == "array":
+        return [decode_node(item) for item in list_children(node)]
+    try:
+        return json.loads(node_text(node), strict=False)
+    except ValueError as error:
+        raise NotJson(f"it is no JSON: something is wrong at line {node.start_point.row + 1} ({error})") from error
+
+
+def find_at_path(root: Node | None, path: JsonPath) -> Node | None:
+    for step in path:
+        child = find_child(root, step) if root is not None else None
+        root = pair_value(child) if child is not None and child.type == "pair" else child
+    return root
+
+
+def find_child(container: Node, step: str | int) -> Node | None:
+    if isinstance(step, int):
+        return dict(enumerate(list_children(container))).get(step) if container.type == "array" else None
+    return find_pair(container, step) if container.type == "object" else None

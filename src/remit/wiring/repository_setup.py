@@ -1,6 +1,7 @@
 """Setting up a repository (`init`), and undoing the setup (`uninstall`)."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -8,19 +9,23 @@ from msgspec import Struct
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.machine_paths import STATE_FOLDER
+from remit.gate.governing import govern_workspace, load_config, load_rules, set_mode
 from remit.gate.records.tree_heads import NOTES_REF as NOTES
-from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
-from remit.gate.rules.load import load_config, load_rules
-from remit.wiring.plan import WiringProblem
 from remit.wiring.toml_merge import merge_toml
-from remit.workspace.agents.settings_files import read_settings, write_settings
-from remit.workspace.contents.remit_repository import REPOSITORY_FOLDER as OBJECTS
-from remit.workspace.contents.remit_repository import RemitRepository
-from remit.workspace.files.atomic import write_below
+from remit.wiring.wire import WiringProblem
+from remit.workspace.agents.read_write_settings import read_settings, write_settings
+from remit.workspace.contents.content_store import REPOSITORY_FOLDER as OBJECTS
+from remit.workspace.contents.content_store import RemitRepository
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.refs import NOTES_REF
-from remit.workspace.place.governed_repositories import unregister_repository
-from remit.workspace.place.workspace import ENFORCE_MARKER, GOVERNED_MARKER, ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.git.repository import NOTES_REF
+from remit.workspace.place.workspace import (
+    ENFORCE_MARKER,
+    GOVERNED_MARKER,
+    ORCHESTRATION_FOLDER,
+    Workspace,
+    unregister_repository,
+)
+from remit.workspace.safe_files import write_below
 from remit.workspace.snapshots.git_store import SNAPSHOT_REFS as SNAPSHOTS
 
 KEPT_REFS = (
@@ -31,6 +36,8 @@ KEPT_REFS = (
     (NOTES_REF, "notes of who wrote which line"),
 )
 """Refs of the user's repository that may hold Remit's objects."""
+
+EXCLUDE_FILE = "info/exclude"  # in git's folder: shared by worktrees, and never committed
 
 STARTER_INTENTS = """\
 # What coding agents may do here. Make an intent with:  remit intent new "Greet people by name" --scope 'src/**'
@@ -51,11 +58,7 @@ active_intents: []
 
 
 class RepositoryStart(Struct, frozen=True):
-    """Changes of a repository by `init`.
-
-    `mode` and `share` are None if unchanged. `private` adds `.orchestration/` to the repository's
-    `info/exclude`, to hide the folder from git.
-    """
+    """Changes of a repository by `init`. `mode` and `share` are None if unchanged; `private` hides it from git."""
 
     govern: bool
     mode: Mode | None
@@ -71,9 +74,8 @@ class RepositoryStart(Struct, frozen=True):
 def plan_start(
     workspace: Workspace, mode: Mode | None, share: ShareSettings | None, private: bool = False
 ) -> RepositoryStart:
-    """Return the changes to make. The mode is always written into the configuration, where readers see it.
-
-    Raises WiringProblem if `private` is requested but git tracks `.orchestration/` already, or there is no git.
+    """Return the changes to make. The mode is always written into the configuration, where readers see it. Raises
+    WiringProblem if `private` is requested but git tracks `.orchestration/` already, or there is no git.
     """
     if private and workspace.common_dir is None:
         raise WiringProblem(workspace.folder, "--private excludes it from git, and there is no git repository here")
@@ -102,57 +104,37 @@ def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
     if plan.mode is not None:
         set_mode(workspace, plan.mode)
     if plan.share is not None:
-        write_share(workspace, plan.share)
+        path = workspace.config_path
+        text = path.read_text("utf-8") if path.exists() else ""
+        if "[share]" in text:
+            raise WiringProblem(path, "it has a [share] already; change it there by hand")
+        merged, _ = merge_toml(text, {("share",): {"notes": plan.share.notes, "log": plan.share.log}})
+        write_below(workspace.root, path, merged.encode())
     if plan.private:
-        exclude_from_git(workspace)
+        hide_from_git(workspace, True)
     if plan.starter:
         write_below(workspace.root, workspace.intents_path, STARTER_INTENTS.encode())
 
 
-def find_exclude_path(workspace: Workspace) -> Path | None:
-    """Return the repository's `info/exclude`, shared by its worktrees and never committed."""
-    return workspace.common_dir / "info" / "exclude" if workspace.common_dir else None
-
-
 def build_exclude_line(workspace: Workspace) -> bytes:
     """Return the line of `info/exclude` for exactly this workspace's `.orchestration/`."""
-    inside = "" if not workspace.is_nested else Git(workspace.root).text("rev-parse", "--show-prefix").strip()
+    inside = Git(workspace.root).text("rev-parse", "--show-prefix").strip() if workspace.is_nested else ""
     return f"/{inside}{ORCHESTRATION_FOLDER}/".encode()
 
 
 def is_private(workspace: Workspace) -> bool:
-    """Return True if `.orchestration/` is excluded from git by `init --private`. Raises OSError."""
-    path = find_exclude_path(workspace)
-    text = read_settings(path) if path else None
+    text = read_settings(workspace.common_dir / EXCLUDE_FILE) if workspace.common_dir else None
     return text is not None and build_exclude_line(workspace) in text.splitlines()
 
 
-def exclude_from_git(workspace: Workspace) -> None:
-    """Add `.orchestration/` to `info/exclude`. Raises OSError, SettingsChanged."""
-    path = find_exclude_path(workspace)
-    if path is not None:
-        before = read_settings(path)
-        above = before + b"\n" if before and not before.endswith(b"\n") else before or b""
-        write_settings(path, before, above + build_exclude_line(workspace) + b"\n")
-
-
-def include_in_git(workspace: Workspace) -> None:
-    """Remove the line of `init --private` from `info/exclude`. Raises OSError, SettingsChanged."""
-    path = find_exclude_path(workspace)
-    before = read_settings(path) if path else None
-    if path is not None and before is not None and is_private(workspace):
-        lines = before.splitlines(keepends=True)
-        write_settings(path, before, b"".join(line for line in lines if line.strip() != build_exclude_line(workspace)))
-
-
-def write_share(workspace: Workspace, share: ShareSettings) -> None:
-    """Write `[share]` into `remit.toml`. Raises WiringProblem if the file has such a table."""
-    path = workspace.config_path
-    text = path.read_text("utf-8") if path.exists() else ""
-    if "[share]" in text:
-        raise WiringProblem(path, "it has a [share] already; change it there by hand")
-    merged, _ = merge_toml(text, {("share",): {"notes": share.notes, "log": share.log}})
-    write_below(workspace.root, path, merged.encode())
+def hide_from_git(workspace: Workspace, hide: bool) -> None:
+    if workspace.common_dir is None or is_private(workspace) == hide:
+        return
+    path, line = workspace.common_dir / EXCLUDE_FILE, build_exclude_line(workspace)
+    before = read_settings(path)
+    others = b"".join(text for text in (before or b"").splitlines(keepends=True) if text.strip() != line)
+    end = b"\n" if others and not others.endswith(b"\n") else b""
+    write_settings(path, before, others + end + line + b"\n" if hide else others)
 
 
 def stop_governing(home: Path, workspace: Workspace) -> bool:
@@ -166,23 +148,19 @@ def stop_governing(home: Path, workspace: Workspace) -> bool:
 
 
 def purge_repository(workspace: Workspace) -> list[Path]:
-    """Remove the ledger, the state with the snapshots, `.orchestration/` and Remit's refs, and return the removed
-    folders.
-
-    Notes of authorship stay: they belong to other tools as well. Raises OSError, GitError.
+    """Remove ledger, state with snapshots, `.orchestration/` and Remit's refs; return the removed folders. Notes of
+    authorship stay: they belong to other tools as well. Raises OSError, GitError.
     """
     for name in (*list_refs(workspace, "refs/remit"), *list_refs(workspace, NOTES)):
         Git(workspace.root).run("update-ref", "-d", name)
-    include_in_git(workspace)
+    hide_from_git(workspace, False)
     folders = [folder for folder in (workspace.state, workspace.folder) if folder.is_dir()]
     for folder in folders:
-        if folder.is_dir():
-            shutil.rmtree(folder)
+        shutil.rmtree(folder)
     return folders
 
 
 def count_tracked_files(workspace: Workspace) -> int:
-    """Return the number of tracked files in `.orchestration/`: a purge appears as their deletion. Raises GitError."""
     if workspace.common_dir is None or not workspace.folder.is_dir():
         return 0
     return Git(workspace.root).run("ls-files", "-z", "--", ORCHESTRATION_FOLDER).count(b"\0")
@@ -191,10 +169,13 @@ def count_tracked_files(workspace: Workspace) -> int:
 def list_remains(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
     """Return the files and refs that stay after an uninstall, each with a description."""
     state = home / STATE_FOLDER
+    snapshots = 0
+    with suppress(GitError):
+        snapshots = len(RemitRepository(workspace).list_refs(SNAPSHOTS)) if workspace.common_dir else 0
     places = [
         (workspace.folder, "intents and configuration"),
         (workspace.log_folder, "the ledger"),
-        (workspace.state / OBJECTS, f"contents that the ledger names, and {count_snapshots(workspace)} snapshots"),
+        (workspace.state / OBJECTS, f"contents that the ledger names, and {snapshots} snapshots"),
         (state / "key", "this machine's key: ledgers are checked by it"),
         (state / "machine", "this machine's name in ledgers"),
         (state / "governed", "which repositories are governed"),
@@ -212,21 +193,8 @@ def list_remains(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
     return found
 
 
-def count_snapshots(workspace: Workspace) -> int:
-    """Return the number of snapshots in Remit's own repository."""
-    if workspace.common_dir is None:
-        return 0
-    try:
-        return len(RemitRepository(workspace).list_refs(SNAPSHOTS))
-    except GitError:
-        return 0
-
-
 def list_refs(workspace: Workspace, below: str) -> list[str]:
-    """Return Remit's refs in the user's repository."""
-    if workspace.common_dir is None:
-        return []
-    try:
-        return Git(workspace.root).text("for-each-ref", "--format=%(refname)", below).splitlines()
-    except GitError:
-        return []
+    git = Git(workspace.root)
+    with suppress(GitError):
+        return git.text("for-each-ref", "--format=%(refname)", below).splitlines() if workspace.common_dir else []
+    return []

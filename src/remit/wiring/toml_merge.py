@@ -2,7 +2,7 @@
 
 New tables are appended at the end, which TOML allows almost everywhere, and removed by their position; all other text
 stays as it is. After each change the text is parsed again, and a result other than the expected document raises
-SettingsConflict. Source for positions: tree-sitter-toml 0.7.
+SettingsConflict.
 """
 
 import json
@@ -10,13 +10,10 @@ import re
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
-from functools import cache
 from typing import TypeAlias
 
-import tree_sitter_toml
-from tree_sitter import Language, Node, Parser
-
-from remit.wiring.insertions import (
+from remit.core.diff.contents import sha256
+from remit.wiring.manifest import (
     InsertedEntry,
     Insertions,
     JsonObject,
@@ -24,7 +21,6 @@ from remit.wiring.insertions import (
     TextEdit,
     apply_edit,
     contains_settings,
-    digest,
     list_or_none,
     object_or_none,
     undo_exactly,
@@ -32,9 +28,12 @@ from remit.wiring.insertions import (
 
 TableName: TypeAlias = tuple[str, ...]
 Tables: TypeAlias = Mapping[TableName, Mapping[str, object]]
-
 TOML_BOM = "\ufeff"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_HEADER_LINE = re.compile(r"^[ \t]*\[.*\]", re.MULTILINE)
+_STRING_OR_COMMENT = re.compile(
+    r'"""(?:\\.|[^\\])*?"""+|"(?:\\.|[^"\\\n])*"' + r"|'''.*?'''+|'[^'\n]*'|#[^\n]*", re.DOTALL
+)
 
 
 class NotToml(ValueError):
@@ -42,9 +41,8 @@ class NotToml(ValueError):
 
 
 def merge_toml(text: str, tables: Tables) -> tuple[str, Insertions]:
-    """Return the text with these tables, and the additions. A table with other content is replaced.
-
-    Raises NotToml, and SettingsConflict if a table cannot be added (e.g. below an inline table).
+    """Return the text with these tables, and the additions. A table with other content is replaced. Raises NotToml, and
+    SettingsConflict if a table cannot be added (e.g. below an inline table).
     """
     document = parse_toml(text)
     for name, table in tables.items():
@@ -55,14 +53,26 @@ def merge_toml(text: str, tables: Tables) -> tuple[str, Insertions]:
     wanted = {name: table for name, table in tables.items() if find_value(document, name) is None}
     before = text.encode()
     if not wanted:
-        return text, Insertions(digest(before), digest(before))
-    edit = TextEdit(len(before), format_tables(text, wanted))
+        return text, Insertions(sha256(before), sha256(before))
+    expected = deepcopy(document)
+    for name, table in wanted.items():
+        parent = expected
+        for part in name[:-1]:
+            child = object_or_none(parent.setdefault(part, {}))
+            if child is None:
+                raise SettingsConflict(f"[{format_header(name)}] cannot stand below {part!r}, which is no table")
+            parent = child
+        parent[name[-1]] = dict(table)
+    newline, body = "\r\n" if "\r\n" in text else "\n", text.removeprefix(TOML_BOM)
+    lines: list[str] = []
+    for name, table in wanted.items():
+        lines += [f"[{format_header(name)}]", *(f"{format_key(k)} = {format_value(v)}" for k, v in table.items()), ""]
+    lead = "" if not body else newline if body.endswith("\n") else newline * 2  # an empty line before
+    edit = TextEdit(len(before), lead + newline.join(lines))
     after = apply_edit(before, edit)
-    first = format_header(next(iter(wanted)))
-    if parse_changed(after.decode(), first) != build_expected(document, wanted):
-        raise SettingsConflict(f"[{first}] cannot be added")
+    require_document(after.decode(), next(iter(wanted)), expected, "added")
     entries = tuple(InsertedEntry("table", name, dict(table)) for name, table in wanted.items())
-    return after.decode(), Insertions(digest(before), digest(after), (edit,), entries)
+    return after.decode(), Insertions(sha256(before), sha256(after), (edit,), entries)
 
 
 def unmerge_toml(text: str, insertions: Insertions) -> str:
@@ -78,36 +88,36 @@ def unmerge_toml(text: str, insertions: Insertions) -> str:
 
 def remove_table(text: str, name: TableName) -> str:
     """Return the text without this table and its subtables. Raises SettingsConflict if it has no header of its own."""
-    expected = remove_value(parse_toml(text), name)
-    source = text.encode()
-    for start, end in reversed(find_table_spans(source, name)):
-        source = source[:start] + source[end:]
-    if trim_empty_tables(parse_changed(source.decode(), format_header(name)), name) != expected:
-        raise SettingsConflict(f"[{format_header(name)}] cannot be taken out")
-    return source.decode()
+    expected = parse_toml(text)
+    if (parent := object_or_none(find_value(expected, name[:-1]))) is not None:
+        parent.pop(name[-1], None)
+    for start, end in reversed(find_table_spans(text, name)):
+        text = text[:start] + text[end:]
+    require_document(text, name, trim_empty_tables(expected, name), "taken out")
+    return text
 
 
 # --- documents ---------------------------------------------------------------------------------------------
 
 
 def parse_toml(text: str) -> JsonObject:
-    """Return the document. Raises NotToml."""
     try:
         return tomllib.loads(text.removeprefix(TOML_BOM))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise NotToml(f"it is no TOML: {error}") from error
 
 
-def parse_changed(text: str, header: str) -> JsonObject:
-    """Return the document after a change of the table `header`. Raises SettingsConflict if it is not TOML any more."""
+def require_document(text: str, name: TableName, expected: JsonObject, change: str) -> None:
+    """Raise SettingsConflict unless the text, after a change of this table, is the expected document."""
     try:
-        return parse_toml(text)
+        document = parse_toml(text)
     except NotToml as error:
-        raise SettingsConflict(f"[{header}] cannot be changed here ({error})") from error
+        raise SettingsConflict(f"[{format_header(name)}] cannot be changed here ({error})") from error
+    if trim_empty_tables(document, name) != expected:
+        raise SettingsConflict(f"[{format_header(name)}] cannot be {change}")
 
 
 def find_value(document: JsonObject, name: TableName) -> object:
-    """Return the value with this name; None if there is none."""
     value: object = document
     for part in name:
         members = object_or_none(value)
@@ -115,29 +125,6 @@ def find_value(document: JsonObject, name: TableName) -> object:
             return None
         value = members[part]
     return value
-
-
-def build_expected(document: JsonObject, tables: Tables) -> JsonObject:
-    """Return the document with these tables in it. Raises SettingsConflict."""
-    expected = deepcopy(document)
-    for name, table in tables.items():
-        parent = expected
-        for part in name[:-1]:
-            child = object_or_none(parent.setdefault(part, {}))
-            if child is None:
-                raise SettingsConflict(f"[{format_header(name)}] cannot stand below {part!r}, which is no table")
-            parent = child
-        parent[name[-1]] = dict(table)
-    return expected
-
-
-def remove_value(document: JsonObject, name: TableName) -> JsonObject:
-    """Return the document without the named value and without tables above it that become empty."""
-    left = deepcopy(document)
-    parent = object_or_none(find_value(left, name[:-1]))
-    if parent is not None:
-        parent.pop(name[-1], None)
-    return trim_empty_tables(left, name)
 
 
 def trim_empty_tables(document: JsonObject, name: TableName) -> JsonObject:
@@ -152,22 +139,6 @@ def trim_empty_tables(document: JsonObject, name: TableName) -> JsonObject:
 # --- text --------------------------------------------------------------------------------------------------
 
 
-def format_tables(text: str, tables: Tables) -> str:
-    """Return the tables as text to append to `text`, led by an empty line."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    body = text.removeprefix(TOML_BOM)
-    blank = "" if not body else newline if body.endswith("\n") else newline * 2
-    blocks = (
-        [
-            f"[{format_header(name)}]",
-            *(f"{format_key(key)} = {format_value(value)}" for key, value in table.items()),
-            "",
-        ]
-        for name, table in tables.items()
-    )
-    return blank + newline.join(newline.join(block) for block in blocks)
-
-
 def format_header(name: TableName) -> str:
     return ".".join(map(format_key, name))
 
@@ -178,48 +149,42 @@ def format_key(key: str) -> str:
 
 def format_value(value: object) -> str:
     """Return a string, a number, a boolean or a list as TOML, which has JSON's escapes except for a literal DEL."""
-    items = list_or_none(value)
-    if items is not None:
+    if (items := list_or_none(value)) is not None:
         return f"[{', '.join(map(format_value, items))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-@cache
-def toml_parser() -> Parser:
-    return Parser(Language(tree_sitter_toml.language()))
-
-
-def find_table_spans(source: bytes, name: TableName) -> list[tuple[int, int]]:
-    """Return start and end, in bytes, of the table and its subtables, each with the empty line before.
-
-    Comments after the last key belong to the next table, so they stay.
+def find_table_spans(text: str, name: TableName) -> list[tuple[int, int]]:
+    """Return start and end of the table and its subtables, each with the empty line before. Comments after the last key
+    belong to the next table, so they stay.
     """
+    first = len(TOML_BOM) if text.startswith(TOML_BOM) else 0
+    shown = text.replace(TOML_BOM, " ", 1) if first else text
+    # Lines of a string may look like headers or comments.
+    shown = _STRING_OR_COMMENT.sub(lambda m: re.sub(r"[\[#]", "x", m[0]) if "\n" in m[0] else m[0], shown)
+    headers = [(m.start(), parse_header(m[0])) for m in _HEADER_LINE.finditer(shown)]
+    starts = [max(start, first) for start, _ in headers]
     spans: list[tuple[int, int]] = []
-    for node in toml_parser().parse(source).root_node.named_children:
-        if node.type not in ("table", "table_array_element") or parse_header(node)[: len(name)] != name:
+    for start, end, (_, header) in zip(starts, [*starts[1:], len(text)], headers, strict=True):
+        if header[: len(name)] != name:
             continue
-        last = find_last_part(node)
-        line_end = source.find(b"\n", (find_last_part(last) if last.type == "pair" else last).end_byte)
-        start = source.rfind(b"\n", 0, node.start_byte) + 1
-        if start == 0 and source.startswith(TOML_BOM.encode()):
-            start = len(TOML_BOM.encode())
-        previous = source.rfind(b"\n", 0, max(start - 1, 0)) + 1
-        if start and not source[previous:start].strip():
-            start = previous
-        spans.append((start, len(source) if line_end < 0 else line_end + 1))
+        lines = shown[start:end].split("\n")
+        while lines[-1].strip()[:1] in ("", "#"):
+            lines.pop()
+        previous = text.rfind("\n", 0, max(start - 1, 0)) + 1
+        is_led = start > first and not text[max(previous, first) : start].strip()
+        spans.append((max(previous, first) if is_led else start, min(start + len("\n".join(lines)) + 1, len(text))))
     return spans
 
 
-def find_last_part(node: Node) -> Node:
-    return next(child for child in reversed(node.children) if child.type != "comment")
-
-
-def parse_header(table: Node) -> TableName:
-    """Return the parts of a table's name."""
-    key = table.named_children[0]
+def parse_header(line: str) -> TableName:
+    """Return the parts of a table's name; none if the line is no header."""
+    try:
+        value: object = tomllib.loads(line.strip())
+    except tomllib.TOMLDecodeError:
+        return ()
     parts: list[str] = []
-    value: object = tomllib.loads(f"[{(key.text or b'').decode()}]")
-    while (members := object_or_none(value)) and len(parts) < 99:
+    while members := object_or_none(value):
         part, value = next(iter(members.items()))
         parts.append(part)
     return tuple(parts)

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
-from remit.gate.approvals.ask import ApprovalRequests
+from remit.gate.approval_requests import ApprovalRequests
 from remit.gate.gate import Gate
 from remit.gate.state.database import SCHEMA_VERSION
 from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, Question, QuestionStore
 from remit.gate.state.workspace_state import State
-from remit.workspace.processes.process_info import has_process_ended, identify_this_process, process_start_time
+from remit.workspace.processes.process_tracking import has_process_ended, identify_this_process, process_start_time
 
 
 class Person:
@@ -120,7 +120,7 @@ def test_what_a_yes_let_through_says_so_in_the_record_of_the_change_too(world: C
         assert allowed(found.agent.write("docs/a.md", "x\n"))
     assert allowed(found.agent.write("docs/b.md", "x\n"))
     assert allowed(found.agent.write("src/a.py", "x\n"))
-    [grant] = found.approvals.active_grants()
+    [grant] = found.gate.active_grants(found.gate.rules)
     told = [body(r)["decision"] for r in records(found.root, "mutation")]
     assert [(d["approved_by"], d["grant"]) for d in told] == [("person", grant.id)] * 2 + [(None, None)]
 
@@ -174,7 +174,7 @@ def test_a_wider_yes_covers_the_folder(world: Callable[..., World]) -> None:
         assert allowed(found.agent.write("src/b.py", "x\n"))
     assert allowed(found.agent.write("src/deep/c.py", "x\n"))
     assert [q.path for q in person.asked] == ["src/a.py"]
-    assert [g.pattern for g in found.approvals.active_grants()] == ["src/**"]
+    assert [g.pattern for g in found.gate.active_grants(found.gate.rules)] == ["src/**"]
 
 
 def test_a_wider_yes_to_a_command_covers_its_first_words_and_no_pipe(world: Callable[..., World]) -> None:
@@ -183,7 +183,7 @@ def test_a_wider_yes_to_a_command_covers_its_first_words_and_no_pipe(world: Call
         assert allowed(found.agent.ask("Bash", command="make test"))
         assert allowed(found.agent.ask("Bash", command="make test -j4"))
         assert len(person.asked) == 1
-    assert [g.command for g in found.approvals.active_grants()] == [("make", "test")]
+    assert [g.command for g in found.gate.active_grants(found.gate.rules)] == [("make", "test")]
     for command in ("make test | sh", "make test > x", "make install", "X=1 make test", "make test $(x)"):
         assert refusal(found.agent.ask("Bash", command=command)) in ("USER_REJECTED", "CIRCUIT_OPEN"), command
 
@@ -195,7 +195,7 @@ def test_high_risk_and_words_that_say_too_little_are_allowed_once_whatever_the_a
     found = world(0)
     with Person(found.root, found.home, ApprovalReply(True, extent="project", pattern="git")):
         assert allowed(found.agent.ask("Bash", command=command))
-    assert found.approvals.active_grants() == ()
+    assert found.gate.active_grants(found.gate.rules) == ()
     assert refusal(found.agent.ask("Bash", command=command)) in ("USER_REJECTED", "COMMAND_BLOCKED")
 
 
@@ -203,7 +203,7 @@ def test_a_wider_yes_does_not_reach_what_weighs_more(world: Callable[..., World]
     found = world(0)
     with Person(found.root, found.home, ApprovalReply(True, extent="session")):
         assert allowed(found.agent.ask("Bash", command="git push origin main"))
-    assert [g.command for g in found.approvals.active_grants()] == [("git", "push")]
+    assert [g.command for g in found.gate.active_grants(found.gate.rules)] == [("git", "push")]
     assert allowed(found.agent.ask("Bash", command="git push origin main"))
     assert refusal(found.agent.ask("Bash", command="git push origin main --force")) == "COMMAND_BLOCKED"
 
@@ -271,9 +271,7 @@ def orphaned(world: Callable[..., World]) -> tuple[World, Question]:
 
 
 def close(found: World) -> None:
-    ApprovalRequests(found.approvals, found.gate.recorder, found.gate.environment).close_orphaned_questions(
-        found.gate.rules
-    )
+    ApprovalRequests(found.gate).close_orphaned_questions(found.gate.rules)
 
 
 def test_a_question_whose_asker_was_killed_is_closed_at_the_next_sight(orphaned: tuple[World, Question]) -> None:

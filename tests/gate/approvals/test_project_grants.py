@@ -8,8 +8,8 @@ import pytest
 
 from gate.approvals.test_ask import Person, World
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
-from remit.core.grant import Grant
-from remit.gate.approvals.project_grants import ProjectGrants
+from remit.core.decision import Grant
+from remit.gate.approval_requests import remove_project_grant
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
 
@@ -46,14 +46,14 @@ def test_it_is_taken_back_and_the_file_is_as_it_was(world: World, home: Path) ->
     with Person(world.root, home, ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     [entry] = given(world.root)
-    assert ProjectGrants(world.gate.workspace, world.gate.state).remove_grant(entry["id"])
+    assert remove_project_grant(world.gate, entry["id"])
     assert (world.root / ".orchestration/remit.toml").read_text() == COMMENTED
-    assert not ProjectGrants(world.gate.workspace, world.gate.state).remove_grant(entry["id"])
+    assert not remove_project_grant(world.gate, entry["id"])
     assert refusal(world.agent.write("docs/b.md", "x\n")) == "SCOPE_VIOLATION"
 
 
 def test_a_project_grant_of_an_older_state_still_holds(world: World) -> None:
-    world.approvals.put_grant(Grant("old", "SCOPE_VIOLATION", "project", pattern="docs/**"))
+    world.gate.state.put_grant(Grant("old", "SCOPE_VIOLATION", "project", pattern="docs/**"))
     assert allowed(world.agent.write("docs/a.md", "x\n"))
 
 
@@ -62,7 +62,7 @@ def test_where_the_file_cannot_be_written_the_yes_is_kept_all_the_same(world: Wo
     with Person(world.root, home, ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     assert given(world.root) == []
-    assert [g.extent for g in world.approvals.active_grants()] == ["project"]
+    assert [g.extent for g in world.gate.active_grants(world.gate.rules)] == ["project"]
 
 
 @pytest.mark.parametrize("words", ["[[grants]]", 'mode = "observe"'])

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from gate.driving import governed, machine, overlay
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.run_command import run_contained
+from remit.gate.containment.take_over import ContainedResult
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.run_command import Limits
+from remit.workspace.sandbox.containment import Limits
 
 BASE = """
 mkdir src docs

@@ -26,6 +26,7 @@ def meanwhile(gate: Gate, script: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sh", "-c", f"sleep 0.3; {script}"], cwd=gate.workspace.root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("removal", ["rm src/a.py", "rm -r src"])
 def test_a_file_that_a_person_deletes_meanwhile_stays_deleted(

@@ -9,8 +9,8 @@ from conftest import run_git
 from gate.containment.test_run_command import gate, how, run
 from gate.driving import body, governed, records
 from remit.core.call import SessionKey
-from remit.gate.environment import Environment
 from remit.gate.gate import Gate
+from remit.gate.machine import Environment
 from remit.workspace.sandbox.containment import Containment
 
 __all__ = ["gate", "how"]

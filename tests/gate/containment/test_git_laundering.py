@@ -22,6 +22,7 @@ made=$(git commit-tree -p HEAD -m stranger $tree)
 NAMED = "git for-each-ref refs/heads refs/tags refs/remotes refs/stash refs/replace; git rev-parse HEAD; git status -s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "naming",
     [
@@ -61,6 +62,7 @@ def test_no_other_name_takes_it_either(team: Team, naming: str) -> None:
     assert "git branch" not in result.said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "second",
     [
@@ -105,6 +107,7 @@ def test_what_names_a_commit_does_not_run_as_it_is(team: Team, home: Path, comma
     assert " exec --session s1 " in answer["updatedInput"]["command"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "refused"),
     [

@@ -9,9 +9,9 @@ import pytest
 from gate.containment.test_run_command import gate, how, run
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.workspace.sandbox import package_caches
+from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import Containment
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER
 
 __all__ = ["gate", "how"]
 
@@ -68,10 +68,10 @@ def test_two_at_a_time_disturb_neither(gate: Gate, how: Containment) -> None:
 def test_what_is_too_old_begins_anew(gate: Gate, how: Containment) -> None:
     run(gate, how, FILL)
     [room] = (gate.environment.home / SCRATCH_FOLDER).glob("caches-*")
-    package_caches.trim_caches(room)
+    staging.trim_caches(room)
     assert room.exists()
-    past = time.time() - package_caches.MAX_CACHE_AGE_S - 10
+    past = time.time() - staging.MAX_CACHE_AGE_S - 10
     os.utime(room, (past, past))
-    package_caches.trim_caches(room)
+    staging.trim_caches(room)
     assert not room.exists()
     assert said(gate, how, "call-2") == "real\n"

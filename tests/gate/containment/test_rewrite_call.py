@@ -15,7 +15,7 @@ from gate.team_hooks.trusted_hooks import trust_all
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.rewrite_call import SHELL, unwrap_call
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER
 
 
 @pytest.fixture(autouse=True)

@@ -19,14 +19,12 @@ from msgspec.structs import replace
 from gate.driving import body, overlay, records
 from policy.test_corpus import WATCHED_COMMANDS, WatchedCommand, place
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.run_command import run_contained
+from remit.gate.containment.take_over import ContainedResult
 from remit.gate.enforce import enforce
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.containment import Containment, ContainmentKind
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER
-from remit.workspace.sandbox.remove_tree import remove_tree
-from remit.workspace.sandbox.run_command import Limits
+from remit.workspace.sandbox.containment import Containment, ContainmentKind, Limits
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER, remove_tree
 
 Tree = dict[str, tuple[str, int, bytes]]
 

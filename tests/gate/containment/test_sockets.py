@@ -15,7 +15,7 @@ import pytest
 from gate.containment.test_run_command import gate, how, run
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.containment import Containment
-from remit.workspace.sandbox.sockets import find_sockets
+from remit.workspace.sandbox.jail import find_sockets
 
 __all__ = ["gate", "how"]
 

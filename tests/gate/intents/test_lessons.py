@@ -7,8 +7,9 @@ import pytest
 
 from gate.driving import Agent, body, governed, machine, records, said
 from remit.core.call import SessionKey
-from remit.core.ids import make_uuid7
+from remit.core.record import make_uuid7
 from remit.gate.gate import Gate
+from remit.gate.governing import govern_workspace
 from remit.gate.intents.lessons import (
     LessonError,
     LessonsWriter,
@@ -17,15 +18,14 @@ from remit.gate.intents.lessons import (
     read_lessons,
     read_todo_lists,
 )
-from remit.gate.rules.governed_workspaces import govern_workspace
-from remit.workspace.agents.lesson_blocks import BrainEntry, format_block
+from remit.workspace.agents.marked_blocks import BrainEntry, format_block
 
 ONE = SessionKey("s1")
 
 
 def writer(root: Path, home: Path) -> tuple[Gate, LessonsWriter]:
     gate = Gate.open(root, machine(home))
-    return gate, LessonsWriter(gate.workspace, gate.state, gate.recorder)
+    return gate, LessonsWriter(gate)
 
 
 def test_a_lesson_stands_in_the_file_the_ledger_and_the_next_context(repository: Path, home: Path) -> None:
@@ -163,7 +163,7 @@ def test_without_an_orchestration_folder_of_its_own_a_fresh_workspace_writes_the
     (tmp_path / ".orchestration").mkdir()
     gate = Gate.open(tmp_path, machine(home))
     govern_workspace(gate.workspace)
-    LessonsWriter(gate.workspace, gate.state, gate.recorder).record_lesson(None, "person", BrainEntry("lesson", "x"))
+    LessonsWriter(gate).record_lesson(None, "person", BrainEntry("lesson", "x"))
     assert [e.lesson for e in read_lessons(gate.workspace)] == ["x"]
 
 

@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 from gate.driving import Agent, body, governed, records
-from remit.gate.intents import intents as intents_module
+from remit.gate import context as context_module
 
 
 def intents(count: int) -> str:
@@ -17,12 +17,12 @@ def intents(count: int) -> str:
 
 
 def operations(act: Callable[[], object]) -> int:
-    """The operations that the functions of `intents_file` run."""
+    """The operations that the functions of `context.py` run."""
     count = 0
 
     def note(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal count
-        if frame.f_code.co_filename != intents_module.__file__:
+        if frame.f_code.co_filename != context_module.__file__:
             return None
         frame.f_trace_opcodes = True
         count += event == "opcode"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.makers import open_log, record
-from remit.gate.log_sharing.check_file import check_content
+from remit.gate.log_sharing.check_logs import check_content
 from remit.ledger.foreign_logs import read_foreign_records
 from remit.ledger.reader import read_lines
 

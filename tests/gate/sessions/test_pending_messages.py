@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from gate.driving import governed, machine
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Decision
-from remit.gate.answer import Answer
+from remit.gate.context import Answer
 from remit.gate.gate import Gate
-from remit.gate.sessions.pending_messages import PendingMessages
+from remit.gate.pending_messages import PendingMessages
 
 NO, YES, IN = (Decision(effect, effect, "destructive", "enforce") for effect in ("deny", "allow", "contain"))
 
@@ -24,7 +24,7 @@ def test_an_agent_that_hears_nothing_after_a_call_is_told_with_the_next_refusal(
     untold = PendingMessages(gate.state)
     deaf, heard = Outcome(ok=False), Outcome()
     untold.add_unheard_message(call, heard, "heard")
-    assert untold.format_messages(call.session) == ""
+    assert untold.load_messages(call.session) == {}
     untold.store_messages(call.session, {"": "waits"})
     denied = Answer(Decision("deny", "deny", "destructive", "enforce"), reason="no")
     assert untold.deliver_with_answer(call, denied).reason == "no\nwaits"
@@ -55,7 +55,7 @@ def test_no_word_is_said_where_its_model_does_not_hear(
         untold.store_messages(call.session, {"c-1": "what ended"})
         said = untold.deliver_with_answer(call, answer.with_notice("in warn"))
         assert said.context == ("in warn\nwhat ended" if heard else "")
-        assert untold.format_messages(call.session) == ("" if heard else "what ended\nin warn")
+        assert list(untold.load_messages(call.session).values()) == ([] if heard else ["what ended", "in warn"])
 
 
 def test_of_words_that_many_processes_keep_at_once_none_is_lost(repository: Path, home: Path) -> None:

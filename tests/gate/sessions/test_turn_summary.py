@@ -9,7 +9,7 @@ from gate.driving import Agent, governed, machine
 from remit.adapters import ROWS, render_notice
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.sessions.turn_summary import (
+from remit.gate.session_lifecycle import (
     MAX_NAME_CHARS,
     ChangedFile,
     describe_changes,

@@ -11,8 +11,7 @@ import pytest
 from gate.driving import INTENTS, body, governed, machine, records
 from gate.team_hooks.trusted_hooks import put_hooks
 from remit.core.call import Outcome, SessionKey, ToolCall
-from remit.core.decision import Finding, Verdict
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Finding, Verdict
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
 from remit.policy.decide import Check
@@ -151,7 +150,7 @@ import sys
 sys.path.insert(0, {place!r})
 from pathlib import Path
 from remit.core.call import Outcome, SessionKey, ToolCall
-from remit.gate.environment import Environment
+from remit.gate.machine import Environment
 from remit.gate.gate import Gate
 gate = Gate.open({root!r}, Environment(Path({home!r}), Path({home!r}) / "tmp"))
 call = ToolCall("mine", SessionKey("s"), "Write", "write", {root!r}, paths=("src/x.py",))

@@ -74,6 +74,7 @@ def test_a_hook_that_fails_does_as_its_on_error_says_and_is_recorded(
     assert body(records(repository, "check_failed")[-1])["check"] == "hooks/a.toml#1"
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_all_that_the_hook_started(repository: Path, home: Path) -> None:
     late = "(sleep 2; touch .git/late) & sleep 30"
     agent = with_hooks(repository, home, hook(late, timeout_s=0.5))

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from gate.driving import INTENTS, Agent, allowed, body, governed, machine, records
 from gate.team_hooks.trusted_hooks import trust_all
 from remit.cli.blame.blame import blame
-from remit.core.team_hooks import OnWriteCommand
+from remit.core.config import OnWriteCommand
 from remit.gate.gate import Gate
 
 
@@ -178,6 +178,7 @@ def test_a_command_is_not_led_to_another_file_by_a_link(repository: Path, home: 
     assert outside.read_text() == "theirs\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
     [

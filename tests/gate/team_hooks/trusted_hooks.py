@@ -5,7 +5,7 @@ from typing import Any
 
 from gate.driving import INTENTS, Agent, governed, machine
 from remit.gate.gate import Gate
-from remit.workspace.place.trusted_commands import Trust, write_trust
+from remit.workspace.place.config import Trust, write_trust
 
 
 def with_hooks(repository: Path, home: Path, hooks: str, *, mode: str = "enforce", intents: str = INTENTS) -> Agent:

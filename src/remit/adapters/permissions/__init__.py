@@ -7,7 +7,7 @@ ask or deny no longer match. So Remit evaluates these rules on the original comm
 from collections.abc import Sequence
 
 from remit.adapters.permissions import claude, codex, gemini
-from remit.core.shell.permissions import OwnRules, Permission, RuleFile, ShellCommand
+from remit.core.shell_commands import OwnRules, Permission, RuleFile, ShellCommand
 
 __all__ = ["RULES_IN_ENFORCE", "RULE_READERS", "evaluate_own_rules", "is_session_project", "read_own_rules"]
 
@@ -24,12 +24,10 @@ RULES_IN_ENFORCE = {
 
 
 def is_session_project(agent: str, folder: str, transcript: str | None) -> bool:
-    """Return True if allow rules in the files of a folder apply to the session."""
     return agent != "claude-code" or claude.is_session_project(folder, transcript)
 
 
 def read_own_rules(agent: str, files: Sequence[RuleFile], words: Sequence[str] = ()) -> OwnRules:
-    """Return the rules in these files; `words` is the command line of the agent's process."""
     return RULE_READERS[agent].read_rules(files, words) if agent in RULE_READERS else OwnRules()
 
 

@@ -5,14 +5,13 @@ run with rules of each form; its pages on permissions and permission modes; read
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
 
-from remit.adapters.payload import JsonObject
-from remit.core.json_guards import as_array, as_object
-from remit.core.shell.permissions import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.core.shell_commands import OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.core.untrusted_input import as_array, as_object
 
 BOM = b"\xef\xbb\xbf"
 EFFECTS: tuple[RuleEffect, ...] = ("deny", "ask", "allow")
@@ -22,6 +21,8 @@ UNASKED_PROGRAMS = frozenset(
     ["cat", "cd", "diff", "du", "echo", "find", "grep", "head", "ls", "pwd", "stat", "tail", "true", "wc", "which"]
 )
 """Programs that Claude Code runs without asking if they only read, by its documentation; git is left out."""
+
+TOOL_WIDE = ("Bash", "Bash(*)")  # Rules that apply to all commands
 
 RULE_OPTIONS: dict[str, RuleEffect] = {
     "--allowedTools": "allow",
@@ -45,12 +46,22 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
             unreadable.append(file.path)
             continue
         managed_only |= file.scope == "managed" and document.get("allowManagedPermissionRulesOnly") is True
-        found += [
-            rule for rule in parse_settings_rules(document, file) if rule.effect != "allow" or file.scope != "nearby"
-        ]
-    managed = {file.path for file in files if file.scope == "managed"}
-    found += parse_option_rules(words)
+        permissions = as_object(document.get("permissions"))
+        for effect in EFFECTS if file.scope != "nearby" else ("deny", "ask"):
+            rules = (rule for rule in as_array(permissions.get(effect)) if isinstance(rule, str))
+            shell_rules = (rule for rule in rules if BASH_RULE.fullmatch(rule) or FILE_RULE.fullmatch(rule))
+            found += (OwnRule(effect, rule, file.path) for rule in shell_rules)
+    # An option of the command line takes all words up to the next option.
+    option: RuleEffect | None = None
+    for word in words[1:]:
+        name, joined, value = word.partition("=")
+        if word.startswith("-"):
+            option, word = RULE_OPTIONS.get(name), value if joined else ""
+        if option is not None:
+            named = (rule for rule in RULE.findall(word) if BASH_RULE.fullmatch(rule))
+            found += (OwnRule(option, rule, "the command line") for rule in named)
     if managed_only:
+        managed = {file.path for file in files if file.scope == "managed"}
         found = [rule for rule in found if rule.effect != "allow" or rule.path in managed]
     return OwnRules(tuple(found), tuple(unreadable))
 
@@ -61,28 +72,6 @@ def is_session_project(folder: str, transcript: str | None) -> bool:
     return named == [re.sub(r"[^A-Za-z0-9]", "-", folder)]
 
 
-def parse_settings_rules(document: JsonObject, file: RuleFile) -> Iterator[OwnRule]:
-    """Yield the rules of one settings file that may concern shell commands."""
-    permissions = as_object(document.get("permissions"))
-    for effect in EFFECTS:
-        for rule in as_array(permissions.get(effect)):
-            if isinstance(rule, str) and (BASH_RULE.fullmatch(rule) or FILE_RULE.fullmatch(rule)):
-                yield OwnRule(effect, rule, file.path)
-
-
-def parse_option_rules(words: Sequence[str]) -> Iterator[OwnRule]:
-    """Yield the rules of the command line. An option takes all words up to the next option."""
-    effect: RuleEffect | None = None
-    for word in words[1:]:
-        name, joined, value = word.partition("=")
-        if word.startswith("-"):
-            effect = RULE_OPTIONS.get(name)
-            word = value if joined else ""
-        for rule in RULE.findall(word) if effect is not None else ():
-            if effect is not None and BASH_RULE.fullmatch(rule):
-                yield OwnRule(effect, rule, "the command line")
-
-
 def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
     """Return the verdict of Claude Code's own rules on a command for the launcher.
 
@@ -90,11 +79,9 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     decides, which reads the launcher's command.
     """
     for effect in ("deny", "ask"):
-        match = next(
-            (rule for rule in rules.rules if rule.effect == effect and may_match_rule(rule.text, command)), None
-        )
-        if match is not None:
-            return Permission(effect, match)
+        for rule in rules.rules:
+            if rule.effect == effect and may_match_rule(rule.text, command):
+                return Permission(effect, rule)
     if rules.unreadable:
         return Permission("ask")
     if mode == "bypassPermissions":
@@ -110,21 +97,19 @@ def find_permission(rules: Sequence[OwnRule], command: ShellCommand, *, exactly:
 
     In `auto` mode Claude Code ignores rules that allow arbitrary code, and only its own table lists these rules.
     """
-    found: OwnRule | None = None
     if not command.plain:
-        tool_wide = next((rule for rule in rules if is_tool_wide(rule.text)), None)
+        tool_wide = next((rule for rule in rules if rule.text in TOOL_WIDE), None)
         return Permission("allow", tool_wide) if tool_wide is not None and not exactly else None
+    found: OwnRule | None = None
     for part in command.parts:
         rule = next((rule for rule in rules if allow_rule_covers(rule.text, part.text, exactly=exactly)), None)
-        if rule is None and (exactly or not runs_without_question(part)):
+        # Without asking Claude Code runs what is in its table, proved to read only, below the folder.
+        outside = any(word.startswith(("/", "~")) or ".." in word.split("/") for word in part.words)
+        unasked = part.reads and part.words[:1] and part.words[0] in UNASKED_PROGRAMS and not outside
+        if rule is None and (exactly or not unasked):
             return None
         found = found or rule
     return Permission("allow", found) if found is not None else None
-
-
-def is_tool_wide(rule: str) -> bool:
-    """Return True if a rule applies to all commands."""
-    return rule in ("Bash", "Bash(*)")
 
 
 def allow_rule_covers(rule: str, text: str, *, exactly: bool) -> bool:
@@ -133,21 +118,12 @@ def allow_rule_covers(rule: str, text: str, *, exactly: bool) -> bool:
     if match is None:
         return False
     content = match["content"]
-    if exactly or not content or "*" not in content:
-        return text == content or (not exactly and is_tool_wide(rule))
-    if is_tool_wide(rule):
-        return True
+    if exactly or rule in TOOL_WIDE or not content or "*" not in content:
+        return text == content or (not exactly and rule in TOOL_WIDE)
     if content.endswith(":*"):
         prefix = content[:-2]
         return bool(prefix) and "*" not in prefix and (text == prefix or text.startswith(f"{prefix} "))
     return "\n" not in text and matches_pattern(content, text)
-
-
-def runs_without_question(part: CommandPart) -> bool:
-    """Return True if Claude Code runs a part without asking: proved to read only, in its table, below the folder."""
-    words = part.words
-    outside = any(word.startswith(("/", "~")) or ".." in word.split("/") for word in words)
-    return part.reads and bool(words) and words[0] in UNASKED_PROGRAMS and not outside
 
 
 def may_match_rule(rule: str, command: ShellCommand) -> bool:

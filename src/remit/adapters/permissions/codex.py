@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from remit.core.shell.permissions import OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.core.shell_commands import OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
 
 PrefixPattern: TypeAlias = list[str | list[str]]
 DECISIONS: dict[str, RuleEffect] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
@@ -50,11 +50,10 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
 
     Without a match, Codex applies its approval policy and sandbox, whatever the command.
     """
+    invocations = [words for part in command.parts for words in part.invocations]
     for effect in ("deny", "ask"):
         for rule in rules.rules:
-            if rule.effect == effect and any(
-                matches_prefix(words, rule.text) for part in command.parts for words in part.invocations
-            ):
+            if rule.effect == effect and any(matches_prefix(words, rule.text) for words in invocations):
                 return Permission("deny" if effect == "deny" else "as written", rule)
     return Permission("as written") if rules.unreadable else Permission("agent")
 
@@ -65,8 +64,6 @@ def matches_prefix(words: Sequence[str], pattern: str) -> bool:
     if len(words) < len(wanted) or not wanted:
         return False
     first = words[0].rsplit("/", 1)[-1]
-    choices = [{words[0], first}, *({word} for word in words[1 : len(wanted)])]
-    return all(
-        bool(text & ({choice} if isinstance(choice, str) else set(choice)))
-        for text, choice in zip(choices, wanted, strict=True)
-    )
+    given = [{words[0], first}, *({word} for word in words[1 : len(wanted)])]
+    choices = ({choice} if isinstance(choice, str) else set(choice) for choice in wanted)
+    return all(texts & choice for texts, choice in zip(given, choices, strict=True))

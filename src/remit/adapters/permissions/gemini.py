@@ -6,26 +6,28 @@ Gemini applies its policy to the command that the hook returns, never to the mod
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
-from remit.adapters.payload import JsonObject
-from remit.core.json_guards import as_array, as_object
-from remit.core.shell.permissions import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.core.shell_commands import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.core.untrusted_input import as_array, as_object
 
 SHELL_TOOL = "run_shell_command"
 DECISIONS: dict[object, RuleEffect] = {"allow": "allow", "ask_user": "ask", "deny": "deny"}
 TIER_RANKS = {"nearby": 3.0, "project": 3.0, "user": 4.0, "managed": 5.0}
 """First digit of a rule's rank; the rule's own priority follows as thousandths."""
 
-SETTINGS_LISTS = {"allowed": ("allow", 0.3), "exclude": ("deny", 0.4)}
+SETTINGS_LISTS: tuple[tuple[str, RuleEffect, float], ...] = (("allowed", "allow", 0.3), ("exclude", "deny", 0.4))
 """Lists in `tools` of the settings, with effect and rank within the tier."""
+
+NARROWING_KEYS = {"commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "interactive"}
+COMMENT = re.compile(rb'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?', re.DOTALL)
 
 TOOL_ENTRY = re.compile(r"(?P<tool>\w+)(?:\((?P<prefix>.*)\))?", re.DOTALL)
 YOLO_OPTIONS = frozenset({"--yolo", "-y", "--approval-mode=yolo"})
 ANY_COMMAND = "*"
-SOME_COMMANDS = "?"
-"""Prefix of rules for some commands that cannot be determined here."""
+SOME_COMMANDS = "?"  # Prefix of rules for some commands that cannot be determined here
 
 
 def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
@@ -41,51 +43,31 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
 
 
 def parse_settings_rules(file: RuleFile) -> Iterator[OwnRule]:
-    tools = as_object(as_object(msgspec.json.decode(strip_comments(file.content))).get("tools"))
-    for key, (effect, rank) in SETTINGS_LISTS.items():
+    # The client tolerates comments.
+    plain = COMMENT.sub(lambda found: found[1] or b"", file.content)
+    tools = as_object(as_object(msgspec.json.decode(plain)).get("tools"))
+    for key, effect, rank in SETTINGS_LISTS:
         for entry in as_array(tools.get(key)):
             match = TOOL_ENTRY.fullmatch(entry) if isinstance(entry, str) else None
             if match is not None and match["tool"] in (SHELL_TOOL, "ShellTool"):
-                effect_of: RuleEffect = "allow" if effect == "allow" else "deny"
-                yield OwnRule(
-                    effect_of,
-                    (match["prefix"] or ANY_COMMAND).removesuffix(":*"),
-                    file.path,
-                    TIER_RANKS[file.scope] + rank,
-                )
-
-
-def strip_comments(content: bytes) -> bytes:
-    """Return the JSON of a settings file without comments, which the client tolerates."""
-    return re.sub(
-        rb'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?',
-        lambda found: found[1] or b"",
-        content,
-        flags=re.DOTALL,
-    )
+                prefix = (match["prefix"] or ANY_COMMAND).removesuffix(":*")
+                yield OwnRule(effect, prefix, file.path, TIER_RANKS[file.scope] + rank)
 
 
 def parse_policy_rules(file: RuleFile) -> Iterator[OwnRule]:
-    for entry in as_array(as_object(msgspec.toml.decode(file.content)).get("rule")):
-        rule = as_object(entry)
+    for rule in map(as_object, as_array(as_object(msgspec.toml.decode(file.content)).get("rule"))):
         effect = DECISIONS.get(rule.get("decision"))
         named = rule.get("toolName", ANY_COMMAND)
-        tools = as_array(named) or [named]
-        if effect is None or not ({SHELL_TOOL, ANY_COMMAND} & {tool for tool in tools if isinstance(tool, str)}):
+        tools = {tool for tool in as_array(named) or [named] if isinstance(tool, str)}
+        if effect is None or not tools & {SHELL_TOOL, ANY_COMMAND}:
             continue
         priority = rule.get("priority", 0)
         rank = TIER_RANKS[file.scope] + (priority / 1000 if isinstance(priority, int | float) else 0)
-        for prefix in find_rule_prefixes(rule):
-            yield OwnRule(effect, prefix, file.path, rank)
-
-
-def find_rule_prefixes(rule: JsonObject) -> list[str]:
-    given = rule.get("commandPrefix")
-    listed = [item for item in (as_array(given) or [given]) if isinstance(item, str)]
-    if listed:
-        return listed
-    narrowed = {"commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "interactive"} & set(rule)
-    return [SOME_COMMANDS if narrowed else ANY_COMMAND]
+        given = rule.get("commandPrefix")
+        prefixes = [item for item in (as_array(given) or [given]) if isinstance(item, str)]
+        if not prefixes:
+            prefixes = [SOME_COMMANDS if NARROWING_KEYS & set(rule) else ANY_COMMAND]
+        yield from (OwnRule(effect, prefix, file.path, rank) for prefix in prefixes)
 
 
 def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
@@ -95,17 +77,14 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     started to ask nothing and no rule concerns the command.
     """
     parts = command.parts or (CommandPart(command.text),)
-    matches = [next((rule for rule in rules.rules if matches_prefix(rule.text, part)), None) for part in parts]
-    denied = next(
-        (match for match in matches if match is not None and match.effect == "deny" and match.text != SOME_COMMANDS),
-        None,
-    )
+    found = [next((rule for rule in rules.rules if matches_prefix(rule.text, part)), None) for part in parts]
+    matches = [rule for rule in found if rule is not None]
+    denied = next((rule for rule in matches if rule.effect == "deny" and rule.text != SOME_COMMANDS), None)
     if denied is not None:
         return Permission("deny", denied)
-    asks = next((match for match in matches if match is not None and match.effect != "allow"), None)
-    if asks is not None or rules.unreadable or not is_yolo(words):
-        return Permission("as written", asks)
-    return Permission("agent")
+    asks = next((rule for rule in matches if rule.effect != "allow"), None)
+    asks_nothing = YOLO_OPTIONS & set(words) or ("--approval-mode", "yolo") in pairwise(words)
+    return Permission("as written", asks) if asks or rules.unreadable or not asks_nothing else Permission("agent")
 
 
 def matches_prefix(prefix: str, part: CommandPart) -> bool:
@@ -113,9 +92,3 @@ def matches_prefix(prefix: str, part: CommandPart) -> bool:
     if prefix in (ANY_COMMAND, SOME_COMMANDS):
         return True
     return any(text == prefix or re.match(re.escape(prefix) + r"(?![\w-])", text) for text in part.spellings)
-
-
-def is_yolo(words: Sequence[str]) -> bool:
-    """Return True if the client was started to ask nothing."""
-    pairs = zip(words, [*words[1:], ""], strict=False)
-    return bool(YOLO_OPTIONS & set(words)) or ("--approval-mode", "yolo") in pairs

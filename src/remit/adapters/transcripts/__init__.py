@@ -1,20 +1,18 @@
 """Parsers of agents' transcripts, a module per agent: lines in, entries out. No I/O, no exceptions."""
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
 
+from remit.adapters.payload import JsonObject
 from remit.adapters.transcripts import claude, codex, gemini, qwen
-from remit.adapters.transcripts.entry import Role, TranscriptEntry
+from remit.adapters.transcripts.entry import Role, TranscriptEntry, decode_object
 
 __all__ = ["TRANSCRIPT_READERS", "Role", "TranscriptEntry", "read_entries"]
 
-Format: TypeAlias = Callable[[bytes], Iterator[TranscriptEntry]]
-
-TRANSCRIPT_READERS: dict[str, Format] = {
-    "claude-code": claude.parse_line,
-    "codex": codex.parse_line,
-    "gemini": gemini.parse_line,
-    "qwen": qwen.parse_line,
+TRANSCRIPT_READERS: Mapping[str, Callable[[JsonObject], Iterator[TranscriptEntry]]] = {
+    "claude-code": claude.parse_document,
+    "codex": codex.parse_document,
+    "gemini": gemini.parse_document,
+    "qwen": qwen.parse_document,
 }
 """Parser of a transcript line, by agent."""
 
@@ -25,4 +23,5 @@ def read_entries(agent: str, line: bytes) -> list[TranscriptEntry]:
     Entries without text are dropped unless they belong to a tool call.
     """
     reader = TRANSCRIPT_READERS.get(agent)
-    return [entry for entry in reader(line) if entry.text.strip() or entry.call_id] if reader else []
+    found = reader(decode_object(line)) if reader else ()
+    return [entry for entry in found if entry.text.strip() or entry.call_id]

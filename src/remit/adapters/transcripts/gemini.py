@@ -8,70 +8,47 @@ import re
 from collections.abc import Iterator
 
 from remit.adapters.payload import JsonObject, optional_text
-from remit.adapters.transcripts.entry import (
-    TranscriptEntry,
-    build_tool_call_entry,
-    decode_object,
-    join_texts,
-    read_time,
-)
-from remit.core.json_guards import as_array, as_object
+from remit.adapters.transcripts.entry import TranscriptEntry, build_tool_call_entry, join_texts, read_time, text_at
+from remit.core.untrusted_input import as_array, as_object
 
 CONTEXT_PREFIX = "<session_context>"
 HOOK_CONTEXT = re.compile(r"\A<hook_context>.*?</hook_context>\s*", re.DOTALL)
 """Text of hooks, which precedes the prompt in the same message."""
 
 
-def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
-    """Yield the entries of a line. Never raises."""
-    document = decode_object(line)
+def parse_document(document: JsonObject) -> Iterator[TranscriptEntry]:
     changed = as_object(document.get("$set"))
     for message in (document, *map(as_object, as_array(document.get("messages") or changed.get("messages")))):
-        yield from parse_message(message)
-
-
-def parse_message(message: JsonObject) -> Iterator[TranscriptEntry]:
-    """Yield the entries of a message, including tool calls."""
-    at, key = read_time(message), optional_text(message, "id") or ""
-    match optional_text(message, "type"):
-        case "user":
-            text = HOOK_CONTEXT.sub("", join_texts(message.get("content")))
+        kind, at, key = text_at(message, "type"), read_time(message), text_at(message, "id")
+        text = join_texts(message.get("content"))
+        if kind == "user":
+            text = HOOK_CONTEXT.sub("", text)
             if text and not text.startswith(CONTEXT_PREFIX):
                 yield TranscriptEntry("user", text, at, key)
-        case "gemini":
-            yield from parse_assistant_message(message, at, key)
-        case _:
-            return
+        elif kind == "gemini":
+            model = optional_text(message, "model")
+            if thoughts := "\n".join(filter(None, map(format_thought, as_array(message.get("thoughts"))))):
+                yield TranscriptEntry("thinking", thoughts, at, f"{key}/thoughts", model=model)
+            if text:
+                yield TranscriptEntry("assistant", text, at, key, model=model)
+            for requested in map(as_object, as_array(message.get("toolCalls"))):
+                yield from parse_tool_call(requested, at, key, model)
 
 
-def parse_assistant_message(message: JsonObject, at: str, key: str) -> Iterator[TranscriptEntry]:
-    """Yield the model's thoughts, text and tool calls, with their results."""
-    model = optional_text(message, "model")
-    thoughts = "\n".join(filter(None, map(format_thought, as_array(message.get("thoughts")))))
-    if thoughts:
-        yield TranscriptEntry("thinking", thoughts, at, f"{key}/thoughts", model=model)
-    text = join_texts(message.get("content"))
-    if text:
-        yield TranscriptEntry("assistant", text, at, key, model=model)
-    for requested in map(as_object, as_array(message.get("toolCalls"))):
-        call_id = optional_text(requested, "id") or ""
-        entry_key = f"{key}/{call_id}"
-        yield build_tool_call_entry(
-            optional_text(requested, "name") or "", requested.get("args"), call_id, at=at, key=entry_key, model=model
-        )
-        failed = requested.get("status") in ("error", "cancelled")
-        answers = [find_response_text(as_object(part)) for part in as_array(requested.get("result"))]
-        completed = read_time(requested) or at
-        yield TranscriptEntry(
-            "tool_result", join_texts(list(answers)), completed, f"{entry_key}/result", call_id, failed=failed
-        )
+def parse_tool_call(requested: JsonObject, at: str, key: str, model: str | None) -> Iterator[TranscriptEntry]:
+    tool, call_id = text_at(requested, "name"), text_at(requested, "id")
+    key = f"{key}/{call_id}"
+    yield build_tool_call_entry(tool, requested.get("args"), call_id, at=at, key=key, model=model)
+    failed = requested.get("status") in ("error", "cancelled")
+    text = join_texts([find_response_text(as_object(part)) for part in as_array(requested.get("result"))])
+    yield TranscriptEntry("tool_result", text, read_time(requested) or at, f"{key}/result", call_id, failed=failed)
 
 
 def format_thought(value: object) -> str:
     found = as_object(value)
-    return ": ".join(filter(None, (optional_text(found, "subject"), optional_text(found, "description"))))
+    return ": ".join(filter(None, (text_at(found, "subject"), text_at(found, "description"))))
 
 
 def find_response_text(part: JsonObject) -> str:
     response = as_object(as_object(part.get("functionResponse")).get("response"))
-    return optional_text(response, "output") or optional_text(response, "error") or join_texts(response.get("content"))
+    return text_at(response, "output") or text_at(response, "error") or join_texts(response.get("content"))

@@ -1,155 +1,128 @@
 """`remit doctor`: check the wiring, and name the repair for each finding."""
 
 import os
-import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import click
-import msgspec
+from msgspec.structs import replace
 
-from remit.cli.agents.wiring import reports_wiring, user_place
-from remit.cli.output import FINDINGS, command_options, emit
+from remit.cli.output import FINDINGS, command_options, emit, open_index
 from remit.cli.person_only import require_person
-from remit.core.timestamps import format_utc
+from remit.core.record import format_utc
+from remit.core.untrusted_input import as_object
+from remit.gate.agent_permissions import describe_rules
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_workspaces import update_marker
-from remit.gate.rules.load import load_rules
-from remit.ledger.segments import LedgerError
+from remit.gate.governing import load_rules, update_marker
+from remit.ledger.log_files import LedgerError
 from remit.servers.environment import read_environment
-from remit.wiring import client_checks, doctor_checks
-from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents
-from remit.wiring.doctor_checks import DoctorCheck, check_containment, check_effects, check_leftovers
+from remit.wiring import doctor_checks
+from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place
+from remit.wiring.doctor_checks import FIX, LATENCY_RUNS, DoctorCheck
 from remit.wiring.hook_client import hash_client, install_client, server_command
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
-from remit.wiring.plan import plan_settings, write_plans
+from remit.wiring.wire import plan_settings, write_plans
 
-UNKNOWN_CLIENT_HASH = "not noted"
-"""Matches no client: without a recorded SHA-256 the client is reinstalled."""
-
+MAX_RECORDS = 2000
+UNKNOWN_CLIENT_HASH = "not noted"  # matches no client: without a recorded SHA-256 the client is reinstalled
 LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command()
 @click.option("--fix", is_flag=True, help="Repair what can be repaired.")
 @click.option("--live", is_flag=True, help="Also run the real agents against a scripted model, in a HOME of their own.")
-@click.option(
-    "--runs", default=client_checks.LATENCY_RUNS, show_default=True, type=click.IntRange(1, 1000), help="To measure by."
-)
+@click.option("--runs", default=LATENCY_RUNS, show_default=True, type=click.IntRange(1, 1000), help="To measure by.")
 @command_options
-@reports_wiring
 def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
     """Check what is wired and whether it works. Exit 1 where something fails."""
     environment = read_environment()
     gate = Gate.open(repo, environment)
-    home = environment.home
-    manifest = read_manifest(home)
-    user = user_place(home, os.environ, manifest)
-    agents = find_agents(home, os.environ.get("PATH", os.defpath), moved=user.moved_folders)
+    manifest = read_manifest(environment.home)
+    user = find_user_place(environment.home, os.environ, manifest)
+    agents = find_agents(environment.home, os.environ.get("PATH", os.defpath), moved=user.moved_folders)
     repaired: list[str] = []
     if fix:
         require_person("`remit doctor --fix`")
         repaired = repair(gate, user, manifest, agents)
-        manifest = read_manifest(home)
+        manifest = read_manifest(environment.home)
     checks = run_checks(gate, user, manifest, agents, runs)
     if live:
         from remit.cli.agents.live_probe import probe_agent  # imports a model server, which only --live needs
 
         checks += [probe_agent(agent) for agent in agents if agent.binary]
-    failures = sum(check.level == "fail" for check in checks)
-    warnings = sum(check.level == "warn" for check in checks)
-    lines = [*(f"repaired: {item}" for item in repaired), *map(check_line, checks)]
-    text = "\n".join([*lines, f"{failures} failures, {warnings} warnings"])
-    emit({"ok": not failures, "repaired": repaired, "checks": checks}, as_json, text)
-    if failures:
-        sys.exit(FINDINGS)
+    failures, warnings = (sum(check.level == level for check in checks) for level in ("fail", "warn"))
+    lines = [f"repaired: {item}" for item in repaired]
+    for check in checks:
+        level = click.style(f"{check.level:<5}", fg=LEVEL_COLOURS[check.level])
+        lines.append(f"{level} {check.name:<14} {check.message}" + (f"  -> {check.fix}" if check.fix else ""))
+    lines.append(f"{failures} failures, {warnings} warnings")
+    emit({"ok": not failures, "repaired": repaired, "checks": checks}, as_json, lines, FINDINGS if failures else 0)
 
 
 def run_checks(
     gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent], runs: int
 ) -> list[DoctorCheck]:
     """Return the results of all checks, prerequisites first."""
-    home = user.home
-    checks = [doctor_checks.check_git(home), doctor_checks.check_key(home), doctor_checks.check_grammars()]
-    checks.append(check_containment(home, gate.environment.temporary, gate.workspace if gate.is_governed else None))
-    checks += check_leftovers(home, gate.environment.temporary)
+    home, temporary = user.home, gate.environment.temporary
+    workspace = gate.workspace if gate.is_governed else None
+    checks = [*doctor_checks.check_git(home), *doctor_checks.check_key(home), *doctor_checks.check_grammars()]
+    checks.append(doctor_checks.check_containment(home, temporary, workspace))
+    checks += doctor_checks.check_leftovers(home, temporary)
     newest_calls: dict[str, str] = {}
     if gate.is_governed:
-        checks += [*doctor_checks.check_repository(gate), *check_effects(gate)]
-        with suppress(LedgerError, OSError):  # an unreadable ledger has a check of its own
-            newest_calls = doctor_checks.find_newest_calls(gate)
+        checks += doctor_checks.check_repository(gate)
+        # An unreadable ledger has a check of its own.
+        with suppress(LedgerError, OSError), open_index(gate.workspace) as index:
+            for record in index.find(event="tool_use", limit=MAX_RECORDS):  # newest first
+                newest_calls.setdefault(str(as_object(record.get("tool")).get("name")), str(record["timestamp"]))
     else:
         checks.append(DoctorCheck("warn", "repository", "Remit does not govern here", "remit init"))
     if not agents:
         return [*checks, DoctorCheck("warn", "agents", "none found, on PATH or by its folder in HOME")]
-    places = [find_wired_place(agent, user, workspace_root(gate), manifest) for agent in agents]
-    wired = [agent for agent, place in zip(agents, places, strict=True) if place]
-    checks += check_client(wired[0], home, manifest, runs) if wired else []
-    for agent, place in zip(agents, places, strict=True):
+    places = [(agent, find_wired_place(agent, user, gate, manifest)) for agent in agents]
+    if wired := next((agent for agent, place in places if place), None):
+        client = doctor_checks.check_client(home, manifest.client)
+        checks += client
+        if client[0].level != "fail":
+            checks += doctor_checks.check_latency(wired.row, home, os.environ, runs)
+            checks += doctor_checks.check_daemon(home)
+    for agent, place in places:
         newest_call = newest_calls.get(agent.row.agent)
         checks += doctor_checks.check_agent(agent, place or user, manifest, os.environ, newest_call)
         if place and gate.is_governed and gate.rules.mode == "enforce":
-            checks.append(doctor_checks.check_own_rules(gate, agent))
+            own_rules = describe_rules(agent.row, gate.workspace.root, gate.environment)
+            checks.append(DoctorCheck("ok", f"{agent.row.agent} rules", own_rules))
     return checks
 
 
-def find_wired_place(
-    agent: DetectedAgent, user: SettingsPlace, root: Path | None, manifest: Manifest
-) -> SettingsPlace | None:
-    """Return the place wired by `init`: the project first, then the user; None if not wired."""
-    places = [*([SettingsPlace(user.home, root)] if root else []), user]
+def find_wired_place(agent: DetectedAgent, user: SettingsPlace, gate: Gate, manifest: Manifest) -> SettingsPlace | None:
+    found = gate.found_workspace
+    places = [*([SettingsPlace(user.home, found.root)] if found else []), user]
     return next((place for place in places if manifest.find_file(place.hooks_file(agent.row))), None)
 
 
-def check_client(agent: DetectedAgent, home: Path, manifest: Manifest, runs: int) -> list[DoctorCheck]:
-    identity = client_checks.check_client(home, manifest.client)
-    if identity.level == "fail":
-        return [identity]
-    latency = client_checks.measure_latency(agent.row, home, os.environ, runs)
-    return [identity, client_checks.check_latency(latency), client_checks.check_daemon(home)]
-
-
 def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent]) -> list[str]:
-    """Repair the wiring, the mode's marker and the spool; return the repaired items.
-
-    Raises OSError, WiringProblem, LedgerError.
-    """
-    repaired = repair_wiring(gate, user, manifest, agents)
-    if not gate.is_governed:
-        return repaired
-    if doctor_checks.check_mode(gate).fix == "remit doctor --fix":
-        update_marker(gate.workspace, load_rules(gate.workspace).mode)
-        repaired.append("the marker of the mode")
-    if gate.recorder.spool.count_pending():
-        count = gate.recorder.spool.drain(gate.recorder.log, views=gate.recorder.views)
-        repaired.append(f"{count} records that waited")
-    return repaired
-
-
-def repair_wiring(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent]) -> list[str]:
-    """Reinstall the client and rewrite outdated entries of wired agents. Raises NoClient."""
-    if not manifest.files:
-        return []
+    """Repair the wiring, the mode's marker and the spool; return the repaired items."""
+    repaired: list[str] = []
     home = user.home
-    repaired = ["the hook client"] if client_checks.check_client(home, manifest.client).level != "ok" else []
-    words = install_client(home, manifest.client or UNKNOWN_CLIENT_HASH)
-    manifest = msgspec.structs.replace(manifest, client=hash_client(home))
-    write_manifest(home, manifest)
-    now = format_utc(datetime.now(UTC), "seconds")
-    for agent in agents:
-        place = find_wired_place(agent, user, workspace_root(gate), manifest)
-        files = plan_settings([agent], place, words, server_command(), manifest, set()) if place else []
-        manifest = write_plans(files, home, manifest, now, version("remit"))
-        repaired += [str(file.path) for file in files if file.has_changes]
+    if manifest.files:
+        repaired += ["the hook client"] if doctor_checks.check_client(home, manifest.client)[0].level != "ok" else []
+        words = install_client(home, manifest.client or UNKNOWN_CLIENT_HASH)
+        manifest = replace(manifest, client=hash_client(home))
+        write_manifest(home, manifest)
+        now = format_utc(datetime.now(UTC), "seconds")
+        for agent in agents:
+            place = find_wired_place(agent, user, gate, manifest)
+            files = plan_settings([agent], place, words, server_command(), manifest, set()) if place else []
+            manifest = write_plans(files, home, manifest, now, version("remit"))
+            repaired += [str(file.path) for file in files if file.has_changes]
+    if gate.is_governed:
+        if doctor_checks.check_mode(gate)[0].fix == FIX:
+            update_marker(gate.workspace, load_rules(gate.workspace).mode)
+            repaired.append("the marker of the mode")
+        if gate.recorder.spool.count_pending():
+            count = gate.recorder.spool.drain(gate.recorder.log, views=gate.recorder.views)
+            repaired.append(f"{count} records that waited")
     return repaired
-
-
-def workspace_root(gate: Gate) -> Path | None:
-    return gate.found_workspace.root if gate.found_workspace else None
-
-
-def check_line(check: DoctorCheck) -> str:
-    level = click.style(f"{check.level:<5}", fg=LEVEL_COLOURS[check.level])
-    return f"{level} {check.name:<14} {check.message}" + (f"  -> {check.fix}" if check.fix else "")

@@ -3,6 +3,7 @@
 import os
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -12,41 +13,38 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import ROWS
-from remit.cli.agents.wiring import find_root_to_govern, reports_wiring
-from remit.cli.output import USAGE, Failure, command_options, emit
+from remit.adapters import settings as hook_settings
+from remit.cli.output import USAGE, Failure, command_options, emit, warn
 from remit.cli.person_only import require_person
-from remit.cli.terminal.colour import DIFF_COLOURS
+from remit.cli.screen import DIFF_COLOURS
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
-from remit.core.timestamps import format_utc
-from remit.gate.rules.load import load_rules
-from remit.gate.rules.trust import describe_untrusted
+from remit.core.record import format_utc
+from remit.gate.governing import load_rules
+from remit.gate.trust import describe_untrusted
 from remit.servers.environment import read_environment
+from remit.wiring import hook_client, wire
 from remit.wiring.agents import (
     TRUST_FUNCTIONS,
     DetectedAgent,
     SettingsPlace,
-    build_hook_settings,
     find_agents,
     find_moved_folders,
     list_granted_rights,
 )
 from remit.wiring.doctor_checks import describe_containment_warning
-from remit.wiring.hook_client import (
-    client_words,
-    hash_client,
-    install_client,
-    is_client_altered,
-    is_client_current,
-    server_command,
-)
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
-from remit.wiring.plan import FilePlan, describe_unread, display_path, find_unread_agents, plan_settings, write_plans
 from remit.wiring.repository_setup import RepositoryStart, is_private, plan_start, start_governing
 from remit.workspace.git.command import GitError
-from remit.workspace.git.machine_identity import repository_id
-from remit.workspace.place.trusted_commands import read_trust
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.git.repository import repository_id
+from remit.workspace.place.config import read_trust
+from remit.workspace.place.workspace import (
+    ORCHESTRATION_FOLDER,
+    Workspace,
+    find_git_root,
+    locate_workspace,
+    workspace_at,
+)
 
 NEXT_STEPS = """\
 
@@ -76,31 +74,22 @@ class Setup(Struct, frozen=True):
 
     workspace: Workspace
     home: Path
-    agents: tuple[DetectedAgent, ...]
-    files: tuple[FilePlan, ...]
+    agents: list[DetectedAgent]
+    files: list[wire.FilePlan]
     start: RepositoryStart
     manifest: Manifest
 
     @property
-    def changed_files(self) -> list[FilePlan]:
+    def changed_files(self) -> list[wire.FilePlan]:
         return [file for file in self.files if file.has_changes]
 
     @property
-    def has_changes(self) -> bool:
-        needs_client = not is_client_current(self.home) or is_client_altered(self.home, self.manifest.client)
-        return bool(self.changed_files) or self.start.has_changes or (bool(self.agents) and needs_client)
+    def mode(self) -> Mode:
+        return load_rules(self.workspace).mode
 
-
-class InitOptions(Struct, frozen=True):
-    """The options of the command line."""
-
-    mode: Mode | None
-    agents: tuple[str, ...]
-    no_agents: bool
-    project: bool
-    trust: bool | None
-    share: ShareSettings | None
-    private: bool
+    @property
+    def headline(self) -> str:
+        return f"{self.workspace.root} is governed; mode: {self.mode}."
 
 
 @click.command()
@@ -122,7 +111,6 @@ class InitOptions(Struct, frozen=True):
     help="Share the log itself: as a git ref, or as a tracked file.",
 )
 @command_options
-@reports_wiring
 def init(
     mode: Mode | None,
     yes: bool,
@@ -141,62 +129,59 @@ def init(
     require_person("`remit init`")
     share = ShareSettings(share_notes, share_log or "off") if share_notes or share_log else None
     asks_person = sys.stdin.isatty() and not yes and not as_json
-    if trust is None and asks_person:
-        trust = True  # at a terminal the single question covers Codex's trust too, as the plan above it states
-    options = InitOptions(mode, agents, no_agents, project, trust, share, private)
+    # At a terminal the single question covers Codex's trust too, as the plan above it states.
+    trusting = set(TRUST_FUNCTIONS) if trust or (trust is None and asks_person) else set[str]()
     environment = read_environment()
-    home = environment.home
-    setup = plan_setup(repo, home, options)
-    if not setup.has_changes:
-        emit(setup_document(setup), as_json, "\n".join([f"nothing to do: {headline(setup)}", *unread_lines(setup)]))
+    home, workspace = environment.home, find_root_to_govern(repo, environment.home)
+    manifest = read_manifest(home)
+    moved = find_moved_folders(os.environ, home)
+    found = [] if no_agents else find_agents(home, os.environ.get("PATH", os.defpath), agents, moved)
+    place = SettingsPlace(home, workspace.root if project else None, moved)
+    files = (
+        wire.plan_settings(
+            found, place, hook_client.client_words(home), hook_client.server_command(), manifest, trusting
+        )
+        if found
+        else []
+    )
+    plan_repository = partial(plan_start, workspace, mode, share)
+    if found:
+        manifest = replace(manifest, moved={**manifest.moved, **moved})
+    setup = Setup(workspace, home, found, files, plan_repository(private), manifest)
+    needs_client = bool(found) and (
+        not hook_client.is_client_current(home) or hook_client.is_client_altered(home, manifest.client)
+    )
+    if not (setup.changed_files or setup.start.has_changes or needs_client):
+        emit(setup_document(setup), as_json, [f"nothing to do: {setup.headline}", *unread_lines(setup)])
         return
     if not yes:
         click.echo(plan_text(setup, diff), err=as_json)
     if asks_person and confirm(setup):
-        setup = plan_setup(repo, home, replace(options, private=True))
+        setup = replace(setup, start=plan_repository(True))
     if not asks_person and not yes:
         raise Failure("NOT_CONFIRMED", "nothing was changed: nobody is there to ask", fix="add --yes", exit_code=USAGE)
     perform_setup(setup)
-    if load_rules(setup.workspace).mode == "enforce":
-        warning = describe_containment_warning(home, environment.temporary)
-        if warning:
-            click.echo(f"warning: {warning}", err=True)
+    if setup.mode == "enforce" and (warning := describe_containment_warning(home, environment.temporary)):
+        warn(warning)
     emit(setup_document(setup), as_json, done_text(setup, diff and yes))
 
 
-# --- plan, then perform ------------------------------------------------------------------------------------
-
-
-def plan_setup(repo: Path, home: Path, options: InitOptions) -> Setup:
-    """Return the planned changes; write no file."""
-    workspace = find_root_to_govern(repo, home)
-    manifest = read_manifest(home)
-    moved = find_moved_folders(os.environ, home)
-    path = os.environ.get("PATH", os.defpath)
-    agents = () if options.no_agents else find_agents(home, path, options.agents, moved)
-    place = SettingsPlace(home, workspace.root if options.project else None, moved)
-    trusting = set(TRUST_FUNCTIONS) if options.trust else set[str]()
-    files = plan_settings(agents, place, client_words(home), server_command(), manifest, trusting) if agents else []
-    return Setup(
-        workspace=workspace,
-        home=home,
-        agents=tuple(agents),
-        files=tuple(files),
-        start=plan_start(workspace, options.mode, options.share, options.private),
-        manifest=replace(manifest, moved={**manifest.moved, **moved}) if agents else manifest,
-    )
-
-
-def perform_setup(setup: Setup) -> None:
-    """Make the changes: the client first, so that every hook finds its program."""
-    manifest = setup.manifest.with_repository(setup.workspace.root)
-    if setup.agents:
-        install_client(setup.home, manifest.client)
-        manifest = replace(manifest, client=hash_client(setup.home))
-    now = format_utc(datetime.now(UTC), "seconds")
-    manifest = write_plans(setup.files, setup.home, manifest, now, version("remit"))
-    write_manifest(setup.home, manifest)
-    start_governing(setup.workspace, setup.start)
+def find_root_to_govern(repo: Path, home: Path) -> Workspace:
+    """Return the workspace around `repo`, or the folder itself. Raises Failure for HOME and its parents."""
+    folder = repo.resolve()
+    is_git_folder = all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
+    if is_git_folder and not (folder / ".git").exists():
+        message = f"{str(folder)!r} is a bare repository, without a work tree"
+        raise Failure("NO_WORKSPACE", message, fix="use a clone of it")
+    own = workspace_at(folder, find_git_root(folder)) if (folder / ORCHESTRATION_FOLDER).is_dir() else None
+    workspace = own or locate_workspace(folder) or Workspace(folder, None, None)
+    home = home.resolve()
+    if workspace.root == home or workspace.root in home.parents:
+        message = f"{str(workspace.root)!r} is no project: everything of yours is below it"
+        raise Failure("NO_WORKSPACE", message, fix="run `remit init` in a project's folder, or name one with --repo")
+    if not workspace.root.is_dir():
+        raise Failure("NO_WORKSPACE", f"{str(workspace.root)!r} is no folder")
+    return workspace
 
 
 def confirm(setup: Setup) -> bool:
@@ -214,70 +199,64 @@ def confirm(setup: Setup) -> bool:
             raise Failure("NOT_CONFIRMED", "nothing was changed", exit_code=USAGE)
 
 
+def perform_setup(setup: Setup) -> None:
+    """Make the changes: the client first, so that every hook finds its program."""
+    manifest = setup.manifest.with_repository(setup.workspace.root)
+    if setup.agents:
+        hook_client.install_client(setup.home, manifest.client)
+        manifest = replace(manifest, client=hook_client.hash_client(setup.home))
+    now = format_utc(datetime.now(UTC), "seconds")
+    manifest = wire.write_plans(setup.files, setup.home, manifest, now, version("remit"))
+    write_manifest(setup.home, manifest)
+    start_governing(setup.workspace, setup.start)
+
+
 # --- output ------------------------------------------------------------------------------------------------
 
 
-def unwired_line(setup: Setup) -> str:
-    """Return the line for a run that wired no agent; agents wired earlier for the user still ask Remit."""
-    place = SettingsPlace(setup.home, moved_folders=setup.manifest.moved)
-    wired = [row.title for row in ROWS.values() if setup.manifest.find_file(place.hooks_file(row))]
-    return f"No agent was wired now; wired for you already: {', '.join(wired)}." if wired else NO_AGENT_NOTE
-
-
-def headline(setup: Setup) -> str:
-    return f"{setup.workspace.root} is governed; mode: {load_rules(setup.workspace).mode}."
-
-
-def file_line(file: FilePlan, home: Path) -> str:
-    fresh = "new file" if file.before is None else "changed"
-    return f"  {display_path(file.path, home):<32} {fresh}: {file.parts_text}"
-
-
-def repository_lines(setup: Setup) -> list[str]:
-    start, root = setup.start, setup.workspace.root
-    lines = [f"  {root}/.orchestration/  what agents may do here, and Remit's state"] if start.govern else []
+def plan_text(setup: Setup, with_diff: bool) -> str:
+    """Return the changes to come: agents, files, the repository, and the rights that agents gain."""
+    agents = [f"  {a.row.agent:<14} {a.binary or f'its folder ~/{a.row.config_folder}'}" for a in setup.agents]
+    lines = [heading("Found"), *agents] if agents else [heading("No agent to wire")]
+    lines += ["", heading("This will change"), *file_lines(setup)]
+    start, share = setup.start, setup.start.share
+    if start.govern:
+        lines.append(f"  {setup.workspace.root}/.orchestration/  what agents may do here, and Remit's state")
     lines += ["  .orchestration/active_intents.yaml  with an example to fill in"] if start.starter else []
     lines += ["  .git/info/exclude  /.orchestration/: git does not track it"] if start.private else []
     lines += [f"  mode: {start.mode}{MODE_NOTES[start.mode]}"] if start.mode else kept_mode_lines(setup)
-    share = start.share
-    tracked = TRACKED_LOG_NOTE if share and share.log == "tree" else ""
-    return lines + ([f"  share: notes {'on' if share.notes else 'off'}, log {share.log}{tracked}"] if share else [])
-
-
-def right_lines(setup: Setup) -> list[str]:
-    """Return the rights that agents gain, with the setting that grants each."""
+    if share:
+        tracked = TRACKED_LOG_NOTE if share.log == "tree" else ""
+        lines.append(f"  share: notes {'on' if share.notes else 'off'}, log {share.log}{tracked}")
     trusted = {agent for file in setup.changed_files if "trust" in file.parts for agent in file.agents}
     changed = {agent for file in setup.changed_files for agent in file.agents}
-    rows = [agent.row for agent in setup.agents if agent.row.agent in changed]
-    rights = [(row.title, *right) for row in rows for right in list_granted_rights(row, row.agent in trusted)]
-    lines = [f"  {title:<14} {may:<24} ({setting})" for title, may, setting in rights]
-    return ["", heading("These agents may then, without asking you"), *lines] if lines else []
-
-
-def kept_mode_lines(setup: Setup) -> list[str]:
-    """Return a line on the mode that the configuration kept from an earlier time."""
-    if not setup.start.govern or setup.start.mode:
-        return []
-    mode = load_rules(setup.workspace).mode
-    return [f"  mode: {mode}, as .orchestration/ says from before; another with --mode, or `remit mode` later"]
-
-
-def plan_text(setup: Setup, with_diff: bool) -> str:
-    agents = [
-        f"  {agent.row.agent:<14} {agent.binary or f'its folder ~/{agent.row.config_folder}'}" for agent in setup.agents
+    rights = [
+        f"  {row.title:<14} {may:<24} ({setting})"
+        for row in (agent.row for agent in setup.agents if agent.row.agent in changed)
+        for may, setting in list_granted_rights(row, row.agent in trusted)
     ]
-    lines = [
-        *([heading("Found"), *agents] if agents else [heading("No agent to wire")]),
-        "",
-        heading("This will change"),
-        *(file_line(file, setup.home) for file in setup.changed_files),
-        *repository_lines(setup),
-        *right_lines(setup),
-        *untrusted_lines(setup),
-        *unread_lines(setup),
-        *brought_lines(setup),
-    ]
-    return "\n".join([*lines, *(["", coloured_diffs(setup)] if with_diff else [])])
+    lines += ["", heading("These agents may then, without asking you"), *rights] if rights else []
+    lines += [*note_lines(setup), *(["", coloured_diffs(setup)] if with_diff else [])]
+    return "\n".join(lines)
+
+
+def done_text(setup: Setup, with_diff: bool) -> str:
+    """Return the report of the changes, and the next steps."""
+    lines = [setup.headline, *kept_mode_lines(setup)]
+    if setup.start.govern and setup.workspace.common_dir is not None:
+        private = "stays out of git: the rules hold on this machine only"
+        shared = "is new: commit it to share the rules, or keep it out of git: remit init --private"
+        lines.append(f"  .orchestration/ {private if is_private(setup.workspace) else shared}")
+    lines += [*file_lines(setup), *note_lines(setup)]
+    if not setup.agents:  # agents wired earlier for the user still ask Remit
+        place = SettingsPlace(setup.home, moved_folders=setup.manifest.moved)
+        wired = [row.title for row in ROWS.values() if setup.manifest.find_file(place.hooks_file(row))]
+        known = f"No agent was wired now; wired for you already: {', '.join(wired)}."
+        lines.append(known if wired else NO_AGENT_NOTE)
+    if with_diff:
+        lines += ["", "".join(file.diff(setup.home) for file in setup.changed_files)]
+    then = OBSERVE_STEP if setup.mode == "enforce" else ENFORCE_STEP
+    return "\n".join([*lines, NEXT_STEPS.format(then=then)])
 
 
 def heading(text: str) -> str:
@@ -289,71 +268,53 @@ def coloured_diffs(setup: Setup) -> str:
     return "\n".join(click.style(line, fg=DIFF_COLOURS.get(line[:1])) for line in lines)
 
 
-def untrusted_lines(setup: Setup) -> list[str]:
-    trusted = {agent for file in setup.files if "trust" in file.parts for agent in file.agents}
-    rows = [agent.row for agent in setup.agents if agent.row.agent in TRUST_FUNCTIONS]
-    titles = [row.title for row in rows if row.agent not in trusted]
-    return [f"  {title} runs these hooks once you trust them: --trust-codex, or /hooks in it" for title in titles]
+def file_lines(setup: Setup) -> list[str]:
+    lines: list[str] = []
+    for file in setup.changed_files:
+        parts = ", ".join(wire.PART_NAMES[part] for part in file.parts)
+        fresh = "new file" if file.before is None else "changed"
+        lines.append(f"  {wire.display_path(file.path, setup.home):<32} {fresh}: {parts}")
+    return lines
 
 
-def brought_lines(setup: Setup) -> list[str]:
-    """Return a line on commands that the repository brings and that need a person's trust."""
-    rules = load_rules(setup.workspace)
-    if not rules.repository_commands:
+def kept_mode_lines(setup: Setup) -> list[str]:
+    if not setup.start.govern or setup.start.mode:
         return []
-    try:
-        known = read_trust(setup.home, repository_id(setup.workspace))
-    except (GitError, OSError):
-        known = None
-    untrusted = tuple(item for item in rules.repository_commands if known is None or item.digest not in known.digests)
-    return [f"  {describe_untrusted(untrusted)}: see `remit trust`"] if untrusted else []
+    return [f"  mode: {setup.mode}, as .orchestration/ says from before; another with --mode, or `remit mode` later"]
 
 
 def unread_lines(setup: Setup) -> list[str]:
-    return list(filter(None, (describe_unread(file, setup.home) for file in setup.files)))
+    return list(filter(None, (wire.describe_unread(file, setup.home) for file in setup.files)))
 
 
-def tracking_lines(setup: Setup) -> list[str]:
-    if not setup.start.govern or setup.workspace.common_dir is None:
-        return []
-    if is_private(setup.workspace):
-        return ["  .orchestration/ stays out of git: the rules hold on this machine only"]
-    return ["  .orchestration/ is new: commit it to share the rules, or keep it out of git: remit init --private"]
-
-
-def done_text(setup: Setup, with_diff: bool) -> str:
-    """Return the report of the changes, and the next steps."""
+def note_lines(setup: Setup) -> list[str]:
+    trusted = {agent for file in setup.files if "trust" in file.parts for agent in file.agents}
+    rows = [agent.row for agent in setup.agents if agent.row.agent in TRUST_FUNCTIONS]
     lines = [
-        headline(setup),
-        *kept_mode_lines(setup),
-        *tracking_lines(setup),
-        *(file_line(file, setup.home) for file in setup.changed_files),
-        *untrusted_lines(setup),
-        *unread_lines(setup),
-        *brought_lines(setup),
-        *([] if setup.agents else [unwired_line(setup)]),
+        f"  {row.title} runs these hooks once you trust them: --trust-codex, or /hooks in it"
+        for row in rows
+        if row.agent not in trusted
     ]
-    if with_diff:
-        lines += ["", "".join(file.diff(setup.home) for file in setup.changed_files)]
-    enforces = load_rules(setup.workspace).mode == "enforce"
-    return "\n".join([*lines, NEXT_STEPS.format(then=OBSERVE_STEP if enforces else ENFORCE_STEP)])
+    lines += unread_lines(setup)
+    if commands := load_rules(setup.workspace).repository_commands:
+        try:
+            known = read_trust(setup.home, repository_id(setup.workspace))
+        except (GitError, OSError):
+            known = None
+        untrusted = tuple(item for item in commands if known is None or item.digest not in known.digests)
+        lines += [f"  {describe_untrusted(untrusted)}: see `remit trust`"] if untrusted else []
+    return lines
 
 
 def setup_document(setup: Setup) -> dict[str, object]:
     """Return the setup as data. `settings` holds Remit's entries in each agent's hook file."""
-    words = client_words(setup.home)
+    words = hook_client.client_words(setup.home)
+    unread = [(file.path, *found) for file in setup.files for found in wire.find_unread_agents(file)]
     return {
         "root": str(setup.workspace.root),
-        "mode": load_rules(setup.workspace).mode,
+        "mode": setup.mode,
         "agents": [agent.row.agent for agent in setup.agents],
-        "files": [
-            {"path": str(file.path), "created": file.before is None, "parts": file.parts}
-            for file in setup.changed_files
-        ],
-        "unread": [
-            {"path": str(file.path), "agent": title, "because": reason}
-            for file in setup.files
-            for title, reason in find_unread_agents(file)
-        ],
-        "settings": {agent.row.agent: build_hook_settings(agent.row, words) for agent in setup.agents},
+        "files": [{"path": str(f.path), "created": f.before is None, "parts": f.parts} for f in setup.changed_files],
+        "unread": [{"path": str(path), "agent": title, "because": reason} for path, title, reason in unread],
+        "settings": {agent.row.agent: hook_settings(agent.row.agent, words) for agent in setup.agents},
     }

@@ -10,16 +10,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
 from remit.host.anthropic_wire import AnthropicWire
-from remit.host.chat_wire import ChatWire
 from remit.host.gemini_wire import GeminiWire
-from remit.host.responses_wire import ResponsesWire
-from remit.host.scripted_model import Say, ScriptedModel, Use
-from remit.host.wire_server import ModelWire
+from remit.host.openai_wires import ChatWire, ResponsesWire
+from remit.host.scripted_model import ModelWire, Say, ScriptedModel, Use
 from remit.wiring.agents import DetectedAgent
 from remit.wiring.doctor_checks import DoctorCheck, read_agent_version
 
@@ -27,15 +26,11 @@ RUN_TIMEOUT_S = 120
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TERM")
 EXPECTED_CODE = "MISSING_OR_INVALID_INTENT"
 PROMPT = "do the work"
-DUMMY_KEY = "scripted"
-"""A placeholder: the scripted model checks no key."""
+DUMMY_KEY = "scripted"  # a placeholder: the scripted model checks no key
 
 
 class LiveAgent(Struct, frozen=True):
-    """How to run one agent against a scripted model, given the model's address.
-
-    `settings` are files below HOME that the agent needs before `remit init`.
-    """
+    """How to run one agent against a model's address. `settings` are files below HOME that it needs first."""
 
     wire: type[ModelWire]
     write_call: Callable[[Path], Use]
@@ -46,17 +41,31 @@ class LiveAgent(Struct, frozen=True):
 
 
 def probe_agent(detected: DetectedAgent) -> DoctorCheck:
-    """Run the agent; ok if Remit refused its write."""
+    """Run the agent in a HOME and an enforcing repository of its own; ok if Remit refused its write."""
     agent, live = detected.row.agent, LIVE_AGENTS.get(detected.row.agent)
     if live is None or detected.binary is None:
         return DoctorCheck("warn", agent, "live: no scripted model speaks its protocol yet")
     with tempfile.TemporaryDirectory(prefix="remit-live-", ignore_cleanup_errors=True) as scratch:
         home, repository = Path(scratch) / "home", Path(scratch) / "repo"
+        inherited = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        environment = {**inherited, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
+        run = partial(subprocess.run, cwd=repository, input=b"", capture_output=True, timeout=RUN_TIMEOUT_S)
+        remit = [sys.executable, "-I", "-c", "from remit.cli import main; main()"]
         try:
-            environment = prepare_workspace(home, repository, agent, live)
+            for folder in (home / "tmp", repository):
+                folder.mkdir(parents=True)
+            for name, content in live.settings.items():
+                (home / name).parent.mkdir(parents=True, exist_ok=True)
+                (home / name).write_text(content)
+            init = [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent, *live.init_options]
+            for command in (["git", "init", "-q"], init):
+                run(command, env=environment, check=True)
             version = read_agent_version(detected.binary, environment)
             began = time.monotonic()
-            results = run_agent(live, detected.binary, repository, environment)
+            model = ScriptedModel([live.write_call(repository / "probe.txt"), Say("done")])
+            with live.wire(model).serve() as wire:
+                run([detected.binary, *live.arguments(wire.url)], env={**environment, **live.variables(wire.url)})
+                results = wire.tool_result_texts()
         except (OSError, subprocess.SubprocessError) as error:
             return DoctorCheck("fail", agent, f"live: it could not be run: {str(error)[:300]}")
         remark = f" ({time.monotonic() - began:.1f} s, {version or 'version unknown'})"
@@ -64,7 +73,6 @@ def probe_agent(detected: DetectedAgent) -> DoctorCheck:
 
 
 def judge_run(agent: str, results: list[str], written: bool, remark: str = "") -> DoctorCheck:
-    """Return the check's result for a run, from the tool results that the model received."""
     if written:
         return DoctorCheck("fail", agent, f"live: its write went through; the hooks do not reach it{remark}")
     if any(EXPECTED_CODE in text for text in results):
@@ -73,43 +81,8 @@ def judge_run(agent: str, results: list[str], written: bool, remark: str = "") -
     return DoctorCheck("fail", agent, f"live: nothing was written, but it was not told why{remark}: {received!r}")
 
 
-def prepare_workspace(home: Path, repository: Path, agent: str, live: LiveAgent) -> dict[str, str]:
-    """Create a HOME and an enforcing repository; return the environment for them. Raises OSError, SubprocessError."""
-    for folder in (home / "tmp", repository):
-        folder.mkdir(parents=True)
-    for name, content in live.settings.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(content)
-    inherited = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    environment = {**inherited, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
-    remit = [sys.executable, "-I", "-c", "from remit.cli import main; main()"]
-    init = [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent, *live.init_options]
-    for command in (["git", "init", "-q"], init):
-        subprocess.run(command, cwd=repository, env=environment, check=True, capture_output=True, timeout=RUN_TIMEOUT_S)
-    return environment
-
-
-def run_agent(live: LiveAgent, binary: str, repository: Path, environment: dict[str, str]) -> list[str]:
-    """Run the agent headless; return the tool results sent to the model. Raises OSError, SubprocessError."""
-    with live.wire(ScriptedModel([live.write_call(repository / "probe.txt"), Say("done")])).serve() as wire:
-        subprocess.run(
-            [binary, *live.arguments(wire.url)],
-            cwd=repository,
-            env={**environment, **live.variables(wire.url)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=RUN_TIMEOUT_S,
-            check=False,
-        )
-        return wire.tool_result_texts()
-
-
 def write_file(file: Path) -> Use:
     return Use("write_file", {"file_path": str(file), "content": "probe\n"})
-
-
-def patch_file(file: Path) -> Use:
-    return Use("apply_patch", {"input": f"*** Begin Patch\n*** Add File: {file}\n+probe\n*** End Patch"})
 
 
 def codex_arguments(url: str) -> list[str]:
@@ -128,16 +101,8 @@ def codex_arguments(url: str) -> list[str]:
         "features.plugins=false",
     ]
     configured = [word for setting in settings for word in ("--config", setting)]
-    return [
-        "exec",
-        "--skip-git-repo-check",
-        "--sandbox",
-        "danger-full-access",
-        "--model",
-        "gpt-5.5",
-        *configured,
-        PROMPT,
-    ]
+    options = ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "--model", "gpt-5.5"]
+    return [*options, *configured, PROMPT]
 
 
 CLAUDE_SWITCHES = {
@@ -151,7 +116,6 @@ CLAUDE_SWITCHES = {
 GEMINI_SETTINGS = (
     '{"privacy": {"usageStatisticsEnabled": false}, "security": {"auth": {"selectedType": "gemini-api-key"}}}\n'
 )
-
 LIVE_AGENTS: dict[str, LiveAgent] = {
     "claude-code": LiveAgent(
         wire=AnthropicWire,
@@ -161,7 +125,9 @@ LIVE_AGENTS: dict[str, LiveAgent] = {
     ),
     "codex": LiveAgent(
         wire=ResponsesWire,
-        write_call=patch_file,
+        write_call=lambda file: Use(
+            "apply_patch", {"input": f"*** Begin Patch\n*** Add File: {file}\n+probe\n*** End Patch"}
+        ),
         arguments=codex_arguments,
         variables=lambda _: {"SCRIPTED_KEY": DUMMY_KEY},
         init_options=("--trust-codex",),

@@ -1,7 +1,6 @@
 """Parsing of git blame's arguments. Source: git-blame(1), read 2026-11."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
@@ -45,27 +44,9 @@ FORMATTING_OPTIONS = {
 }
 """Options that format lines for people, without effect on their origin."""
 
-EMPTY_VALUES = {"L": ",", "S": " "}
-"""The value that git treats like an empty one: every line; a missing file."""
-
+UNKNOWN_OPTION = "unknown option %r: `remit blame --help` lists the allowed options of git blame"
+EMPTY_VALUES = {"L": ",", "S": " "}  # the value that git treats like an empty one: every line; a missing file
 SHORT_FLAGS = "sefnltbcwp"
-STABLE_REVISION = re.compile(r"\^?(HEAD|@|[0-9a-f]{40}|[0-9a-f]{64})([~^]\d*)*")
-FIXED_DATE_FORMATS = {
-    "iso",
-    "iso8601",
-    "iso-strict",
-    "iso8601-strict",
-    "rfc",
-    "rfc2822",
-    "short",
-    "default",
-    "raw",
-    "unix",
-}
-TIME_DEPENDENT_OPTIONS = {
-    *("--since", "--after", "--until", "--before", "--max-age", "--min-age"),
-    *("--all", "--branches", "--tags", "--remotes"),
-}
 
 
 class BlameUsageError(ValueError):
@@ -87,49 +68,42 @@ class BlameArguments(Struct, frozen=True):
 
     @property
     def contents(self) -> str | None:
-        """Return the file whose content replaces the work tree's; `-` is standard input."""
+        """The file whose content replaces the work tree's; `-` is standard input."""
         return next(iter(self.option_values("--contents")[-1:]), None)
 
     @property
     def has_reverse_option(self) -> bool:
-        """Return whether lines are traced to the last version containing them, instead of the first."""
+        """True if lines are traced to the last version containing them, instead of the first."""
         return "--reverse" in self.options
 
     @property
     def tracing_options(self) -> tuple[str, ...]:
         return tuple(option for option in self.options if option_name(option) not in FORMATTING_OPTIONS)
 
-    @property
-    def is_stable(self) -> bool:
-        """Return whether equal arguments mean the same while HEAD and the files stay unchanged."""
-        words = [*self.revisions, *self.option_values("--ignore-rev")]
-        revisions = [part for word in words for part in re.split(r"\.\.\.?", word) if part]
-        return (
-            all(map(STABLE_REVISION.fullmatch, revisions))
-            and set(self.option_values("--date")) <= FIXED_DATE_FORMATS
-            and not TIME_DEPENDENT_OPTIONS & {option_name(option) for option in self.options}
-            and self.contents != "-"
-        )
-
 
 def parse_arguments(words: Sequence[str], folder: Path) -> BlameArguments:
     """Parse the words as git blame would in `folder`. Raises BlameUsageError."""
     at = list(words).index("--") if "--" in words else None
     tail = None if at is None else words[at + 1 :]
-    options: list[str] = []
+    parsed: list[str] = []
     plain: list[str] = []
     following = iter(words[:at])
     for word in following:
         if word == "-" or not word.startswith("-"):
             plain.append(word)
         elif word.startswith("--"):
-            options.append(parse_long_option(word, following))
+            parsed.append(parse_long_option(word, following))
         else:
-            options += parse_short_options(word, following)
+            parsed += parse_short_options(word, following)
+    options: list[str] = []
+    for option in parsed:
+        if option in NEGATIONS:
+            options = [earlier for earlier in options if option_name(earlier) not in NEGATIONS[option]]
+        else:
+            options.append(option)
     revisions, file = split_revisions_and_file(plain, tail, folder)
     if any(revision.startswith("-") for revision in revisions):
         raise BlameUsageError(f"{revisions[0][:100]!r} is no revision")
-    options = drop_negated_options(options)
     form = next((form for form in FORMS if form in options), "text")
     return BlameArguments(
         form=cast("Form", form.removeprefix("--")),
@@ -143,9 +117,8 @@ def parse_arguments(words: Sequence[str], folder: Path) -> BlameArguments:
 def split_revisions_and_file(
     plain: Sequence[str], tail: Sequence[str] | None, folder: Path
 ) -> tuple[tuple[str, ...], str]:
-    """Return the revisions and the file: `[REVISION] FILE`, `[REVISION] -- FILE` or the older `FILE REVISION`.
-
-    `tail` holds the words after `--`. Raises BlameUsageError.
+    """Return the revisions and the file: `[REVISION] FILE`, `[REVISION] -- FILE` or the older `FILE REVISION`. `tail`
+    holds the words after `--`. Raises BlameUsageError.
     """
     if tail is not None and len(tail) == 1:
         return tuple(plain), tail[0]
@@ -163,34 +136,29 @@ def parse_long_option(word: str, following: Iterator[str]) -> str:
     """Return a long option with its value; an unambiguous prefix stands for the full name, as in git."""
     name, equals, value = word.partition("=")
     matching = [option for option in (*VALUE_OPTIONS, *FLAG_OPTIONS) if option.startswith(name)]
-    if name not in matching:
-        if len(matching) != 1:
-            raise unknown_option(word)
-        name = matching[0]
+    if name not in matching and len(matching) != 1:
+        raise BlameUsageError(UNKNOWN_OPTION % word[:100])
+    name = name if name in matching else matching[0]
     if name in VALUE_OPTIONS and not equals:
         return f"{name}={take_value(word, following)}"
     return f"{name}{equals}{value}"
 
 
-def parse_short_options(word: str, following: Iterator[str]) -> list[str]:
-    """Return the options in a word such as `-wML1,2`."""
-    options: list[str] = []
-    letters = word[1:]
-    while letters:
-        letter, letters = letters[0], letters[1:]
+def parse_short_options(word: str, following: Iterator[str]) -> Iterator[str]:
+    """Yield the options in a word such as `-wML1,2`."""
+    for at, letter in enumerate(word[1:], 2):
         if letter == "p":
-            options.append("--porcelain")
+            yield "--porcelain"
         elif letter in SHORT_FLAGS:
-            options.append(f"-{letter}")
+            yield f"-{letter}"
         elif letter in "LS":
-            options.append(f"-{letter}{letters or take_value(word, following) or EMPTY_VALUES[letter]}")
-            break
+            yield f"-{letter}{word[at:] or take_value(word, following) or EMPTY_VALUES[letter]}"
+            return
         elif letter in "MC":  # the rest of the word is the score, even if not a number
-            options.append(f"-{letter}{letters}")
-            break
+            yield f"-{letter}{word[at:]}"
+            return
         else:
-            raise unknown_option(word)
-    return options
+            raise BlameUsageError(UNKNOWN_OPTION % word[:100])
 
 
 def take_value(word: str, following: Iterator[str]) -> str:
@@ -199,23 +167,6 @@ def take_value(word: str, following: Iterator[str]) -> str:
     if value is None:
         raise BlameUsageError(f"{word[:100]!r} needs a value, for example: -L 10,20 or --date iso")
     return value
-
-
-def unknown_option(word: str) -> BlameUsageError:
-    return BlameUsageError(
-        f"unknown option {word[:100]!r}: `remit blame --help` lists the allowed options of git blame"
-    )
-
-
-def drop_negated_options(options: Iterable[str]) -> list[str]:
-    """Return the options without those negated by a later one."""
-    kept: list[str] = []
-    for option in options:
-        if option in NEGATIONS:
-            kept = [earlier for earlier in kept if option_name(earlier) not in NEGATIONS[option]]
-        else:
-            kept.append(option)
-    return kept
 
 
 def option_name(option: str) -> str:

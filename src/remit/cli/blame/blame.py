@@ -1,18 +1,56 @@
-"""`remit blame`: who wrote each line, under which intent."""
+"""`remit blame`: who wrote each line, under which intent. git's lines joined with the ledger's attribution."""
 
+import os
+import re
 import sys
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
+from msgspec import Struct
 
-from remit.cli.blame.answer import MIN_GRADES, MUTATION_CLASSES, LineFilter, read_question, write_answer
+from remit.cli.blame.arguments import BlameArguments, BlameUsageError, option_name, parse_arguments
 from remit.cli.completion import complete_files, complete_intents
-from remit.cli.output import command_options, reading_context
-from remit.provenance.origins.evidence import GRADES, parse_grades
+from remit.cli.output import (
+    Failure,
+    command_options,
+    open_content_store,
+    open_index_or_empty,
+    path_in_workspace,
+    reading_context,
+)
+from remit.cli.screen import has_colour
+from remit.provenance.blame import annotated_output
+from remit.provenance.blame.blame import Blamer, blame_reversed
+from remit.provenance.blame.blamed_line import BlamedLine, filter_by_grade
+from remit.provenance.origins.blame_porcelain import BlamePorcelain, GitLine, parse_porcelain, relocate_lines
+from remit.provenance.origins.evidence_grades import GRADES, GRADES_BY_CLASS, parse_grades
+from remit.workspace.contents.content_store import scratch_files
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.place.workspace import Workspace, find_git_root
 
+MUTATION_CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")
+GIT_REFUSAL_CODES = (128, 129)
+CARRIED_GRADE = "carried"
+WEAKEST_CARRIED_GRADE = GRADES_BY_CLASS["carried"][-1]
+MIN_GRADES = (*GRADES, CARRIED_GRADE)  # values of `--min-grade`
+PROGRESS_OPTIONS = ("--progress", "--no-progress")
+NARROW_COLUMNS = 120  # terminals with fewer columns get the narrow form: git's own is too wide beside Remit's columns
+
+NARROW_OPTIONS = {"-L", "-w", "-M", "-C", "--minimal", "--first-parent", "--ignore-rev", "--ignore-revs-file"}
+"""Options that ask for no form of their own: with others the form stays as asked."""
+
+NARROW_NAME_CHARS = 12
+USER_SCOPES = ("system", "global")  # scopes of git's settings outside the control of a repository
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+# -- the command -------------------------------------------------------------------------------------------------
 
 
 def validate_grades(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -86,4 +124,310 @@ def blame(words: tuple[str, ...], repo: Path, as_json: bool, color: str, **only:
     """
     gate = reading_context(repo)
     question = read_question(words, gate.workspace, repo, governed=gate.is_governed)
-    write_answer(sys.argv[2:], question, LineFilter(**only), color, as_json=as_json)
+    write_answer(question, LineFilter(**only), color, as_json=as_json)
+
+
+class LineFilter(Struct, frozen=True):
+    """The lines to show, and the evidence to accept."""
+
+    min_grade: str | None = None
+    grade: str | None = None
+    mutation_class: str | None = None
+    intent_id: str | None = None
+
+    @property
+    def is_selective(self) -> bool:
+        return self.mutation_class is not None or self.intent_id is not None
+
+    def matches(self, line: BlamedLine) -> bool:
+        # The class declared by the agent counts, unless the computed class refutes it.
+        classes = {None, line.mutation_class}
+        classes |= set() if "AST_REFACTOR" in (line.declared, line.mutation_class) else {line.declared}
+        return self.mutation_class in classes and self.intent_id in (None, line.intent_id)
+
+    @property
+    def accepted_grades(self) -> frozenset[str]:
+        """Return the accepted grades of evidence. Raises ValueError for an unknown grade."""
+        weakest = WEAKEST_CARRIED_GRADE if self.min_grade == CARRIED_GRADE else self.min_grade
+        names: Sequence[str] = GRADES
+        strong = frozenset(names[: names.index(weakest) + 1] if weakest else names)
+        return strong & parse_grades(self.grade) if self.grade else strong
+
+
+class BlameQuestion(Struct, frozen=True):
+    """A parsed blame command. `path` is relative to the workspace root; `stdin` holds the bytes of standard input."""
+
+    arguments: BlameArguments
+    workspace: Workspace
+    folder: Path
+    path: str
+    governed: bool = True
+    stdin: bytes = b""
+
+
+def read_question(words: Sequence[str], workspace: Workspace, repo: Path, *, governed: bool = True) -> BlameQuestion:
+    """Parse the arguments into a question. Raises Failure."""
+    folder = Path.cwd() if repo == Path() else workspace.root
+    try:
+        arguments = parse_arguments(words, folder)
+    except BlameUsageError as error:
+        raise Failure("USAGE", str(error)) from error
+    stdin = sys.stdin.buffer.read() if arguments.contents == "-" else b""
+    path = path_in_workspace(workspace, repo, arguments.file)
+    return BlameQuestion(arguments, workspace, folder, path, governed, stdin)
+
+
+class BlameStyle(Struct, frozen=True):
+    """The look of the answer. `quoted`: git quotes file names. `safe`: escape text for a terminal. `narrow`: leave out
+    model and grade.
+    """
+
+    coloured: bool = False
+    letters: bool = False
+    quoted: bool = True
+    safe: bool = False
+    narrow: bool = False
+
+
+def write_answer(question: BlameQuestion, only: LineFilter, color: str, *, as_json: bool) -> None:
+    """Write the answer to standard output. Raises Failure, GitError, OSError."""
+    arguments = question.arguments
+    try:
+        columns = os.get_terminal_size(1).columns
+    except OSError:
+        columns = 0  # a file or a pipe
+    names = {option_name(option) for option in arguments.options}
+    narrow = 0 < columns < NARROW_COLUMNS and arguments.form == "text" and names <= NARROW_OPTIONS
+    answer = answer_question(question, fewer=only.is_selective, only_lines=as_json, narrow=narrow)
+    grades = only.accepted_grades
+    lines = [filter_by_grade(line, grades) for line in answer.lines] if len(grades) < len(GRADES) else answer.lines
+    shown = [line for line in lines if only.matches(line)] if only.is_selective else lines
+    pager = ""
+    if as_json:
+        out = msgspec.json.encode({"schema_version": 1, "data": {"lines": shown}}) + b"\n"
+    else:
+        style = BlameStyle(
+            coloured=has_colour(color, os.environ, is_terminal=columns > 0),
+            letters="utf" not in (sys.stdout.encoding or "").lower(),
+            quoted=answer.settings.quotes_paths,
+            safe=columns > 0,
+            narrow=narrow,
+        )
+        out = render_blame(arguments, answer.git_output, lines, shown, style)
+    if only.is_selective and not shown:
+        sys.stderr.write(f"None of the {len(lines)} lines matches.\n")
+    if columns and not as_json:
+        from remit.cli.screen import choose_pager, show_in_pager  # only a terminal needs a pager
+
+        if pager := choose_pager(answer.settings.user_values, os.environ):
+            show_in_pager(out, pager)
+            return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(out)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # a reader that closes early is no error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+# -- the answer --------------------------------------------------------------------------------------------------
+
+
+class BlameGitSettings(Struct, frozen=True):
+    """Git's settings: the last value of each name. `user_values` excludes values set by a repository."""
+
+    values: dict[str, str] = {}
+    user_values: dict[str, str] = {}
+
+    @property
+    def quotes_paths(self) -> bool:
+        return self.values.get("core.quotepath", "true").lower() not in ("false", "no", "off", "0")
+
+
+def read_git_settings(git: Git) -> BlameGitSettings:
+    """Return the settings in force, without those of Remit's own git calls. Source: git-config(1), read 2026-11."""
+    settings = BlameGitSettings({}, {})
+    try:
+        out = git.run("config", "--list", "--show-scope", "--show-origin", "-z")
+    except GitError:
+        return settings
+    parts = out.decode("utf-8", "surrogateescape").split("\0")
+    for scope, origin, entry in zip(parts[::3], parts[1::3], parts[2::3], strict=False):
+        name, _, value = entry.partition("\n")
+        if origin.startswith("file:"):
+            settings.values[name] = value
+            settings.user_values.update({name: value} if scope in USER_SCOPES else {})
+    return settings
+
+
+class BlameAnswer(Struct, frozen=True):
+    """The attributed lines, with git's own output in the requested form."""
+
+    lines: list[BlamedLine]
+    settings: BlameGitSettings
+    git_output: bytes
+
+
+def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, narrow: bool = False) -> BlameAnswer:
+    """Return the attributed lines; git runs while the ledger's index is opened. Raises Failure. `fewer`: only some
+    lines will be shown. `only_lines`: git's own output is not needed.
+    """
+    arguments, workspace, git = question.arguments, question.workspace, Git(question.folder)
+    is_text = arguments.form == "text"
+    with ThreadPoolExecutor() as pool, ExitStack() as stack:
+        # 1. git runs once, or twice if the requested form lacks the porcelain's information. Display options go to git
+        # as well, so that git validates their values.
+        form = "porcelain" if is_text or arguments.form == "incremental" or only_lines else arguments.form
+        if fewer and not only_lines and arguments.form == "porcelain":
+            form = "line-porcelain"
+        target = (*arguments.revisions, "--", arguments.file)
+        options = arguments.tracing_options if is_text else arguments.options
+        tracing = pool.submit(git.run, "blame", f"--{form}", *options, *target, stdin=question.stdin)
+        display = tracing
+        if (is_text or arguments.form == "incremental") and not only_lines:
+            own = [option for option in arguments.options if option not in PROGRESS_OPTIONS]
+            own += ["--date=short"] if narrow else [] if is_text else ["--incremental"]
+            display = pool.submit(git.run, "blame", *own, *target, stdin=question.stdin)
+        settings = pool.submit(read_git_settings, git)
+
+        # 2. The lines, of the content to blame instead of the work tree's, if one is given.
+        index = stack.enter_context(open_index_or_empty(workspace, governed=question.governed))
+        blamer = Blamer(workspace, index, open_content_store(workspace))
+        options = arguments.tracing_options
+        if arguments.contents is not None:
+            options = tuple(option for option in options if not option.startswith("--contents"))
+            file = (find_git_root(workspace.root) or workspace.root) / arguments.contents
+            content = question.stdin if arguments.contents == "-" else file.read_bytes() if file.is_file() else None
+            if arguments.contents == "-":
+                file = Path(stack.enter_context(scratch_files(workspace.state, question.stdin))[0])
+            blamer.attributor.working_content = content
+            options = (*options, f"--contents={file}")
+        porcelain = None
+        try:
+            porcelain = parse_porcelain(tracing.result())
+            given = relocate_lines(porcelain.lines, blamer.attributor.prefix)
+        except GitError as error:
+            # No commit has the file: git blames nothing, so the whole file is attributed as uncommitted.
+            given = uncommitted_lines(question, blamer, error)
+
+        # 3. The authors, and git's own output.
+        if porcelain and arguments.has_reverse_option:
+            first = arguments.revisions[0].partition("..")[0] if arguments.revisions else "HEAD"
+            lines = blame_reversed(
+                Blamer(workspace, index, blamer.attributor.store), question.path, first, options, given
+            )
+        else:
+            lines = blamer.blame(question.path, [*options, *arguments.revisions], given)
+        if only_lines or fewer:
+            lines = blamer.add_classes(lines)
+        if porcelain is None:
+            out = render_uncommitted(given, arguments, question.path)
+        elif only_lines:
+            out = b""
+        else:
+            try:
+                out = display.result()
+            except GitError as error:
+                raise git_failure(error, arguments) from error
+            if is_text:
+                out = escape_newlines_in_paths(out, porcelain)
+            if narrow:
+                out = shorten_authors(out, porcelain)
+        return BlameAnswer(lines, settings.result(), out)
+
+
+def uncommitted_lines(question: BlameQuestion, blamer: Blamer, error: GitError) -> list[GitLine]:
+    """Return the lines of a file that no commit contains. Raises Failure with git's message for any other error."""
+    arguments = question.arguments
+    lines = None
+    if not arguments.revisions and arguments.contents is None and not arguments.has_reverse_option:
+        ranges = [option for option in arguments.tracing_options if option.startswith("-L")]
+        try:
+            lines = blamer.read_uncommitted_file(question.path, ranges)
+        except GitError as range_error:
+            raise git_failure(range_error, arguments) from range_error
+    if lines is None:
+        raise git_failure(error, arguments) from error
+    return lines
+
+
+def git_failure(error: GitError, arguments: BlameArguments) -> Exception:
+    """Return git's complaint about the arguments as a Failure; return any other error unchanged."""
+    message = error.message.partition("\n\n")[0].strip()[:2000]
+    return Failure("GIT", message, target=arguments.file) if error.code in GIT_REFUSAL_CODES else error
+
+
+# -- its form ----------------------------------------------------------------------------------------------------
+
+
+def escape_newlines_in_paths(out: bytes, porcelain: BlamePorcelain) -> bytes:
+    """Replace line breaks in file names, which git prints unchanged, to keep each line on one row."""
+    for path in {commit.version.path for commit in porcelain.commits.values() if commit.version}:
+        if "\n" in path:
+            raw = path.encode("utf-8", "surrogateescape")
+            out = out.replace(raw, raw.replace(b"\n", b"?"))
+    return out
+
+
+def shorten_authors(out: bytes, porcelain: BlamePorcelain) -> bytes:
+    """Cut the authors in git's default format to 12 characters, padded to one width."""
+    authors = {name: commit.fields.get(b"author", b"") for name, commit in porcelain.commits.items()}
+    short = {author: shorten_author(author.decode("utf-8", "replace")) for author in authors.values()}
+    widest = max((columns for _, columns in short.values()), default=0)
+    rows: list[bytes] = []
+    for row, line in zip(out.split(b"\n"), porcelain.lines, strict=False):
+        author = authors[line.version.commit]
+        head, found, rest = row.partition(b"(" + author)
+        date = re.match(rb" *(?=\d{4}-\d\d-\d\d )", rest)
+        if found and date:
+            text, columns = short[author]
+            row = head + f"({text}{' ' * (widest - columns)} ".encode() + rest[date.end() :]
+        rows.append(row)
+    return b"\n".join([*rows, b""])
+
+
+def shorten_author(author: str) -> tuple[str, int]:
+    text = author[: NARROW_NAME_CHARS - 1] + "…" if len(author) > NARROW_NAME_CHARS else author
+    return text, sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def render_blame(
+    arguments: BlameArguments, out: bytes, lines: Sequence[BlamedLine], shown: Sequence[BlamedLine], style: BlameStyle
+) -> bytes:
+    """Return git's output `out` in the requested form with Remit's columns; `shown` is the selected part of `lines`."""
+    wanted = {line.line for line in shown}
+    if arguments.form == "text":
+        raws = [raw for raw, line in zip(out.split(b"\n")[:-1], lines, strict=False) if line.line in wanted]
+        annotated = annotated_output.annotate_text(
+            [annotated_output.escape_for_terminal(raw) for raw in raws] if style.safe else raws,
+            shown,
+            letters=style.letters,
+            coloured=style.coloured,
+            compact="-s" in arguments.options or style.narrow,
+        )
+        counts = [annotated_output.count_origins(shown).encode()] if arguments.stats else []
+        return b"\n".join([*annotated, *counts, b""])
+    if arguments.form == "incremental":
+        annotated = annotated_output.annotate_incremental(out, shown, quoted=style.quoted)
+    else:
+        if len(shown) < len(lines):
+            out = b"".join(line + b"\n" for line in annotated_output.select_lines(out, wanted))
+        annotated = annotated_output.annotate_porcelain(out, shown, quoted=style.quoted)
+    return b"".join(line + b"\n" for line in annotated)
+
+
+def render_uncommitted(lines: Sequence[GitLine], arguments: BlameArguments, path: str) -> bytes:
+    """Return the lines of an uncommitted file in git's format. Source: git-blame(1), read 2026-11."""
+    if arguments.form == "text":
+        width = len(str(lines[-1].line)) if lines else 1
+        head = b"00000000 %*d) %s\n" if "-s" in arguments.options else b"00000000 (Not Committed Yet %*d) %s\n"
+        return b"".join(head % (width, line.line, line.content) for line in lines)
+    template = (
+        b"author Not Committed Yet\nauthor-mail <not.committed.yet>\nsummary Version of %s from %s\nfilename %s\n"
+    )
+    name = path.encode("utf-8", "surrogateescape")
+    headers = template % (name, name, name)
+    zeros = b"0" * 40
+    if arguments.form == "incremental":
+        return b"%s %d %d %d\n%s" % (zeros, lines[0].line, lines[0].line, len(lines), headers) if lines else b""
+    return b"".join(b"%s %d %d 1\n%s\t%s\n" % (zeros, n.line, n.line, headers, n.content) for n in lines)

@@ -11,10 +11,8 @@ import click
 from msgspec import to_builtins
 
 from remit.cli.completion import complete_files, complete_intents
-from remit.cli.failure import Failure
-from remit.cli.output import emit_view, governed_context, view_command_options
-from remit.cli.repository import open_index, path_in_workspace
-from remit.core.display_text import sanitise_line
+from remit.cli.output import Failure, emit_view, governed_context, open_index, path_in_workspace, view_command_options
+from remit.core.untrusted_input import sanitise_line
 from remit.ledger.index.index import Filters, Index
 from remit.ledger.parse_time import parse_time
 from remit.provenance.blame.blame import Blamer
@@ -24,7 +22,7 @@ from remit.workspace.git.command import GitError
 from remit.workspace.place.workspace import Workspace
 
 if TYPE_CHECKING:
-    from remit.cli.terminal.view import ViewPart
+    from remit.cli.view import ViewPart
 
 
 MAX_ROWS = 20
@@ -77,33 +75,35 @@ def resolve_paths(workspace: Workspace, index: Index, repo: Path, paths: Sequenc
     """Return the paths relative to the workspace root; git's pathspecs are accepted too. Raises Failure."""
     resolved = tuple(path if path.startswith(":") else path_in_workspace(workspace, repo, path) for path in paths)
     for given, path in zip(paths, resolved, strict=True):
-        is_pattern = any(sign in path for sign in ":*?[")
-        if not is_pattern and not os.path.lexists(workspace.root / path) and not index.list_mutations(path):
+        is_known = os.path.lexists(workspace.root / path) or index.list_changes(path)
+        if not any(sign in path for sign in ":*?[") and not is_known:
             raise Failure("NOT_FOUND", f"no file {path!r} is there, and no record has it", target=given)
     return () if "." in resolved else resolved
 
 
 def stats_view(figures: Figures, coverage: Sequence[str]) -> "Iterator[ViewPart]":
     """Return the figures by subject: lines, agents, files, the ledger."""
-    from remit.cli.terminal.view import TextTable, facts, heading, mark, styled_text
+    from remit.cli.view import TextTable, facts, heading, mark, styled_text
+
+    # 1. Lines at HEAD by origin.
+    def share_of_lines(count: int, words: str = "") -> str:
+        return format_share(count, figures.lines) + words
 
     yield heading("Lines at HEAD", str(figures.lines))
-    likely = format_share(figures.likely, figures.lines)
-    rows = [
-        (mark("agent", "agents"), format_share(figures.ai, figures.lines)),
-        (
-            mark("agent", "likely agents"),
-            f"{likely}  they came while one command of an agent ran alone" if figures.likely else "",
-        ),
-        (mark("person", "people"), format_share(figures.human, figures.lines)),
-        (mark("both", "both"), format_share(figures.mixed, figures.lines) if figures.mixed else ""),
-        (mark("unknown", "unknown"), f"{format_share(figures.unknown, figures.lines)}  no record explains them"),
-    ]
+    rows = [(mark("agent", "agents"), share_of_lines(figures.ai))]
+    if figures.likely:
+        words = "  they came while one command of an agent ran alone"
+        rows.append((mark("agent", "likely agents"), share_of_lines(figures.likely, words)))
+    rows.append((mark("person", "people"), share_of_lines(figures.human)))
+    rows += [(mark("both", "both"), share_of_lines(figures.mixed))] if figures.mixed else []
+    rows.append((mark("unknown", "unknown"), share_of_lines(figures.unknown, "  no record explains them")))
     if figures.open:
-        share = format_share(figures.open, figures.lines)
-        rows.append((styled_text("  of those"), f"{share}  came while a command ran, without proof"))
-    yield TextTable([row for row in rows if row[1]], indent=2)
+        words = "  came while a command ran, without proof"
+        rows.append((styled_text("  of those"), share_of_lines(figures.open, words)))
+    yield TextTable(rows, indent=2)
     yield ""
+
+    # 2. What became of the agents' lines.
     yield heading("Lines that agents wrote", str(figures.generated))
     fates = [("accepted", format_share(figures.accepted, figures.generated) + " into commits")]
     if figures.unproved:
@@ -115,21 +115,19 @@ def stats_view(figures: Figures, coverage: Sequence[str]) -> "Iterator[ViewPart]
     fates.append(("deleted", str(figures.deleted)))
     for age in figures.durability:
         if age.lines:
-            share = format_share(age.alive, age.lines)
-            fates.append((f"{age.days} days", f"{share} of {age.lines} old enough still stand"))
+            fates.append(
+                (f"{age.days} days", f"{format_share(age.alive, age.lines)} of {age.lines} old enough still stand")
+            )
     yield facts(fates, indent=2)
     groups = (("agent", figures.groups.agents), ("model", figures.groups.models), ("intent", figures.groups.intents))
     for title, by_name in groups:
-        largest = sorted(by_name.items(), key=lambda item: -item[1].generated)[:MAX_ROWS]
-        rows = [
-            (name, group.generated, group.accepted, group.overridden, group.at_head, group.calls, group.denied)
-            for name, group in largest
-        ]
-        if rows:
+        cells: list[tuple[str, ...]] = []
+        for name, g in sorted(by_name.items(), key=lambda item: -item[1].generated)[:MAX_ROWS]:
+            numbers = (g.generated, g.accepted, g.overridden, g.at_head, g.calls, g.denied)
+            cells.append((name, *(f"{number:>6}" if number else "     ·" for number in numbers)))
+        if cells:
             yield ""
-            heads = (title, "generated", "accepted", "overridden", "at HEAD", "calls", "denied")
-            cells = [(name, *(f"{number:>6}" if number else "     ·" for number in numbers)) for name, *numbers in rows]
-            yield TextTable(cells, heads, cut=0)
+            yield TextTable(cells, (title, "generated", "accepted", "overridden", "at HEAD", "calls", "denied"), cut=0)
     if figures.files:
         yield ""
         shares = [(file.path, format_share(file.ai, file.lines)) for file in figures.files[:MAX_ROWS]]
@@ -137,26 +135,25 @@ def stats_view(figures: Figures, coverage: Sequence[str]) -> "Iterator[ViewPart]
         if len(figures.files) > MAX_ROWS:
             yield f"… and {len(figures.files) - MAX_ROWS} more files; --json has all"
     yield ""
+
+    # 3. The ledger: records by event, tools, verdicts, refusals, approvals.
     yield heading("Ledger", f"{figures.records} records")
-    yield facts(ledger_facts(figures), indent=2)
-    yield from coverage
-    if figures.approvals.too_many:
-        yield mark("warning", "you are being asked too much: see `remit mode suggest` and `remit approvals`")
-
-
-def ledger_facts(figures: Figures) -> "Iterator[tuple[str, str]]":
-    """Return the counts of the ledger: records by event, tools, verdicts, refusals, approvals."""
-    yield "events", format_counts(figures.by_event.items())
-    mean = "" if figures.mean_ms is None else f"; {figures.mean_ms:.0f} ms on average"
     calls = [(name, tool.calls) for name, tool in list(figures.tools.items())[:MAX_ROWS] if tool.calls]
-    yield "tools", (format_counts(calls) or "none") + mean
-    yield "verdicts", format_counts(figures.by_verdict.items())
-    yield "refused for", format_counts(figures.by_violation.items())
-    approvals = figures.approvals
-    if approvals.rate is not None:
+    mean = "" if figures.mean_ms is None else f"; {figures.mean_ms:.0f} ms on average"
+    counts = [
+        ("events", format_counts(figures.by_event.items())),
+        ("tools", (format_counts(calls) or "none") + mean),
+        ("verdicts", format_counts(figures.by_verdict.items())),
+        ("refused for", format_counts(figures.by_violation.items())),
+    ]
+    if (approvals := figures.approvals).rate is not None:
         total = approvals.allowed + approvals.denied
         share = format_share(approvals.allowed, total)
-        yield "approvals", f"{approvals.asked} asked, {share} of {total} answers were yes"
+        counts.append(("approvals", f"{approvals.asked} asked, {share} of {total} answers were yes"))
+    yield facts(counts, indent=2)
+    yield from coverage
+    if approvals.too_many:
+        yield mark("warning", "you are being asked too much: see `remit mode suggest` and `remit approvals`")
 
 
 def format_counts(counts: Iterable[tuple[str, int]]) -> str:
@@ -185,8 +182,8 @@ def query_coverage(
         message = error.message.strip() or str(error)
         raise Failure("GIT", message, target=commits, fix="for example: remit stats --range main..HEAD") from error
     data["range"] = {"commits": commits, **to_builtins(coverage)}
-    name = sanitise_line(commits, 60)
-    lines.append(f"  {name}: {coverage.judged} of {coverage.files} files of these commits were judged")
+    judged = f"{coverage.judged} of {coverage.files} files of these commits were judged"
+    lines.append(f"  {sanitise_line(commits, 60)}: {judged}")
     for state, paths in (("not judged", coverage.ungoverned), ("nothing recorded", coverage.unrecorded)):
         if paths:
             files = ", ".join(sanitise_line(path, 120) for path in paths[:MAX_NAMED_FILES])

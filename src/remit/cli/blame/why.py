@@ -1,28 +1,43 @@
-"""`remit why`: the reasons behind lines."""
+"""`remit why`: the reasons behind lines, and who wrote the lines that commits added."""
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import click
 from msgspec.structs import replace
 
 from remit.cli.blame.blame import grade_option
 from remit.cli.completion import complete_files
-from remit.cli.output import Failure, emit, emit_view, reading_context, view_command_options
-from remit.cli.repository import open_content_store, open_index_or_empty, path_in_workspace
-from remit.cli.terminal.colour import DIFF_COLOURS
+from remit.cli.output import (
+    Failure,
+    emit,
+    emit_view,
+    open_content_store,
+    open_index_or_empty,
+    path_in_workspace,
+    reading_context,
+    view_command_options,
+)
+from remit.cli.screen import DIFF_COLOURS
 from remit.gate.context import WorkspaceContext
-from remit.ledger.prune import describe_pruned_part, list_pruned_parts
+from remit.ledger.retention import describe_pruned_part, list_pruned_parts
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.evidence import GRADES, parse_grades
-from remit.provenance.why.commit_summary import summarize_commits
+from remit.provenance.origins.evidence_grades import GRADES, parse_grades
+from remit.provenance.why.commit_summary import CommitSummary, summarize_commits
 from remit.provenance.why.explain import Explainer, NoSuchLines
-from remit.provenance.why.explanation import Explanation
-from remit.provenance.why.explanation_text import LABEL_COLUMNS, render_explanation
+from remit.provenance.why.explanation import LABEL_COLUMNS, render_explanation
 from remit.tools.conversations import conversations
 from remit.workspace.git.command import Git, GitError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from remit.cli.screen import Screen
+    from remit.cli.view import Meaning, ViewPart
 
 SPOT_PATTERN = re.compile(r"(?P<file>.+?)(?::(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?)?", re.DOTALL)
 
@@ -52,7 +67,12 @@ def why(spot: str, grade: str | None, full: bool, repo: Path, as_json: bool) -> 
             return
         known = (partial(conversations, context), context.rules.document) if context.is_governed else (None, None)
         explainer = Explainer(blamer, store, *known, parse_grades(grade) if grade else GRADES)
-        explanation = explain_lines(explainer, path_in_workspace(workspace, repo, file), lines)
+        path = path_in_workspace(workspace, repo, file)
+        try:
+            explanation = explainer.explain(path, lines)
+        except NoSuchLines as error:
+            fix = "name a file of this repository, and lines that it has, for example: src/app.py:10-20"
+            raise Failure("NOT_FOUND", str(error), target=path, fix=fix) from error
     if any(passage.record is None for passage in explanation.passages):
         pruned = map(describe_pruned_part, list_pruned_parts(workspace.log_folder))
         explanation = replace(explanation, remarks=(*explanation.remarks, *pruned))
@@ -71,38 +91,24 @@ def names_commits(git: Git, spot: str, folder: Path) -> bool:
 
 
 def emit_summary(context: WorkspaceContext, blamer: Blamer, commits: str, as_json: bool) -> None:
-    from remit.cli.blame.commit_view import commit_view  # imports rich, which other answers do not need
-
     known = (context.rules.document, partial(conversations, context)) if context.is_governed else (None, None)
     summary = summarize_commits(blamer, commits, *known)
     emit_view(summary, as_json, lambda screen: commit_view(summary, screen))
 
 
-def explain_lines(explainer: Explainer, path: str, lines: tuple[int, int] | None) -> Explanation:
-    """Return the explanation of the lines. Raises Failure for lines that do not exist."""
-    try:
-        return explainer.explain(path, lines)
-    except NoSuchLines as error:
-        fix = "name a file of this repository, and lines that it has, for example: src/app.py:10-20"
-        raise Failure("NOT_FOUND", str(error), target=path, fix=fix) from error
-
-
 def colour_explanation(text: str) -> str:
-    """Return the text with diff lines in git's colours and dimmed part names."""
+    """Return the text with diffs in git's colours and dimmed part names. Other text may begin like a diff line."""
     part, lines = "", list[str]()
     for line in text.split("\n"):
-        part = line[:LABEL_COLUMNS].strip() or part if line[:2] == "  " else ""
-        lines.append(colour_line(line, in_diff=part == "edit"))
+        name, rest = line[:LABEL_COLUMNS], line[LABEL_COLUMNS:]
+        if line[:2] != "  ":
+            part = ""
+            lines.append(click.style(line, bold=True) if line.startswith("edit ") else line)
+            continue
+        part = name.strip() or part
+        colour = DIFF_COLOURS.get(rest[:1]) if part == "edit" else None
+        lines.append(click.style(name, dim=True) + (click.style(rest, fg=colour) if colour else rest))
     return "\n".join(lines)
-
-
-def colour_line(line: str, *, in_diff: bool) -> str:
-    """Return one coloured line. Text outside a diff may begin like a diff line."""
-    name, rest = line[:LABEL_COLUMNS], line[LABEL_COLUMNS:]
-    if line[:2] != "  ":
-        return click.style(line, bold=True) if line.startswith("edit ") else line
-    colour = DIFF_COLOURS.get(rest[:1]) if in_diff else None
-    return click.style(name, dim=True) + (click.style(rest, fg=colour) if colour else rest)
 
 
 def parse_spot(spot: str, folder: Path) -> tuple[str, tuple[int, int] | None]:
@@ -110,7 +116,8 @@ def parse_spot(spot: str, folder: Path) -> tuple[str, tuple[int, int] | None]:
     match = SPOT_PATTERN.fullmatch(spot)
     if match is None:
         raise Failure("USAGE", "no file was named", fix="for example: remit why src/app.py:10-20")
-    if match["start"] is None or is_whole_name(spot, match["file"], folder):
+    # The whole text may be a file's name.
+    if match["start"] is None or (is_a_path(folder / spot) and not is_a_path(folder / match["file"])):
         return spot, None
     start, end = int(match["start"]), int(match["end"] or match["start"])
     if not 1 <= start <= end:
@@ -118,13 +125,55 @@ def parse_spot(spot: str, folder: Path) -> tuple[str, tuple[int, int] | None]:
     return match["file"], (start, end)
 
 
-def is_whole_name(spot: str, file: str, folder: Path) -> bool:
-    """Return whether the complete spot is a file name, and the part before the colon is none."""
-    return is_a_path(folder / spot) and not is_a_path(folder / file)
-
-
 def is_a_path(path: Path) -> bool:
     try:
         return os.path.lexists(path)
     except ValueError:  # the name contains a NUL
         return False
+
+
+MAX_COMMITS = 10
+MAX_FILES = 50
+
+
+def commit_view(summary: CommitSummary, screen: "Screen") -> "Iterator[ViewPart]":
+    """Return the commits, their lines by origin, intents, sessions and files."""
+    # Imports rich, which answers about lines do not need.
+    from remit.cli.view import GAP, TextTable, facts, join_texts, mark, styled_text
+
+    origins = (("ai", "agent", "by agents"), ("human", "person", "by people"), ("mixed", "both", "by both"))
+
+    def origin_marks(lines: Mapping[str, int]) -> "Iterator[Text]":
+        for origin, meaning, text in (*origins, ("unknown", "unknown", "unknown")):
+            if lines.get(origin):
+                yield mark(cast("Meaning", meaning), f"{lines[origin]} {text}")
+
+    for commit in summary.commits[:MAX_COMMITS]:
+        yield join_texts(
+            styled_text("commit", "dim"),
+            styled_text(commit.sha[:12], "yellow"),
+            f"#{commit.pull_request}" if commit.pull_request else "",
+            styled_text(commit.subject, "bold"),
+            join_texts(commit.author, screen.format_time(commit.at), between=", "),
+        )
+    if len(summary.commits) > MAX_COMMITS:
+        yield f"… and {len(summary.commits) - MAX_COMMITS} more commits"
+    total = sum(summary.lines.values())
+    yield facts([
+        ("added", join_texts(f"{total} line{'s' * (total != 1)}", *origin_marks(summary.lines), between=GAP)),
+        ("evidence", ", ".join(f"{count} {grade or 'none'}" for grade, count in sorted(summary.grades.items()))),
+    ])  # fmt: skip
+    if summary.intents:
+        yield ""
+        yield TextTable([(mark("intent", i.intent_id), f"{i.lines} lines", i.name) for i in summary.intents])
+    for session in summary.sessions:
+        session_id = styled_text(session.session_id, "dim")
+        yield join_texts(mark("agent", session.agent), session_id, f"{session.lines} lines", between=GAP)
+        prompt = next((line for line in session.prompt.splitlines() if line.strip()), "")
+        yield facts([("asked", prompt)], indent=2)
+    if summary.files:
+        yield ""
+        rows = [(file.path, join_texts(*origin_marks(file.lines), between=GAP)) for file in summary.files[:MAX_FILES]]
+        yield TextTable(rows, cut=0)
+    if left_out := summary.left_out + max(0, len(summary.files) - MAX_FILES):
+        yield f"… and {left_out} more files; --json has those that were counted"

@@ -9,19 +9,18 @@ import click
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import Failure, command_options, emit, governed_gate
+from remit.cli.output import Failure, command_options, emit, governed_gate, open_index, warn
 from remit.cli.person_only import PERSON, require_person
-from remit.cli.records.lookup import find_session
-from remit.cli.repository import open_index
-from remit.core.display_text import sanitise_line
-from remit.core.intent import PRIORITIES, Constraint, Criterion, Intent, Priority, is_intent_id
+from remit.cli.records.query import find_session
+from remit.core.intent import PRIORITIES, Constraint, Criterion, Intent, is_intent_id
 from remit.core.intents.constraints import InvalidConstraint, parse_constraint
 from remit.core.intents.validation import find_scope_doubt
-from remit.core.scope.globs import Scope
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import changes_in_record
 from remit.gate.intents.templates import load_template
-from remit.gate.sessions.turn_summary import propose_intent_name
+from remit.gate.session_lifecycle import propose_intent_name
 from remit.provenance.stats.mode_suggestion import propose_scope
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import walk_paths
@@ -58,16 +57,11 @@ def new(
     scope: tuple[str, ...],
     from_session: str | None,
     intent_id: str | None,
-    constraint: tuple[str, ...],
-    criterion: tuple[str, ...],
-    description: str | None,
-    priority: Priority | None,
-    owner: str | None,
     parent: str | None,
-    reference: tuple[str, ...],
     template: str | None,
     repo: Path,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Make an intent, as DRAFT: the first agent to select it starts it.
 
@@ -81,55 +75,45 @@ def new(
         from_session = find_session(gate, from_session)
         scope = tuple(dict.fromkeys((*scope, *propose_session_scope(gate, from_session))))
     base = load_template(gate.workspace, template) if template is not None else Intent(id="", owned_scope=())
-    name = choose_name(gate, name or base.name or None, from_session)
+    name = name or base.name or None
+    if name is None and from_session is not None:
+        name = propose_intent_name(gate, from_session)
+        if not name:
+            message = f"no transcript tells what session {from_session!r} was asked for"
+            raise Failure("USAGE", message, fix=f'name it: remit intent new "JWT login" --from-session {from_session}')
+    if name is None or not name.strip():
+        raise Failure("USAGE", f"{name or ''!r} names nothing: an intent needs a name", fix='for example "JWT login"')
     if not scope and not base.owned_scope:
         raise Failure("USAGE", "an intent owns files, and none were named", fix="add --scope 'src/**', for example")
     if parent is not None:
         gate.intents.get(parent)
+    fields = {key: given[key] for key in ("description", "priority", "owner") if given[key] is not None}
     wanted = replace(
         base,
         id=intent_id or "",
         name=name,
         status="DRAFT",
         owned_scope=scope or base.owned_scope,
-        constraints=(*base.constraints, *parse_constraints(constraint)),
-        acceptance_criteria=(*base.acceptance_criteria, *map(Criterion, criterion)),
-        description=base.description if description is None else description,
-        priority=priority or base.priority,
-        owner=base.owner if owner is None else owner,
+        constraints=(*base.constraints, *parse_constraints(given["constraint"])),
+        acceptance_criteria=(*base.acceptance_criteria, *map(Criterion, given["criterion"])),
         parent_intent=parent or base.parent_intent,
-        references=(*base.references, *reference),
+        references=(*base.references, *given["reference"]),
         created_at=None,
         updated_at=None,
+        **fields,
     )
     made = gate.intents.create(wanted, by=PERSON)
     warn_about_scope(gate, made.owned_scope)
     emit_intent(made, as_json)
 
 
-def choose_name(gate: Gate, name: str | None, session: str | None) -> str:
-    """Return the given name, else a name proposed by the session's first prompt. Raises Failure for none."""
-    if name is None and session is not None:
-        name = propose_intent_name(gate, session)
-        if not name:
-            message = f"no transcript tells what session {session!r} was asked for"
-            raise Failure("USAGE", message, fix=f'name it: remit intent new "JWT login" --from-session {session}')
-    if name is None or not name.strip():
-        raise Failure("USAGE", f"{name or ''!r} names nothing: an intent needs a name", fix='for example "JWT login"')
-    return name
-
-
 def propose_session_scope(gate: Gate, session: str) -> tuple[str, ...]:
-    """Return a scope for the files that a session changed. Raises Failure if no change was recorded."""
     with open_index(gate.workspace) as index:
         mutations = index.find(event="mutation", session_id=session, limit=MAX_RECORDS)
     paths = sorted({change.path for document in mutations for change in changes_in_record(document)})
     if not paths:
-        raise Failure(
-            "NOTHING_TOUCHED",
-            f"session {session!r} changed no file that was recorded",
-            fix="`remit status` lists the sessions, `remit log --session ID` what they did",
-        )
+        fix = "`remit status` lists the sessions, `remit log --session ID` what they did"
+        raise Failure("NOTHING_TOUCHED", f"session {session!r} changed no file that was recorded", fix=fix)
     return propose_scope(paths)
 
 
@@ -150,7 +134,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
         blocked_reason=None,
         created_at=None,
         updated_at=None,
-        references=(*old.references, *([intent_id] if intent_id not in old.references else [])),
+        references=tuple(dict.fromkeys((*old.references, intent_id))),
     )
     emit_intent(gate.intents.create(wanted, by=PERSON), as_json)
 
@@ -174,7 +158,20 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     if given["name"] is not None and not given["name"].strip():
         raise Failure("USAGE", f"{given['name']!r} names nothing: an intent needs a name")
     gate = governed_gate(repo)
-    changes = collect_changes(gate.intents.get(intent_id), given)
+    old = gate.intents.get(intent_id)
+    fields = ("name", "description", "priority", "owner")
+    changes: dict[str, Any] = {field: given[field] for field in fields if given[field] is not None}
+    if given["scope"] or given["add_scope"]:
+        base = given["scope"] or old.owned_scope
+        changes["owned_scope"] = (*base, *(pattern for pattern in given["add_scope"] if pattern not in base))
+    if given["constraint"]:
+        changes["constraints"] = parse_constraints(given["constraint"])
+    if given["parent"] is not None:
+        changes["parent_intent"] = given["parent"] or None
+    if given["reference"]:
+        changes["references"] = given["reference"]
+    if given["criterion"]:
+        changes["acceptance_criteria"] = tuple(map(Criterion, given["criterion"]))
     if not changes:
         fix = "for example: remit intent edit INT-001 --add-scope 'docs/**'"
         raise Failure("NOTHING_TO_DO", "no field was given", fix=fix)
@@ -184,34 +181,12 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     emit_intent(changed, as_json)
 
 
-def collect_changes(old: Intent, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields to set."""
-    changes: dict[str, Any] = {
-        name: given[name] for name in ("name", "description", "priority") if given[name] is not None
-    }
-    if given["scope"] or given["add_scope"]:
-        base = given["scope"] or old.owned_scope
-        changes["owned_scope"] = (*base, *(pattern for pattern in given["add_scope"] if pattern not in base))
-    if given["constraint"]:
-        changes["constraints"] = parse_constraints(given["constraint"])
-    if given["owner"] is not None:
-        changes["owner"] = given["owner"]
-    if given["parent"] is not None:
-        changes["parent_intent"] = given["parent"] or None
-    if given["reference"]:
-        changes["references"] = given["reference"]
-    if given["criterion"]:
-        changes["acceptance_criteria"] = tuple(Criterion(text) for text in given["criterion"])
-    return changes
-
-
 def emit_intent(intent: Intent, as_json: bool) -> None:
     owns = sanitise_line(", ".join(intent.owned_scope), 2000)
     emit(intent, as_json, f"{intent.id} {sanitise_line(intent.title)}\nowns {owns}")
 
 
 def parse_constraints(texts: Iterable[str]) -> tuple[Constraint, ...]:
-    """Return the constraints in these lines, free or structured. Raises Failure."""
     try:
         return tuple(map(parse_constraint, texts))
     except InvalidConstraint as error:
@@ -220,23 +195,18 @@ def parse_constraints(texts: Iterable[str]) -> tuple[Constraint, ...]:
 
 
 def warn_about_scope(gate: Gate, scope: tuple[str, ...]) -> None:
-    """Print a warning for each doubtful pattern, or one if the whole scope matches no file."""
     doubts = [(pattern, doubt) for pattern in scope if (doubt := find_scope_doubt(pattern))]
     for pattern, doubt in doubts:
-        click.echo(f"warning: {sanitise_line(repr(pattern))} {doubt}; {REWRITE_HINT}", err=True)
-    if not doubts and not owns_a_file(gate, scope):
-        patterns = ", ".join(map(sanitise_line, scope))
+        warn(f"{sanitise_line(repr(pattern))} {doubt}; {REWRITE_HINT}")
+    if doubts:
+        return
+    paths = walk_paths(gate.workspace.root)
+    if gate.workspace.common_dir is not None:
+        try:
+            out = Git(gate.workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        except GitError:
+            return
+        paths = filter(None, os.fsdecode(out).split("\0"))
+    if not any(map(Scope(scope).matches, paths)):
         message = "matches no file that is there now: right for new files, else look at the spelling"
-        click.echo(f"warning: {patterns} {message}; {REWRITE_HINT}", err=True)
-
-
-def owns_a_file(gate: Gate, scope: tuple[str, ...]) -> bool:
-    """Return whether any file that git does not ignore is in the scope; True if git fails."""
-    workspace, matcher = gate.workspace, Scope(scope)
-    if workspace.common_dir is None:
-        return any(map(matcher.matches, walk_paths(workspace.root)))
-    try:
-        out = Git(workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    except GitError:
-        return True
-    return any(matcher.matches(path) for path in os.fsdecode(out).split("\0") if path)
+        warn(f"{', '.join(map(sanitise_line, scope))} {message}; {REWRITE_HINT}")

@@ -1,4 +1,4 @@
-"""`remit intent`: list, show, check and close intents."""
+"""`remit intent`: list, show, select, check and close intents; `remit map`: the parts of files that each changed."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.intent.edit import edit, fork, new
-from remit.cli.intent.select import clear, select
 from remit.cli.output import (
     FINDINGS,
     REFUSED,
@@ -19,24 +18,33 @@ from remit.cli.output import (
     emit_view,
     governed_gate,
     open_gate,
+    open_index,
     view_command_options,
+    warn,
 )
 from remit.cli.person_only import PERSON, is_below_agent, require_person
-from remit.cli.terminal.screen import Screen
-from remit.core.display_text import sanitise_line
-from remit.core.intent import STATUSES, Intent, LintFinding, Status
-from remit.core.intents.lifecycle import find_completion_obstacles
+from remit.cli.records.query import find_session
+from remit.cli.screen import Screen
+from remit.core.call import SessionKey
+from remit.core.intent import STATUSES, Intent, Status, find_completion_obstacles
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 
 if TYPE_CHECKING:
-    from remit.cli.terminal.screen import Screen
-    from remit.cli.terminal.view import ViewPart
+    from remit.cli.view import ViewPart
 
 
 MAX_NEWEST = 5
+TRACKED_NOTE = (
+    "\ngit sees it, so that only `remit map` writes it; to have it kept up with every change, write intent_map.md into "
+    ".orchestration/.gitignore, and `git rm --cached` it where it is tracked"
+)
 NO_INTENTS = "no intents; make one with `remit intent new NAME --scope GLOB`"
 
 
+session_option = click.option(
+    "--session", metavar="ID", help="Whose; needed where several sessions are known.", shell_complete=complete_sessions
+)
 force_option = click.option("--force", is_flag=True, help="Close a parent before its children.")
 
 
@@ -45,7 +53,7 @@ def intent() -> None:
     """What agents may do: each intent owns files, has constraints, and says when it is done."""
 
 
-for command in (new, fork, edit, select, clear):
+for command in (new, fork, edit):
     intent.add_command(command)
 
 
@@ -58,7 +66,7 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     document = gate.intents.document
     intents = [item for item in document.intents if status is None or item.status == status]
     if document.errors:
-        click.echo(f"warning: active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`", err=True)
+        warn(f"active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`")
 
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
         from remit.cli.intent.intent_view import intent_table  # imports rich, which agents' calls never use
@@ -89,7 +97,6 @@ def one_intent_view(gate: Gate, shown: Intent, screen: Screen) -> "Iterator[View
     """Return an intent with the sessions and the newest records under it."""
     from remit.cli.intent.intent_view import intent_parts
     from remit.cli.records.record_table import record_table
-    from remit.cli.repository import open_index
 
     state = gate.state
     keys = [key for key in state.list_recent_sessions() if state.active_session(key).intent_id == shown.id]
@@ -133,16 +140,57 @@ def lint(repo: Path, as_json: bool) -> None:
     """Check the intents file; exit 1 where it has errors."""
     gate = open_gate(repo)
     findings = gate.intents.lint()
-    lines = map(finding_line, findings)
-    emit(list(findings), as_json, "\n".join(lines) or "active_intents.yaml is fine")
-    if any(finding.severity == "error" for finding in findings):
-        raise SystemExit(FINDINGS)
+    lines: list[str] = []
+    for finding in findings:
+        about = f" ({finding.intent_id})" if finding.intent_id else ""
+        place = f".orchestration/active_intents.yaml:{finding.line}:{finding.column}"
+        lines.append(f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}")
+    failed = any(finding.severity == "error" for finding in findings)
+    emit(list(findings), as_json, lines or "active_intents.yaml is fine", FINDINGS if failed else 0)
 
 
-def finding_line(finding: LintFinding) -> str:
-    about = f" ({finding.intent_id})" if finding.intent_id else ""
-    place = f".orchestration/active_intents.yaml:{finding.line}:{finding.column}"
-    return f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}"
+@intent.command("select")
+@click.argument("intent_id", shell_complete=complete_intents)
+@session_option
+@command_options
+def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> None:
+    """Select the intent that a session works under.
+
+    Run by an agent in its shell, the agent's hook has selected already; this prints what binds the agent.
+    """
+    gate = governed_gate(repo)
+    if is_below_agent():
+        selected = gate.intents.get(intent_id)  # by the agent's hook
+        emit(selected, as_json, gate.intents.format_block(selected))
+        return
+    selection = gate.intents.select(choose_session(gate, session), PERSON, intent_id)
+    emit(selection, as_json, selection.block)
+
+
+@intent.command("clear")
+@session_option
+@command_options
+def clear(session: str | None, repo: Path, as_json: bool) -> None:
+    """Release a session's intent."""
+    gate = governed_gate(repo)
+    if is_below_agent():
+        emit({"released": None}, as_json, "released, if one was active")
+        return
+    released = gate.intents.clear(choose_session(gate, session), PERSON)
+    emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
+
+
+def choose_session(gate: Gate, session: str | None) -> SessionKey:
+    if session is not None:
+        return SessionKey(find_session(gate, session))
+    known = gate.state.list_recent_sessions(2)
+    if len(known) != 1:
+        raise Failure(
+            "WHICH_SESSION",
+            "no session is known here" if not known else "several sessions are known here",
+            fix="name one with --session; `remit status` lists them",
+        )
+    return known[0]
 
 
 @intent.command("complete")
@@ -163,7 +211,7 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
     require_person("completing an intent")
     check_children(gate, intent_id, force=force)
     for command in gate.completion.verify_for_person(intent_id):
-        click.echo(f"warning: not run, for want of trust: {sanitise_line(command)}; see `remit trust`", err=True)
+        warn(f"not run, for want of trust: {sanitise_line(command)}; see `remit trust`")
     change_status(gate, intent_id, "DONE", notes, as_json)
 
 
@@ -183,13 +231,12 @@ def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Pa
 
 
 def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
-    """Raise Failure for open child intents, or only warn with `--force`."""
     children = "; ".join(find_completion_obstacles(gate.intents.get(intent_id), gate.intents.document.intents))
     if children and not force:
         fix = "finish the children first, or say --force to close the parent all the same"
         raise Failure("CHILDREN_OPEN", f"{intent_id} is not closed: {children}", fix=fix, exit_code=REFUSED)
     if children:
-        click.echo(f"warning: closed before its children: {children}", err=True)
+        warn(f"closed before its children: {children}")
 
 
 def change_status(gate: Gate, intent_id: str, status: Status, notes: str, as_json: bool) -> None:
@@ -206,3 +253,36 @@ def delete(intent_id: str, repo: Path, as_json: bool) -> None:
     require_person("deleting an intent")
     governed_gate(repo).intents.delete(intent_id, by=PERSON)
     emit({"deleted": intent_id}, as_json, f"{intent_id} is gone")
+
+
+@click.command("map")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 where the file differs.")
+@click.option("--anew", is_flag=True, help="Read the whole ledger again, and trust nothing that was kept.")
+@command_options
+def map_(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
+    """Write .orchestration/intent_map.md: which intent changed which parts of which files.
+
+    It is made from the ledger and the contents that were kept; records that were read before are not read again, but
+    with --anew. Refactorings are left out: they only move what is
+    there. In a language that Remit has no grammar of, lines stand without the names of their functions.
+
+    The background process keeps it up with every change, a second or two later, where git ignores the file: `remit
+    init` sees to that. Elsewhere, and where no such process runs, only this command writes it.
+    """
+    # imports parsers, which agents' calls never use
+    from remit.core.code.grammars import list_missing_grammars
+    from remit.provenance.map.intent_map_file import IntentMap
+
+    gate = governed_gate(repo)
+    map_file = IntentMap.open(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
+    if check and not map_file.holds_text(map_file.rebuild() if anew else map_file.render_current()):
+        message = f"{str(map_file.path)!r} is not what the ledger says"
+        raise Failure("MAP_DIFFERS", message, fix="run `remit map`", exit_code=FINDINGS)
+    changed = not check and (map_file.write_rebuilt() if anew else map_file.write_current())
+    unknown = list_missing_grammars()
+    text = f"{map_file.path} {'written' if changed else 'is as the ledger says'}"
+    if unknown:
+        text += f"\nwithout names for {', '.join(unknown)}: run `pip install --force-reinstall remit`"
+    kept_up = map_file.is_ignored_by_git
+    data = {"path": str(map_file.path), "changed": changed, "kept_up": kept_up, "unknown_languages": list(unknown)}
+    emit(data, as_json, text + ("" if kept_up else TRACKED_NOTE))

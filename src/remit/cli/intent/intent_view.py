@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.text import Text
-
-from remit.cli.terminal.screen import Screen
-from remit.cli.terminal.view import GAP, Meaning, TextTable, ViewPart, facts, join_texts, mark, styled_text
+from remit.cli.screen import Screen
+from remit.cli.view import GAP, Meaning, TextTable, ViewPart, facts, join_texts, mark, styled_text
 from remit.core.intent import Intent, Status
 from remit.gate.intents.history import IntentVersion, field_lines
 
@@ -19,13 +17,16 @@ STATUS_MARKS: dict[Status, Meaning] = {
 
 
 def intent_table(intents: Iterable[Intent]) -> TextTable:
-    return TextTable(
-        [(styled_text(i.id, "bold"), mark(STATUS_MARKS[i.status], i.status), *name_cells(i)) for i in intents]
-    )
-
-
-def name_cells(intent: Intent) -> tuple[Text, Text]:
-    return styled_text(intent.title), styled_text(", ".join(intent.owned_scope), "dim")
+    rows = [
+        (
+            styled_text(intent.id, "bold"),
+            mark(STATUS_MARKS[intent.status], intent.status),
+            styled_text(intent.title),
+            styled_text(", ".join(intent.owned_scope), "dim"),
+        )
+        for intent in intents
+    ]
+    return TextTable(rows)
 
 
 def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> Iterator[ViewPart]:

@@ -6,24 +6,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from remit.cli.failure import UNAVAILABLE
-from remit.cli.output import INTEGRITY, USAGE, Failure, command_options, emit, governed_gate
-from remit.core.display_text import sanitise_line
+from remit.cli.output import INTEGRITY, UNAVAILABLE, Failure, command_options, emit, governed_gate
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.log_sharing.as_file import (
-    NothingToTrack,
-    TooLargeToTrack,
-    TrackedLogDiffers,
-    TrackedLogReport,
-    import_tracked_logs,
-    write_tracked_log,
-)
-from remit.gate.log_sharing.as_ref import fetch_logs, write_log_ref
-from remit.workspace.sharing.log_refs import LogRefs, SharedLogDiffers
+from remit.gate.log_sharing import share_logs
+from remit.workspace.sharing.shared_refs import LogRefs, SharedLogDiffers
 from remit.workspace.sharing.tracked_logs import IndexLocked
 
-LARGE_FILE_BYTES = 25 * 1024 * 1024
-"""Above this size hosting sites are slow with a file, and soon warn."""
+LARGE_FILE_BYTES = 25 * 1024 * 1024  # above this size hosting sites are slow with a file, and soon warn
 
 HISTORY_COST = (
     'each commit of it keeps a piece of the log in the history for good; `log = "ref"` keeps it out of commits'
@@ -48,14 +38,20 @@ def push(remote: str | None, local: bool, stage: bool, repo: Path, as_json: bool
     """
     index = os.environ.get("GIT_INDEX_FILE", "")
     gate = governed_gate(repo)
-    if require_sharing(gate) == "tree":
+    if gate.workspace.common_dir is None:
+        raise Failure("NO_GIT", "a log is shared by way of git, and this folder is no git repository", fix="git init")
+    setting = gate.rules.config.share.log
+    if setting == "off":
+        fix = 'set `log = "ref"`, or "tree", under [share] in .orchestration/remit.toml'
+        raise Failure("NOT_SHARED", f"this repository shares no log: [share] log is {setting!r}", fix=fix)
+    if setting == "tree":
         push_tracked(gate, remote, stage, index, as_json)
         return
     if stage:
         fix = 'set `log = "tree"` under [share], or leave --stage out'
-        raise Failure("USAGE", "a log that is shared as a ref is not staged", fix=fix, exit_code=USAGE)
+        raise Failure("USAGE", "a log that is shared as a ref is not staged", fix=fix)
     try:
-        shared = write_log_ref(gate)
+        shared = share_logs.write_log_ref(gate)
     except SharedLogDiffers as error:
         raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
     target = remote or "origin"
@@ -64,78 +60,50 @@ def push(remote: str | None, local: bool, stage: bool, repo: Path, as_json: bool
     lines = [f"{shared.ref} has {shared.files} segments, {shared.fresh} of them new or longer"]
     lines += [f"left out: {name} was pruned before it was shared" for name in shared.absent]
     lines.append("pushed nowhere" if local else f"pushed to {sanitise_line(target)}")
-    emit({**msgspec.to_builtins(shared), "pushed": not local}, as_json, "\n".join(lines))
-
-
-def require_sharing(gate: Gate) -> str:
-    """Return how the log is shared. Raises Failure if no person enabled sharing."""
-    setting = gate.rules.config.share.log
-    if gate.workspace.common_dir is None:
-        raise Failure("NO_GIT", "a log is shared by way of git, and this folder is no git repository", fix="git init")
-    if setting == "off":
-        raise Failure(
-            "NOT_SHARED",
-            f"this repository shares no log: [share] log is {setting!r}",
-            fix='set `log = "ref"`, or "tree", under [share] in .orchestration/remit.toml',
-        )
-    return setting
-
-
-def find_commit_index(gate: Gate, index: str) -> Path | None:
-    """Return the index that `git commit --all` passes to its hooks, and point git at it; None for any other index.
-
-    For a commit of named paths git discards the index, so nothing is added.
-    """
-    named, lock = Path(index).absolute(), Path(f"{gate.workspace.git_dir}/index.lock")
-    if not index or not lock.exists() or not named.exists() or not named.samefile(lock):
-        return None
-    os.environ["GIT_INDEX_FILE"] = str(lock)
-    return lock
+    emit({**msgspec.to_builtins(shared), "pushed": not local}, as_json, lines)
 
 
 def push_tracked(gate: Gate, remote: str | None, stage: bool, index: str, as_json: bool) -> None:
     """Write the tracked log, and commit or stage it. `index` is the index named by a git hook. Raises Failure."""
     if remote is not None:
-        raise Failure(
-            "USAGE",
-            'with `log = "tree"` the log goes where its branch goes, and Remit pushes no branch',
-            fix=f"remit ledger push, then git push {sanitise_line(remote)}",
-            exit_code=USAGE,
-        )
+        message = 'with `log = "tree"` the log goes where its branch goes, and Remit pushes no branch'
+        raise Failure("USAGE", message, fix=f"remit ledger push, then git push {sanitise_line(remote)}")
+    # `git commit --all` passes its index to hooks; the index of a commit of named paths git discards: nothing is added.
+    named, lock = Path(index).absolute(), Path(f"{gate.workspace.git_dir}/index.lock")
+    is_of_commit = bool(index) and lock.exists() and named.exists() and named.samefile(lock)
+    if is_of_commit:
+        os.environ["GIT_INDEX_FILE"] = str(lock)
     try:
-        report = write_tracked_log(gate, commit=not stage and not index, index=find_commit_index(gate, index))
-    except TrackedLogDiffers as error:
+        report = share_logs.write_tracked_log(
+            gate, commit=not stage and not index, index=lock if is_of_commit else None
+        )
+    except share_logs.TrackedLogDiffers as error:
         raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
-    except (NothingToTrack, TooLargeToTrack) as error:
+    except share_logs.LogNotTrackable as error:
         raise Failure.from_error(error, "INVALID") from error
     except IndexLocked as error:
         raise Failure.from_error(error, "UNAVAILABLE", exit_code=UNAVAILABLE) from error
-    emit(report, as_json, "\n".join(describe_tracked_log(report)))
+    emit(report, as_json, describe_tracked_log(report))
 
 
-def describe_tracked_log(report: TrackedLogReport) -> list[str]:
+def describe_tracked_log(report: share_logs.TrackedLogReport) -> list[str]:
     size = f"{report.bytes / 1024 / 1024:.1f} MiB"
     lines = [f"{report.path} has {report.records} records, {report.fresh} of them new, {size}"]
     lines += [f"left out: {report.absent} records were pruned before they were shared"] if report.absent else []
     lines += [f"gone from it: {report.junk} lines that were no records of this log"] if report.junk else []
     lines += [f"settled: both sides of {name} are in it now" for name in report.settled]
     lines += [f"not settled: neither side of {name} continues the other; {CONFLICT_FIX}" for name in report.unsettled]
-    lines.append(describe_location(report))
+    if report.commit is not None:
+        commit = f"committed alone as {report.commit[:12]}"
+        lines.append(f"{commit}: it goes out when you push this branch, and cannot be taken back")
+    elif report.staged:
+        why = "git is in the midst of a merge or rebase, so it is only staged" if report.stopped else "staged"
+        lines.append(f"{why}: commit it before you switch branches")
+    else:
+        lines.append("HEAD has all of it" if report.settled else "HEAD has all of it: nothing to commit")
     lines += [HISTORY_COST] if report.staged else []
     is_large = report.bytes > LARGE_FILE_BYTES
     return [*lines, "it is large for a tracked file: hosting sites warn above 50 MiB"] if is_large else lines
-
-
-def describe_location(report: TrackedLogReport) -> str:
-    """Return the line on whether the file is committed, staged or unchanged."""
-    if report.commit is not None:
-        return (
-            f"committed alone as {report.commit[:12]}: it goes out when you push this branch, and cannot be taken back"
-        )
-    if not report.staged:
-        return "HEAD has all of it" if report.settled else "HEAD has all of it: nothing to commit"
-    why = "git is in the midst of a merge or rebase, so it is only staged" if report.stopped else "staged"
-    return f"{why}: commit it before you switch branches"
 
 
 @click.command()
@@ -154,16 +122,15 @@ def fetch(remote: str | None, repo: Path, as_json: bool) -> None:
     if gate.workspace.common_dir is None:
         raise Failure("NO_GIT", "logs are shared by way of git, and this folder is no git repository", fix="git init")
     if remote is None and gate.rules.config.share.log == "tree":
-        imported = import_tracked_logs(gate)
+        imported = share_logs.import_tracked_logs(gate)
         lines = [f"{records} records of {name}" for name, records in imported.items()]
-        text = "\n".join(lines) or "no branch that is here has a log of another machine"
-        emit({"records": imported, "refused": []}, as_json, text)
+        lines = lines or ["no branch that is here has a log of another machine"]
+        emit({"records": imported, "refused": []}, as_json, lines)
         return
     source = remote or "origin"
-    fetched = fetch_logs(gate, source)
+    fetched = share_logs.fetch_logs(gate, source)
     name = sanitise_line(source)
     lines = [f"{records} records of machine {machine}" for machine, records in fetched.records.items()]
     lines += [f"not taken: the log of {other} on {name} does not continue what is here" for other in fetched.refused]
-    emit(fetched, as_json, "\n".join(lines) or f"{name} has no log of another machine")
-    if fetched.refused:
-        raise SystemExit(INTEGRITY)
+    lines = lines or [f"{name} has no log of another machine"]
+    emit(fetched, as_json, lines, INTEGRITY if fetched.refused else 0)

@@ -12,30 +12,36 @@ import msgspec
 from msgspec import Struct
 
 from remit.cli.blame.blame import grade_option
-from remit.cli.output import FINDINGS, INTEGRITY, Failure, command_options, emit, open_gate, require_governed
-from remit.cli.repository import open_content_store, open_index_or_empty
+from remit.cli.output import (
+    FINDINGS,
+    INTEGRITY,
+    Failure,
+    command_options,
+    emit,
+    open_content_store,
+    open_gate,
+    open_index_or_empty,
+    require_governed,
+)
 from remit.core.config import Config
-from remit.core.display_text import sanitise_line
 from remit.core.formats.commit_trailers import TrailerFinding, find_violations
-from remit.core.secrets.bounded_regex import compile_team_pattern
+from remit.core.redaction import compile_team_pattern
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.log_sharing.check_file import find_tracked_log_faults
-from remit.gate.log_sharing.check_logs import check_ledger
+from remit.gate.governing import VERSIONS_FOLDER, copies_folder
+from remit.gate.log_sharing.check_logs import check_ledger, find_tracked_log_faults
 from remit.gate.records.tree_heads import trusted_keys
-from remit.gate.rules.governing_copies import VERSIONS_FOLDER, copies_folder
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.added_lines import find_additions
 from remit.provenance.notes.note_writer import resolve_commits
-from remit.provenance.origins.evidence import GRADES, parse_grades
-from remit.provenance.verify.base_policy import BasePolicy, read_base_policy
-from remit.provenance.verify.change_rules import check_noted_line
-from remit.provenance.verify.commit_messages import check_messages, check_notes
-from remit.provenance.verify.commit_range import find_range
-from remit.provenance.verify.range_evidence import RangeEvidence, describe_evidence, measure_evidence
+from remit.provenance.origins.evidence_grades import GRADES, parse_grades
+from remit.provenance.verify.change_rules import BasePolicy, check_noted_line, read_base_policy
+from remit.provenance.verify.integrity_rules import check_messages, check_notes
+from remit.provenance.verify.range_evidence import RangeEvidence, describe_evidence, find_range, measure_evidence
 from remit.provenance.verify.rules import INTEGRITY_RULES, SEVERITIES, RuleFinding
 from remit.provenance.verify.verify import VerificationResult, verify_changes
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.sharing.authorship_notes import NotesRef
+from remit.workspace.sharing.shared_refs import NotesRef
 
 SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
@@ -47,14 +53,6 @@ class VerifyPolicy(Struct, frozen=True):
     config_error: str | None
     text: str | None
     base: BasePolicy | None = None
-
-
-class VerifyResult(Struct, frozen=True):
-    """The checked changes. `commits` and `evidence` are set for a range."""
-
-    checked: VerificationResult
-    commits: list[str] | None = None
-    evidence: RangeEvidence | None = None
 
 
 @click.command()
@@ -110,35 +108,40 @@ def verify(
         findings.update(
             RuleFinding("RMT007", item.severity, f"{item.code}: {item.message}") for item in report.findings
         )
-    result = check_changes(gate, wanted, policy, parse_grades(grade) if grade else frozenset(GRADES))
+    grades = parse_grades(grade) if grade else frozenset(GRADES)
+    checked, commits, evidence = check_changes(gate, wanted, policy, grades)
     required = 100.0 if require_evidence else min_evidence
-    missing = missing_evidence_findings(result.evidence, required)
-    findings.update(result.checked.findings, check_commits(gate, result.commits, policy), missing)
+    missing: list[RuleFinding] = []
+    for item in evidence.missing if evidence and required is not None and not evidence.suffices(required) else ():
+        lines = f"{item.lines} line{'s' * (item.lines != 1)}" if item.lines else "what was removed"
+        message = f"no record and no note tells who made {lines} of this change"
+        missing.append(RuleFinding("RMT019", "error", message, item.path, item.line, item.commit))
+    findings.update(checked.findings, missing)
+    findings.update(check_notes(NotesRef(gate.workspace), commits, secret_patterns(gate, policy)))
+    if commits:
+        git = Git(gate.workspace.root)
+        findings.update(check_messages(git, commits, lambda text: trailer_findings(policy, text)))
     ordered = sorted(
         findings, key=lambda f: (-SEVERITIES.index(f.severity), f.path, f.line, f.rule, f.record or "", f.message)
     )
-    remarks = remarks_on(gate, result.checked, policy)
+    remarks = remarks_on(gate, checked, policy)
     data: dict[str, Any] = {
-        **msgspec.to_builtins(result.checked),
-        "commits": None if result.commits is None else len(result.commits),
+        **msgspec.to_builtins(checked),
+        "commits": None if commits is None else len(commits),
         "findings": ordered,
         "remarks": remarks,
-        "evidence": result.evidence and {**msgspec.to_builtins(result.evidence), "required": required},
+        "evidence": evidence and {**msgspec.to_builtins(evidence), "required": required},
         "base": policy.base and policy.base.commit,
     }
-    emit(data, as_json, verify_text(ordered, result, remarks))
-    if any(finding.rule in INTEGRITY_RULES and finding.severity == "error" for finding in ordered):
-        raise SystemExit(INTEGRITY)
     worst = max((SEVERITIES.index(finding.severity) for finding in ordered), default=-1)
-    if missing or (fail_on != "never" and worst >= SEVERITIES.index(fail_on)):
-        raise SystemExit(FINDINGS)
+    code = FINDINGS if missing or (fail_on != "never" and worst >= SEVERITIES.index(fail_on)) else 0
+    if any(finding.rule in INTEGRITY_RULES and finding.severity == "error" for finding in ordered):
+        code = INTEGRITY
+    emit(data, as_json, [*verify_lines(ordered, checked, evidence), *remarks], code)
 
 
 def policy_for(gate: Gate, wanted: str | None, base: str | None) -> VerifyPolicy:
-    """Return the policy of a range's base if git tracks one, else the policy of the work tree.
-
-    Raises Failure for a range or base unknown to git.
-    """
+    """Return the policy of a range's base if git tracks one, else the policy of the work tree. Raises Failure."""
     rules = gate.rules
     path = gate.workspace.config_path
     own = VerifyPolicy(rules.config, rules.config_error, path.read_text("utf-8") if path.is_file() else None)
@@ -154,11 +157,10 @@ def policy_for(gate: Gate, wanted: str | None, base: str | None) -> VerifyPolicy
     return VerifyPolicy(config, base_policy.config_error, base_policy.config_text, base_policy)
 
 
-def check_changes(gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: frozenset[str]) -> VerifyResult:
-    """Check the changes; for a range also return its commits and evidence.
-
-    Raises GitError, and Failure for an unknown range.
-    """
+def check_changes(
+    gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: frozenset[str]
+) -> tuple[VerificationResult, list[str] | None, RangeEvidence | None]:
+    """Check the changes; for a range also return its commits and evidence. Raises GitError, Failure."""
     workspace = gate.workspace
     versions = copies_folder(workspace) / VERSIONS_FOLDER
 
@@ -169,7 +171,7 @@ def check_changes(gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: 
     patterns, store, git = secret_patterns(gate, policy), open_content_store(workspace), Git(workspace.root)
     with open_index_or_empty(workspace, governed=gate.is_governed) as index:
         if wanted is None:
-            return VerifyResult(verify_changes(index, store, load_intents_version, None, patterns))
+            return verify_changes(index, store, load_intents_version, None, patterns), None, None
         try:
             commits = resolve_commits(git, wanted)
         except GitError as error:
@@ -181,17 +183,12 @@ def check_changes(gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: 
         config = policy.config
         keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
         evidence = measure_evidence(git, blamer, commits, added, keys, grades)
-    judge = notes_policy(gate, policy.base)
+    # Changes described by notes are judged by the base's intents, or the work tree's.
+    document, judge = gate.rules.document, policy.base
+    if judge is None or judge.intents is None:
+        judge = BasePolicy(intents={intent.id: intent for intent in document.intents} if document else None)
     noted = [finding for line in evidence.noted for finding in check_noted_line(line, judge)]
-    return VerifyResult(msgspec.structs.replace(checked, findings=(*checked.findings, *noted)), commits, evidence)
-
-
-def notes_policy(gate: Gate, base: BasePolicy | None) -> BasePolicy:
-    """Return the policy for changes described by notes: the base's intents, or the work tree's."""
-    if base is not None and base.intents is not None:
-        return base
-    document = gate.rules.document
-    return BasePolicy(intents={intent.id: intent for intent in document.intents} if document else None)
+    return msgspec.structs.replace(checked, findings=(*checked.findings, *noted)), commits, evidence
 
 
 def secret_patterns(gate: Gate, policy: VerifyPolicy) -> list[re.Pattern[str]]:
@@ -203,26 +200,6 @@ def secret_patterns(gate: Gate, policy: VerifyPolicy) -> list[re.Pattern[str]]:
 def unknown_range_failure(error: GitError, wanted: str) -> Failure:
     message = error.message.strip() or str(error)
     return Failure("GIT", message, target=wanted, fix="for example: remit verify main..HEAD")
-
-
-def check_commits(gate: Gate, commits: Sequence[str] | None, policy: VerifyPolicy) -> list[RuleFinding]:
-    """Return findings about notes, and about the messages of a range. Raises GitError."""
-    findings = list(check_notes(NotesRef(gate.workspace), commits, secret_patterns(gate, policy)))
-    if commits:
-        findings += check_messages(Git(gate.workspace.root), commits, lambda text: trailer_findings(policy, text))
-    return findings
-
-
-def missing_evidence_findings(evidence: RangeEvidence | None, percent: float | None) -> list[RuleFinding]:
-    """Return the changes without evidence, if less of the range has evidence than required."""
-    if evidence is None or percent is None or evidence.suffices(percent):
-        return []
-    findings: list[RuleFinding] = []
-    for item in evidence.missing:
-        lines = f"{item.lines} line{'s' * (item.lines != 1)}" if item.lines else "what was removed"
-        message = f"no record and no note tells who made {lines} of this change"
-        findings.append(RuleFinding("RMT019", "error", message, item.path, item.line, item.commit))
-    return findings
 
 
 def trailer_findings(policy: VerifyPolicy, message: str) -> list[TrailerFinding]:
@@ -237,15 +214,15 @@ def trailer_findings(policy: VerifyPolicy, message: str) -> list[TrailerFinding]
 
 def remarks_on(gate: Gate, checked: VerificationResult, policy: VerifyPolicy) -> list[str]:
     """Return remarks on unchecked contents and damaged tracked logs."""
-    error, base = policy.config_error, policy.base
-    brings = ", ".join(base.brings) if base else ""
+    brings = ", ".join(policy.base.brings) if policy.base else ""
     remarks: list[str] = []
     if checked.lost:
         remarks.append(f"{checked.lost} contents are not at hand, so that their hashes stand unchecked")
     if checked.unkept:
         remarks.append(f"{checked.unkept} changes name no kept intents file: their own word on the scope was taken")
-    if error:
-        remarks.append(f"no secrets by the team's own patterns were looked for, and no policy on trailers: {error}")
+    if policy.config_error:
+        unread = "no secrets by the team's own patterns were looked for, and no policy on trailers"
+        remarks.append(f"{unread}: {policy.config_error}")
     if brings:
         remarks.append(f"the range itself brings {brings}: its base has none to judge by")
     if not gate.is_governed:
@@ -253,32 +230,28 @@ def remarks_on(gate: Gate, checked: VerificationResult, policy: VerifyPolicy) ->
     return [*remarks, *(fault.message for fault in find_tracked_log_faults(gate))]
 
 
-def verify_text(findings: Sequence[RuleFinding], result: VerifyResult, remarks: Sequence[str]) -> str:
-    """Return the findings for people, and the summary. Equal findings in one file share a row."""
+def verify_lines(
+    findings: Sequence[RuleFinding], checked: VerificationResult, evidence: RangeEvidence | None
+) -> list[str]:
+    """Return the findings as `path:line: CODE message`, and the summary. Equal findings in one file share a row."""
     groups: dict[tuple[str, str, str, str], list[RuleFinding]] = {}
     for finding in findings:
         record = None if finding.rule in INTEGRITY_RULES else finding.record
         place = finding.path or finding.commit or record or ""
         groups.setdefault((finding.rule, finding.severity, place, finding.message), []).append(finding)
-    lines = [finding_row(group[0], len(group)) for group in groups.values()]
+    lines: list[str] = []
+    for finding, *equal in groups.values():
+        severity = "" if finding.severity == "error" else f"[{finding.severity}] "
+        notes = [f"record {finding.record[-12:]}"] if finding.record and finding.path else []
+        notes += [f"{len(equal) + 1} times"] if equal else []
+        suffix = f" ({', '.join(notes)})" if notes else ""
+        code = click.style(finding.rule, fg=SEVERITY_COLOURS[finding.severity], bold=not severity or None)
+        lines.append(f"{finding_place(finding)}: {code} {severity}{sanitise_line(finding.message, 300)}{suffix}")
     counts = Counter(finding.severity for finding in findings)
     total = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in reversed(SEVERITIES) if counts[s])
-    evidence, checked = result.evidence, result.checked
     changes, files = (evidence.changes.total, evidence.files.total) if evidence else (checked.changes, checked.files)
     lines.append(f"{total or 'no findings'} in {changes} changes of {files} files")
-    lines += [describe_evidence(evidence)] if evidence else []
-    return "\n".join([*lines, *remarks])
-
-
-def finding_row(finding: RuleFinding, count: int) -> str:
-    """Return one finding as `path:line: CODE message`, with the record id for `remit show`."""
-    severity = "" if finding.severity == "error" else f"[{finding.severity}] "
-    notes = [f"record {finding.record[-12:]}"] if finding.record and finding.path else []
-    notes += [f"{count} times"] if count > 1 else []
-    suffix = f" ({', '.join(notes)})" if notes else ""
-    is_error = finding.severity == "error"
-    code = click.style(finding.rule, fg=SEVERITY_COLOURS[finding.severity], bold=is_error or None)
-    return f"{finding_place(finding)}: {code} {severity}{sanitise_line(finding.message, 300)}{suffix}"
+    return [*lines, *([describe_evidence(evidence)] if evidence else [])]
 
 
 def finding_place(finding: RuleFinding) -> str:

@@ -13,24 +13,18 @@ import msgspec
 from remit.cli.completion import complete_questions
 from remit.cli.output import Failure, command_options, emit, governed_gate, repo_option, reports_failures
 from remit.cli.person_only import require_person, require_terminal
-from remit.cli.policy.approval_view import (
-    MAX_EQUAL_QUESTIONS,
-    card_lines,
-    grant_line,
-    group_equal_questions,
-    help_lines,
-    outcome_line,
-    parse_answer,
-    prompt_text,
-)
-from remit.cli.records.lookup import choose_id
-from remit.core.grant import EXTENTS, Extent, Grant
-from remit.gate.approvals.ask import ApprovalRequests
-from remit.gate.approvals.project_grants import GRANT_WRITE_ERRORS, ProjectGrants
+from remit.cli.records.query import choose_id
+from remit.cli.screen import DIFF_COLOURS
+from remit.core.decision import EXTENTS, Extent, Grant
+from remit.core.untrusted_input import sanitise_full_line, sanitise_line
+from remit.gate.approval_requests import GRANT_WRITE_ERRORS, ApprovalRequests, remove_project_grant
 from remit.gate.gate import Gate
-from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question, QuestionStore
-from remit.policy.approval.grants import GrantRuleError, make_rule
+from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question
+from remit.policy.grants import GrantRuleError, make_rule
 
+MAX_EQUAL_QUESTIONS = 20  # equal questions on one card: an approval of the card covers only questions that were shown
+MAX_SLIP_CHARS = 2
+EXTENT_LETTERS: dict[str, Extent] = {"s": "session", "i": "intent", "p": "project"}
 POLL_INTERVAL_S = 0.2
 LATE_ANSWER_NOTE = (
     f"\nThe agent no longer waits: the same call passes once, if made within {LATE_ANSWER_S / 60:.0f} minutes"
@@ -54,9 +48,9 @@ def list_(repo: Path, as_json: bool) -> None:
     close_orphans(gate)
     listed, grants = gate.questions.list_unanswered(), active_grants(gate)
     lines = [line for card in group_equal_questions(listed) for line in card_lines(card, gate.workspace.root)]
-    lines = [*(lines or ["nothing waits"]), *map(grant_line, grants)]
     questions = [{**msgspec.to_builtins(item.question), "status": item.status} for item in listed]
-    emit({"questions": questions, "grants": grants}, as_json, "\n".join(lines))
+    data = {"questions": questions, "grants": grants}
+    emit(data, as_json, [*(lines or ["nothing waits"]), *map(grant_line, grants)])
 
 
 @approvals.command("allow")
@@ -75,39 +69,23 @@ def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool
     """
     require_terminal()
     gate = governed_gate(repo)
-    chosen = find_question(gate.questions, question_id)
-    equal = find_equal_questions(gate.questions, chosen) if all_equal else []
-    rule = covered_rule(chosen.question, extent, pattern)
-    late = record_reply(gate, chosen.question, ApprovalReply(True, extent=extent, pattern=pattern))
-    answered = [chosen.question.id, *(item.question.id for item in equal if allow_once(gate, item.question))]
+    chosen = find_question(gate, question_id)
+    cards = group_equal_questions(gate.questions.list_unanswered()) if all_equal else []
+    equal = [item for card in cards if chosen in card for item in card if item != chosen]
+    reply = ApprovalReply(True, extent=extent, pattern=pattern)
+    rule = covered_rule(reply, chosen.question)
+    late = record_reply(gate, chosen.question, reply)
+    answered = [chosen.question.id]
+    for item in equal:
+        try:
+            record_reply(gate, item.question, ApprovalReply(True))
+        except Failure:
+            continue  # answered meanwhile
+        answered.append(item.question.id)
     text = f"allowed, {extent}: {chosen.question.code} {rule}".rstrip()
     text += f", and {len(answered) - 1} equal to it" if all_equal else ""
-    text += LATE_ANSWER_NOTE if late else ""
     data = {"allowed": chosen.question.id, "extent": extent, "rule": rule, "all": answered, "late": late}
-    emit(data, as_json, text)
-
-
-def covered_rule(question: Question, extent: Extent, pattern: str | None) -> str:
-    """Return the rule that an approval of this extent covers. Raises Failure."""
-    try:
-        return make_rule(question.subject, extent, pattern).text
-    except GrantRuleError as error:
-        message = f"this yes cannot be given: {error}"
-        raise Failure("RULE_REFUSED", message, fix="say yes once, or name another rule") from None
-
-
-def find_equal_questions(questions: QuestionStore, chosen: ListedQuestion) -> list[ListedQuestion]:
-    cards = group_equal_questions(questions.list_unanswered())
-    return [item for card in cards if chosen in card for item in card if item != chosen]
-
-
-def allow_once(gate: Gate, question: Question) -> bool:
-    """Allow one call; return False if the question was answered before."""
-    try:
-        record_reply(gate, question, ApprovalReply(True))
-    except Failure:
-        return False
-    return True
+    emit(data, as_json, text + (LATE_ANSWER_NOTE if late else ""))
 
 
 @approvals.command("deny")
@@ -118,7 +96,7 @@ def deny(question_id: str, message: str, repo: Path, as_json: bool) -> None:
     """Say no."""
     require_person("answering for a person")
     gate = governed_gate(repo)
-    question = find_question(gate.questions, question_id).question
+    question = find_question(gate, question_id).question
     record_reply(gate, question, ApprovalReply(False, words=message))
     emit({"denied": question.id}, as_json, "denied")
 
@@ -131,24 +109,18 @@ def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
     require_person("revoking a grant")
     gate = governed_gate(repo)
     matching = [grant for grant in active_grants(gate) if grant.id.endswith(grant_id)]
-    if len(matching) != 1 or not revoke_grant(gate, matching[0]):
+    is_revoked = False
+    if len(matching) == 1:
+        name = matching[0].id
+        try:
+            is_revoked = gate.state.revoke_grant(name) or remove_project_grant(gate, name)
+        except GRANT_WRITE_ERRORS as error:
+            message = f"remit.toml was not changed: {error}"
+            raise Failure("CONFIG_INVALID", message, fix="take the grant out by hand") from error
+    if not is_revoked:
         many = f"{len(matching)} grants end with" if len(matching) > 1 else "there is no grant"
         raise Failure("NOT_FOUND", f"{many} {grant_id!r}", fix="`remit approvals list` shows them")
     emit({"revoked": matching[0].id}, as_json, f"revoked: {matching[0].code} {matching[0].rule}".rstrip())
-
-
-def active_grants(gate: Gate) -> tuple[Grant, ...]:
-    """Return the grants in force, including the ones in `remit.toml`."""
-    return gate.questions.active_grants(gate.rules.config.grants)
-
-
-def revoke_grant(gate: Gate, grant: Grant) -> bool:
-    """Revoke the grant; return False if no such grant is in force. Raises Failure if `remit.toml` cannot be changed."""
-    try:
-        return gate.questions.revoke_grant(grant.id) or ProjectGrants(gate.workspace, gate.state).remove_grant(grant.id)
-    except GRANT_WRITE_ERRORS as error:
-        message = f"remit.toml was not changed: {error}"
-        raise Failure("CONFIG_INVALID", message, fix="take the grant out by hand") from error
 
 
 @approvals.command("watch")
@@ -162,6 +134,9 @@ def watch(repo: Path) -> None:
     answer_questions(gate, click.prompt)
 
 
+# --- answering ---------------------------------------------------------------------------------------------
+
+
 def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
     """Show each card as it arrives, ring the terminal bell, and record the person's answer, until Ctrl-C."""
     gate.questions.mark_watcher_present()
@@ -173,58 +148,14 @@ def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
             waiting = [item for item in gate.questions.list_unanswered() if item.status == "open"]
             if waiting:
                 card = group_equal_questions(waiting)[0][:MAX_EQUAL_QUESTIONS]
-                discard_typed_input()
+                if sys.stdin.isatty():  # no key typed before the card was shown answers a question
+                    termios.tcflush(sys.stdin, termios.TCIFLUSH)
                 click.echo("\n".join(card_lines(card, gate.workspace.root)) + ("\a" if sys.stdout.isatty() else ""))
-                answer_card(gate, card, ask_until_answered(card, prompt))
+                answer_card(gate, card, prompt)
             time.sleep(POLL_INTERVAL_S)
     except (KeyboardInterrupt, click.Abort):
         stopped.set()
         gate.questions.mark_watcher_gone()
-
-
-def ask_until_answered(card: Sequence[ListedQuestion], prompt: Callable[..., str]) -> tuple[ApprovalReply, str]:
-    """Prompt until the person types an answer that the card offers; return the answer and the typed text."""
-    while True:
-        word = prompt(prompt_text(card), default="no")
-        reply = parse_answer(word, card)
-        if reply is not None and is_rule_allowed(reply, card[0].question):
-            return reply, word
-        if reply is None:
-            click.echo("\n".join(help_lines(card)))
-
-
-def is_rule_allowed(reply: ApprovalReply, question: Question) -> bool:
-    """Return whether the approval may reach as far as typed; print the reason if not."""
-    try:
-        covered_rule(question, reply.extent, reply.pattern)
-    except Failure as failure:
-        click.echo(f"  {failure}")
-        return False
-    return True
-
-
-def discard_typed_input() -> None:
-    """Discard input typed before the card was shown, so that no stray key answers a question."""
-    if sys.stdin.isatty():
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
-def answer_card(gate: Gate, card: Sequence[ListedQuestion], answer: tuple[ApprovalReply, str]) -> None:
-    """Record the answer for the first question of the card, or for each with `all`, and print a confirmation.
-
-    A question that was answered elsewhere meanwhile keeps its answer; the reason is printed.
-    """
-    reply, word = answer
-    chosen = card if word.strip().lower() in ("a", "all") else card[:1]
-    recorded = 0
-    for item in chosen:
-        try:
-            record_reply(gate, item.question, reply)
-            recorded += 1
-        except Failure as failure:
-            click.echo(f"  {failure}")
-    if recorded:
-        click.echo(outcome_line(reply, card, recorded))
 
 
 def announce_watcher(root: Path, stopped: threading.Event) -> None:
@@ -234,6 +165,40 @@ def announce_watcher(root: Path, stopped: threading.Event) -> None:
         questions.mark_watcher_present()
 
 
+def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[..., str]) -> None:
+    """Prompt until the person types an answer that the card offers; record it for the first question, or for all. A
+    question that was answered elsewhere meanwhile keeps its answer; the reason is printed.
+    """
+    while True:
+        word = prompt(prompt_text(card), default="no")
+        reply = parse_answer(word, card)
+        if reply is None:
+            click.echo("\n".join(help_lines(card)))
+            continue
+        try:
+            covered_rule(reply, card[0].question)
+            break
+        except Failure as failure:
+            click.echo(f"  {failure}")
+    recorded = 0
+    for item in card if word.strip().lower() in ("a", "all") else card[:1]:
+        try:
+            record_reply(gate, item.question, reply)
+            recorded += 1
+        except Failure as failure:
+            click.echo(f"  {failure}")
+    if recorded:
+        click.echo(outcome_line(reply, card, recorded))
+
+
+def covered_rule(reply: ApprovalReply, question: Question) -> str:
+    try:
+        return make_rule(question.subject, reply.extent, reply.pattern).text
+    except GrantRuleError as error:
+        message = f"this yes cannot be given: {error}"
+        raise Failure("RULE_REFUSED", message, fix="say yes once, or name another rule") from None
+
+
 def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     """Record the answer; return True if the agent no longer waits for it. Raises Failure if the question is closed."""
     answered = gate.questions.answer_question(question.id, reply)
@@ -241,16 +206,120 @@ def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
         raise Failure("NOT_OPEN", "the question is closed: its time is over", fix="`remit approvals list`")
     is_late = answered.status == "expired"
     if is_late:  # the agent's hook, which would record the answer, is gone
-        ApprovalRequests(gate.questions, gate.recorder, gate.environment).record_answer(question, reply, gate.rules)
+        ApprovalRequests(gate).record_answer(question, reply, gate.rules)
     return is_late
 
 
 def close_orphans(gate: Gate) -> None:
-    """Close the questions whose hooks ended without an answer."""
-    ApprovalRequests(gate.questions, gate.recorder, gate.environment).close_orphaned_questions(gate.rules)
+    ApprovalRequests(gate).close_orphaned_questions(gate.rules)
 
 
-def find_question(questions: QuestionStore, question_id: str) -> ListedQuestion:
-    """Return the unanswered question with this id or part of an id. Raises Failure."""
-    listed = {item.question.id: item for item in questions.list_unanswered()}
+def active_grants(gate: Gate) -> tuple[Grant, ...]:
+    return gate.active_grants(gate.rules)
+
+
+def find_question(gate: Gate, question_id: str) -> ListedQuestion:
+    listed = {item.question.id: item for item in gate.questions.list_unanswered()}
     return listed[choose_id("open question", question_id, listed, "`remit approvals list`")]
+
+
+# --- cards -------------------------------------------------------------------------------------------------
+
+
+def group_equal_questions(listed: Sequence[ListedQuestion]) -> list[list[ListedQuestion]]:
+    cards: dict[tuple[str, ...], list[ListedQuestion]] = {}
+    for item in listed:
+        cards.setdefault((item.status, *item.question.group_key), []).append(item)
+    return list(cards.values())
+
+
+def card_lines(card: Sequence[ListedQuestion], root: Path) -> list[str]:
+    """Return the lines of a card: the first question in full, and the calls of the equal ones. Paths inside `root` are
+    shown relative to it.
+    """
+    question, *equals = (item.question for item in card)
+    left = "expired" if card[0].status == "expired" else f"{max(0, int(question.expires_at - time.time()))} s left"
+    reasons = sanitise_line("; ".join(question.reasons), 300)
+    offer = wider_rule(question)
+    return [
+        click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
+        f"    {sanitise_full_line(shorten_path(question.action, root))}",
+        *(click.style(f"      {line}", fg=DIFF_COLOURS.get(line[:1])) for line in question.diff.splitlines()),
+        *(f"    {equal.id[-8:]}  {sanitise_full_line(shorten_path(equal.action, root))}" for equal in equals),
+        f"    {question.code}: {sanitise_line(question.message, 300)}",
+        f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",
+        *([f"    a wider yes would cover: {offer}"] if offer is not None else []),
+    ]
+
+
+def shorten_path(action: str, root: Path) -> str:
+    """Return the action of a file tool with its path relative to `root`; return any other action unchanged."""
+    tool, separator, path = action.partition(": ")
+    is_inside = path.startswith(f"{root}/") and "/../" not in path
+    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action
+
+
+def wider_rule(question: Question) -> str | None:
+    """Return the rule that an approval for the session or the intent would cover; None if only `once` is possible."""
+    try:
+        return sanitise_line(make_rule(question.subject, "intent").text, 200) or None
+    except GrantRuleError:
+        return None
+
+
+def grant_line(grant: Grant) -> str:
+    owner = "remit.toml" if grant.extent == "project" else grant.intent_id or grant.session_id or ""
+    end = f"  until {time.strftime('%d %b %H:%M', time.localtime(grant.until))}" if grant.until is not None else ""
+    return f"grant {grant.id[-8:]}  {grant.extent}: {grant.code} {sanitise_line(grant.rule, 200)}  {owner}{end}"
+
+
+def prompt_text(card: Sequence[ListedQuestion]) -> str:
+    """Return the prompt of a card: exactly the answers that `parse_answer` accepts for it."""
+    every = f"[a]ll {len(card)} once, " if len(card) > 1 else ""
+    wider = "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if wider_rule(card[0].question) else ""
+    return f"  [y]es once, {every}{wider}[?] help, or the reason why not"
+
+
+def help_lines(card: Sequence[ListedQuestion]) -> list[str]:
+    """Return the meaning of each answer that the card offers."""
+    rule = wider_rule(card[0].question)
+    lines = ["    y       yes, to this call", "    n       no, without a reason"]
+    lines += [f"    a       yes, to each of these {len(card)} calls"] if len(card) > 1 else []
+    if rule:
+        lines += [
+            f"    s       yes, for the rest of the session, to: {rule}",
+            f"    i       yes, until the intent ends, to: {rule}",
+            f"    p       yes, for everybody in this project, to: {rule}  (an entry in remit.toml)",
+            "    i=RULE  the same for another rule, such as i=docs/*.md; s= and p= likewise",
+        ]
+    return [*lines, "    any other text refuses the call, and the agent is told that text as the reason"]
+
+
+def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | None:
+    """Return the answer typed to a card; None for a request for help or an unknown answer. One or two letters that the
+    card does not offer are treated as a typing slip. Longer text denies the call and is the reason.
+    """
+    choice, equals, rule = word.strip().partition("=")
+    letter = choice.strip().lower()
+    if not equals and letter in ("", "n", "no"):
+        return ApprovalReply(False)
+    if not equals and letter in ("y", "yes", "a", "all"):
+        is_offered = letter[0] == "y" or len(card) > 1
+        return ApprovalReply(True) if is_offered else None
+    if letter in EXTENT_LETTERS:
+        if not wider_rule(card[0].question):
+            return None
+        return ApprovalReply(True, extent=EXTENT_LETTERS[letter], pattern=rule.strip() or None)
+    return ApprovalReply(False, words=word.strip()) if len(word.strip()) > MAX_SLIP_CHARS else None
+
+
+def outcome_line(reply: ApprovalReply, card: Sequence[ListedQuestion], count: int) -> str:
+    """Return the line that confirms an answer and states its extent."""
+    question = card[0].question
+    if not reply.allow:
+        return "  refused" + (f": {sanitise_line(reply.words, 200)}" if reply.words else "")
+    if reply.extent == "once":
+        return "  allowed, this once" if count == 1 else f"  allowed, these {count} once"
+    rule = sanitise_line(make_rule(question.subject, reply.extent, reply.pattern).text, 200)
+    until = {"session": "for the session", "intent": f"for {question.intent_id}", "project": "for the project"}
+    return f"  allowed, {until[reply.extent]}: {question.code} {rule}"

@@ -1,6 +1,5 @@
 """`remit mode`: observe, warn or enforce."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -8,15 +7,14 @@ import click
 import msgspec
 
 from remit.adapters import ROWS
-from remit.cli.output import command_options, emit, governed_gate
+from remit.cli.output import command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
 from remit.core.decision import Mode
-from remit.core.display_text import sanitise_line
 from remit.core.intent import Intent
-from remit.core.scope.globs import Scope
-from remit.gate.approvals.agent_permissions import describe_rules
-from remit.gate.rules.governed_workspaces import set_mode
-from remit.gate.rules.load import Rules
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.agent_permissions import describe_rules
+from remit.gate.governing import Rules, set_mode
 from remit.provenance.stats.mode_suggestion import RefusableCalls, find_refusable_calls
 from remit.wiring.doctor_checks import describe_containment_warning
 
@@ -43,43 +41,30 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
         require_person("setting the mode")
         set_mode(gate.workspace, mode)
     rules, environment = gate.rules, gate.environment
-    warnings = mode_warnings(rules)
-    if rules.mode == "enforce":
-        warnings.append(describe_containment_warning(environment.home, environment.temporary))
-    for warning in filter(None, warnings):
-        click.echo(f"warning: {warning}", err=True)
-    own_rules = own_rule_lines(gate) if mode == "enforce" else []
-    text = "\n".join((f"{rules.mode}: {MODE_DESCRIPTIONS[rules.mode]}", *own_rules))
-    emit({"mode": rules.mode, "own_rules": own_rules}, as_json, text)
-
-
-def own_rule_lines(gate: "Gate") -> list[str]:
-    """Return a line on the person's own rules for each agent with a settings folder."""
-    environment = gate.environment
-    lines: list[str] = []
-    for row in ROWS.values():
+    if rules.config_error:
+        warn(f"{rules.config_error}; until it is mended, every change is refused")
+    elif rules.document is not None and rules.document.errors:
+        warn("active_intents.yaml has errors, so every change is refused: see `remit intent lint`")
+    elif rules.mode == "enforce" and not open_intents(rules):
+        warn("no intent is open, so agents can change nothing: make one with `remit intent new NAME --scope GLOB`")
+    if rules.mode == "enforce" and (text := describe_containment_warning(environment.home, environment.temporary)):
+        warn(text)
+    own_rules: list[str] = []
+    for row in ROWS.values() if mode == "enforce" else ():
         folder = environment.config_folders.get(row.agent) or environment.home / row.config_folder
         if Path(folder).is_dir():
-            lines.append(f"{row.title}, {describe_rules(row, gate.workspace.root, environment)}")
-    return lines
-
-
-def mode_warnings(rules: Rules) -> list[str]:
-    """Return warnings about the files that govern."""
-    if rules.config_error:
-        return [f"{rules.config_error}; until it is mended, every change is refused"]
-    document = rules.document
-    if document is not None and document.errors:
-        return ["active_intents.yaml has errors, so every change is refused: see `remit intent lint`"]
-    if rules.mode == "enforce" and not open_intents(rules):
-        return ["no intent is open, so agents can change nothing: make one with `remit intent new NAME --scope GLOB`"]
-    return []
+            own_rules.append(f"{row.title}, {describe_rules(row, gate.workspace.root, environment)}")
+    lines = [f"{rules.mode}: {MODE_DESCRIPTIONS[rules.mode]}", *own_rules]
+    emit({"mode": rules.mode, "own_rules": own_rules}, as_json, lines)
 
 
 def suggest_mode(gate: "Gate", as_json: bool) -> None:
     """Print the recorded calls that enforce would have refused, and the advice for the next step."""
     found = find_refusable_calls(gate.workspace.log_folder)
-    covered = count_covered_calls(found, open_intents(gate.rules))
+    # The number of refused calls inside each open intent's scope, largest first.
+    scopes = {intent.id: Scope(intent.owned_scope) for intent in open_intents(gate.rules)}
+    counts = {name: sum(all(map(scope.matches, paths)) for paths in found.loose) for name, scope in scopes.items()}
+    covered = dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda pair: -pair[1]))
     advice = next_step(found, covered)
     data = {**msgspec.to_builtins(found), "within": covered, "mode": gate.rules.mode, "next": advice}
     del data["loose"]
@@ -89,7 +74,7 @@ def suggest_mode(gate: "Gate", as_json: bool) -> None:
     lines += [f"  {count:>5}  {rule}" for rule, count in found.by_rule.items()]
     lines += [f"         {sanitise_line(example, 160)}" for example in found.examples]
     lines += [f"{count} of them pass once the agent selects {name}" for name, count in list(covered.items())[:5]]
-    emit(data, as_json, "\n".join([*lines, advice]))
+    emit(data, as_json, [*lines, advice])
 
 
 def open_intents(rules: Rules) -> list[Intent]:
@@ -97,15 +82,7 @@ def open_intents(rules: Rules) -> list[Intent]:
     return [intent for intent in intents if intent.status in ("DRAFT", "IN_PROGRESS")]
 
 
-def count_covered_calls(found: RefusableCalls, intents: Sequence[Intent]) -> dict[str, int]:
-    """Return the number of refused calls inside each open intent's scope, largest first."""
-    scopes = {intent.id: Scope(intent.owned_scope) for intent in intents}
-    counts = {name: sum(all(map(scope.matches, paths)) for paths in found.loose) for name, scope in scopes.items()}
-    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda pair: -pair[1]))
-
-
 def next_step(found: RefusableCalls, covered: dict[str, int]) -> str:
-    """Return the advice for the next step."""
     if not found.calls:
         return "Nothing was recorded in observe or warn yet: work for a while, then ask again."
     if not found.by_rule:

@@ -1,34 +1,65 @@
-"""`remit policy`: evaluate the rules without side effects."""
+"""`remit policy`: evaluate the rules without side effects; write a wrong decision as a fixture, and replay fixtures."""
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
-from remit.cli.output import Failure, emit, emit_view, encode_json, governed_gate, view_command_options
-from remit.cli.policy.fixtures import replay_folder, report_wrong
-from remit.cli.records.lookup import find_session
-from remit.core.call import SessionKey, ToolCall
-from remit.core.facts import Facts, SessionFacts
+from remit.cli.output import (
+    FINDINGS,
+    Failure,
+    command_options,
+    emit,
+    emit_view,
+    encode_json,
+    governed_gate,
+    open_index,
+    view_command_options,
+)
+from remit.cli.person_only import require_person
+from remit.cli.records.query import find_record, find_session
+from remit.core.call import Effect, SessionKey, ToolCall
+from remit.core.decision import SessionFacts, Verdict
+from remit.core.diff.contents import sha256
+from remit.core.intent import IntentsDocument, IntentSet
+from remit.core.record import KEY
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import WorkspaceContext
 from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
-from remit.policy.commands import CommandAnalysis, analyse
+from remit.gate.governing import VERSIONS_FOLDER, copies_folder
+from remit.policy.commands import analyse
 from remit.policy.decide import CONTAIN_RULE, apply_mode, can_agent_ask, decide, hold_irreversible
+from remit.policy.fixtures import (
+    FIXTURE_ROOT,
+    VERSION,
+    DecisionFixture,
+    Document,
+    FixtureError,
+    clean_document,
+    make_fixture,
+    read_fixture,
+    replay_fixture,
+)
+from remit.workspace.intents_file.parse import parse_intents
+from remit.workspace.safe_files import read_regular_file
 
 if TYPE_CHECKING:
-    from remit.cli.terminal.view import Meaning, ViewPart
+    from remit.cli.view import Meaning, ViewPart
 
-
+ABSENT_SHA256 = "0" * 64
+MAX_FIXTURE_BYTES = 4 * 1024 * 1024  # a bound, because a pipe or device in the folder would never end
+FIXTURES_FOLDER = "fixtures"  # the default folder of fixtures, below `.orchestration/`.
+UNREPLAYABLE_CODES = ("CONSTRAINT_VIOLATION", "HOOK_BLOCKED", "INVALID_ARGUMENTS", "USER_REJECTED")
+"""Codes that depend on unrecorded facts: contents, a hook's answer, arguments, a person's answer."""
 VERDICT_MEANINGS: "dict[str, Meaning]" = {"allow": "allowed", "contain": "contained", "ask": "asked", "deny": "denied"}
-
-MAX_FILES_SHOWN = 20
-"""Listed files; `--json` has the full list."""
+MAX_FILES_SHOWN = 20  # listed files; `--json` has the full list
 
 
 class PolicyQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,9 +74,6 @@ class PolicyQuery(Struct, frozen=True, forbid_unknown_fields=True):
 @click.group()
 def policy() -> None:
     """Ask the rules, without doing anything."""
-
-
-policy.add_command(report_wrong)
 
 
 @policy.command("test")
@@ -108,7 +136,7 @@ def test(
 def decision_view(answer: dict[str, Any], action: str) -> "Iterator[ViewPart]":
     """Return the verdict, the effect in the current mode, the files, and the reasons."""
     # rich is slow to import, and agents' calls never use a table
-    from remit.cli.terminal.view import facts, join_texts, mark, styled_text
+    from remit.cli.view import facts, join_texts, mark, styled_text
 
     verdict, effect, writes = answer["verdict"], answer["effect"], answer["writes"]
     yield join_texts(mark(VERDICT_MEANINGS[verdict], verdict, is_strong=True), styled_text(action), between="  ")
@@ -145,34 +173,162 @@ def judge_query(gate: Gate, query: PolicyQuery, session: SessionKey, intent_id: 
         call = ToolCall("", session, "write", "write", cwd, paths=(query.write or "",))
     rules = gate.rules
     gathered = gather_facts(gate, call, rules)
-    facts = replace(gathered.facts, grants=gate.questions.active_grants(rules.config.grants), containable=True)
+    facts = replace(gathered.facts, grants=gate.active_grants(rules), containable=True)
     if intent_id is not None:
         facts = replace(facts, session=SessionFacts(intent_id, "selected"))
     decision = decide(gathered.call, facts)
     analysis = analyse(query.command) if query.command is not None else None
+    # Facts of this workspace may leave unproved what the text alone shows.
+    is_unproved = analysis is not None and gathered.call.unproved is not None
+    outcome = "literal_writes"
+    if analysis is not None:
+        outcome = "unknown" if is_unproved and analysis.outcome != "dangerous" else analysis.outcome
+    writes: list[str] | None = None
+    if analysis is None or (analysis.writes is not None and not is_unproved):
+        paths = (str(target.path or target.resolved) for target in (*facts.targets, *facts.perhaps))
+        writes = sorted({path.removesuffix("*") if path.endswith("/*") else path for path in paths})
     reasons = [f"{f.code}: {f.message}" for f in decision.findings if f.rule != CONTAIN_RULE]
     unclear = [f.message for f in decision.findings if f.rule == CONTAIN_RULE] if decision.verdict == "contain" else []
     return {
         "id": query.id,
         "effect": "ask" if can_agent_ask(hold_irreversible(decision)) else apply_mode(decision.verdict, facts.mode),
         "verdict": decision.verdict,
-        "outcome": call_outcome(analysis, gathered.call),
-        "writes": written_files(analysis, gathered.call, facts),
+        "outcome": outcome,
+        "writes": writes,
         "reasons": [*reasons, *(unclear or (analysis.reasons if analysis else ()))],
     }
 
 
-def call_outcome(analysis: CommandAnalysis | None, call: ToolCall) -> str:
-    """Return the outcome of the command's analysis, after facts of this workspace."""
-    if analysis is None:
-        return "literal_writes"
-    is_unproved = call.unproved is not None and analysis.outcome != "dangerous"
-    return "unknown" if is_unproved else analysis.outcome
+# --- fixtures ----------------------------------------------------------------------------------------------
 
 
-def written_files(analysis: CommandAnalysis | None, call: ToolCall, facts: Facts) -> list[str] | None:
-    """Return the written files relative to the workspace root; None if some are unknown."""
-    if analysis is not None and (analysis.writes is None or call.unproved is not None):
-        return None
-    paths = (str(target.path or target.resolved) for target in (*facts.targets, *facts.perhaps))
-    return sorted({path.removesuffix("*") if path.endswith("/*") else path for path in paths})
+@policy.command("report-wrong")
+@click.argument("record_id", metavar="[RECORD]", required=False)
+@click.option("--last", is_flag=True, help="The newest decision: of the denials, where allow is expected.")
+@click.option("--expected", type=click.Choice(get_args(Verdict)), required=True, help="What should have been decided.")
+@click.option("--why", default="", metavar="TEXT", help="A word to whoever reads it.")
+@click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to write it.")
+@command_options
+def report_wrong(
+    record_id: str | None, last: bool, expected: Verdict, why: str, folder: Path | None, repo: Path, as_json: bool
+) -> None:
+    """Write down a decision that was wrong, as a file that can be replayed.
+
+    RECORD is its id, or the part of it that `remit log` shows. The file goes to `.orchestration/fixtures/`, unless --to
+    says otherwise. It holds the call, the facts that it met and the intents that it is about: no content of a file, no
+    secret, no path outside the workspace. `remit policy test --fixtures DIR` replays it.
+    """
+    if last == (record_id is not None):
+        raise Failure("USAGE", "give a RECORD or --last", fix="remit policy report-wrong --last --expected allow")
+    require_person("reporting a decision")
+    gate = governed_gate(repo)
+    if record_id is None:
+        event = "denied" if expected == "allow" else "tool_use"
+        with open_index(gate.workspace) as index:
+            newest = index.find(event=event, limit=1)
+        if not newest:
+            raise Failure("NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them")
+        record = newest[0]
+    else:
+        record = find_record(gate, record_id)
+    body: dict[str, Any] = record["metadata"][KEY]
+    if body.get("event") not in ("denied", "tool_use") or not isinstance(body.get("call"), dict):
+        message = f"record {record['id']} is of {body.get('event')!r}: it holds no decision about a call"
+        raise Failure("NOT_FOUND", message, fix="`remit log --event denied` lists refusals")
+    draft = DecisionFixture(
+        VERSION, expected, body.get("decision", {}).get("verdict", "deny"), {}, {}, why=why, record=str(record["id"])
+    )
+    made = make_record_fixture(gate, record, body, draft)
+    verdict = replay_fixture(convert(made, DecisionFixture)).verdict
+    document: dict[str, Any] = {**made, "reproduced": verdict == draft.was}
+    content = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
+    name = f"{expected}-{document['call'].get('tool', 'call').lower()}-{sha256(content)[:10]}.json"
+    folder = folder or gate.workspace.folder / FIXTURES_FOLDER
+    path = folder / "".join(c if c.isalnum() or c in "-._" else "_" for c in name)
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    if verdict == draft.was:
+        replayed = f"replayed, it is decided as then: {verdict}"
+    else:
+        code = body.get("violation", {}).get("error_type")
+        is_lost = code in UNREPLAYABLE_CODES
+        reason = f"{code} depends on facts outside the record" if is_lost else "the situation has changed since"
+        replayed = f"replayed, it is decided otherwise than then ({verdict}, not {draft.was}): {reason}"
+    emit({"path": str(path), "was": draft.was, "verdict": verdict, **document}, as_json, f"{path}\n{replayed}")
+
+
+def make_record_fixture(
+    context: WorkspaceContext, record: dict[str, Any], body: dict[str, Any], draft: DecisionFixture
+) -> Document:
+    """Return the fixture of a record, without texts for people. Raises StateError, GitError, OSError."""
+    # 1. The rules, with the intents file in force at the decision if its content was kept.
+    rules, root, decision = context.rules, str(context.workspace.root), body.get("decision", {})
+    digest = str(decision.get("intent_sha256", ""))
+    kept = copies_folder(context.workspace) / VERSIONS_FOLDER / digest
+    if digest.isalnum() and kept.is_file():
+        past: IntentsDocument = parse_intents(kept.read_bytes())
+        rules = replace(rules, document=past, intents=IntentSet(past.intents), invalid=bool(past.errors))
+    # 2. The call, as far as the record describes it.
+    made: dict[str, Any] = body["call"]
+    command = made.get("command")
+    call = ToolCall(
+        agent=str(record.get("tool", {}).get("name", "")),
+        session=SessionKey(str(body.get("session_id") or ""), str(body.get("agent_id") or "")),
+        tool=str(made.get("name", "")),
+        effect=cast("Effect", made.get("effect", "execute")),
+        cwd=root,
+        paths=() if command is not None else tuple(map(str, made.get("paths", []))),
+        command=command,
+        whole_workspace=command is not None,
+    )
+    # 3. The facts, with past states restored from the violation.
+    gathered = gather_facts(context, call, rules)
+    facts = gathered.facts
+    facts = replace(facts, session=SessionFacts(body.get("intent_id"), facts.session.source))
+    facts = replace(facts, mode=decision.get("mode", facts.mode))
+    if "detour" not in decision.get("rules", []):
+        facts = replace(facts, denied=())
+    violation: dict[str, Any] = body.get("violation") or {}
+    changes = {"STALE_FILE": {"seen_sha256": ABSENT_SHA256}, "FILE_LEASED": {"leased_by": "another session"}}
+    if change := changes.get(str(violation.get("error_type"))):
+        path = violation.get("path")
+        facts = replace(facts, targets=tuple(replace(t, **change) if t.path == path else t for t in facts.targets))
+    elif violation.get("error_type") == "CIRCUIT_OPEN":
+        facts = replace(facts, session=replace(facts.session, denials=3, failures=5))
+    # 4. The active intent and the owners of the files.
+    owners = {owner for target in facts.targets if target.path for owner in facts.intents.find_owners(target.path)}
+    intents = [
+        replace(intent, description="", owner="", acceptance_criteria=(), references=(), blocked_reason=None)
+        for intent in (rules.document.intents if rules.document else ())
+        if intent.id in owners | {facts.session.intent_id}
+    ]
+    home, temporary = str(context.environment.home), str(context.environment.temporary)
+    places = {root: FIXTURE_ROOT, home: "/home/someone", temporary: "/tmp"}  # noqa: S108
+    return clean_document(make_fixture(gathered.call, facts, intents, draft), places)
+
+
+def replay_folder(folder: Path, as_json: bool) -> None:
+    """Decide every fixture of a folder again; exit 1 on a mismatch."""
+    results: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        expected = verdict = None
+        try:
+            fixture = read_fixture(read_regular_file(path, MAX_FIXTURE_BYTES))
+            decision = replay_fixture(fixture)
+            expected, verdict = fixture.expected, decision.verdict
+            reasons = [f"{f.code}: {f.message}" for f in decision.findings]
+        except (FixtureError, OSError) as error:
+            reasons = [str(error)]
+        is_right = expected is not None and verdict == expected
+        results.append(
+            {"file": path.name, "expected": expected, "verdict": verdict, "ok": is_right, "reasons": reasons}
+        )
+        name, why = sanitise_line(path.name), sanitise_line("; ".join(reasons) or "no rule objects")
+        decided = f"{verdict}, expected {expected} " if expected else ""
+        lines.append(f"ok     {name}: {verdict}" if is_right else f"wrong  {name}: {decided}({why})")
+    if not results:
+        raise Failure("NOT_FOUND", f"there is no fixture in {folder}", fix="`remit policy report-wrong` writes one")
+    right = sum(result["ok"] for result in results)
+    lines.append(f"{right} of {len(results)} as expected")
+    emit(results, as_json, lines, FINDINGS if right < len(results) else 0)

@@ -8,15 +8,21 @@ import msgspec
 
 from remit.cli.output import Failure, command_options, emit, governed_gate
 from remit.cli.person_only import require_terminal
-from remit.core.display_text import sanitise_full_line, sanitise_line
-from remit.core.team_hooks import TrustItem
-from remit.core.timestamps import format_utc
+from remit.cli.screen import DIFF_COLOURS
+from remit.core.config import TrustItem
+from remit.core.record import format_utc
+from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.gate import Gate
 from remit.servers.environment import read_environment
-from remit.workspace.place.config import HOOKS_FOLDER, list_hook_files
-from remit.workspace.place.trusted_commands import Trust, forget_trust, list_trusts, read_trust, write_trust
-
-SIGN_COLOURS = {"+": "green", "-": "red", " ": None}
+from remit.workspace.place.config import (
+    HOOKS_FOLDER,
+    Trust,
+    forget_trust,
+    list_hook_files,
+    list_trusts,
+    read_trust,
+    write_trust,
+)
 
 
 @click.command()
@@ -34,7 +40,9 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
         raise Failure("USAGE", "--show, --list and --revoke cannot be combined")
     if list_:
         trusts = list(list_trusts(read_environment().home))
-        emit(trusts, as_json, "\n".join(map(trusted_line, trusts)) or "nothing")
+        rows = ((t.at, len(t.commands), sanitise_line(t.root), t.repository[:12]) for t in trusts)
+        lines = [f"{at}  {count:>3} commands  {root}  ({name})" for at, count, root, name in rows]
+        emit(trusts, as_json, lines or "nothing")
         return
     gate = governed_gate(repo)
     if revoke:
@@ -45,43 +53,33 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
         return
     before = read_trust(gate.environment.home, gate.recorder.repository)
     old, new = before.commands if before else (), brought_commands(gate)
+    trusted, current = {item.digest for item in old}, {item.digest for item in new}
     if show or as_json:
-        emit(trust_document(old, new), as_json, "\n".join(trust_lines(gate, old, new)))
+        commands = [{**msgspec.to_builtins(item), "trusted": item.digest in trusted} for item in new]
+        data = {"commands": commands, "no_longer": [item for item in old if item.digest not in current]}
+        emit(data, as_json, trust_lines(gate, old, new))
         return
     require_terminal()
-    confirm_trust(gate, old, new)
+    click.echo("\n".join(trust_lines(gate, old, new)))
+    if current == trusted:
+        return
+    if not click.confirm("Let all of these run on this machine?", default=False):
+        raise Failure("NOT_TRUSTED", "nothing was changed", fix="`remit trust` asks again")
+    if brought_commands(gate) != new:
+        message = "the commands changed while you read them; nothing is trusted"
+        raise Failure("CHANGED", message, fix="run `remit trust` again")
+    now = format_utc(datetime.now(UTC), "seconds")
+    write_trust(gate.environment.home, Trust(gate.recorder.repository, str(gate.workspace.root), now, new))
+    click.echo(f"trusted: {len(new)} commands")
 
 
 def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:
-    """Return the commands that would run. Raises Failure if the files are broken."""
     rules = gate.rules
     if rules.config_error:
         raise Failure("CONFIG_INVALID", rules.config_error, fix="repair it first: what it names cannot be shown")
     if rules.document is not None and rules.document.errors:
         raise Failure("INTENTS_FILE_INVALID", "active_intents.yaml has errors", fix="see `remit intent lint`")
     return rules.repository_commands
-
-
-def confirm_trust(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> None:
-    """Show the commands, ask, and store the approval if the commands are unchanged."""
-    click.echo("\n".join(trust_lines(gate, old, new)))
-    if {item.digest for item in new} == {item.digest for item in old}:
-        return
-    if not click.confirm("Let all of these run on this machine?", default=False):
-        raise Failure("NOT_TRUSTED", "nothing was changed", fix="`remit trust` asks again")
-    if brought_commands(gate) != new:
-        raise Failure(
-            "CHANGED", "the commands changed while you read them; nothing is trusted", fix="run `remit trust` again"
-        )
-    now = format_utc(datetime.now(UTC), "seconds")
-    write_trust(gate.environment.home, Trust(gate.recorder.repository, str(gate.workspace.root), now, new))
-    click.echo(f"trusted: {len(new)} commands")
-
-
-def trust_document(old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> dict[str, object]:
-    trusted, current = {item.digest for item in old}, {item.digest for item in new}
-    commands = [{**msgspec.to_builtins(item), "trusted": item.digest in trusted} for item in new]
-    return {"commands": commands, "no_longer": [item for item in old if item.digest not in current]}
 
 
 def trust_lines(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> list[str]:
@@ -103,9 +101,5 @@ def trust_lines(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ..
 
 def command_line(sign: str, command: TrustItem) -> str:
     """Return one command in full, because people must see all that they approve."""
-    text = sanitise_full_line(command.text)
-    return click.style(f"{sign} {command.kind:<6} {sanitise_line(command.name, 100)}  {text}", fg=SIGN_COLOURS[sign])
-
-
-def trusted_line(found: Trust) -> str:
-    return f"{found.at}  {len(found.commands):>3} commands  {sanitise_line(found.root)}  ({found.repository[:12]})"
+    line = f"{sign} {command.kind:<6} {sanitise_line(command.name, 100)}  {sanitise_full_line(command.text)}"
+    return click.style(line, fg=DIFF_COLOURS.get(sign))

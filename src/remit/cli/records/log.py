@@ -1,36 +1,48 @@
-"""`remit log` and `remit search`: the newest records."""
+"""`remit log`, `remit search` and `remit export`: lists of records."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 import click
 
-from remit.cli.failure import INTERRUPT
-from remit.cli.output import current_screen, emit_view, encode_json, governed_context, print_text, view_command_options
-from remit.cli.records.query import add_classes, filter_options, find_records, follow_records, resolve_filters
-from remit.cli.terminal.screen import Screen
-from remit.core.display_text import sanitise_text
-from remit.gate.context import WorkspaceContext
-from remit.ledger.index.index import Filters
-from remit.provenance.why.conversation_search import ConversationMatch, search_conversations
+from remit.cli.output import (
+    INTERRUPT,
+    Failure,
+    command_options,
+    current_screen,
+    emit_view,
+    encode_json,
+    governed_context,
+    print_text,
+    view_command_options,
+)
+from remit.cli.records import query
+from remit.cli.screen import Screen
+from remit.core.formats.foreign_records import COLUMNS, Format, export_record, format_csv_header, make_csv_row
+from remit.core.untrusted_input import sanitise_text
+from remit.provenance.why.conversation_store import ConversationMatch, search_conversations
 from remit.tools.conversations import intake_of_all_sessions
 
 if TYPE_CHECKING:
-    from remit.cli.terminal.view import ViewPart
+    from remit.cli.view import ViewPart
+
+PARQUET = "parquet"
+BATCH_ROWS = 10_000
+limit_option = click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
 
 
 @click.command()
-@filter_options
+@query.filter_options
 @click.option(
     "--text", metavar="WORD", multiple=True, help="Only records that say this, as `search` reads it; repeatable."
 )
 @click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("-f", "--follow", is_flag=True, help="Then show records as they come, the oldest first, until Ctrl-C.")
-@click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
+@limit_option
 @view_command_options
 def log(
     text: tuple[str, ...], reverse: bool, follow: bool, limit: int, repo: Path, as_json: bool, **filters: Any
@@ -40,25 +52,24 @@ def log(
     With --follow and --json each record is a document on a line of its own.
     """
     context = governed_context(repo)
-    resolved = resolve_filters(context, repo, filters)
-    documents = find_records(context, resolved, text, limit)
+    resolved = query.resolve_filters(context, repo, filters)
+    documents = query.find_records(context, resolved, text, limit)
     if follow:
-        emit_feed(chain([documents[::-1]], follow_records(context, resolved, text, documents)), as_json)
-    documents = add_classes(context, documents) if as_json else documents
+        emit_feed(chain([documents[::-1]], query.follow_records(context, resolved, text, documents)), as_json)
+    documents = query.add_classes(context, documents) if as_json else documents
     emit_records(documents[::-1] if reverse else documents, as_json)
 
 
 def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoReturn:
     """Print records as they arrive: rows, or a JSON document each. Ends the process on Ctrl-C."""
     from remit.cli.records.record_table import record_table
-    from remit.cli.terminal.view import render
+    from remit.cli.view import render
 
     try:
         for documents in batches:
-            if as_json:
-                for document in documents:
-                    print_text(encode_json(document))
-            elif documents:
+            for document in documents if as_json else ():
+                print_text(encode_json(document))
+            if documents and not as_json:
                 screen = current_screen()
                 text = render([record_table(documents, screen, is_feed=True)], screen)
                 print_text(sanitise_text(text), has_colour=screen.is_coloured)
@@ -70,10 +81,10 @@ def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoRetur
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
-@filter_options
+@query.filter_options
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
 @click.option("--talk", is_flag=True, help="What people and agents said to each other, instead of records.")
-@click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
+@limit_option
 @view_command_options
 def search(
     words: tuple[str, ...], newest: bool, talk: bool, limit: int, repo: Path, as_json: bool, **filters: Any
@@ -86,19 +97,12 @@ def search(
     are sought in the agents' conversations, as far as these are kept; of the filters --session and --since count.
     """
     context = governed_context(repo)
-    resolved = resolve_filters(context, repo, filters)
-    if talk:
-        emit_conversations(context, words, resolved, limit, newest=newest, as_json=as_json)
+    resolved = query.resolve_filters(context, repo, filters)
+    if not talk:
+        documents = query.find_records(context, resolved, words, limit, ranked=not newest)
+        emit_records(query.add_classes(context, documents) if as_json else documents, as_json)
         return
-    documents = find_records(context, resolved, words, limit, ranked=not newest)
-    emit_records(add_classes(context, documents) if as_json else documents, as_json)
-
-
-def emit_conversations(
-    context: WorkspaceContext, words: tuple[str, ...], filters: Filters, limit: int, *, newest: bool, as_json: bool
-) -> None:
-    """Print the conversation entries that match the words."""
-    session, since = filters.get("session_id") or "", filters.get("since") or ""
+    session, since = resolved.get("session_id") or "", resolved.get("since") or ""
     with intake_of_all_sessions(context).open_conversations(context.environment.clock()) as conversations:
         database = conversations.database
         matches = search_conversations(database, words, limit, session=session, since=since, newest=newest)
@@ -107,7 +111,7 @@ def emit_conversations(
 
 
 def conversation_view(matches: Sequence[ConversationMatch], problem: str, screen: Screen) -> "Iterator[ViewPart]":
-    from remit.cli.terminal.view import TextTable, mark, styled_text
+    from remit.cli.view import TextTable, mark, styled_text
 
     rows = [
         (
@@ -130,3 +134,56 @@ def emit_records(documents: list[dict[str, Any]], as_json: bool) -> None:
         yield record_table(documents, screen) if documents else "no records"
 
     emit_view(documents, as_json, record_view)
+
+
+@click.command()
+@click.option("--as", "form", type=click.Choice([*get_args(Format), PARQUET]), default="agent-trace", show_default=True)
+@query.filter_options
+@command_options
+def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
+    """Write records, the oldest first, in another form. s1 to s4 are the ledgers of older tools.
+
+    A form leaves out what it has no words for: s1, s3, s4 and in-toto know changes of files only. in-toto is one
+    Statement a line, unsigned, about the contents that a change left. parquet has the columns of csv, and needs
+    `pip install 'remit[parquet]'`; in csv a text that a spreadsheet would run begins with an apostrophe.
+    """
+    context = governed_context(repo)
+    records = query.each_record(context, query.resolve_filters(context, repo, filters))
+    # Fetch the first record now: errors surface before any output.
+    records = chain(list(islice(records, 1)), records)
+    if form == PARQUET:
+        write_parquet(records, as_json)
+        return
+    text_form = cast("Format", form)
+    lines = (line for record in records for line in export_record(record, text_form))
+    if not as_json:
+        for line in chain([format_csv_header()] if form == "csv" else [], lines):
+            print_text(sanitise_text(line) if sys.stdout.isatty() else line)
+        return
+    # One JSON document, line by line to bound memory.
+    click.echo(f'{{"schema_version":1,"data":{{"as":{encode_json(form)},"lines":[', nl=False)
+    for number, line in enumerate(lines):
+        click.echo("," * bool(number) + encode_json(line), nl=False)
+    click.echo("]}}")
+
+
+def write_parquet(records: Iterator[dict[str, Any]], as_json: bool) -> None:
+    """Write the columns of the `csv` form as Parquet to standard output, in batches. Raises Failure."""
+    if as_json or sys.stdout.isatty():
+        raise Failure("USAGE", "parquet is no text", fix="remit export --as parquet > records.parquet")
+    try:
+        import arro3.core  # optional dependency
+        import arro3.io
+    except ImportError as error:
+        fix = "pip install 'remit[parquet]'"
+        raise Failure("NOT_INSTALLED", "Parquet needs the optional part `parquet`", fix=fix) from error
+    arrow: Any = arro3.core  # the stubs are incomplete
+    schema = arrow.Schema([arrow.Field(name, arrow.DataType.string(), nullable=False) for name in COLUMNS])
+
+    def read_batches() -> Iterator[Any]:
+        rows = map(make_csv_row, records)
+        while batch := list(islice(rows, BATCH_ROWS)):
+            columns = [arrow.Array(list(column), arrow.DataType.string()) for column in zip(*batch, strict=True)]
+            yield arrow.RecordBatch.from_arrays(columns, schema=schema)
+
+    arro3.io.write_parquet(arrow.RecordBatchReader.from_batches(schema, read_batches()), sys.stdout.buffer)

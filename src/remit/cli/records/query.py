@@ -1,4 +1,8 @@
-"""Shared by the commands that read records: filter options and queries."""
+"""Finding records: filter options, search, feeds, and ids as people type them.
+
+An id may be given whole, by its beginning, or by the part that a view shows. Records of other machines and tools are
+read beside our own.
+"""
 
 import heapq
 import time
@@ -10,27 +14,27 @@ from typing import Any, Literal, TypeVar, get_args
 import click
 
 from remit.cli.completion import complete_events, complete_intents, complete_sessions
-from remit.cli.output import Failure
-from remit.cli.records.lookup import find_session, load_foreign_records, mark_unproved
-from remit.cli.repository import open_index, path_in_workspace
-from remit.core.display_text import sanitise_line
-from remit.core.record import EventName
+from remit.cli.output import Failure, open_index, path_in_workspace
+from remit.core.record import KEY, EventName, match_ids
+from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.ledger.foreign_logs import matches_filters, merge_documents
-from remit.ledger.index.index import Filters, Index
+from remit.gate.log_sharing.check_logs import count_proved_records
+from remit.gate.records.tree_heads import trusted_keys
+from remit.ledger.foreign_logs import merge_documents, read_foreign_records
+from remit.ledger.index.index import Filters, Index, filter_documents
 from remit.ledger.index.search import build_query, search_documents
+from remit.ledger.log_files import list_local_names
 from remit.ledger.parse_time import parse_time
+from remit.workspace.sharing.tracked_logs import list_other_logs
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-MAX_CLASSIFIED = 500
-"""Changes classified per answer: each may take several milliseconds."""
+MAX_CANDIDATES = 10
+MAX_SESSIONS = 1000
+MAX_SEARCHED = 20_000  # the newest records to search for calls, questions and snapshots
+MAX_CLASSIFIED = 500  # changes classified per answer: each may take several milliseconds
 FOLLOW_INTERVAL_S = 0.3
-MAX_FOLLOWED_RECORDS = 1000
-"""Records shown per interval; the rest stays readable in the log."""
-
-MANY_RECORDS = 100_000
-"""From this number of unindexed records on, a notice explains the wait."""
+MAX_FOLLOWED_RECORDS = 1000  # records shown per interval; the rest stays readable in the log
+MANY_RECORDS = 100_000  # from this number of unindexed records on, a notice explains the wait
 
 FILTER_OPTIONS = (
     click.option("--event", help="Only these events, such as mutation or denied.", shell_complete=complete_events),
@@ -81,47 +85,53 @@ def resolve_filters(context: WorkspaceContext, repo: Path, given: dict[str, Any]
     return filters
 
 
+# --- records -----------------------------------------------------------------------------------------------
+
+
+def load_foreign_records(context: WorkspaceContext) -> list[dict[str, Any]]:
+    workspace, config = context.workspace, context.rules.config
+    keys = trusted_keys(context.environment.home, config) if config.ledger.trusted_keys else ()
+    tracked = list_other_logs(workspace.tracked_logs, workspace.state)
+    own = list_local_names(workspace.log_folder, context.recorder.log.name)
+    return read_foreign_records(workspace.view_path, workspace.log_folder, own, keys, tracked)
+
+
+def mark_unproved(context: WorkspaceContext, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the records; mark another machine's record as `unproved` unless a trusted key signed its log."""
+    own, proved = context.recorder.log.name, count_proved_records(context.recorder, context.rules.config)
+    for document in documents:
+        body = as_object(document["metadata"].get(KEY))
+        chain = as_object(body.get("chain"))
+        log, seq = chain.get("log"), chain.get("seq")
+        if log != own and not (isinstance(seq, int) and seq < proved.get(str(log), 0)):
+            body["unproved"] = True
+        yield document
+
+
 def find_records(
     context: WorkspaceContext, filters: Filters, words: Sequence[str], limit: int, *, ranked: bool = False
 ) -> list[dict[str, Any]]:
-    """Return matching records, newest first or best first.
-
-    A ranked search appends records with any of the words after those with each word. Raises Failure, NoWords.
-    """
+    """Return matching records, newest or best first; ranked, those with any of the words follow those with each."""
     others = load_foreign_records(context)
+    matching = filter_documents(others, filters)[::-1]
+    found: list[dict[str, Any]] = []
     with open_index(context.workspace) as index:
         if words and build_query(words) and index.count_unsearchable() > MANY_RECORDS:
             click.echo(f"taking in the words of {index.count_unsearchable()} records, once …", err=True)
-        matching = [document for document in reversed(others) if matches_filters(document, filters)]
-        found = best_records(context, index, matching, filters, words, limit, ranked=ranked)
-        if ranked and len(found) < limit:
+        for any_word in (False, True):
+            if len(found) >= limit or (any_word and not ranked):
+                break
+            own = index.find(words=words, ranked=ranked, any_word=any_word, limit=limit, **filters)
+            hits = matching
+            if words and matching:
+                best = search_documents(matching, words, any_word=any_word)
+                hits = best if ranked else [document for document in matching if document in best]
             known = {document["id"] for document in found}
-            more = best_records(context, index, matching, filters, words, limit, ranked=True, any_word=True)
+            more = merge_documents(list(mark_unproved(context, own)), hits, limit, ranked=ranked)
             found += [document for document in more if document["id"] not in known][: limit - len(found)]
         if not found:
             check_names_exist(context, index, others, filters)
     return found
-
-
-def best_records(
-    context: WorkspaceContext,
-    index: Index,
-    others: list[dict[str, Any]],
-    filters: Filters,
-    words: Sequence[str],
-    limit: int,
-    *,
-    ranked: bool,
-    any_word: bool = False,
-) -> list[dict[str, Any]]:
-    """Return the records with each word, or any word, from the index and from `others`, which match the filters."""
-    own = list(
-        mark_unproved(context, index.find(words=words, ranked=ranked, any_word=any_word, limit=limit, **filters))
-    )
-    if words and others:
-        hits = search_documents(others, words, any_word=any_word)
-        others = hits if ranked else [document for document in others if document in hits]
-    return merge_documents(own, others, limit, ranked=ranked)
 
 
 def follow_records(
@@ -144,52 +154,107 @@ def follow_records(
                 time.sleep(FOLLOW_INTERVAL_S)
 
 
-def add_classes(context: WorkspaceContext, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the records, each change with its computed class; a hook may have had no time to compute."""
-    # imports parsers, which not every answer needs
-    from remit.provenance.map.change_classes import add_computed_classes
-
-    newest, rest = documents[:MAX_CLASSIFIED], documents[MAX_CLASSIFIED:]
-    return [*add_computed_classes(newest, context.contents), *rest]
-
-
 def each_record(context: WorkspaceContext, filters: Filters) -> Iterator[dict[str, Any]]:
     """Yield matching records, oldest first, with bounded memory. Raises Failure."""
     others = load_foreign_records(context)
     with open_index(context.workspace) as index:
-        matching = [document for document in others if matches_filters(document, filters)]
+        matching = filter_documents(others, filters)
         if not matching and not index.find(limit=1, **filters):
             check_names_exist(context, index, others, filters)
         own = mark_unproved(context, index.iterate_records(**filters))
         yield from heapq.merge(own, matching, key=lambda document: str(document["timestamp"]))
 
 
-NameField = Literal["intent_id", "agent"]
-NAME_OPTIONS: tuple[tuple[NameField, str], ...] = (("intent_id", "intent"), ("agent", "agent"))
+def add_classes(context: WorkspaceContext, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records, each change with its computed class; a hook may have had no time to compute."""
+    # imports parsers, which not every answer needs
+    from remit.provenance.map.change_classes import add_computed_classes
+
+    return [*add_computed_classes(documents[:MAX_CLASSIFIED], context.contents), *documents[MAX_CLASSIFIED:]]
 
 
 def check_names_exist(
     context: WorkspaceContext, index: Index, others: Sequence[dict[str, Any]], filters: Filters
 ) -> None:
     """Raise Failure if an empty result is due to a name that no record has."""
-
-    def occurs_elsewhere(wanted: Filters) -> bool:
-        return any(matches_filters(document, wanted) for document in others)
-
-    event, known_events = filters.get("event"), get_args(EventName)
-    if event is not None and event not in known_events and not occurs_elsewhere({"event": event}):
-        raise unknown_name_failure("event", event, known_events)
-    for field, option in NAME_OPTIONS:
+    fields: tuple[Literal["event", "intent_id", "agent"], ...] = ("event", "intent_id", "agent")
+    for field in fields:
         value = filters.get(field)
         only = Filters(**{field: value})
-        if value is None or index.find(limit=1, **only) or occurs_elsewhere(only):
+        known: tuple[str, ...] = get_args(EventName) if field == "event" else ()
+        known = tuple(context.rules.intents.ids) if field == "intent_id" else known
+        if value is None or value in known or filter_documents(others, only):
             continue
-        planned = tuple(context.rules.intents.ids) if field == "intent_id" else ()
-        if value not in planned:
-            raise unknown_name_failure(option, value, tuple(dict.fromkeys([*planned, *index.list_values(field)])))
+        if field != "event":
+            if index.find(limit=1, **only):
+                continue
+            known = tuple(dict.fromkeys([*known, *index.list_values(field)]))
+        names = ", ".join(sanitise_line(name, 60) for name in known[:24])
+        message = f"no record has the {field.removesuffix('_id')} {value!r}"
+        raise Failure("NOT_FOUND", message, fix=f"there is {names or 'none yet'}", target=value)
 
 
-def unknown_name_failure(option: str, value: str, known: Sequence[str]) -> Failure:
-    names = ", ".join(sanitise_line(name, 60) for name in known[:24])
-    message = f"no record has the {option} {value!r}"
-    return Failure("NOT_FOUND", message, fix=f"there is {names or 'none yet'}", target=value)
+# --- ids ---------------------------------------------------------------------------------------------------
+
+
+def choose_id(kind: str, given: str, known: Iterable[str], listing: str) -> str:
+    """Return the id that fits. Raises Failure: with the candidates for several, with `listing` for none."""
+    ids = match_ids(given, known)
+    if len(ids) == 1:
+        return ids[0]
+    if not ids:
+        raise Failure("NOT_FOUND", f"no {kind} {given!r}", fix=f"{listing} lists them", target=given)
+    message = f"{given!r} fits {len(ids)} {kind}s: {join_ids(ids)}"
+    raise Failure("AMBIGUOUS", message, fix="give more of it", target=given)
+
+
+def join_ids(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_CANDIDATES} more" if len(names) > MAX_CANDIDATES else ""
+    return ", ".join(sanitise_line(name, 80) for name in names[:MAX_CANDIDATES]) + more
+
+
+def find_session(context: WorkspaceContext, given: str) -> str:
+    """Return the session id that is `given` or begins with the text, from any log. Raises Failure."""
+    with open_index(context.workspace) as index:
+        own = index.list_values("session_id", MAX_SESSIONS, prefix=given)
+    recent = [key.session_id for key in context.state.list_recent_sessions(MAX_SESSIONS)]
+    others: list[str] = []
+    if given not in own:  # reading the other logs is slow
+        others = [str(record["metadata"][KEY].get("session_id") or "") for record in load_foreign_records(context)]
+    try:
+        return choose_id("session", given, [*own, *recent, *filter(None, others)], "`remit log --event session_start`")
+    except Failure as failure:
+        if failure.code == "NOT_FOUND" and recent:
+            failure.fix = f"the newest: {join_ids(recent)}"
+        raise
+
+
+def find_by_id(context: WorkspaceContext, text: str) -> list[dict[str, Any]]:
+    """Return the records with this id, else the records whose id contains the text."""
+    with open_index(context.workspace) as index:
+        own = list(mark_unproved(context, index.find_by_id_prefix(text) or index.find_by_id_part(text)))
+    matching = [document for document in (*own, *load_foreign_records(context)) if text in str(document["id"])]
+    return [document for document in matching if document["id"] == text] or matching
+
+
+def find_record(context: WorkspaceContext, given: str) -> dict[str, Any]:
+    """Return the record of this id, or the main record of a call, question or snapshot. Raises Failure, also for the id
+    of a session or an intent, which have commands of their own.
+    """
+    if records := {str(document["id"]): document for document in find_by_id(context, given)}:
+        return records[choose_id("record", given, records, "`remit log`")]
+    if given in context.rules.intents.ids:
+        raise Failure("NOT_FOUND", f"{given} is an intent", fix=f"`remit intent show {given}`", target=given)
+    with open_index(context.workspace) as index:
+        if index.list_values("session_id", 1, prefix=given):
+            raise Failure("NOT_FOUND", f"{given!r} is a session", fix=f"`remit session {given}`", target=given)
+        newest = index.find(limit=MAX_SEARCHED)
+    by_subject: dict[str, dict[str, Any]] = {}
+    for document in newest:  # newest first: an answer comes before its question, a result before its call
+        body: dict[str, Any] = document["metadata"][KEY]
+        subject = body.get("approval") or (body if body.get("event") == "snapshot" else body.get("call")) or {}
+        name = str(subject.get("id") or "")
+        if name not in by_subject or body.get("event") in ("tool_use", "denied"):
+            by_subject[name] = document
+    by_subject.pop("", None)
+    return by_subject[choose_id("record, call, question or snapshot", given, by_subject, "`remit log`")]

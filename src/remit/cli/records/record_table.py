@@ -5,22 +5,38 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from remit.cli.terminal.screen import Screen
-from remit.cli.terminal.view import Meaning, TextTable, join_texts, mark, one_line, styled_text
+from remit.cli.screen import Screen
+from remit.cli.view import Meaning, TextTable, join_texts, mark, one_line, styled_text
 from remit.core.record import KEY
+from remit.core.untrusted_input import as_object
 
-ID_CHARS = 8
-"""Shown from the end of a record's id, which begins with the time."""
-WHOLE_ID_CHARS = 12
-"""Id length in a file or a pipe, for programs."""
-MIN_WIDE_COLUMNS = 100
-"""From this width on, agents' names are shown in full."""
+ID_CHARS = 8  # shown from the end of a record's id, which begins with the time
+WHOLE_ID_CHARS = 12  # id length in a file or a pipe, for programs
+MIN_WIDE_COLUMNS = 100  # from this width on, agents' names are shown in full
 MAX_PATHS = 5
 FEED_COLUMN_WIDTHS = (ID_CHARS, len("59 min ago"), len("✦ claude"), len("✓ contained"), len("INT-001"))
 ORIGIN_MARKS: dict[str, tuple[Meaning, str]] = {
     "person": ("person", "person"),
     "git": ("git", "git"),
     "verification": ("quiet", "check"),
+}
+OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
+    "session_start": ("session", "started"),
+    "session_end": ("session", "ended"),
+    "intent_selected": ("intent", "selected"),
+    "intent_cleared": ("intent", "cleared"),
+    "intent_transition": ("intent", "moved"),
+    "intent_changed": ("intent", "changed"),
+    "lesson": ("intent", "lesson"),
+    "check_failed": ("failed", "broken"),
+    "recovery": ("warning", "recovered"),
+}
+OPERATION_SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}
+EXTENT_NAMES = {
+    "once": "this once",
+    "session": "for the session",
+    "intent": "for the intent",
+    "project": "for the project",
 }
 
 
@@ -36,27 +52,23 @@ class RecordSummary(NamedTuple):
 def record_table(
     documents: Iterable[dict[str, Any]], screen: Screen, indent: int = 0, *, is_feed: bool = False
 ) -> TextTable:
-    """Return records as rows: id, time, actor, event, intent, object. Consecutive tables of a feed align."""
-    rows = [record_row(document, screen) for document in documents]
-    return TextTable(rows, indent=indent, min_sizes=FEED_COLUMN_WIDTHS if is_feed else ())
-
-
-def record_row(document: dict[str, Any], screen: Screen) -> list[Text]:
-    body: dict[str, Any] = document["metadata"][KEY]
-    summary = summarize_record(body)
-    remark = styled_text("(unproved)", "yellow") if body.get("unproved") else None
-    row = [
-        styled_text(str(document["id"])[-(ID_CHARS if screen.width else WHOLE_ID_CHARS) :], "yellow"),
-        styled_text(screen.format_time(str(document["timestamp"])), "dim"),
-        actor_mark(document, body, is_short=screen.width is not None and screen.width < MIN_WIDE_COLUMNS),
-        mark(summary.meaning, summary.verb),
-        styled_text(body.get("intent_id") or "-"),
-        join_texts(styled_text(summary.about), remark),
-    ]
-    if summary.is_quiet:
-        for cell in row[2:]:
+    is_short = screen.width is not None and screen.width < MIN_WIDE_COLUMNS
+    rows: list[list[Text]] = []
+    for document in documents:
+        body: dict[str, Any] = document["metadata"][KEY]
+        summary = summarize_record(body)
+        row = [
+            styled_text(str(document["id"])[-(ID_CHARS if screen.width else WHOLE_ID_CHARS) :], "yellow"),
+            styled_text(screen.format_time(str(document["timestamp"])), "dim"),
+            actor_mark(document, body, is_short=is_short),
+            mark(summary.meaning, summary.verb),
+            styled_text(body.get("intent_id") or "-"),
+            join_texts(summary.about, styled_text("(unproved)", "yellow") if body.get("unproved") else None),
+        ]
+        for cell in row[2:] if summary.is_quiet else ():
             cell.stylize("dim")
-    return row
+        rows.append(row)
+    return TextTable(rows, indent=indent, min_sizes=FEED_COLUMN_WIDTHS if is_feed else ())
 
 
 def actor_mark(document: dict[str, Any], body: dict[str, Any], *, is_short: bool) -> Text:
@@ -66,10 +78,8 @@ def actor_mark(document: dict[str, Any], body: dict[str, Any], *, is_short: bool
         return mark(*ORIGIN_MARKS.get(str(body.get("origin")), ("unknown", "unknown")))
     approval: dict[str, Any] = body.get("approval") or {}
     by = str(approval.get("by") or body.get("by") or "")
-    if by == "person":
-        return mark("person", "person")
-    if by == "unknown":
-        return mark("unknown", by)
+    if by in ("person", "unknown"):
+        return mark("person" if by == "person" else "unknown", by)
     agent = str(document.get("tool", {}).get("name") or body.get("agent") or ("" if by == "nobody" else by))
     if not agent or event in ("snapshot", "tree_head"):
         return mark("quiet", "remit")
@@ -78,50 +88,51 @@ def actor_mark(document: dict[str, Any], body: dict[str, Any], *, is_short: bool
 
 
 def summarize_record(body: dict[str, Any]) -> RecordSummary:
-    """Return the event. Records of other tools and later versions may hold unknown events."""
+    decision: dict[str, Any] = body.get("decision", {})
     match body.get("event"):
         case "tool_use":
-            return summarize_call(body)
+            verb = "contained" if decision.get("effect") == "contain" else "allowed"
+            remark = ""
+            if decision.get("approved_by"):
+                remark = " (a person said yes)"
+            elif decision.get("mode") in ("observe", "warn") and decision.get("verdict") in ("deny", "ask"):
+                remark = f" ({decision['mode']}; enforce would not have allowed it)"
+            return RecordSummary(verb, verb, describe_call(body) + remark)
         case "tool_result":
-            return summarize_result(body)
+            result: dict[str, Any] = body.get("result", {})
+            code = result.get("exit_code")
+            if result.get("ok", True) and not code:
+                return RecordSummary("quiet", "returned", describe_call(body), is_quiet=True)
+            return RecordSummary("failed", "failed", describe_call(body) + (f" (exit {code})" if code else ""))
         case "denied":
-            code = str(body.get("violation", {}).get("error_type") or "")
-            path = str(body.get("violation", {}).get("path") or "")
-            return RecordSummary("denied", "denied", f"{describe_call(body, path)}: {code}")
+            violation: dict[str, Any] = body.get("violation", {})
+            about = describe_call(body, str(violation.get("path") or ""))
+            return RecordSummary("denied", "denied", f"{about}: {violation.get('error_type') or ''}")
         case "mutation" | "human_edit":
             return summarize_change(body)
         case "generated":
-            return RecordSummary("quiet", "generated", describe_generated(body.get("generated", {})))
+            counted: dict[str, Any] = body.get("generated", {})
+            folders = list_paths(counted.get("folders", {}))
+            about = f"{counted.get('files')} files that git ignores, in {folders}"
+            return RecordSummary("quiet", "generated", about)
         case "restore":
-            return summarize_restore(body)
+            paths = list_paths(body.get("paths", []))
+            if body.get("why"):
+                return RecordSummary("undone", "undone", f"{paths}: {body['why']}")
+            return RecordSummary("undone", "restored", f"{paths} to {body['to']}" if body.get("to") else paths)
         case "approval_requested" | "approval_answered":
             return summarize_approval(body)
         case "verification":
             about = " ".join(filter(None, (str(body.get("command")), list_paths(body.get("paths", [])))))
             passed = body.get("exit_code") == 0
             return RecordSummary("allowed", "passed", about) if passed else RecordSummary("failed", "failed", about)
-        case _:
-            return summarize_other(body)
-
-
-def summarize_call(body: dict[str, Any]) -> RecordSummary:
-    decision: dict[str, Any] = body.get("decision", {})
-    verb = "contained" if decision.get("effect") == "contain" else "allowed"
-    remark = ""
-    if decision.get("approved_by"):
-        remark = " (a person said yes)"
-    elif decision.get("mode") in ("observe", "warn") and decision.get("verdict") in ("deny", "ask"):
-        remark = f" ({decision['mode']}; enforce would not have allowed it)"
-    return RecordSummary(verb, verb, describe_call(body) + remark)
-
-
-def summarize_result(body: dict[str, Any]) -> RecordSummary:
-    result: dict[str, Any] = body.get("result", {})
-    code = result.get("exit_code")
-    about = describe_call(body) + (f" (exit {code})" if code else "")
-    if result.get("ok", True) and not code:
-        return RecordSummary("quiet", "returned", about, is_quiet=True)
-    return RecordSummary("failed", "failed", about)
+        case event:
+            name = str(body.get("name") or "")
+            meaning, verb = OTHER_EVENTS.get(str(event), ("quiet", str(event)))
+            if event == "intent_changed":
+                verb = str(body.get("change") or ("deleted" if body.get("removed") else "changed"))
+            about = ": ".join(filter(None, (name, "; ".join(filter(None, other_details(str(event), body))))))
+            return RecordSummary(meaning, verb, about, is_quiet=event in ("snapshot", "tree_head", "pruned"))
 
 
 def describe_call(body: dict[str, Any], path: str = "") -> str:
@@ -136,9 +147,6 @@ def list_paths(paths: Iterable[object]) -> str:
     return ", ".join(names[:MAX_PATHS]) + more
 
 
-OPERATION_SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}
-
-
 def summarize_change(body: dict[str, Any]) -> RecordSummary:
     """Return the changed files, each with `+`, `~` or `-` before the path."""
     files: list[dict[str, Any]] = body.get("files", [])
@@ -150,25 +158,6 @@ def summarize_change(body: dict[str, Any]) -> RecordSummary:
         is_approved = body.get("decision", {}).get("approved_by")
         remark = " (out of scope, with a person's yes)" if is_approved else " (out of scope)"
     return RecordSummary("changed", "changed", paths + remark)
-
-
-def describe_generated(counted: dict[str, Any]) -> str:
-    return f"{counted.get('files')} files that git ignores, in {list_paths(counted.get('folders', {}))}"
-
-
-def summarize_restore(body: dict[str, Any]) -> RecordSummary:
-    paths = list_paths(body.get("paths", []))
-    if body.get("why"):
-        return RecordSummary("undone", "undone", f"{paths}: {body['why']}")
-    return RecordSummary("undone", "restored", f"{paths} to {body['to']}" if body.get("to") else paths)
-
-
-EXTENT_NAMES = {
-    "once": "this once",
-    "session": "for the session",
-    "intent": "for the intent",
-    "project": "for the project",
-}
 
 
 def summarize_approval(body: dict[str, Any]) -> RecordSummary:
@@ -189,43 +178,19 @@ def summarize_approval(body: dict[str, Any]) -> RecordSummary:
     return RecordSummary("allowed", "yes", f"{extent}{rule}: {action}{quote}")
 
 
-OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
-    "session_start": ("session", "started"),
-    "session_end": ("session", "ended"),
-    "intent_selected": ("intent", "selected"),
-    "intent_cleared": ("intent", "cleared"),
-    "intent_transition": ("intent", "moved"),
-    "intent_changed": ("intent", "changed"),
-    "lesson": ("intent", "lesson"),
-    "check_failed": ("failed", "broken"),
-    "recovery": ("warning", "recovered"),
-}
-
-
-def summarize_other(body: dict[str, Any]) -> RecordSummary:
-    event, name = str(body.get("event")), str(body.get("name") or "")
-    meaning, verb = OTHER_EVENTS.get(event, ("quiet", event))
-    if event == "intent_changed":
-        verb = str(body.get("change") or ("deleted" if body.get("removed") else "changed"))
-    about = ": ".join(filter(None, (name, "; ".join(filter(None, other_details(event, body))))))
-    return RecordSummary(meaning, verb, about, is_quiet=event in ("snapshot", "tree_head", "pruned"))
-
-
-def describe_field_change(field: str, change: dict[str, Any]) -> str:
-    if "to" in change:
-        return f"{field} {change.get('from') or 'nothing'} → {change['to'] or 'nothing'}"
-    signs = [f"{sign}{text}" for sign, key in (("+", "added"), ("-", "removed")) for text in change.get(key, ())]
-    return f"{field} {' '.join(signs)}"
-
-
 def other_details(event: str, body: dict[str, Any]) -> Iterator[str]:
-    if event == "intent_changed":
-        changed: dict[str, dict[str, Any]] = body.get("changed") or {}
-        yield from (describe_field_change(field, change) for field, change in changed.items())
+    changed: dict[str, dict[str, Any]] = body.get("changed") or {} if event == "intent_changed" else {}
+    for field, change in changed.items():
+        if "to" in change:
+            yield f"{field} {change.get('from') or 'nothing'} → {change['to'] or 'nothing'}"
+        else:
+            signs = [
+                f"{sign}{text}" for sign, key in (("+", "added"), ("-", "removed")) for text in change.get(key, ())
+            ]
+            yield f"{field} {' '.join(signs)}"
     if event == "intent_transition":
         yield f"{body.get('from')} to {body.get('to')}"
     if event == "lesson":
-        lesson: dict[str, Any] = body.get("lesson") or {}
-        yield str(lesson.get("text") or "")
+        yield str(as_object(body.get("lesson")).get("text") or "")
     keys = ("model", "source", "reason", "reasoning", "notes", "exception", "why")
     yield from (str(body[key]) for key in keys if body.get(key))

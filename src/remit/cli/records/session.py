@@ -4,24 +4,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 from rich.text import Text
 
 from remit.cli.completion import complete_sessions
-from remit.cli.output import Failure, emit, emit_view, governed_gate, view_command_options
-from remit.cli.records.lookup import find_session
+from remit.cli.output import Failure, emit, emit_view, governed_gate, open_index, view_command_options
+from remit.cli.records.query import find_session
 from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, list_paths
-from remit.cli.repository import open_index
-from remit.cli.terminal.colour import DIFF_COLOURS
-from remit.cli.terminal.screen import Screen, parse_seconds
-from remit.cli.terminal.view import GAP, Meaning, TextTable, ViewPart, heading, join_texts, mark, styled_text
-from remit.core.display_text import sanitise_line
+from remit.cli.screen import DIFF_COLOURS, Screen, parse_seconds
+from remit.cli.view import GAP, Meaning, TextTable, ViewPart, heading, join_texts, mark, styled_text
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.ledger.file_changes import SessionChange, join_session_changes
-from remit.provenance.why.causes import body_of
-from remit.provenance.why.conversations import AgentSession
+from remit.provenance.blame.blamed_line import body_of
+from remit.provenance.why.conversation_store import AgentSession
 from remit.provenance.why.session_story import Consent, StepKind, StoryStep, tell_session_story
 from remit.tools.conversations import conversations
 
@@ -78,37 +77,28 @@ def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) 
 
 
 def emit_diff(gate: Gate, session: str, as_json: bool) -> None:
-    """Print the session's change to each file. Changes by other authors in between are left out."""
-    changes = changes_of_session(gate, session)
-    data = [{**msgspec.to_builtins(change), "diff": change_diff(gate, change)} for change in changes]
-    lines = [text for change, item in zip(changes, data, strict=True) for text in diff_lines(change, item["diff"])]
-    emit({"session_id": session, "changes": data}, as_json, "\n".join(lines) or "the session changed no file")
+    """Print the session's change to each file, in git's format. Changes by other authors in between are left out."""
+    data: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for change in changes_of_session(gate, session):
+        before, after = (b"" if blob is None else gate.contents.load(blob) for blob in (change.before, change.after))
+        diff = None if before is None or after is None else gate.contents.unified_diff(before, after)
+        data.append({**msgspec.to_builtins(change), "diff": diff})
+        for sign, blob, side in (("---", change.before, "a"), ("+++", change.after, "b")):
+            name = "/dev/null" if blob is None else f"{side}/{change.path}"
+            lines.append(click.style(f"{sign} {sanitise_line(name, 500)}", bold=True))
+        if diff is None:
+            lines.append("the content was not kept")
+        else:
+            lines += [click.style(line, fg=DIFF_COLOURS.get(line[:1])) for line in diff.splitlines()]
+    emit({"session_id": session, "changes": data}, as_json, lines or "the session changed no file")
 
 
 def changes_of_session(gate: Gate, session: str) -> tuple[SessionChange, ...]:
-    """Return the session's changes from its records. Raises Failure for an unknown session."""
     with open_index(gate.workspace) as index:
         if not index.find(session_id=session, limit=1):
             raise Failure("NOT_FOUND", f"no record names a session {session!r}", fix="`remit status` lists sessions")
         return join_session_changes(index.iterate_records(session_id=session, event="mutation"))
-
-
-def change_diff(gate: Gate, change: SessionChange) -> str | None:
-    before, after = (b"" if blob is None else gate.contents.load(blob) for blob in (change.before, change.after))
-    return None if before is None or after is None else gate.contents.unified_diff(before, after)
-
-
-def diff_lines(change: SessionChange, diff: str | None) -> Iterator[str]:
-    """Yield one change in git's diff format, coloured for a terminal."""
-    old = "/dev/null" if change.before is None else f"a/{change.path}"
-    new = "/dev/null" if change.after is None else f"b/{change.path}"
-    yield click.style(f"--- {sanitise_line(old, 500)}", bold=True)
-    yield click.style(f"+++ {sanitise_line(new, 500)}", bold=True)
-    if diff is None:
-        yield "the content was not kept"
-        return
-    for line in diff.splitlines():
-        yield click.style(line, fg=DIFF_COLOURS.get(line[:1]))
 
 
 def session_view(
@@ -123,16 +113,13 @@ def session_view(
         yield heading(about, "" if began is None else f"began {screen.format_time(began)}")
     yield TextTable([row for step in steps for row in step_rows(step, screen, full)], is_folded=full)
     yield ""
-    yield styled_text(totals_line(steps), "dim")
-
-
-def totals_line(steps: Sequence[StoryStep]) -> str:
     calls = [step for step in steps if step.kind == "call"]
     verdicts = Counter(VERDICT_MARKS.get(step.verdict, ("", "without a verdict"))[1] for step in calls)
     answers = Counter(answer_word(consent) for step in steps for consent in step.consents)
     questions = f"; {answers.total()} questions to a person: {format_counts(answers)}" if answers else ""
     changed = {path for step in steps for path in step.changed}
-    return f"{len(calls)} calls: {format_counts(verdicts) or 'none'}{questions}; {len(changed)} files changed"
+    totals = f"{len(calls)} calls: {format_counts(verdicts) or 'none'}{questions}; {len(changed)} files changed"
+    yield styled_text(totals, "dim")
 
 
 def format_counts(counts: Counter[str]) -> str:
@@ -141,64 +128,41 @@ def format_counts(counts: Counter[str]) -> str:
 
 def step_rows(step: StoryStep, screen: Screen, full: bool) -> Iterator[Row]:
     """Return one step as rows: the call or text, and below its approval and effects."""
+    is_call = step.kind == "call"
     texts = [text for text in step.text.split("\n") if text.strip()] or [""]
     tool = f"{step.tool} " if step.tool else ""
     sub_agent = styled_text(f"[{step.agent_id[:12]}]", "dim") if step.agent_id else None
-    first = "\n".join(texts) if step.kind == "call" and not full else texts[0]
-    more = "" if full or step.kind == "call" or len(texts) == 1 else " …"
-    text = join_texts(sub_agent, styled_text(f"{tool}{first}{more}"), failure_note(step))
+    first = "\n".join(texts) if is_call and not full else texts[0]
+    more = "" if full or is_call or len(texts) == 1 else " …"
+    failure = ""
+    if step.verdict == "deny":
+        failure = f"→ {step.code}"
+    elif step.failed or step.exit_code:
+        failure = f"→ failed{f' (exit {step.exit_code})' if step.exit_code else ''}"
+    text = join_texts(sub_agent, f"{tool}{first}{more}", styled_text(failure, "red"))
     if step.kind in ("thought", "summary"):
         text.stylize("dim")
-    yield format_clock(step.at, screen), verdict_mark(step), text
+    verdict = VERDICT_MARKS.get(step.verdict, ("unknown", step.verdict or "no verdict"))
+    seconds = parse_seconds(step.at)
+    at = screen.format_time(step.at)
+    if seconds is not None and screen.has_relative_times:
+        at = datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")
+    yield styled_text(at, "dim"), mark(*(verdict if is_call else STEP_MARKS[step.kind])), text
     if full:
         yield from ((styled_text(""), styled_text(""), styled_text(rest)) for rest in texts[1:])
     for consent in step.consents:
-        yield from consent_rows(step, consent)
-    yield from effect_rows(step)
-
-
-def format_clock(at: str, screen: Screen) -> Text:
-    seconds = parse_seconds(at)
-    if seconds is None or not screen.has_relative_times:
-        return styled_text(screen.format_time(at), "dim")
-    return styled_text(datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S"), "dim")
-
-
-def verdict_mark(step: StoryStep) -> Text:
-    if step.kind != "call":
-        return mark(*STEP_MARKS[step.kind])
-    return mark(*VERDICT_MARKS.get(step.verdict, ("unknown", step.verdict or "no verdict")))
-
-
-def failure_note(step: StoryStep) -> Text | None:
-    if step.verdict == "deny":
-        return styled_text(f"→ {step.code}", "red")
-    if step.failed or step.exit_code:
-        return styled_text(f"→ failed{f' (exit {step.exit_code})' if step.exit_code else ''}", "red")
-    return None
-
-
-def consent_rows(step: StoryStep, consent: Consent) -> Iterator[Row]:
-    if step.kind == "call":
-        risk = "" if consent.risk is None else f", risk {consent.risk}"
-        question = ": ".join(filter(None, (f"{consent.rule}{risk}", "; ".join(consent.reasons))))
-        yield effect_row("asked", "asked", question)
-    if not consent.answer:
-        yield effect_row("unknown", "open", "nobody has answered")
-        return
-    is_yes = consent.answer == "allow"
-    extent = EXTENT_NAMES.get(consent.extent, "") if is_yes else ""
-    quote = f"“{consent.words}”" if consent.words else ""
-    answer = GAP.join(filter(None, (consent.by or "a person", extent, quote)))
-    yield effect_row("allowed" if is_yes else "denied", answer_word(consent), answer)
-
-
-def answer_word(consent: Consent) -> str:
-    return {"allow": "yes", "deny": "no"}.get(consent.answer, "open")
-
-
-def effect_rows(step: StoryStep) -> Iterator[Row]:
-    """Return the effects of a call: changed files, files that git changed, undone files."""
+        if is_call:
+            risk = "" if consent.risk is None else f", risk {consent.risk}"
+            question = ": ".join(filter(None, (f"{consent.rule}{risk}", "; ".join(consent.reasons))))
+            yield effect_row("asked", "asked", question)
+        is_yes = consent.answer == "allow"
+        extent = EXTENT_NAMES.get(consent.extent, "") if is_yes else ""
+        quote = f"“{consent.words}”" if consent.words else ""
+        answer = GAP.join(filter(None, (consent.by or "a person", extent, quote)))
+        if consent.answer:
+            yield effect_row("allowed" if is_yes else "denied", answer_word(consent), answer)
+        else:
+            yield effect_row("unknown", "open", "nobody has answered")
     if step.grant and not step.consents:
         yield effect_row("allowed", "yes", f"by an earlier answer, grant {step.grant[-8:]}")
     if step.changed:
@@ -209,6 +173,10 @@ def effect_rows(step: StoryStep) -> Iterator[Row]:
         yield effect_row("git", "by git", list_paths(step.brought))
     if step.undone:
         yield effect_row("undone", "undone", list_paths(step.undone))
+
+
+def answer_word(consent: Consent) -> str:
+    return {"allow": "yes", "deny": "no"}.get(consent.answer, "open")
 
 
 def effect_row(meaning: Meaning, verb: str, about: str) -> Row:

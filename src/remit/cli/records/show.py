@@ -11,15 +11,13 @@ from msgspec import json
 from rich.text import Text
 
 from remit.cli.completion import complete_records
-from remit.cli.output import emit_view, governed_context, view_command_options
-from remit.cli.records.lookup import find_record
-from remit.cli.records.query import add_classes
+from remit.cli.output import emit_view, governed_context, open_index, view_command_options
+from remit.cli.records.query import add_classes, find_record
 from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, actor_mark, record_table, summarize_record
-from remit.cli.repository import open_index
-from remit.cli.terminal.screen import Screen
-from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
-from remit.core.record import KEY
-from remit.core.timestamps import format_utc
+from remit.cli.screen import Screen
+from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
+from remit.core.record import KEY, format_utc
+from remit.core.untrusted_input import as_object
 from remit.gate.context import WorkspaceContext
 
 FORMATTED_KEYS = frozenset(
@@ -43,21 +41,17 @@ def show(record_id: str, repo: Path, as_json: bool) -> None:
 
 
 def find_related(context: WorkspaceContext, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the other records of the same call, oldest first."""
     body: dict[str, Any] = document["metadata"][KEY]
-    call = call_of(document)
-    if not body.get("session_id") or not (call.get("id") or call.get("arguments_sha256")):
+    call: dict[str, Any] = body.get("call") or {}
+    key = "id" if call.get("id") else "arguments_sha256"
+    if not body.get("session_id") or not call.get(key):
         return []
     at = datetime.fromisoformat(str(document["timestamp"]))
     since, until = (format_utc(at + shift, "auto") for shift in (-RELATED_WINDOW, RELATED_WINDOW))
     with open_index(context.workspace) as index:
         near = index.find(session_id=str(body["session_id"]), since=since, until=until, limit=MAX_RELATED)
-    key = "id" if call.get("id") else "arguments_sha256"
-    return [other for other in near if other["id"] != document["id"] and call_of(other).get(key) == call[key]][::-1]
-
-
-def call_of(document: dict[str, Any]) -> dict[str, Any]:
-    return document["metadata"][KEY].get("call") or {}
+    others = (other for other in reversed(near) if other["id"] != document["id"])
+    return [other for other in others if as_object(other["metadata"][KEY].get("call")).get(key) == call[key]]
 
 
 def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], screen: Screen) -> Iterator[ViewPart]:
@@ -68,7 +62,7 @@ def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], scr
     yield heading(str(document["id"]), screen.format_time(str(document["timestamp"])))
     yield join_texts(actor_mark(document, body, is_short=False), verb, summary.about, between=GAP)
     yield ""
-    yield facts([*call_facts(body), *approval_facts(body), *violation_facts(body), *other_facts(document, body)])
+    yield facts(record_facts(document, body))
     files: list[dict[str, Any]] = body.get("files", [])
     if files:
         yield ""
@@ -81,7 +75,8 @@ def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], scr
         yield record_table(related, screen, indent=2)
 
 
-def call_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+def record_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Yield the call, its question and answer, the refusal, the other fields, and the place in the log."""
     call: dict[str, Any] = body.get("call", {})
     decision: dict[str, Any] = body.get("decision", {})
     result: dict[str, Any] = body.get("result", {})
@@ -98,17 +93,12 @@ def call_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if result:
         code = f", exit {result['exit_code']}" if result.get("exit_code") is not None else ""
         yield "result", f"{'ok' if result.get('ok') else 'failed'}{code}: {result.get('summary') or ''}".rstrip(": ")
-
-
-def approval_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     approval: dict[str, Any] = body.get("approval", {})
     yield "question", str(approval.get("action") or "")
     yield "because", str(approval.get("message") or approval.get("rule") or "")
     if "risk" in approval:
-        yield (
-            "risk",
-            ": ".join(filter(None, (f"{approval['risk']} of 100", "; ".join(map(str, approval.get("reasons", [])))))),
-        )
+        reasons = "; ".join(map(str, approval.get("reasons", [])))
+        yield "risk", ": ".join(filter(None, (f"{approval['risk']} of 100", reasons)))
     if approval.get("answer"):
         is_yes = approval["answer"] == "allow"
         grant: dict[str, Any] = approval.get("grant") or {}
@@ -116,17 +106,10 @@ def approval_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
         answer = mark("allowed" if is_yes else "denied", "yes" if is_yes else "no")
         yield "answer", join_texts(answer, extent, str(grant.get("rule") or ""), f"by {approval.get('by')}")
     yield "words", str(approval.get("words") or "")
-
-
-def violation_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     violation: dict[str, Any] = body.get("violation", {})
     yield "refused", styled_text(str(violation.get("error_type") or ""), "red")
     yield "why", str(violation.get("error") or "")
     yield "next", str(violation.get("action_hint") or "")
-
-
-def other_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
-    """Yield the remaining fields of the record, and its place in the log."""
     for key, value in body.items():
         if key not in FORMATTED_KEYS and value not in (None, "", [], {}):
             yield key, value if isinstance(value, str) else json.encode(value).decode()
@@ -136,12 +119,10 @@ def other_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tupl
 
 
 def file_row(file: dict[str, Any], body: dict[str, Any]) -> tuple[Text, Text, Text, Text]:
-    """Return a changed file: operation, path, line counts, and a note if out of scope."""
     hunks: list[list[int]] = file.get("hunks") or []
     added, removed = sum(hunk[3] for hunk in hunks), sum(hunk[1] for hunk in hunks)
     is_stray = file.get("in_scope") is False and body.get("intent_id") is not None and body.get("event") == "mutation"
-    counts = (
-        join_texts(styled_text(f"+{added}", "green"), styled_text(f"-{removed}", "red")) if hunks else styled_text("")
-    )
+    counts = join_texts(styled_text(f"+{added}", "green"), styled_text(f"-{removed}", "red"))
     sign = styled_text(OPERATION_SIGNS.get(str(file.get("operation")), "~"))
-    return sign, styled_text(file.get("path")), counts, styled_text("out of scope" if is_stray else "", "yellow")
+    stray = styled_text("out of scope" if is_stray else "", "yellow")
+    return sign, styled_text(file.get("path")), counts if hunks else styled_text(""), stray

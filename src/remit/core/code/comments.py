@@ -13,17 +13,14 @@ TOOL_WORDS = (
     "|hadolint|renovate|region|endregion|resharper|iwyu|pyre-\\w+|graphql|sql|html|css"
 )
 """First words of comments read by tools."""
-
 DOC_TAGS = "param|returns?|throws|exception|see|since|author|version|link|code|todo|brief|note|description|file|details"
 """Words after `@` that only document, unless a type in braces follows."""
-
 PLUGIN_HEADERS = (
     "plugin\\ (?:name|uri)|theme\\ (?:name|uri)|template(?:\\ name|\\ post\\ type)?|version|text\\ domain|domain\\ path"
     "|network|requires\\ (?:at\\ least|php|plugins)|update\\ uri|author(?:\\ uri)?|description|title|slug|categories"
     "|inserter"
 )
 """Declarations in a comment at the start of a plugin, theme or pattern."""
-
 INSTRUCTION = re.compile(
     rf"""(?imx)
     ^(?:\#+|//+|/\*|--) [\s*!]* (?: (?:{TOOL_WORDS})\b | [a-z][\w.-]*[:=] | [$=:] )   # a tool; a setting; a sign
@@ -37,7 +34,6 @@ INSTRUCTION = re.compile(
     | \\u | \?\?/ | \{{\{{ | \{{% | <% | -\*-
     """
 )
-
 COMMENT_READERS = re.compile(
     rb"""(?mx)
     ^\#[ ]///                                    # Python's metadata in a script
@@ -51,7 +47,6 @@ COMMENT_READERS = re.compile(
     """
 )
 """Code that reads comments: each comment of such a file counts."""
-
 INJECTION_CALLS = re.compile(
     rb"""(?x) \bangular\.module\b | \b(?:autoInject|awilix)\b | \$inject\b
     | \.(?:controller|directive|factory|service|provider)\(\s*['"][\w.]+['"]\s*,\s*[A-Za-z_]
@@ -76,24 +71,14 @@ def is_instruction(comment: str) -> bool:
     return INSTRUCTION.search(comment) is not None
 
 
-def has_comment_reader(content: bytes) -> bool:
-    return COMMENT_READERS.search(content) is not None
-
-
-def is_template(content: bytes) -> bool:
-    return TEMPLATE.search(content) is not None
-
-
-def has_blank_line_meaning(content: bytes) -> bool:
-    """Return whether empty lines have meaning: at the end of a YAML text, or between C and a Go import."""
-    return KEPT_BLANK_LINES.search(content) is not None or has_comment_reader(content)
-
-
 def find_positional_marks(content: bytes) -> tuple[object, ...]:
-    """Return the parts whose position has meaning: first bytes, encoding, and numbered lines."""
-    head = HEAD.match(content)
+    """Return the parts whose position has meaning: first bytes, encoding, and numbered lines.
+
+    Empty lines have meaning at the end of a YAML text, and between C and a Go import.
+    """
+    head, tail = HEAD.match(content), TAIL.search(content)
     coded = [n for n, line in enumerate(content.split(b"\n", 2)[:2]) if ENCODING_COMMENT.match(line)]
     numbers = [content.count(b"\n", 0, match.start()) for match in LINE_NUMBER_USES.finditer(content)]
-    tail = TAIL.search(content)
-    blank = [not line.strip() for line in content.splitlines()] if has_blank_line_meaning(content) else []
+    counts_blank = KEPT_BLANK_LINES.search(content) or COMMENT_READERS.search(content)
+    blank = [not line.strip() for line in content.splitlines()] if counts_blank else []
     return head and head[0], tail and tail[0], coded, numbers, blank

@@ -1,7 +1,7 @@
 """Syntax trees as flat lists, and their normal form without formatting and comments."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -14,31 +14,15 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 400
 """Levels of a definition. Only generators and attackers nest deeper."""
-
 VERBATIM_KINDS = (
-    "string",
-    "heredoc",
-    "scalar",
-    "regex",
-    "jsx_element",
-    "jsx_fragment",
-    "jsx_text",
-    "format_specifier",
-    "inline",
-    "template_substitution",
-    "text_interpolation",
+    *("string", "heredoc", "scalar", "regex", "jsx_element", "jsx_fragment", "jsx_text", "format_specifier", "inline"),
+    *("template_substitution", "text_interpolation"),
 )
 """Parts of kind names in which white space is content."""
-
-
 PLAIN_STRING = re.compile(r"""(['"])[^'"\\\n]*\1""")
 """A string with equal meaning in either kind of quotes."""
-
-
 WHITE_SPACE = " \t\r\n"
 """Characters that separate words in every language. Further space characters are letters or line ends in some."""
-
-
 SPELLED_KINDS = frozenset({"interpolation", "macro_invocation", "macro_definition"})
 """Kinds of code whose spelling may be visible."""
 KEEPING_MARKS = frozenset({"|", ">"})
@@ -77,96 +61,76 @@ def flatten_tree(node: "Node", source: bytes, language: Language, skip: int = -1
 
     The children of the body at byte `skip` are left out.
     """
-    return list(_TreeFlattener(source, language, skip).walk(node))
+    flat_nodes: list[FlatNode] = []
+    open_nodes: list[tuple[int, int, str]] = []  # index, end of the last child, kind
 
-
-class _TreeFlattener:
-    """A walk over a tree."""
-
-    def __init__(self, source: bytes, language: Language, skip: int) -> None:
-        self.source, self.language, self.skip = source, language, skip
-        self.count = 0
-
-    def walk(self, root: "Node") -> Iterator[FlatNode]:
-        """Yield the nodes, without recursion: a tree may be deep."""
-        cursor = root.walk()
-        open_nodes: list[tuple[int, int, str]] = []  # place in the list, end of the last child, kind
-        while True:
-            node = cursor.node
-            if node is None:
-                return
-            at = open_nodes[-1][0] if open_nodes else -1
-            if open_nodes:
-                yield from self.read_gap(open_nodes, node.start_byte)
-                open_nodes[-1] = (at, node.end_byte, open_nodes[-1][2])
-            flat_node = self.make_node(node, cursor.field_name or "", at, len(open_nodes))
-            if flat_node is not None:
-                yield flat_node
-                self.count += 1
-                if not flat_node.leaf and not self.is_skipped_body(flat_node) and cursor.goto_first_child():
-                    open_nodes.append((self.count - 1, node.start_byte, flat_node.kind))
-                    continue
-            while not open_nodes or not cursor.goto_next_sibling():
-                if not open_nodes or not cursor.goto_parent() or cursor.node is None:
-                    return
-                yield from self.read_gap(open_nodes, cursor.node.end_byte)
-                open_nodes.pop()
-
-    def is_skipped_body(self, flat_node: FlatNode) -> bool:
-        return flat_node.start == self.skip and flat_node.field == "body"
-
-    def make_node(self, node: "Node", field: str, parent: int, depth: int) -> FlatNode | None:
-        if depth > MAX_DEPTH:
-            raise TreeTooDeep
-        kind, start, end = node.type, node.start_byte, node.end_byte
-        comment, plain = kind in self.language.comments, self.language.either_quotes and kind == "string"
-        leaf = comment or node.child_count == 0 or (kind in SPELLED_KINDS and self.has_visible_spelling(node))
-        text = self.text(start, end) if leaf or plain else ""
-        if plain and PLAIN_STRING.fullmatch(text):
-            return FlatNode(kind, field, parent, depth, start, end, named=True, leaf=True, text=f'"{text[1:-1]}"')
-        if kind in KEEPING_MARKS and "+" in text and node.parent is not None:
-            since = node.parent.end_byte
-            text += self.text(since, skip_blank_lines(self.source, since))
-        if text in self.language.line_sensitive_words and (following := node.next_sibling) is not None:
-            text += "\n" * (following.start_point.row > node.end_point.row)
-        space = leaf and not text.strip(WHITE_SPACE) and not has_meaning(kind, text)
-        if space or (comment and not self.language.is_kept_comment(text)):
-            return None
-        return FlatNode(kind, field, parent, depth, start, end, node.is_named, leaf, text if leaf else "")
-
-    def has_visible_spelling(self, node: "Node") -> bool:
-        """Return whether spelling is visible: `{x = }` in Python, a string of tokens, most macros of Rust."""
-        if node.type == "interpolation":
-            prefix = node.parent.children[0] if node.parent is not None else node
-            is_template = (
-                prefix.type == "string_start" and b"t" in self.source[prefix.start_byte : prefix.end_byte].lower()
-            )
-            return is_template or any(c.type == "=" for c in node.children)
-        text = self.text(node.start_byte, node.end_byte)
-        if node.type == "macro_definition":
-            return "stringify" in text
-        return (
-            "stringify" in text
-            or re.fullmatch(self.language.layout_blind_macros, text.partition("!")[0].rpartition("::")[2]) is None
-        )
-
-    def read_gap(self, open_nodes: Sequence[tuple[int, int, str]], until: int) -> Iterator[FlatNode]:
-        """Yield text between nodes, unless meaningless white space."""
+    def add_gap(until: int) -> None:
+        # Text between nodes counts, unless it is meaningless white space.
         parent, since, kind = open_nodes[-1]
-        text = self.text(since, until) if until > since else ""
+        text = decode(source, since, until) if until > since else ""
         if text.strip(WHITE_SPACE) or (text and has_meaning(kind, text)):
-            yield FlatNode("", "", parent, len(open_nodes), since, until, False, True, text)
-            self.count += 1
+            flat_nodes.append(FlatNode("", "", parent, len(open_nodes), since, until, False, True, text))
 
-    def text(self, start: int, end: int) -> str:
-        """Return a part of the source; bytes outside UTF-8 stay distinct."""
-        return self.source[start:end].decode("utf-8", "surrogateescape")
+    cursor = node.walk()  # without recursion: a tree may be deep
+    while (current := cursor.node) is not None:
+        parent = open_nodes[-1][0] if open_nodes else -1
+        if open_nodes:
+            add_gap(current.start_byte)
+            open_nodes[-1] = (parent, current.end_byte, open_nodes[-1][2])
+        if len(open_nodes) > MAX_DEPTH:
+            raise TreeTooDeep
+        flat_node = make_flat_node(current, cursor.field_name or "", parent, len(open_nodes), source, language)
+        if flat_node is not None:
+            flat_nodes.append(flat_node)
+            is_skipped = flat_node.leaf or (flat_node.start == skip and flat_node.field == "body")
+            if not is_skipped and cursor.goto_first_child():
+                open_nodes.append((len(flat_nodes) - 1, current.start_byte, flat_node.kind))
+                continue
+        while not open_nodes or not cursor.goto_next_sibling():
+            if not open_nodes or not cursor.goto_parent():
+                return flat_nodes
+            add_gap(cursor.node.end_byte)
+            open_nodes.pop()
+    return flat_nodes
 
 
-def skip_blank_lines(source: bytes, start: int) -> int:
-    """Return the end of the empty lines from `start`: block texts may keep them."""
-    match = BLANK_LINES.match(source, start)
-    return match.end() if match else start
+def decode(source: bytes, start: int, end: int) -> str:
+    """Return a part of the source; bytes outside UTF-8 stay distinct."""
+    return source[start:end].decode("utf-8", "surrogateescape")
+
+
+def make_flat_node(
+    node: "Node", field: str, parent: int, depth: int, source: bytes, language: Language
+) -> FlatNode | None:
+    kind, start, end = node.type, node.start_byte, node.end_byte
+    comment, plain = kind in language.comments, language.either_quotes and kind == "string"
+    is_spelled = kind in SPELLED_KINDS and has_visible_spelling(node, source, language)
+    leaf = comment or node.child_count == 0 or is_spelled
+    text = decode(source, start, end) if leaf or plain else ""
+    if plain and PLAIN_STRING.fullmatch(text):
+        return FlatNode(kind, field, parent, depth, start, end, named=True, leaf=True, text=f'"{text[1:-1]}"')
+    if kind in KEEPING_MARKS and "+" in text and node.parent is not None:
+        since = node.parent.end_byte
+        blank_lines = BLANK_LINES.match(source, since)  # block texts may keep them
+        text += decode(source, since, blank_lines.end() if blank_lines else since)
+    if text in language.line_sensitive_words and (following := node.next_sibling) is not None:
+        text += "\n" * (following.start_point.row > node.end_point.row)
+    space = leaf and not text.strip(WHITE_SPACE) and not has_meaning(kind, text)
+    if space or (comment and not language.is_kept_comment(text)):
+        return None
+    return FlatNode(kind, field, parent, depth, start, end, node.is_named, leaf, text if leaf else "")
+
+
+def has_visible_spelling(node: "Node", source: bytes, language: Language) -> bool:
+    """Return whether spelling is visible: `{x = }` in Python, a string of tokens, most macros of Rust."""
+    if node.type == "interpolation":
+        prefix = node.parent.children[0] if node.parent is not None else node
+        letters = source[prefix.start_byte : prefix.end_byte].lower()
+        return (prefix.type == "string_start" and b"t" in letters) or any(c.type == "=" for c in node.children)
+    text = decode(source, node.start_byte, node.end_byte)
+    if node.type == "macro_definition" or "stringify" in text:
+        return "stringify" in text
+    return re.fullmatch(language.layout_blind_macros, text.partition("!")[0].rpartition("::")[2]) is None
 
 
 def has_meaning(kind: str, space: str) -> bool:
@@ -181,13 +145,14 @@ def render_form(flat_nodes: Sequence[FlatNode], language: Language, names: Mappi
 
     `names` gives replacement texts by node index.
     """
-    last = list_last_children(flat_nodes)
-    inner = measure_grouping(flat_nodes, language)
+    last: dict[int, list[int]] = {}  # up to three last children of each node
+    for at, node in enumerate(flat_nodes):
+        last[node.parent] = [*last.get(node.parent, ())[-2:], at]
+    grouping = measure_grouping(flat_nodes, language)
     return "\n".join(
-        f"{flat_node.depth - inner[at]} {flat_node.kind} {text!r}"
-        for at, flat_node in enumerate(flat_nodes)
-        if not is_optional_sign(at, flat_node, flat_nodes, language, last) and inner[at] >= 0
-        for text in (names.get(at, flat_node.text),)
+        f"{node.depth - grouping[at]} {node.kind} {names.get(at, node.text)!r}"
+        for at, node in enumerate(flat_nodes)
+        if grouping[at] >= 0 and not is_optional_sign(at, flat_nodes, language, last)
     )
 
 
@@ -197,37 +162,29 @@ def measure_grouping(flat_nodes: Sequence[FlatNode], language: Language) -> Sequ
         return [0] * len(flat_nodes)
     depths: list[int] = []
     visible_depths: list[int] = []
-    for flat_node in flat_nodes:
-        parent_depth = depths[flat_node.parent] if flat_node.parent >= 0 else 0
+    for node in flat_nodes:
+        parent_depth = depths[node.parent] if node.parent >= 0 else 0
         # Brackets around a target have meaning: `(x): int = 1` keeps no annotation.
-        groups = flat_node.kind in language.grouping_kinds and flat_node.field != "left"
-        is_bracket = flat_node.parent >= 0 and flat_node.text in ("(", ")") and visible_depths[flat_node.parent] < 0
+        groups = node.kind in language.grouping_kinds and node.field != "left"
+        is_bracket = node.parent >= 0 and node.text in ("(", ")") and visible_depths[node.parent] < 0
         depths.append(parent_depth + groups)
         visible_depths.append(-1 if groups or is_bracket else parent_depth)
     return visible_depths
 
 
-def hash_form(text: str) -> str:
-    return "sha256:" + sha256(text.encode("utf-8", "surrogateescape"))
-
-
-def list_last_children(flat_nodes: Sequence[FlatNode]) -> dict[int, list[int]]:
-    last_by_parent: dict[int, list[int]] = {}
-    for at, flat_node in enumerate(flat_nodes):
-        children = last_by_parent.setdefault(flat_node.parent, [])
-        children.append(at)
-        del children[:-3]
-    return last_by_parent
-
-
 def is_optional_sign(
-    at: int, flat_node: FlatNode, flat_nodes: Sequence[FlatNode], language: Language, last: Mapping[int, Sequence[int]]
+    at: int, flat_nodes: Sequence[FlatNode], language: Language, last: Mapping[int, Sequence[int]]
 ) -> bool:
     """Return whether a formatter may add or remove the node: a comma before the end, a final semicolon."""
-    if flat_node.named or flat_node.parent < 0 or flat_node.text not in (",", ";"):
+    node = flat_nodes[at]
+    if node.named or node.parent < 0 or node.text not in (",", ";"):
         return False
-    kind, children = flat_nodes[flat_node.parent].kind, last[flat_node.parent]
-    if flat_node.text == ";":
+    kind, children = flat_nodes[node.parent].kind, last[node.parent]
+    if node.text == ";":
         return kind in language.line_parents or (children[-1] == at and kind in language.semicolons)
     previous = flat_nodes[children[-3]].text if len(children) == 3 else ","
     return kind in language.commas and len(children) > 1 and children[-2] == at and previous not in (",", "(", "[", "{")
+
+
+def hash_form(text: str) -> str:
+    return "sha256:" + sha256(text.encode("utf-8", "surrogateescape"))

@@ -1,142 +1,55 @@
-"""Grammars of tree-sitter, loaded on first use.
-
-Each import stands inside a function: startup must not load sixteen shared libraries for a process that needs at most a
-few.
-"""
+"""Grammars of tree-sitter, loaded on first use: startup must not load sixteen shared libraries for at most a few."""
 
 import re
-from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
-
-BLOCK_MARK = re.compile(rb"[-?:](?=[ \t]|$)")
-
-
-def _python() -> object:
-    import tree_sitter_python as grammar
-
-    return grammar.language()
+GRAMMARS = (
+    *("python", "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp", "ruby", "csharp", "php", "bash"),
+    *("json", "yaml", "toml", "markdown"),
+)
 
 
-def _javascript() -> object:
-    import tree_sitter_javascript as grammar
-
-    return grammar.language()
-
-
-def _typescript() -> object:
-    import tree_sitter_typescript as grammar
-
-    return grammar.language_typescript()
-
-
-def _tsx() -> object:
-    import tree_sitter_typescript as grammar
-
-    return grammar.language_tsx()
-
-
-def _go() -> object:
-    import tree_sitter_go as grammar
-
-    return grammar.language()
-
-
-def _rust() -> object:
-    import tree_sitter_rust as grammar
-
-    return grammar.language()
-
-
-def _java() -> object:
-    import tree_sitter_java as grammar
-
-    return grammar.language()
-
-
-def _c() -> object:
-    import tree_sitter_c as grammar
-
-    return grammar.language()
-
-
-def _cpp() -> object:
-    import tree_sitter_cpp as grammar
-
-    return grammar.language()
-
-
-def _ruby() -> object:
-    import tree_sitter_ruby as grammar
-
-    return grammar.language()
-
-
-def _csharp() -> object:
-    import tree_sitter_c_sharp as grammar
-
-    return grammar.language()
-
-
-def _php() -> object:
-    import tree_sitter_php as grammar
-
-    return grammar.language_php()
-
-
-def _bash() -> object:
-    import tree_sitter_bash as grammar
-
-    return grammar.language()
-
-
-def _json() -> object:
-    import tree_sitter_json as grammar
-
-    return grammar.language()
-
-
-def _yaml() -> object:
-    import tree_sitter_yaml as grammar
-
-    return grammar.language()
-
-
-def _toml() -> object:
-    import tree_sitter_toml as grammar
-
-    return grammar.language()
-
-
-def _markdown() -> object:
-    import tree_sitter_markdown as grammar
-
-    return vars(grammar)["language"]()  # its stub names a type that it does not import
-
-
-GRAMMARS: dict[str, Callable[[], object]] = {
-    "python": _python,
-    "javascript": _javascript,
-    "typescript": _typescript,
-    "tsx": _tsx,
-    "go": _go,
-    "rust": _rust,
-    "java": _java,
-    "c": _c,
-    "cpp": _cpp,
-    "ruby": _ruby,
-    "csharp": _csharp,
-    "php": _php,
-    "bash": _bash,
-    "json": _json,
-    "yaml": _yaml,
-    "toml": _toml,
-    "markdown": _markdown,
-}
+def load_grammar(name: str) -> object:
+    """Return the pointer to a grammar. Raises ImportError; the imports are spelled out for the import contracts."""
+    match name:
+        case "python":
+            import tree_sitter_python as grammar
+        case "javascript":
+            import tree_sitter_javascript as grammar
+        case "typescript" | "tsx":
+            import tree_sitter_typescript as grammar
+        case "go":
+            import tree_sitter_go as grammar
+        case "rust":
+            import tree_sitter_rust as grammar
+        case "java":
+            import tree_sitter_java as grammar
+        case "c":
+            import tree_sitter_c as grammar
+        case "cpp":
+            import tree_sitter_cpp as grammar
+        case "ruby":
+            import tree_sitter_ruby as grammar
+        case "csharp":
+            import tree_sitter_c_sharp as grammar
+        case "php":
+            import tree_sitter_php as grammar
+        case "bash":
+            import tree_sitter_bash as grammar
+        case "json":
+            import tree_sitter_json as grammar
+        case "yaml":
+            import tree_sitter_yaml as grammar
+        case "toml":
+            import tree_sitter_toml as grammar
+        case _:
+            import tree_sitter_markdown as grammar
+    functions = vars(grammar)
+    return (functions.get(f"language_{name}") or functions["language"])()
 
 
 @cache
@@ -145,7 +58,7 @@ def grammar_of(language: str) -> "Language | None":
     try:
         from tree_sitter import Language
 
-        return Language(GRAMMARS[language]())
+        return Language(load_grammar(language))
     except (ImportError, ValueError):
         return None
 
@@ -156,70 +69,44 @@ def list_missing_grammars() -> tuple[str, ...]:
 
 MAX_YAML_INDENT, MAX_YAML_MARKS = 120, 60
 """Limits for parsing YAML: columns before a line, and block marks on a line."""
-
-
-def is_deep_yaml(content: bytes) -> bool:
-    """Return whether YAML may nest so deep that the scanner overruns its 1,024 bytes and the process dies.
-
-    The scanner keeps four bytes per open block collection, and each collection begins in a column of its own: at a line
-    start, or after a mark. Source: tree-sitter-yaml 0.7.2, `src/scanner.c`; found with 300 times `- `.
-    """
-    lines = re.split(rb"[\r\n]", content)
-    return any(
-        len(line) - len(line.lstrip()) > MAX_YAML_INDENT or len(BLOCK_MARK.findall(line)) > MAX_YAML_MARKS
-        for line in lines
-    )
-
-
 MAX_OPEN_ANGLES = 500
 """Open `<` without a closing `>` or a line ending in `;`, up to which a text is parsed."""
-
+BLOCK_MARK = re.compile(rb"[-?:](?=[ \t]|$)")
 ANGLE = re.compile(rb"[-=]>|[<>]=|<<|[<>]|;[ \t\r]*(?:\n|\Z)")
-ANGLE_LANGUAGES = frozenset({"typescript", "tsx"})
-
-
-def has_many_open_angles(content: bytes) -> bool:
-    """Return whether many open `<` may each begin a type list: the parser keeps both readings of each.
-
-    Work and memory then grow with the square of the length. Found with `a<b,` in TypeScript: 100 kB took a minute, 1 MB
-    exhausted the memory.
-    """
-    depth = 0
-    for match in ANGLE.finditer(content):
-        mark = match[0]
-        if mark.startswith(b";"):
-            depth = 0
-        elif mark in b"<>":
-            depth = max(0, depth + (1 if mark == b"<" else -1))
-        if depth > MAX_OPEN_ANGLES:
-            return True
-    return False
+BELOW_U0100 = bytes(range(0xC4))
+"""Bytes in the UTF-8 of characters below U+0100."""
 
 
 def can_crash_parser(language: str, content: bytes) -> bool:
     """Return whether parsing may crash the process, or never end."""
-    if language == "yaml":
-        return is_deep_yaml(content)
-    if language == "bash":
-        return has_wide_characters(content)
-    return language in ANGLE_LANGUAGES and has_many_open_angles(content)
+    match language:
+        case "yaml":
+            # The scanner keeps four bytes of its 1,024 per open block collection, and each collection begins in a
+            # column of its own: at a line start, or after a mark.
+            # Source: tree-sitter-yaml 0.7.2, `src/scanner.c`; found with 300 times `- `.
+            lines = re.split(rb"[\r\n]", content)
+            is_deep = any(len(line) - len(line.lstrip()) > MAX_YAML_INDENT for line in lines)
+            return is_deep or any(len(BLOCK_MARK.findall(line)) > MAX_YAML_MARKS for line in lines)
+        case "bash":
+            # The scanner of tree-sitter-bash 0.25.1 looks characters from U+0100 on up beyond its tables.
+            return content.translate(None, BELOW_U0100) != b""
+        case "typescript" | "tsx":
+            # Each open `<` may begin a type list, and the parser keeps both readings: work and memory grow with the
+            # square of the length. With `a<b,` 100 kB took a minute, 1 MB exhausted the memory.
+            depth = 0
+            for match in ANGLE.finditer(content):
+                mark = match[0]
+                depth = 0 if mark.startswith(b";") else max(0, depth + (mark == b"<") - (mark == b">"))
+                if depth > MAX_OPEN_ANGLES:
+                    return True
+            return False
+        case _:
+            return False
 
 
 CHUNK_BYTES = 64 * 1024
 MIN_STEPS, BYTES_PER_STEP = 1000, 8
 """Limit of progress reports: garbage can keep a parser busy for ever. A report per 70 bytes is usual."""
-
-
-def has_wide_characters(content: bytes) -> bool:
-    """Return whether a script holds characters from U+0100 on.
-
-    The scanner of tree-sitter-bash 0.25.1 looks such characters up beyond its tables, and some crash the process.
-    """
-    return content.translate(None, BELOW_U0100) != b""
-
-
-BELOW_U0100 = bytes(range(0xC4))
-"""Bytes in the UTF-8 of characters below U+0100."""
 
 
 def parse_tree(language: str, content: bytes, *, allow_errors: bool = False) -> "Node | None":

@@ -8,9 +8,8 @@ import re
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from remit.core.code.binding_rules import NAMING, Kinds, Naming, kinds
+from remit.core.code.binding_rules import NAMING, NO_NAMING, Kinds, Naming, kinds, read_rows
 from remit.core.code.comments import is_instruction
 
 ReorderRule: TypeAlias = Literal["fixed", "runs", "executed", "free"]
@@ -75,328 +74,196 @@ class Language(Struct, frozen=True, kw_only=True):
     """A carriage return before a line end is content."""
     comments_matter: bool = False
     """Something reads each comment of the file."""
-    naming: Naming = Naming()
+
+    @property
+    def naming(self) -> Naming:
+        return NAMING.get(self.name, NO_NAMING)
 
     def is_kept_comment(self, comment: str) -> bool:
         return self.comments_matter or re.match(self.kept_comments, comment) is not None or is_instruction(comment)
 
 
-PYTHON = Language(
-    name="python",
-    suffixes=(".py", ".pyi", ".pyw"),
-    definitions={"function_definition": "function", "class_definition": "class"},
-    containers=kinds("class_definition"),
-    wrappers=kinds("decorated_definition"),
-    comments=kinds("comment line_continuation"),
-    kept_comments=r"#!|#.*coding[:=]",
-    line_parents=kinds("module block"),
-    order="executed",
-    ordered_names=r"test|[tp]_",
-    grouping_kinds=kinds("parenthesized_expression"),
-    movable_kinds=kinds("function_definition"),
-    call_kinds=kinds("call await yield named_expression"),
-    harmless_decorators=kinds("property staticmethod classmethod abstractmethod override"),
-    commas=kinds("argument_list parameters list dictionary set import_from_statement"),
-    either_quotes=True,
-    naming=NAMING["python"],
-)
-JAVASCRIPT = Language(
-    name="javascript",
-    suffixes=(".js", ".mjs", ".cjs", ".jsx"),
-    definitions={
-        "function_declaration": "function",
-        "generator_function_declaration": "function",
-        "class_declaration": "class",
-        "method_definition": "method",
-    },
-    name_fields={
-        "pair": "key",
-        "field_definition": "property",
-        "assignment_expression": "left",
-        "export_statement": "default",
-    },
-    value_fields={
-        "variable_declarator": "value",
-        "pair": "value",
-        "field_definition": "value",
-        "public_field_definition": "value",
-        "assignment_expression": "right",
-        "export_statement": "value",
-    },
-    containers=kinds("class_declaration"),
-    wrappers=kinds("export_statement"),
-    prefixes=kinds("decorator"),
-    comments=kinds("comment"),
-    kept_comments=(
-        r"#!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)|//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)"
-    ),
-    order="free",
-    movable_kinds=kinds("function_declaration generator_function_declaration method_definition"),
-    commas=kinds(
-        "arguments formal_parameters object array object_pattern array_pattern named_imports export_clause"
-        " type_parameters type_arguments enum_body"
-    ),
-    semicolons=kinds(
-        "expression_statement lexical_declaration variable_declaration return_statement throw_statement break_statement"
-        " continue_statement import_statement export_statement debugger_statement do_statement type_alias_declaration"
-    ),
-    either_quotes=True,
-    line_sensitive_words=kinds("abstract accessor async declare global interface module namespace type"),
-    naming=NAMING["javascript"],
-)
-TYPESCRIPT = replace(
-    JAVASCRIPT,
-    name="typescript",
-    suffixes=(".ts", ".mts", ".cts"),
-    definitions={
-        **JAVASCRIPT.definitions,
-        "function_signature": "function",
-        "abstract_class_declaration": "class",
-        "interface_declaration": "interface",
-        "type_alias_declaration": "type",
-        "enum_declaration": "enum",
-        "internal_module": "namespace",
-        "module": "module",
-    },
-    containers=kinds("class_declaration abstract_class_declaration internal_module"),
-    prefixes=kinds("decorator function_signature method_signature"),
-    line_parents=kinds("object_type interface_body"),
-    naming=NAMING["typescript"],
-)
-TSX = replace(TYPESCRIPT, name="tsx", suffixes=(".tsx",))
-GO = Language(
-    name="go",
-    suffixes=(".go",),
-    definitions={"function_declaration": "function", "method_declaration": "method", "type_spec": "type"},
-    name_fields={"method_declaration": "receiver"},
-    value_fields={"var_spec": "value"},
-    wrappers=kinds("type_declaration"),
-    kept_comments=r"//([a-z]|\s*\+build)|/\*line ",
-    order="free",
-    imports=kinds("import_spec"),  # packages are made ready in the order of their paths
-    ordered_names=r"Test|Benchmark|Example|Fuzz",
-    barriers=kinds("package_clause import_declaration"),
-    movable_kinds=kinds("function_declaration method_declaration"),
-    commas=kinds("argument_list parameter_list literal_value"),
-    naming=NAMING["go"],
-)
-RUST = Language(
-    name="rust",
-    suffixes=(".rs",),
-    definitions={
-        "function_item": "function",
-        "function_signature_item": "function",
-        "impl_item": "impl",
-        "struct_item": "struct",
-        "enum_item": "enum",
-        "trait_item": "trait",
-        "mod_item": "module",
-        "macro_definition": "macro",
-        "type_item": "type",
-        "union_item": "union",
-    },
-    name_fields={"impl_item": "type"},
-    containers=kinds("impl_item mod_item trait_item"),
-    prefixes=kinds("attribute_item line_comment block_comment"),
-    comments=kinds("line_comment block_comment"),
-    kept_comments=r"///(?!/)|//!|/\*\*(?!\*)|/\*!",
-    attribute_pattern=r"#!?\[\s*([\w:]+)",
-    imports=kinds("use_declaration"),
-    layout_blind_macros=r"e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert(_eq|_ne)?|matches|todo|unreachable|unimplemented"
-    r"|format_args|anyhow|bail|info|warn|error|debug|trace|log|json|quote|select|(try_)?join|thread_local|lazy_static"
-    r"|bitflags|dbg|env|concat|include_str|include_bytes|include|cfg",
-    order="free",
-    movable_kinds=kinds("function_item"),
-    commas=kinds("arguments parameters field_initializer_list array_expression"),
-    separator="::",
-    macros=kinds("macro_definition"),
-    barriers=kinds("inner_attribute_item extern_crate_declaration macro_invocation expression_statement"),
-    attributed_barriers=kinds("mod_item"),
-    naming=NAMING["rust"],
-)
-JAVA = Language(
-    name="java",
-    suffixes=(".java",),
-    definitions={
-        "class_declaration": "class",
-        "interface_declaration": "interface",
-        "enum_declaration": "enum",
-        "record_declaration": "record",
-        "annotation_type_declaration": "annotation",
-        "method_declaration": "method",
-        "constructor_declaration": "constructor",
-        "compact_constructor_declaration": "constructor",
-    },
-    containers=kinds("class_declaration interface_declaration record_declaration"),
-    comments=kinds("line_comment block_comment"),
-    attribute_pattern=r"@(\w+)",
-    imports=kinds("import_declaration"),
-    order="free",
-    movable_kinds=kinds("method_declaration"),
-    commas=kinds("array_initializer element_value_array_initializer"),
-    naming=NAMING["java"],
-)
-C = Language(
-    name="c",
-    suffixes=(".c", ".h"),
-    definitions={
-        "function_definition": "function",
-        "struct_specifier": "struct",
-        "union_specifier": "union",
-        "enum_specifier": "enum",
-        "preproc_function_def": "macro",
-        "preproc_def": "macro",
-    },
-    name_fields={"function_definition": "declarator"},
-    order="runs",
-    movable_kinds=kinds("function_definition"),
-    separator="::",
-    macros=kinds("preproc_def preproc_function_def"),
-    naming=NAMING["c"],
-)
-CPP = replace(
-    C,
-    name="cpp",
-    suffixes=(".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".ipp"),
-    definitions={**C.definitions, "class_specifier": "class", "namespace_definition": "namespace"},
-    containers=kinds("namespace_definition class_specifier struct_specifier"),
-    wrappers=kinds("template_declaration"),
-    naming=NAMING["cpp"],
-)
-RUBY = Language(
-    name="ruby",
-    suffixes=(".rb", ".rake", ".gemspec"),
-    file_names=("Rakefile", "Gemfile"),
-    definitions={"method": "method", "singleton_method": "method", "class": "class", "module": "module"},
-    containers=kinds("class module"),
-    kept_comments=r"#!|#.*(coding|frozen.string.literal|warn.indent|shareable.constant.value)\s*[:=]",
-    order="executed",
-    movable_kinds=kinds("method singleton_method"),
-    separator="::",
-    naming=NAMING["ruby"],
-)
-CSHARP = Language(
-    name="csharp",
-    suffixes=(".cs",),
-    definitions={
-        "namespace_declaration": "namespace",
-        "class_declaration": "class",
-        "struct_declaration": "struct",
-        "interface_declaration": "interface",
-        "enum_declaration": "enum",
-        "record_declaration": "record",
-        "method_declaration": "method",
-        "constructor_declaration": "constructor",
-        "property_declaration": "property",
-        "delegate_declaration": "delegate",
-        "destructor_declaration": "destructor",
-        "event_declaration": "event",
-        "indexer_declaration": "indexer",
-        "operator_declaration": "operator",
-        "conversion_operator_declaration": "operator",
-        "local_function_statement": "function",
-    },
-    name_fields={
-        "destructor_declaration": "signature",
-        "indexer_declaration": "signature",
-        "operator_declaration": "signature",
-        "conversion_operator_declaration": "signature",
-    },
-    containers=kinds(
-        "namespace_declaration class_declaration struct_declaration interface_declaration record_declaration"
-    ),
-    kept_comments=r"#!|///(?!/)",
-    attribute_pattern=r"\[\s*([A-Za-z_][\w.]*)",
-    imports=kinds("using_directive"),
-    order="free",
-    movable_kinds=kinds("method_declaration"),
-    commas=kinds("initializer_expression"),
-    naming=NAMING["csharp"],
-)
-PHP = Language(
-    name="php",
-    suffixes=(".php",),
-    definitions={
-        "function_definition": "function",
-        "class_declaration": "class",
-        "interface_declaration": "interface",
-        "trait_declaration": "trait",
-        "enum_declaration": "enum",
-        "method_declaration": "method",
-    },
-    containers=kinds("class_declaration interface_declaration trait_declaration"),
-    kept_comments=r"#!|/\*\*(?s:.*)@",
-    order="free",
-    attribute_pattern=r"(?:#\[\s*|@)([\w\\]+)",
-    imports=kinds("namespace_use_declaration"),
-    ordered_names=r"test",
-    movable_kinds=kinds("function_definition method_declaration"),
-    commas=kinds("arguments formal_parameters array_creation_expression"),
-    separator="::",
-    barriers=kinds("namespace_definition namespace_use_declaration declare_statement text_interpolation"),
-    naming=NAMING["php"],
-)
-BASH = Language(
-    name="bash",
-    suffixes=(".sh", ".bash"),
-    definitions={"function_definition": "function"},
-    separators_matter=True,
-    carriage_returns_matter=True,
-)
-JSON = Language(
-    name="json",
-    suffixes=(".json",),
-    definitions={"pair": "key"},
-    name_fields={"pair": "key"},
-    comments=frozenset(),  # strict readers refuse a file with any
-)
-YAML = Language(
-    name="yaml",
-    suffixes=(".yaml", ".yml"),
-    definitions={"block_mapping_pair": "key", "flow_pair": "key"},
-    name_fields={"block_mapping_pair": "key", "flow_pair": "key"},
-)
-TOML = Language(
-    name="toml",
-    suffixes=(".toml",),
-    definitions={"pair": "key", "table": "table", "table_array_element": "table"},
-    name_fields={"pair": "first", "table": "first", "table_array_element": "first"},
-)
-MARKDOWN = Language(
-    name="markdown",
-    suffixes=(".md", ".markdown"),
-    definitions={"section": "heading"},  # `headings` says which
-    comments=frozenset(),
-    layout_matters=True,
-    separator=" > ",
-)
-
-LANGUAGES: tuple[Language, ...] = (
-    PYTHON,
-    JAVASCRIPT,
-    TYPESCRIPT,
-    TSX,
-    GO,
-    RUST,
-    JAVA,
-    C,
-    CPP,
-    RUBY,
-    CSHARP,
-    PHP,
-    BASH,
-    JSON,
-    YAML,
-    TOML,
-    MARKDOWN,
-)
-
+ROWS = r"""
+python:
+    suffixes: .py .pyi .pyw
+    definitions: function_definition=function class_definition=class
+    containers: class_definition
+    wrappers: decorated_definition
+    comments: comment line_continuation
+    kept_comments: #!|#.*coding[:=]
+    line_parents: module block
+    order: executed
+    ordered_names: test|[tp]_
+    grouping_kinds: parenthesized_expression
+    movable_kinds: function_definition
+    call_kinds: call await yield named_expression
+    harmless_decorators: property staticmethod classmethod abstractmethod override
+    commas: argument_list parameters list dictionary set import_from_statement
+    either_quotes: yes
+javascript:
+    suffixes: .js .mjs .cjs .jsx
+    definitions: function_declaration=function generator_function_declaration=function class_declaration=class
+        method_definition=method
+    name_fields: pair=key field_definition=property assignment_expression=left export_statement=default
+    value_fields: variable_declarator=value pair=value field_definition=value public_field_definition=value
+        assignment_expression=right export_statement=value
+    containers: class_declaration
+    wrappers: export_statement
+    prefixes: decorator
+    comments: comment
+    order: free
+    movable_kinds: function_declaration generator_function_declaration method_definition
+    commas: arguments formal_parameters object array object_pattern array_pattern named_imports export_clause
+        type_parameters type_arguments enum_body
+    semicolons: expression_statement lexical_declaration variable_declaration return_statement throw_statement
+        break_statement continue_statement import_statement export_statement debugger_statement do_statement
+        type_alias_declaration
+    either_quotes: yes
+    line_sensitive_words: abstract accessor async declare global interface module namespace type
+    kept_comments: #!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)
+        |//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)
+typescript like javascript:
+    suffixes: .ts .mts .cts
+    definitions: function_signature=function abstract_class_declaration=class interface_declaration=interface
+        type_alias_declaration=type enum_declaration=enum internal_module=namespace module=module
+    containers: class_declaration abstract_class_declaration internal_module
+    prefixes: decorator function_signature method_signature
+    line_parents: object_type interface_body
+tsx like typescript:
+    suffixes: .tsx
+go:
+    suffixes: .go
+    definitions: function_declaration=function method_declaration=method type_spec=type
+    name_fields: method_declaration=receiver
+    value_fields: var_spec=value
+    wrappers: type_declaration
+    kept_comments: '//([a-z]|\s*\+build)|/\*line '
+    order: free
+    # Packages are made ready in the order of their paths.
+    imports: import_spec
+    ordered_names: Test|Benchmark|Example|Fuzz
+    barriers: package_clause import_declaration
+    movable_kinds: function_declaration method_declaration
+    commas: argument_list parameter_list literal_value
+rust:
+    suffixes: .rs
+    definitions: function_item=function function_signature_item=function impl_item=impl struct_item=struct
+        enum_item=enum trait_item=trait mod_item=module macro_definition=macro type_item=type union_item=union
+    name_fields: impl_item=type
+    containers: impl_item mod_item trait_item
+    prefixes: attribute_item line_comment block_comment
+    comments: line_comment block_comment
+    kept_comments: ///(?!/)|//!|/\*\*(?!\*)|/\*!
+    attribute_pattern: #!?\[\s*([\w:]+)
+    imports: use_declaration
+    order: free
+    movable_kinds: function_item
+    commas: arguments parameters field_initializer_list array_expression
+    separator: ::
+    macros: macro_definition
+    barriers: inner_attribute_item extern_crate_declaration macro_invocation expression_statement
+    attributed_barriers: mod_item
+    layout_blind_macros: e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert(_eq|_ne)?|matches
+        |todo|unreachable|unimplemented|format_args|anyhow|bail|info|warn|error|debug|trace|log|json|quote
+        |select|(try_)?join|thread_local|lazy_static|bitflags|dbg|env|concat|include_str|include_bytes|include|cfg
+java:
+    suffixes: .java
+    definitions: class_declaration=class interface_declaration=interface enum_declaration=enum
+        record_declaration=record annotation_type_declaration=annotation method_declaration=method
+        constructor_declaration=constructor compact_constructor_declaration=constructor
+    containers: class_declaration interface_declaration record_declaration
+    comments: line_comment block_comment
+    attribute_pattern: @(\w+)
+    imports: import_declaration
+    order: free
+    movable_kinds: method_declaration
+    commas: array_initializer element_value_array_initializer
+c:
+    suffixes: .c .h
+    definitions: function_definition=function struct_specifier=struct union_specifier=union enum_specifier=enum
+        preproc_function_def=macro preproc_def=macro
+    name_fields: function_definition=declarator
+    order: runs
+    movable_kinds: function_definition
+    separator: ::
+    macros: preproc_def preproc_function_def
+cpp like c:
+    suffixes: .cc .cpp .cxx .hh .hpp .hxx .ipp
+    definitions: class_specifier=class namespace_definition=namespace
+    containers: namespace_definition class_specifier struct_specifier
+    wrappers: template_declaration
+ruby:
+    suffixes: .rb .rake .gemspec
+    file_names: Rakefile Gemfile
+    definitions: method=method singleton_method=method class=class module=module
+    containers: class module
+    kept_comments: #!|#.*(coding|frozen.string.literal|warn.indent|shareable.constant.value)\s*[:=]
+    order: executed
+    movable_kinds: method singleton_method
+    separator: ::
+csharp:
+    suffixes: .cs
+    definitions: namespace_declaration=namespace class_declaration=class struct_declaration=struct
+        interface_declaration=interface enum_declaration=enum record_declaration=record method_declaration=method
+        constructor_declaration=constructor property_declaration=property delegate_declaration=delegate
+        destructor_declaration=destructor event_declaration=event indexer_declaration=indexer
+        operator_declaration=operator conversion_operator_declaration=operator local_function_statement=function
+    name_fields: destructor_declaration=signature indexer_declaration=signature operator_declaration=signature
+        conversion_operator_declaration=signature
+    containers: namespace_declaration class_declaration struct_declaration interface_declaration
+        record_declaration
+    kept_comments: #!|///(?!/)
+    attribute_pattern: \[\s*([A-Za-z_][\w.]*)
+    imports: using_directive
+    order: free
+    movable_kinds: method_declaration
+    commas: initializer_expression
+php:
+    suffixes: .php
+    definitions: function_definition=function class_declaration=class interface_declaration=interface
+        trait_declaration=trait enum_declaration=enum method_declaration=method
+    containers: class_declaration interface_declaration trait_declaration
+    kept_comments: #!|/\*\*(?s:.*)@
+    order: free
+    attribute_pattern: (?:#\[\s*|@)([\w\\]+)
+    imports: namespace_use_declaration
+    ordered_names: test
+    movable_kinds: function_definition method_declaration
+    commas: arguments formal_parameters array_creation_expression
+    separator: ::
+    barriers: namespace_definition namespace_use_declaration declare_statement text_interpolation
+bash:
+    suffixes: .sh .bash
+    definitions: function_definition=function
+    separators_matter: yes
+    carriage_returns_matter: yes
+json:
+    suffixes: .json
+    definitions: pair=key
+    name_fields: pair=key
+    # Strict readers refuse a file with any comment.
+    comments:
+yaml:
+    suffixes: .yaml .yml
+    definitions: block_mapping_pair=key flow_pair=key
+    name_fields: block_mapping_pair=key flow_pair=key
+toml:
+    suffixes: .toml
+    definitions: pair=key table=table table_array_element=table
+    name_fields: pair=first table=first table_array_element=first
+markdown:
+    suffixes: .md .markdown
+    definitions: section=heading
+    layout_matters: yes
+    separator: ' > '
+    comments:
+"""
+LANGUAGES = tuple(read_rows(Language, ROWS).values())
 _BY_SUFFIX = {suffix: language for language in LANGUAGES for suffix in language.suffixes}
 _BY_NAME = {name: language for language in LANGUAGES for name in language.file_names}
 
 
 def find_language(path: str) -> Language | None:
-    """Return the language of a file name, or None."""
     name = path.rpartition("/")[2]
     dot = name.rfind(".")
     return _BY_NAME.get(name) or (_BY_SUFFIX.get(name[dot:].lower()) if dot > 0 else None)

@@ -2,13 +2,12 @@
 
 import json
 import re
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
 MAX_BYTES = 4 * 1024 * 1024
 """Bytes of a checked file. Larger files are refused."""
-
 LINE_END = re.compile(r"\r\n|\n|\r")
 BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
     (b"\xef\xbb\xbf", "utf-8-sig"),
@@ -17,8 +16,6 @@ BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
-"""Byte order marks and their encodings."""
-
 UTF7_DECLARATION = re.compile(
     rb"\A(?:[^\r\n]*[\r\n]+)?[ \t\f]*#[^\r\n]{0,200}?coding[:=][ \t]*utf[-_]?7", re.IGNORECASE
 )
@@ -64,25 +61,17 @@ def split_text_lines(text: str) -> list[str]:
 def split_pieces(path: str, content: bytes) -> tuple[TextPiece, ...]:
     """Return the texts to check: code cells of a notebook, otherwise the whole file. Raises UncheckableContent."""
     text = decode_text(content)
-    return split_notebook(text) if path.casefold().endswith(".ipynb") else (TextPiece(text),)
-
-
-def split_notebook(text: str) -> tuple[TextPiece, ...]:
-    """Return the code cells. Raises UncheckableContent for an invalid notebook."""
+    if not path.casefold().endswith(".ipynb"):
+        return (TextPiece(text),)
     try:
         notebook: dict[str, Any] = json.loads(text)
         metadata: dict[str, Any] = notebook.get("metadata", {})
         named = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
-        cells = cast("list[dict[str, Any]]", notebook["cells"])
-        code = [(n, cell.get("source", "")) for n, cell in enumerate(cells) if cell.get("cell_type") == "code"]
         language = str(named or "python").casefold()
-        return tuple(
-            TextPiece(remove_magics(source if isinstance(source, str) else "".join(source)), f"cell {number}", language)
-            for number, source in code
-        )
+        cells: list[dict[str, Any]] = notebook["cells"]
+        code = [(n, cell.get("source", "")) for n, cell in enumerate(cells) if cell.get("cell_type") == "code"]
+        texts = ((n, source if isinstance(source, str) else "".join(source)) for n, source in code)
+        # Without the sign of a cell's magic commands, `%` or `!`.
+        return tuple(TextPiece(re.sub(r"(?m)^([ \t]*)[%!]+", r"\1", s), f"cell {n}", language) for n, s in texts)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UncheckableContent("the notebook cannot be parsed") from error
-
-
-def remove_magics(source: str) -> str:
-    return re.sub(r"(?m)^([ \t]*)[%!]+", r"\1", source)

@@ -12,8 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
-from remit.core.diff.contents import Hunk
-from remit.core.diff.edit_script import count_common_prefix, split_lines
+from remit.core.diff.contents import Hunk, count_common_prefix, split_lines
 from remit.core.diff.patch import Patch, PatchMismatch, apply_patch, trace_patch_origins
 
 
@@ -102,7 +101,7 @@ def encode_text(text: str) -> bytes:
 
 
 def apply_replacement(content: bytes | None, step: Replacement) -> bytes:
-    """Return the content after a text exchange. Raises UnclearEdit."""
+    """Return the content after a text exchange, also if only line ends differ. Raises UnclearEdit."""
     old, new = encode_text(step.old), encode_text(step.new)
     if not old:
         if content:
@@ -110,19 +109,15 @@ def apply_replacement(content: bytes | None, step: Replacement) -> bytes:
         return new
     if content is None:
         raise UnclearEdit("the file is not there")
-    result = replace_text(content, old, new, every=step.every)
-    if result is None and b"\r\n" in content:
-        with_lf = replace_text(content.replace(b"\r\n", b"\n"), old, new.replace(b"\r\n", b"\n"), every=step.every)
-        result = None if with_lf is None else with_lf.replace(b"\n", b"\r\n")
-    if result is None:
-        raise UnclearEdit("the text to replace is not there exactly once")
-    return result
-
-
-def replace_text(content: bytes, old: bytes, new: bytes, *, every: bool) -> bytes | None:
-    """Replace `old` by `new`; None if `old` is missing, or ambiguous without `every`."""
-    count = content.count(old)
-    return content.replace(old, new) if count == 1 or (every and count) else None
+    plain = content.replace(b"\r\n", b"\n")
+    for text, added in ((content, new), (plain, new.replace(b"\r\n", b"\n"))):
+        count = text.count(old)
+        if count == 1 or (step.every and count):
+            result = text.replace(old, added)
+            return result if text is content else result.replace(b"\n", b"\r\n")
+        if plain == content:
+            break
+    raise UnclearEdit("the text to replace is not there exactly once")
 
 
 def apply_cell_edit(content: bytes | None, edit: CellEdit) -> bytes:
@@ -130,8 +125,7 @@ def apply_cell_edit(content: bytes | None, edit: CellEdit) -> bytes:
     try:
         notebook: Any = json.loads(content or b"")
         cells = cast("list[dict[str, Any]]", notebook["cells"])
-        place = find_cell_index(cells, edit)
-        edit_cells(cells, place, edit)
+        edit_cell(cells, find_cell_index(cells, edit), edit)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise UnclearEdit(f"the notebook cannot be read ({type(error).__name__})") from error
     return encode_text(json.dumps(notebook, indent=1, ensure_ascii=False))
@@ -144,33 +138,31 @@ def find_cell_index(cells: list[dict[str, Any]], edit: CellEdit) -> int:
             return -1
         raise ValueError("no cell is named")
     ids = [cell.get("id") for cell in cells]
-    if edit.cell in ids:
-        return ids.index(edit.cell)
-    number = int(edit.cell.removeprefix("cell-"))
+    number = ids.index(edit.cell) if edit.cell in ids else int(edit.cell.removeprefix("cell-"))
     if not 0 <= number < len(cells):
         raise ValueError("there is no such cell")
     return number
 
 
-def edit_cells(cells: list[dict[str, Any]], index: int, edit: CellEdit) -> None:
-    if edit.mode == "delete":
-        del cells[index]
-        return
-    if edit.mode == "insert":
-        kind = edit.kind or "code"
-        new_cell: dict[str, Any] = {"cell_type": kind, "id": "new", "source": edit.source, "metadata": {}}
-        cells.insert(index + 1, {**new_cell, "execution_count": None, "outputs": []} if kind == "code" else new_cell)
-        return
-    cell = cells[index]
-    cell["source"] = edit.source
-    cell["cell_type"] = edit.kind or cell["cell_type"]
-    if cell["cell_type"] == "code":
-        cell["outputs"], cell["execution_count"] = [], None
+def edit_cell(cells: list[dict[str, Any]], index: int, edit: CellEdit) -> None:
+    match edit.mode:
+        case "delete":
+            del cells[index]
+        case "insert":
+            kind = edit.kind or "code"
+            new_cell: dict[str, Any] = {"cell_type": kind, "id": "new", "source": edit.source, "metadata": {}}
+            code_fields: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
+            cells.insert(index + 1, {**new_cell, **code_fields})
+        case "replace":
+            cell = cells[index]
+            cell["source"] = edit.source
+            cell["cell_type"] = edit.kind or cell["cell_type"]
+            if cell["cell_type"] == "code":
+                cell["outputs"], cell["execution_count"] = [], None
 
 
 LineOrigins: TypeAlias = Mapping[int, int]
 """Old line index by new line index; both from 0."""
-
 MAX_SLIDE = 50
 """Positions of an insertion that are compared."""
 
@@ -190,24 +182,19 @@ def find_kept_lines(edit: Edit, path: str, before: bytes, *, guess: bool = True)
                 return None
             return None if origins is None else {to: at for to, at in enumerate(origins) if at is not None}
         case Replacements(steps):
-            return trace_replacements(steps, before, guess=guess)
+            content = before
+            kept: dict[int, int] = {n: n for n in range(len(split_lines(before)))}
+            for step in steps:
+                old, new = encode_text(step.old), encode_text(step.new)
+                if not old or content.count(old) != 1:
+                    return None
+                after = content.replace(old, new)
+                step_origins = trace_replacement(content, after, content.index(old), (len(old), len(new)), guess=guess)
+                kept = {to: kept[origin] for to, origin in step_origins.items() if origin in kept}
+                content = after
+            return kept
         case _:
             return None
-
-
-def trace_replacements(steps: Sequence[Replacement], before: bytes, *, guess: bool) -> LineOrigins | None:
-    """Return the lines kept by every text exchange in turn."""
-    content = before
-    kept: dict[int, int] = {n: n for n in range(len(split_lines(before)))}
-    for step in steps:
-        old, new = encode_text(step.old), encode_text(step.new)
-        if not old or content.count(old) != 1:
-            return None
-        after = content.replace(old, new)
-        step_origins = trace_replacement(content, after, content.index(old), (len(old), len(new)), guess=guess)
-        kept = {to: kept[origin] for to, origin in step_origins.items() if origin in kept}
-        content = after
-    return kept
 
 
 def trace_replacement(content: bytes, after: bytes, at: int, sizes: tuple[int, int], *, guess: bool) -> dict[int, int]:
@@ -266,10 +253,11 @@ def count_common_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, 
     shorter = min(len(old), len(new))
     if start + end <= shorter:
         return start, end
+
+    def measure_indent(at: int) -> int:
+        inserted = new[at : at + len(new) - shorter]
+        return next((len(line) - len(line.lstrip()) for line in inserted if line.strip()), 0)
+
     choices = range(max(shorter - end, start - MAX_SLIDE), start + 1)
-    best = min(choices, key=lambda n: (measure_indent(new[n : n + len(new) - shorter]), -n))
+    best = min(choices, key=lambda at: (measure_indent(at), -at))
     return best, shorter - best
-
-
-def measure_indent(lines: Iterable[bytes]) -> int:
-    return next((len(line) - len(line.lstrip()) for line in lines if line.strip()), 0)

@@ -10,33 +10,27 @@ import hashlib
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import DecodeError, Struct, json
 
-from remit.core.diff.line_spans import Span, merge_spans
-from remit.core.json_guards import as_object, as_text
+from remit.core.diff.contents import Span, merge_spans
+from remit.core.untrusted_input import as_object, as_text
 
 VERSION = "authorship/3.0.0"
 SEPARATOR = "---"
 KEY_DIGITS = 14
-
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _NEEDS_QUOTES = re.compile(r"\s|^---$|^$")
 _UNSPEAKABLE = re.compile(r'["\n\r\0\x85\u2028\u2029\ud800-\udfff]')
-
 FORMAT_TOOL_NAMES = {"claude-code": "claude"}
 """Names of agents in the format, for agents named differently by Remit."""
-
 UNKNOWN_NAME = "unknown"
 """Placeholder of other writers for an unknown model or tool."""
-
 REMIT_TOOL_NAMES = {theirs: ours for ours, theirs in FORMAT_TOOL_NAMES.items()}
-
-
 GRADE_ATTRIBUTE = "remit.grade"
 """Attribute with Remit's confidence in an edit; absent for certain edits."""
-
 LIKELY_ATTRIBUTE = "remit.likely"
 """Attribute with the lines that an edit likely wrote: a JSON object of ranges by path.
 
@@ -91,60 +85,47 @@ class Author(Struct, frozen=True):
 def parse_note(text: str) -> Note:
     """Parse a note, keeping keys of unknown form and the whole JSON object. Raises InvalidNote."""
     lines = text.split("\n")
-    files: list[FileAttestation] = []
-    entries: list[Attestation] = []
+    files: list[tuple[str, list[Attestation]]] = []
     at = 0
-    while at < len(lines) and lines[at] != SEPARATOR:
-        if lines[at].startswith("  "):
+    while at < len(lines) and (line := lines[at]) != SEPARATOR:
+        if line.startswith("  "):
             if not files:
-                raise InvalidNote(f"line {at + 1} comes before any file: {lines[at][:80]!r}")
-            entries.append(_parse_attestation(lines[at], at + 1))
-        else:
-            _close_file(files, entries)
-            path, at = _parse_path(lines, at)
-            files.append(FileAttestation(path, ()))
+                raise InvalidNote(f"line {at + 1} comes before any file: {line[:80]!r}")
+            key, _, ranges = line[2:].partition(" ")
+            spans = tuple(_parse_spans(ranges))
+            if not key or len(spans) <= ranges.count(","):
+                fault = f"line {at + 1} is not an entry: {line[:80]!r}"
+                raise InvalidNote(f"{fault}; expected a key, and ranges such as 1-4,9")
+            files[-1][1].append(Attestation(key, spans))
+        elif not line.startswith('"'):
+            if not line or line[0].isspace():
+                raise InvalidNote(f"line {at + 1} is neither a path nor an entry: {line[:80]!r}")
+            files.append((line, []))
+        else:  # a quoted path may hold newlines
+            ends = (n for n in range(at, len(lines)) if lines[n].endswith('"') and (n > at or len(lines[n]) > 1))
+            end = next(ends, None)
+            if end is None:
+                raise InvalidNote(f"line {at + 1} opens a quote that nothing closes: {line[:80]!r}")
+            files.append(("\n".join(lines[at : end + 1])[1:-1], []))
+            at = end
         at += 1
-    _close_file(files, entries)
     if at == len(lines):
         raise InvalidNote("no line is `---`")
-    return Note(tuple(files), *_parse_metadata("\n".join(lines[at + 1 :])))
-
-
-def _close_file(files: list[FileAttestation], entries: list[Attestation]) -> None:
-    if files:
-        files[-1] = FileAttestation(files[-1].path, tuple(entries))
-    entries.clear()
-
-
-def _parse_attestation(line: str, number: int) -> Attestation:
-    key, _, ranges = line[2:].partition(" ")
-    matches = [_RANGE.fullmatch(item) for item in ranges.split(",")]
-    if not key or None in matches:
-        raise InvalidNote(f"line {number} is not an entry: {line[:80]!r}; expected a key, and ranges such as 1-4,9")
-    return Attestation(key, tuple((int(r[1]), int(r[2] or r[1])) for r in matches if r))
-
-
-def _parse_path(lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Return the path beginning on line `at`, and its last line: a quoted path may hold newlines."""
-    if not lines[at].startswith('"'):
-        if not lines[at] or lines[at][0].isspace():
-            raise InvalidNote(f"line {at + 1} is neither a path nor an entry: {lines[at][:80]!r}")
-        return lines[at], at
-    end = next((n for n in range(at, len(lines)) if lines[n].endswith('"') and (n > at or len(lines[n]) > 1)), None)
-    if end is None:
-        raise InvalidNote(f"line {at + 1} opens a quote that nothing closes: {lines[at][:80]!r}")
-    return "\n".join(lines[at : end + 1])[1:-1], end
-
-
-def _parse_metadata(text: str) -> tuple[dict[str, Any], str]:
-    body = text.rstrip("\n")
+    tail = "\n".join(lines[at + 1 :])
+    body = tail.rstrip("\n")
     try:
         about = json.decode(body, type=dict[str, Any])
     except (DecodeError, RecursionError) as error:
         raise InvalidNote(f"after `---`: {error}") from error
     if not str(about.get("schema_version")).startswith("authorship/3."):
         raise InvalidNote(f"its schema_version is {about.get('schema_version')!r}, not {VERSION!r}")
-    return about, text[len(body) :]
+    return Note(tuple(FileAttestation(path, tuple(entries)) for path, entries in files), about, tail[len(body) :])
+
+
+def _parse_spans(text: str) -> Iterator[Span]:
+    for item in text.split(","):
+        if match := _RANGE.fullmatch(item):
+            yield int(match[1]), int(match[2] or match[1])
 
 
 def write_note(note: Note) -> str:
@@ -167,17 +148,14 @@ def is_attestable_path(path: str) -> bool:
 
 
 def make_session_key(tool: str, conversation: str) -> str:
-    """Return the key of an agent's session; `tool` is the format's name."""
     return f"s_{_hash_digits(f'{tool}:{conversation}')}"
 
 
 def make_trace_key(record: str) -> str:
-    """Return the key of an edit: 14 digits derived from the record's id."""
     return f"t_{_hash_digits(record)}"
 
 
 def make_human_key(person: str) -> str:
-    """Return the key of a person, given as `Name <address>`."""
     return f"h_{_hash_digits(person)}"
 
 
@@ -191,24 +169,14 @@ def find_author(note: Note, key: str) -> Author | None:
         name = as_object(as_object(note.metadata.get("humans")).get(key)).get("author")
         return Author("human", name=name) if isinstance(name, str) else None
     session, _, trace = key.partition("::")
-    kind = "sessions" if key.startswith("s_") else "prompts"
-    entry = as_object(as_object(note.metadata.get(kind)).get(session))
+    entry = as_object(as_object(note.metadata.get("sessions" if key.startswith("s_") else "prompts")).get(session))
     agent = as_object(entry.get("agent_id"))
     if not agent:
         return None
-    tool = as_text(agent.get("tool"))
-    own_attributes = {
-        name: value for name, value in as_object(entry.get("custom_attributes")).items() if isinstance(value, str)
-    }
-    attributes = select_attributes(own_attributes, trace)
-    return Author(
-        "ai",
-        None,
-        as_text(agent.get("id")),
-        REMIT_TOOL_NAMES.get(tool or "", tool),
-        as_text(agent.get("model")),
-        attributes,
-    )
+    tool, model = as_text(agent.get("tool")), as_text(agent.get("model"))
+    given = {name: value for name, value in as_object(entry.get("custom_attributes")).items() if isinstance(value, str)}
+    attributes = select_attributes(given, trace)
+    return Author("ai", None, as_text(agent.get("id")), REMIT_TOOL_NAMES.get(tool or "", tool), model, attributes)
 
 
 def encode_likely_lines(trace: str, lines: Mapping[str, Sequence[Span]]) -> dict[str, str]:
@@ -221,43 +189,30 @@ def read_likely_lines(note: Note) -> dict[str, dict[str, tuple[Span, ...]]]:
     lines_by_key: dict[str, dict[str, tuple[Span, ...]]] = {}
     for session, about in as_object(note.metadata.get("sessions")).items():
         for name, value in as_object(as_object(about).get("custom_attributes")).items():
-            if not name.startswith(f"{LIKELY_ATTRIBUTE}.t_") or not isinstance(value, str):
-                continue
-            try:
-                ranges = json.decode(value, type=dict[str, str])
-            except (DecodeError, RecursionError):
-                continue
-            spans = {path: tuple(_parse_spans(text)) for path, text in ranges.items()}
-            lines_by_key[f"{session}::{name.removeprefix(LIKELY_ATTRIBUTE)[1:]}"] = spans
+            if name.startswith(f"{LIKELY_ATTRIBUTE}.t_") and isinstance(value, str):
+                with suppress(DecodeError, RecursionError):
+                    ranges = json.decode(value, type=dict[str, str])
+                    spans = {path: tuple(_parse_spans(text)) for path, text in ranges.items()}
+                    lines_by_key[f"{session}::{name.removeprefix(LIKELY_ATTRIBUTE)[1:]}"] = spans
     return lines_by_key
-
-
-def _parse_spans(text: str) -> Iterator[Span]:
-    for item in text.split(","):
-        if match := _RANGE.fullmatch(item):
-            yield int(match[1]), int(match[2] or match[1])
 
 
 def select_attributes(given: Mapping[str, str], trace: str) -> dict[str, str]:
     """Return the attributes of an edit: those named `<name>.<t_…>` override those of the session."""
     suffix = f".{trace}"
-    edit_attributes = {
-        name.removesuffix(suffix): value for name, value in given.items() if trace and name.endswith(suffix)
-    }
-    return {**{name: value for name, value in given.items() if ".t_" not in name}, **edit_attributes}
+    of_session = {name: value for name, value in given.items() if ".t_" not in name}
+    of_edit = {name.removesuffix(suffix): v for name, v in given.items() if trace and name.endswith(suffix)}
+    return {**of_session, **of_edit}
 
 
 def merge_attributes(traces: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Merge the attributes of a session's edits: the most common value, and each differing edit's own."""
-    names = sorted({name for attributes in traces.values() for name in attributes})
     merged: dict[str, str] = {}
-    for name in names:
-        values = [attributes.get(name, "") for attributes in traces.values()]
-        common = max(values, key=values.count)
+    for name in sorted({name for attributes in traces.values() for name in attributes}):
+        values = {trace: attributes.get(name, "") for trace, attributes in traces.items()}
+        common = max(values.values(), key=[*values.values()].count)
         merged |= {name: common} if common else {}
-        merged |= {
-            f"{name}.{trace}": value for trace, a in sorted(traces.items()) if (value := a.get(name, "")) != common
-        }
+        merged |= {f"{name}.{trace}": value for trace, value in sorted(values.items()) if value != common}
     return merged
 
 
@@ -268,27 +223,27 @@ def find_line_keys(note: Note, path: str, line_numbers: Sequence[int]) -> dict[i
     """
     numbers = sorted(set(line_numbers))
     next_free = list(range(len(numbers) + 1))
+
+    def find_unclaimed(at: int) -> int:
+        # The first index from `at` without a key, compressing the visited path (union-find).
+        end = at
+        while next_free[end] != end:
+            end = next_free[end]
+        while next_free[at] != at:
+            next_free[at], at = end, next_free[at]
+        return end
+
     keys: dict[int, str] = {}
     entries = [entry for file in note.files if file.path == path for entry in file.entries]
     known_keys = {key for key in {entry.key for entry in entries} if find_author(note, key)}
     for entry in reversed(entries):
         for start, end in entry.spans if entry.key in known_keys else ():
-            at = _find_unclaimed(next_free, bisect_left(numbers, start))
+            at = find_unclaimed(bisect_left(numbers, start))
             while at < len(numbers) and numbers[at] <= end:
                 keys[numbers[at]] = entry.key
                 next_free[at] = at + 1
-                at = _find_unclaimed(next_free, at + 1)
+                at = find_unclaimed(at + 1)
     return keys
-
-
-def _find_unclaimed(next_free: list[int], at: int) -> int:
-    """Return the first index from `at` without a key, compressing the visited path (union-find)."""
-    end = at
-    while next_free[end] != end:
-        end = next_free[end]
-    while next_free[at] != at:
-        next_free[at], at = end, next_free[at]
-    return end
 
 
 def merge_notes(first: Note, second: Note) -> Note:
@@ -306,16 +261,9 @@ def merge_notes(first: Note, second: Note) -> Note:
         FileAttestation(path, tuple(Attestation(key, merge_spans(spans)) for key, spans in keys.items() if spans))
         for path, keys in files.items()
     )
-    return Note(tuple(file for file in attested if file.entries), _merge_metadata(first.metadata, second.metadata))
-
-
-def _merge_metadata(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge metadata: unite the maps of keys, and prefer `first` elsewhere."""
-    merged: dict[str, Any] = {**second, **first}
-    for name in ("prompts", "humans", "sessions"):
-        preferred, additional = as_object(first.get(name)), as_object(second.get(name))
-        if preferred or additional:
-            merged[name] = {key: preferred.get(key, additional.get(key)) for key in sorted({*preferred, *additional})}
-        elif name in merged:
-            merged[name] = {}  # whatever stood there was no map
-    return merged
+    metadata: dict[str, Any] = {**second.metadata, **first.metadata}
+    for name in ("prompts", "humans", "sessions"):  # maps of keys are united
+        preferred, additional = as_object(first.metadata.get(name)), as_object(second.metadata.get(name))
+        if preferred or additional or name in metadata:
+            metadata[name] = {key: preferred.get(key, additional.get(key)) for key in sorted({*preferred, *additional})}
+    return Note(tuple(file for file in attested if file.entries), metadata)

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from remit.core.config import TrailerStyle
-from remit.core.display_text import sanitise_line
+from remit.core.untrusted_input import sanitise_line
 
 TRAILER = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*:[ \t]*(?P<value>.*)")
 SCISSORS = ">8"
 AGENT_DOMAIN = "agents.invalid"
 """Mail domain that never exists (RFC 2606), and that no hosting site maps to a person."""
-
 _OF_AGENTS = re.compile(
     r"(?:noreply@anthropic\.com|cursoragent@cursor\.com|(?:\d+\+)?copilot@users\.noreply\.github\.com"
     r"|[^@]*\[bot\]@.*|.*@" + re.escape(AGENT_DOMAIN) + r")",
@@ -28,10 +27,8 @@ _AGENTS = (
 )
 _AGENT_NAME = re.compile(rf"{_AGENTS}\b.*", re.IGNORECASE)
 """Names that no person has; people are called `Claude`."""
-
 _ADVERT = re.compile(rf"\W*generated (?:with|by) \W*{_AGENTS}\b.*", re.IGNORECASE)
 _PERSON = re.compile(r"(?P<name>[^<]*)(?:<(?P<address>[^>]*)>)?.*")
-
 KEY_STYLES: dict[str, TrailerStyle] = {
     "assisted-by": "kernel",
     "generated-by": "apache",
@@ -59,25 +56,24 @@ class TrailerFinding(Struct, frozen=True):
 
 
 def build_trailers(helped: Iterable[AgentContribution], style: TrailerStyle) -> list[str]:
-    lines = [line for contribution in helped if (line := _format_trailer(contribution, style))]
+    """Return a line per agent in the policy's style, each once."""
+    lines: list[str] = []
+    for contribution in helped:
+        agent = sanitise_line(contribution.agent, 80)
+        match style:
+            case "kernel":
+                model = f":{sanitise_line(contribution.model, 80)}" if contribution.model else ""
+                lines.append(f"Assisted-by: {agent}{model}")
+            case "apache":
+                version = f" {sanitise_line(contribution.version, 40)}" if contribution.version else ""
+                lines.append(f"Generated-by: {agent}{version}")
+            case "coauthor":
+                lines.append(f"Co-authored-by: {agent} <{re.sub(r'[^A-Za-z0-9.-]', '-', agent)}@{AGENT_DOMAIN}>")
+            case "Remit-Intent" if contribution.intent_id:
+                lines.append(f"Remit-Intent: {sanitise_line(contribution.intent_id, 80)}")
+            case "Remit-Intent" | "none":
+                pass
     return list(dict.fromkeys(lines))
-
-
-def _format_trailer(contribution: AgentContribution, style: TrailerStyle) -> str:
-    agent = sanitise_line(contribution.agent, 80)
-    match style:
-        case "kernel":
-            model = f":{sanitise_line(contribution.model, 80)}" if contribution.model else ""
-            return f"Assisted-by: {agent}{model}"
-        case "apache":
-            version = f" {sanitise_line(contribution.version, 40)}" if contribution.version else ""
-            return f"Generated-by: {agent}{version}"
-        case "coauthor":
-            return f"Co-authored-by: {agent} <{re.sub(r'[^A-Za-z0-9.-]', '-', agent)}@{AGENT_DOMAIN}>"
-        case "Remit-Intent":
-            return f"Remit-Intent: {sanitise_line(contribution.intent_id, 80)}" if contribution.intent_id else ""
-        case "none":
-            return ""
 
 
 def add_trailers(message: str, trailers: Sequence[str], comment: str = "#") -> str:
@@ -95,7 +91,6 @@ def add_trailers(message: str, trailers: Sequence[str], comment: str = "#") -> s
 
 
 def _find_message_end(lines: Sequence[str], comment: str) -> int:
-    """Return the end of the message: the index after its last line that is neither blank nor a comment."""
     cut = next((n for n, line in enumerate(lines) if line.startswith(comment) and SCISSORS in line), len(lines))
     text_lines = [n for n, line in enumerate(lines[:cut]) if line.strip() and not line.startswith(comment)]
     return text_lines[-1] + 1 if text_lines else 0
@@ -103,22 +98,19 @@ def _find_message_end(lines: Sequence[str], comment: str) -> int:
 
 def find_violations(message: str, style: TrailerStyle, comment: str = "#") -> list[TrailerFinding]:
     """Return the lines that the policy forbids, and signatures by agents."""
-    lines = message.split("\n")[: _find_message_end(message.split("\n"), comment)]
-    findings = [_check_line(number, line.strip(), style) for number, line in enumerate(lines, 1)]
-    return [finding for finding in findings if finding is not None]
-
-
-def _check_line(number: int, line: str, style: TrailerStyle) -> TrailerFinding | None:
-    match = TRAILER.fullmatch(line)
-    key, value = (match["key"].lower(), match["value"]) if match else ("", "")
-    if key == "signed-off-by" and is_agent_identity(value):
-        reason = "an agent cannot certify what a sign-off certifies; a person signs with `git commit --signoff`"
-        return TrailerFinding("SIGNED_OFF_BY_AGENT", number, line, reason)
-    agents = key in KEY_STYLES and (key != "co-authored-by" or is_agent_identity(value))
-    if (agents and KEY_STYLES[key] != style) or _ADVERT.fullmatch(line):
-        reason = f"[trailers] style is {style!r}, which does not allow it"
-        return TrailerFinding("TRAILER_AGAINST_POLICY", number, line, reason)
-    return None
+    lines = message.split("\n")
+    findings: list[TrailerFinding] = []
+    for number, line in enumerate(map(str.strip, lines[: _find_message_end(lines, comment)]), 1):
+        match = TRAILER.fullmatch(line)
+        key, value = (match["key"].lower(), match["value"]) if match else ("", "")
+        names_agent = key in KEY_STYLES and (key != "co-authored-by" or is_agent_identity(value))
+        if key == "signed-off-by" and is_agent_identity(value):
+            reason = "an agent cannot certify what a sign-off certifies; a person signs with `git commit --signoff`"
+            findings.append(TrailerFinding("SIGNED_OFF_BY_AGENT", number, line, reason))
+        elif (names_agent and KEY_STYLES[key] != style) or _ADVERT.fullmatch(line):
+            reason = f"[trailers] style is {style!r}, which does not allow it"
+            findings.append(TrailerFinding("TRAILER_AGAINST_POLICY", number, line, reason))
+    return findings
 
 
 def is_agent_identity(value: str) -> bool:
@@ -126,9 +118,8 @@ def is_agent_identity(value: str) -> bool:
     person = _PERSON.fullmatch(value)
     if person is None:
         return False
-    return bool(
-        _OF_AGENTS.fullmatch((person["address"] or "").strip()) or _AGENT_NAME.fullmatch(person["name"].strip())
-    )
+    address, name = (person["address"] or "").strip(), person["name"].strip()
+    return bool(_OF_AGENTS.fullmatch(address) or _AGENT_NAME.fullmatch(name))
 
 
 def remove_lines(message: str, findings: Iterable[TrailerFinding]) -> str:

@@ -9,7 +9,6 @@ from msgspec import UNSET
 from remit.core import config, decision, intent, record
 
 Schema: TypeAlias = dict[str, Any]
-
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ID = "urn:remit:schema:"
 REF = "#/$defs/{name}"
@@ -17,7 +16,6 @@ INTENT_TEXTS = ("constraints", "acceptance_criteria")
 
 
 def build_schema(name: str) -> Schema:
-    """Return the schema document of a name in SCHEMAS. Raises KeyError."""
     about, make = SCHEMAS[name]
     return add_title(name, about, make())
 
@@ -26,33 +24,23 @@ def add_title(name: str, about: str, schema: Schema) -> Schema:
     return {"$schema": DIALECT, "$id": f"{ID}{name}", "title": name, "description": about, **schema}
 
 
-def build_struct_schema(kind: object) -> Schema:
-    (schema,), definitions = msgspec.json.schema_components([kind], ref_template=REF)
-    return {**schema, "$defs": _drop_unset_defaults(definitions)}
-
-
-def _drop_unset_defaults(definitions: dict[str, Any]) -> Schema:
-    """Remove UNSET defaults: absent parts are left out of the line."""
+def build_struct_schema(*kinds: object) -> Schema:
+    """Return the schema of the first struct, with the definitions of all; absent parts have no default."""
+    (schema, *_), definitions = msgspec.json.schema_components(kinds, ref_template=REF)
     for definition in definitions.values():
         for field in definition.get("properties", {}).values():
             if field.get("default") is UNSET:
                 del field["default"]
-    return definitions
+    return {**schema, "$defs": definitions}
 
 
 def _build_record_schema() -> Schema:
     """Build the schema of a ledger line: the published outer shape, and Remit's part with the event's own keys."""
-    schema = build_struct_schema(record.Body)
-    definitions: Schema = schema["$defs"]
-    (parts, outer_definitions) = msgspec.json.schema_components(
-        [record.Vcs, record.Tool, record.TracedFile], ref_template=REF
-    )
-    definitions |= _drop_unset_defaults(outer_definitions)
-    vcs, tool, traced = parts
-    body = definitions["Body"]
-    body["properties"].pop("detail", None)
-    body["required"] = ["event", "schema", "intent_id", "session_id", "chain"]
+    definitions: Schema = build_struct_schema(record.Body, record.Vcs, record.Tool, record.TracedFile)["$defs"]
+    definitions["Body"]["properties"].pop("detail", None)
+    definitions["Body"]["required"] = ["event", "schema", "intent_id", "session_id", "chain"]
     definitions["Chain"]["required"] = ["log", "seq", "prev"]
+    body, vcs, tool, traced = ({"$ref": REF.format(name=name)} for name in ("Body", "Vcs", "Tool", "TracedFile"))
     properties = {
         "version": {"const": record.TRACE_VERSION},
         "id": {"type": "string", "format": "uuid"},
@@ -60,11 +48,7 @@ def _build_record_schema() -> Schema:
         "vcs": vcs,
         "tool": tool,
         "files": {"type": "array", "items": traced},
-        "metadata": {
-            "type": "object",
-            "properties": {record.KEY: {"$ref": REF.format(name="Body")}},
-            "required": [record.KEY],
-        },
+        "metadata": {"type": "object", "properties": {record.KEY: body}, "required": [record.KEY]},
     }
     required = ["version", "id", "timestamp", "files", "metadata"]
     return {"type": "object", "properties": properties, "required": required, "$defs": definitions}
@@ -72,19 +56,16 @@ def _build_record_schema() -> Schema:
 
 def _build_intents_file_schema() -> Schema:
     """Build the schema of the intents file: constraints and criteria may be text, unknown keys only warn."""
-    (_reference,), definitions = msgspec.json.schema_components([intent.Intent], ref_template=REF)
-    del _reference
-    shape = definitions["Intent"]
+    shape = build_struct_schema(intent.Intent)["$defs"]["Intent"]
     properties: Schema = shape["properties"]
     properties["id"]["pattern"] = f"^{intent.INTENT_ID.pattern}$"
     properties["owned_scope"] |= {"minItems": 1}
     properties["status"] = {"enum": sorted([*intent.STATUSES, *intent.STATUS_ALIASES])}
     for name in INTENT_TEXTS:
         properties[name] = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "object"}]}}
-    kept = {"Intent": shape}
     listed = {"type": "array", "items": {"$ref": REF.format(name="Intent")}}
     top = {"version": {"type": ["string", "number"]}, "active_intents": listed}
-    return {"type": "object", "properties": top, "required": ["active_intents"], "$defs": kept}
+    return {"type": "object", "properties": top, "required": ["active_intents"], "$defs": {"Intent": shape}}
 
 
 SCHEMAS: dict[str, tuple[str, Callable[[], Schema]]] = {

@@ -3,17 +3,16 @@
 Source of both algorithms: RFC 6962 section 2.1 and RFC 9162 section 2.1, read 2026-11.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, ValidationError, convert
 
-from remit.core.formats.merkle import compute_root, hash_leaf, hash_node
+from remit.core.record import compute_root, hash_leaf, hash_node
 from remit.core.tree_head import InvalidTreeHead, SignedHead, parse_signed_head
 
 SubtreeRoot: TypeAlias = Callable[[int, int], bytes]
 """Function that returns the root over leaves `low` to `high` - 1."""
-
 HASH_BYTES = 32
 MAX_PATH_HASHES = 128
 
@@ -68,12 +67,9 @@ def build_inclusion_path(index: int, size: int, subtree: SubtreeRoot) -> list[by
     path: list[bytes] = []
     while high - low > 1:
         middle = low + _split_size(high - low)
-        if index < middle:
-            path.append(subtree(middle, high))
-            high = middle
-        else:
-            path.append(subtree(low, middle))
-            low = middle
+        is_left = index < middle
+        path.append(subtree(middle, high) if is_left else subtree(low, middle))
+        low, high = (low, middle) if is_left else (middle, high)
     return path[::-1]
 
 
@@ -83,16 +79,12 @@ def build_consistency_path(old: int, size: int, subtree: SubtreeRoot) -> list[by
         return []
     low, high = 0, size
     path: list[bytes] = []
-    whole = True
     while old < high:
         middle = low + _split_size(high - low)
-        if old <= middle:
-            path.append(subtree(middle, high))
-            high = middle
-        else:
-            path.append(subtree(low, middle))
-            low, whole = middle, False
-    if not whole:
+        is_left = old <= middle
+        path.append(subtree(middle, high) if is_left else subtree(low, middle))
+        low, high = (low, middle) if is_left else (middle, high)
+    if low:
         path.append(subtree(low, high))
     return path[::-1]
 
@@ -105,18 +97,10 @@ def fold_inclusion_path(leaf: bytes, index: int, size: int, path: Sequence[bytes
     """Return the root that an inclusion path leads to; None for a path of the wrong length."""
     if not 0 <= index < size:
         return None
-    digest, place, last = leaf, index, size - 1
-    for sibling in path:
-        if last == 0:
-            return None
-        if place & 1 or place == last:
-            digest = hash_node(sibling, digest)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
-        else:
-            digest = hash_node(digest, sibling)
-        place, last = place >> 1, last >> 1
-    return digest if last == 0 else None
+    digest = leaf
+    for sibling, is_left in zip(path, sides := list(_list_sides(index, size - 1)), strict=False):
+        digest = hash_node(sibling, digest) if is_left else hash_node(digest, sibling)
+    return digest if len(path) == len(sides) else None
 
 
 def fold_consistency_path(old: int, size: int, old_root: bytes, path: Sequence[bytes]) -> tuple[bytes, bytes] | None:
@@ -130,21 +114,25 @@ def fold_consistency_path(old: int, size: int, old_root: bytes, path: Sequence[b
     while place & 1:
         place, last = place >> 1, last >> 1
     first = second = hashes[0]
-    for sibling in hashes[1:]:
-        if last == 0:
-            return None
-        if place & 1 or place == last:
+    for sibling, is_left in zip(hashes[1:], sides := list(_list_sides(place, last)), strict=False):
+        if is_left:
             first, second = hash_node(sibling, first), hash_node(sibling, second)
-            while not place & 1 and place:
-                place, last = place >> 1, last >> 1
         else:
             second = hash_node(second, sibling)
+    return (first, second) if len(hashes) - 1 == len(sides) else None
+
+
+def _list_sides(place: int, last: int) -> Iterator[bool]:
+    """Yield, for each sibling on the way from a node to the root, whether it stands on the left."""
+    while last:
+        is_left = bool(place & 1) or place == last
+        yield is_left
+        while is_left and not place & 1 and place:
+            place, last = place >> 1, last >> 1
         place, last = place >> 1, last >> 1
-    return (first, second) if last == 0 else None
 
 
 def read_proof(document: object) -> Proof:
-    """Return the proof in a decoded JSON document. Raises InvalidProof."""
     try:
         proof = convert(document, type=Proof)
     except ValidationError as error:
@@ -158,29 +146,23 @@ def check_proof(proof: Proof) -> ProofCheck:
     """Check a proof's hashes against its heads; signatures are left to `verify_signature`. Raises InvalidProof."""
     path = [_parse_hash(text) for text in proof.path]
     head = _read_head(proof.note, proof.log, proof.size)
+    root, why = head.head.root, ""
     if isinstance(proof, InclusionProof):
-        return ProofCheck("inclusion", _find_inclusion_fault(proof, path, head), (head,))
+        leaf = _parse_hash(proof.leaf)
+        if proof.record is not None and hash_leaf(proof.record.encode("utf-8", "surrogateescape")) != leaf:
+            why = "the record does not match the hash in the proof"
+        elif fold_inclusion_path(leaf, proof.index, proof.size, path) != root:
+            why = f"the record is not number {proof.index} of those under the head"
+        return ProofCheck("inclusion", why, (head,))
     old = _read_head(proof.old_note, proof.log, proof.old_size)
-    return ProofCheck("consistency", _find_consistency_fault(proof, path, old, head), (old, head))
-
-
-def _find_inclusion_fault(proof: InclusionProof, path: Sequence[bytes], head: SignedHead) -> str:
-    leaf = _parse_hash(proof.leaf)
-    if proof.record is not None and hash_leaf(proof.record.encode("utf-8", "surrogateescape")) != leaf:
-        return "the record does not match the hash in the proof"
-    if fold_inclusion_path(leaf, proof.index, proof.size, path) != head.head.root:
-        return f"the record is not number {proof.index} of those under the head"
-    return ""
-
-
-def _find_consistency_fault(proof: ConsistencyProof, path: Sequence[bytes], old: SignedHead, head: SignedHead) -> str:
+    old_root = old.head.root
     if proof.old_size == proof.size:
-        return "" if not path and old.head.root == head.head.root else "two heads of the same size have different roots"
-    if proof.old_size == 0:
-        return "" if not path and old.head.root == compute_root(()) else "the root of the empty tree is wrong"
-    if fold_consistency_path(proof.old_size, proof.size, old.head.root, path) != (old.head.root, head.head.root):
-        return f"the {proof.size} records do not begin with the {proof.old_size}"
-    return ""
+        why = "" if not path and old_root == root else "two heads of the same size have different roots"
+    elif proof.old_size == 0:
+        why = "" if not path and old_root == compute_root(()) else "the root of the empty tree is wrong"
+    elif fold_consistency_path(proof.old_size, proof.size, old_root, path) != (old_root, root):
+        why = f"the {proof.size} records do not begin with the {proof.old_size}"
+    return ProofCheck("consistency", why, (old, head))
 
 
 def _read_head(note: str, log: str, size: int) -> SignedHead:

@@ -1,27 +1,26 @@
 """Kinds of structured constraints, their options, and their one-line form.
 
-`policy.checks.constraints` enforces each kind. On the command line a constraint is free text, or a kind with options:
+`policy.constraint_kinds` enforces each kind. On the command line a constraint is free text, or a kind with options:
 `max_lines: paths="src/**/*.py", max=500`.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from remit.core.code.pattern_search import LANGUAGES, InvalidPattern, check_regex, check_syntax
-from remit.core.code.version_ranges import InvalidRange, parse_constraint_range
+from remit.core.code.manifests import InvalidRange, parse_range
+from remit.core.code.pattern_search import LANGUAGES, InvalidPattern, check_syntax, compile_regex
+from remit.core.config import as_tuple
 from remit.core.intent import Constraint
 from remit.core.intents.validation import describe_constraint
-from remit.core.scope.globs import relative_glob_error
-from remit.core.team_hooks import as_tuple
+from remit.core.scope.path_patterns import relative_glob_error
 
 OptionCheck: TypeAlias = Callable[[object], str]
 """Check of an option's value. Returns the fault as a clause, or an empty text."""
-
 MAX_TEXT_CHARS = 2_000
 MAX_OPTION_ITEMS = 200
 
@@ -58,7 +57,6 @@ def check_texts(value: object) -> str:
 
 
 def check_globs(value: object) -> str:
-    """Check a path pattern as in `owned_scope`, or a list of them."""
     if fault := check_texts(value):
         return fault
     for pattern in as_texts(value):
@@ -67,12 +65,11 @@ def check_globs(value: object) -> str:
     return "" if any(not p.startswith("!") for p in as_texts(value)) else "takes nothing in; expected a pattern"
 
 
-def check_regex_option(value: object) -> str:
-    """Check a regular expression with bounded cost."""
+def check_regex(value: object) -> str:
     if wrong := check_text(value):
         return wrong
     try:
-        check_regex(str(value))
+        compile_regex(str(value))
     except InvalidPattern as error:
         return f"{str(value)[:200]!r} {error}"
     return ""
@@ -86,7 +83,7 @@ def check_version_range(value: object) -> str:
     if wrong := check_text(value):
         return wrong
     try:
-        parse_constraint_range(str(value))
+        parse_range(str(value))
     except InvalidRange as error:
         return str(error)
     return ""
@@ -98,10 +95,9 @@ def check_flag(value: object) -> str:
 
 
 PATTERN_KIND = ConstraintKind(
-    {"paths": check_globs, "pattern": check_text, "regex": check_regex_option, "language": check_language},
+    {"paths": check_globs, "pattern": check_text, "regex": check_regex, "language": check_language},
     (("pattern", "regex"),),
 )
-
 CONSTRAINT_KINDS: Mapping[str, ConstraintKind] = {
     "max_lines": ConstraintKind({"paths": check_globs, "max": check_count}, (("max",),)),
     "forbid_pattern": PATTERN_KIND,
@@ -115,30 +111,31 @@ CONSTRAINT_KINDS: Mapping[str, ConstraintKind] = {
     "require_test_change": ConstraintKind({"paths": check_globs, "tests": check_globs}),
     "max_files": ConstraintKind({"max": check_count}, (("max",),)),
 }
-"""Options of each kind. `policy.checks.constraints` has the same keys."""
+"""Options of each kind. `policy.constraint_kinds` has the same keys."""
 
 
 def find_constraint_problems(kind: str, options: Mapping[str, object]) -> tuple[ConstraintProblem, ...]:
     """Return the faults of a constraint of a kind in CONSTRAINT_KINDS."""
-    return tuple(check_options(kind, CONSTRAINT_KINDS[kind], options))
-
-
-def check_options(kind: str, shape: ConstraintKind, options: Mapping[str, object]) -> Iterator[ConstraintProblem]:
+    shape = CONSTRAINT_KINDS[kind]
+    problems: list[ConstraintProblem] = []
     for name, value in options.items():
         if name not in shape.options:
-            yield ConstraintProblem(name, f"{kind} has no option {name[:80]!r}; it takes {', '.join(shape.options)}")
+            message = f"{kind} has no option {name[:80]!r}; it takes {', '.join(shape.options)}"
+            problems.append(ConstraintProblem(name, message))
         elif fault := shape.options[name](value):
-            yield ConstraintProblem(name, f"{name} of {kind} {fault}")
+            problems.append(ConstraintProblem(name, f"{name} of {kind} {fault}"))
     for group in shape.needs:
         present = [name for name in group if options.get(name) is not None]
         if len(present) != 1:
             rule = f"needs {' or '.join(group)}" if not present else f"takes only one of {' and '.join(present)}"
-            yield ConstraintProblem("", f"{kind} {rule}")
-    if shape is PATTERN_KIND and isinstance(options.get("pattern"), str):
-        yield from check_pattern_syntax(kind, str(options["pattern"]), options.get("language"))
+            problems.append(ConstraintProblem("", f"{kind} {rule}"))
+    if shape is PATTERN_KIND and isinstance(pattern := options.get("pattern"), str):
+        fault = find_syntax_fault(pattern, options.get("language"))
+        problems += [ConstraintProblem("pattern", f"pattern of {kind} {pattern[:200]!r} {fault}")] if fault else []
+    return tuple(problems)
 
 
-def check_pattern_syntax(kind: str, pattern: str, language_name: object) -> Iterator[ConstraintProblem]:
+def find_syntax_fault(pattern: str, language_name: object) -> str:
     """Check a syntax pattern in its language, or in every language if none is given."""
     reasons: list[str] = []
     for language in [str(language_name)] if language_name in LANGUAGES else LANGUAGES:
@@ -147,13 +144,11 @@ def check_pattern_syntax(kind: str, pattern: str, language_name: object) -> Iter
         except InvalidPattern as error:
             reasons.append(str(error))
         else:
-            return
-    reason = reasons[0] if len(reasons) == 1 else "is not complete code in any language"
-    yield ConstraintProblem("pattern", f"pattern of {kind} {pattern[:200]!r} {reason}")
+            return ""
+    return reasons[0] if len(reasons) == 1 else "is not complete code in any language"
 
 
 def as_texts(value: object) -> tuple[str, ...]:
-    """Return an option's text, or list of texts, as a tuple; empty if absent."""
     if isinstance(value, list | tuple):
         return tuple(map(str, cast("list[object]", value)))
     return as_tuple(value) if isinstance(value, str) else ()
@@ -175,22 +170,19 @@ def parse_constraint(text: str) -> Constraint:
     Raises InvalidConstraint.
     """
     match = KIND_LINE.fullmatch(text)
-    if match is None or (match[1] not in CONSTRAINT_KINDS and not find_similar_kind(match[1])):
+    if match is None:
         return Constraint(text)
-    if match[1] not in CONSTRAINT_KINDS:
-        raise InvalidConstraint(
-            f"{text[:200]!r}: there is no kind {match[1]!r}; meant is perhaps {find_similar_kind(match[1])!r}"
-        )
-    kind, options = match[1], parse_options(match[1], match[2].strip())
-    faults = find_constraint_problems(kind, options)
-    if faults:
+    kind = match[1]
+    if kind not in CONSTRAINT_KINDS:
+        # A misspelt kind as free text would be shown and never enforced.
+        similar = get_close_matches(kind, CONSTRAINT_KINDS, 1, 0.8)
+        if not similar:
+            return Constraint(text)
+        raise InvalidConstraint(f"{text[:200]!r}: there is no kind {kind!r}; meant is perhaps {similar[0]!r}")
+    options = parse_options(kind, match[2].strip())
+    if faults := find_constraint_problems(kind, options):
         raise InvalidConstraint(f"{text[:200]!r}: {'; '.join(problem.message for problem in faults)}")
     return Constraint(describe_constraint(kind, options), kind, options)
-
-
-def find_similar_kind(word: str) -> str:
-    """Return the kind that `word` misspells, or an empty text. Free text would be shown and never enforced."""
-    return next(iter(get_close_matches(word, CONSTRAINT_KINDS, 1, 0.8)), "")
 
 
 def parse_options(kind: str, text: str) -> dict[str, Any]:

@@ -6,12 +6,12 @@ field inside its element.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
 
-from remit.core.intent import Constraint, Criterion, Intent, Priority
+from remit.core.intent import Intent, Priority
 
 MAX_TEXT_CHARS = 2_000
 """Characters of a description or a lesson."""
@@ -23,7 +23,6 @@ MAX_LESSONS = 5
 MAX_OTHER_INTENTS = 20
 MAX_OTHER_PATTERNS = 10
 DEFAULT_PRIORITY: Priority = "MEDIUM"
-
 T = TypeVar("T")
 
 # Characters of no hidden-by-nature category that are drawn as nothing all the same: fillers, joiners and
@@ -59,7 +58,9 @@ def remove_invisible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c for c in _INVISIBLE.sub("", text) if c in _KEPT_CONTROLS or not _is_hidden_char(c))
+    hidden, kept = _HIDDEN_CATEGORIES, _KEPT_CONTROLS
+    visible = (c for c in _INVISIBLE.sub("", text) if c in kept or unicodedata.category(c) not in hidden)
+    return "".join(c for c in visible if c not in _NOT_XML)
 
 
 def render_context_block(
@@ -76,105 +77,81 @@ def render_context_block(
     elsewhere. Entries over a limit are counted in an XML comment.
     """
     statuses = {other.id: other.status for other in intents}
-    shown_intents = [other for other in other_intents if other.id != intent.id]
-    parent = [intent.parent_intent] if intent.parent_intent else []
+    parent = intent.parent_intent or ""
+    heading = (
+        _element("name", intent.title),
+        _element("status", intent.status),
+        _element("priority", intent.priority) if intent.priority != DEFAULT_PRIORITY else "",
+        _element("owner", intent.owner, MAX_ATTRIBUTE_CHARS) if intent.owner else "",
+        _element("description", intent.description) if intent.description else "",
+    )
+    constraints = [
+        _element("constraint", c.text or c.kind or "", MAX_ITEM_CHARS, enforced="false" if c.kind is None else "true")
+        for c in intent.constraints[:MAX_ITEMS]
+    ]
+    criteria = intent.acceptance_criteria[:MAX_ITEMS]
+    dependencies = [(name, statuses.get(name, "UNKNOWN")) for name in intent.dependencies[:MAX_ITEMS]]
+    changes = [
+        f"<change{_attributes(**{'path': c.path, 'at': c.at, 'class': c.mutation_class, 'session': c.session})}/>"
+        for c in recent_changes[:MAX_CHANGES]
+    ]
+    others = [other for other in other_intents if other.id != intent.id]
+    other_elements = [
+        f"<intent{_attributes(id=other.id, name=other.title)}>"
+        f"{_items('pattern', other.owned_scope, MAX_OTHER_PATTERNS)}</intent>"
+        for other in others[:MAX_OTHER_INTENTS]
+    ]
     parts = (
-        _render_heading(intent),
-        _render_list("owned_scope", _render_pattern, intent.owned_scope),
-        _render_list("constraints", _render_constraint, intent.constraints),
-        _render_list("acceptance_criteria", _render_criterion, intent.acceptance_criteria),
-        _render_list("dependencies", lambda name: _render_status("dependency", name, statuses), intent.dependencies),
-        "".join(_render_status("parent", name, statuses) for name in parent),
-        _render_list("references", _render_reference, intent.references),
-        _render_list("recent_changes", _render_change, recent_changes[:MAX_CHANGES]),
-        _render_list(
-            "lessons", lambda lesson: _render_element("lesson", lesson.text, kind=lesson.kind), lessons[:MAX_LESSONS]
+        "".join(heading),
+        _list("owned_scope", [_items("pattern", intent.owned_scope)]),
+        _list("constraints", constraints, len(intent.constraints)),
+        _list(
+            "acceptance_criteria",
+            [_element("criterion", c.text, MAX_ITEM_CHARS, verify=c.verify) for c in criteria],
+            len(intent.acceptance_criteria),
         ),
-        _render_list("other_intents", _render_other_intent, shown_intents, MAX_OTHER_INTENTS),
+        _list(
+            "dependencies",
+            [f"<dependency{_attributes(id=name, status=status)}/>" for name, status in dependencies],
+            len(intent.dependencies),
+        ),
+        f"<parent{_attributes(id=parent, status=statuses.get(parent, 'UNKNOWN'))}/>" if parent else "",
+        _list("references", [_items("reference", intent.references)]),
+        _list("recent_changes", changes),
+        _list("lessons", [_element("lesson", entry.text, kind=entry.kind) for entry in lessons[:MAX_LESSONS]]),
+        _list("other_intents", other_elements, len(others)),
     )
     body = "".join(f"  {part}\n" for part in parts if part)
-    return f"<intent_context{_render_attributes(intent_id=intent.id)}>\n{body}</intent_context>"
+    return f"<intent_context{_attributes(intent_id=intent.id)}>\n{body}</intent_context>"
 
 
-def _render_heading(intent: Intent) -> str:
-    """Render the intent's own fields, leaving out the default priority."""
-    return "".join(
-        (
-            _render_element("name", intent.title),
-            _render_element("status", intent.status),
-            _render_element("priority", intent.priority) if intent.priority != DEFAULT_PRIORITY else "",
-            _render_element("owner", intent.owner, MAX_ATTRIBUTE_CHARS) if intent.owner else "",
-            _render_element("description", intent.description) if intent.description else "",
-        )
-    )
+def _items(tag: str, texts: Sequence[str], limit: int = MAX_ITEMS) -> str:
+    return "".join(_element(tag, text, MAX_ITEM_CHARS) for text in texts[:limit]) + _omitted(len(texts) - limit)
 
 
-def _render_pattern(pattern: str) -> str:
-    return _render_element("pattern", pattern, MAX_ITEM_CHARS)
+def _list(tag: str, elements: Sequence[str], count: int = 0) -> str:
+    inner = "".join(elements)
+    return f"<{tag}>{inner}{_omitted(count - len(elements))}</{tag}>" if inner else ""
 
 
-def _render_constraint(constraint: Constraint) -> str:
-    enforced = "false" if constraint.kind is None else "true"
-    return _render_element("constraint", constraint.text or constraint.kind or "", MAX_ITEM_CHARS, enforced=enforced)
-
-
-def _render_criterion(criterion: Criterion) -> str:
-    return _render_element("criterion", criterion.text, MAX_ITEM_CHARS, verify=criterion.verify)
-
-
-def _render_status(tag: str, name: str, statuses: Mapping[str, str]) -> str:
-    return f"<{tag}{_render_attributes(id=name, status=statuses.get(name, 'UNKNOWN'))}/>"
-
-
-def _render_reference(reference: str) -> str:
-    return _render_element("reference", reference, MAX_ITEM_CHARS)
-
-
-def _render_change(change: RecentChange) -> str:
-    attributes = {"path": change.path, "at": change.at, "class": change.mutation_class, "session": change.session}
-    return f"<change{_render_attributes(**attributes)}/>"
-
-
-def _render_other_intent(intent: Intent) -> str:
-    patterns = "".join(map(_render_pattern, intent.owned_scope[:MAX_OTHER_PATTERNS]))
-    omitted = _render_omitted_count(len(intent.owned_scope) - MAX_OTHER_PATTERNS)
-    return f"<intent{_render_attributes(id=intent.id, name=intent.title)}>{patterns}{omitted}</intent>"
-
-
-def _render_list(tag: str, render: Callable[[T], str], items: Sequence[T], limit: int = MAX_ITEMS) -> str:
-    if not items:
-        return ""
-    return f"<{tag}>{''.join(map(render, items[:limit]))}{_render_omitted_count(len(items) - limit)}</{tag}>"
-
-
-def _render_omitted_count(count: int) -> str:
+def _omitted(count: int) -> str:
     return f"<!-- and {count} more -->" if count > 0 else ""
 
 
-def _render_element(tag: str, text: str, max_chars: int = MAX_TEXT_CHARS, **attributes: str | None) -> str:
-    return f"<{tag}{_render_attributes(**attributes)}>{_escape(_truncate(text, max_chars))}</{tag}>"
+def _element(tag: str, text: str, max_chars: int = MAX_TEXT_CHARS, **attributes: str | None) -> str:
+    return f"<{tag}{_attributes(**attributes)}>{_escape(text, max_chars)}</{tag}>"
 
 
-def _render_attributes(**attributes: str | None) -> str:
+def _attributes(**attributes: str | None) -> str:
     """Render non-empty attributes, each led by a space. White space is escaped: XML would fold it."""
-    return "".join(f' {name}="{_quote_attribute(value)}"' for name, value in attributes.items() if value)
+    values = {name: _escape(value, MAX_ATTRIBUTE_CHARS) for name, value in attributes.items() if value}
+    quoted = {n: v.replace('"', "&quot;").replace("\n", "&#10;").replace("\t", "&#9;") for n, v in values.items()}
+    return "".join(f' {name}="{value}"' for name, value in quoted.items())
 
 
-def _quote_attribute(value: str) -> str:
-    escaped = _escape(_truncate(value, MAX_ATTRIBUTE_CHARS))
-    return escaped.replace('"', "&quot;").replace("\n", "&#10;").replace("\t", "&#9;")
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _truncate(text: str, max_chars: int) -> str:
-    """Return at most `max_chars` visible characters, ending in an ellipsis if truncated."""
+def _escape(text: str, max_chars: int) -> str:
+    """Return at most `max_chars` visible characters, escaped, ending in an ellipsis if truncated."""
     visible = remove_invisible(text[: max_chars * 8])
     fits = len(visible) <= max_chars and len(text) <= max_chars * 8
-    return visible if fits else visible[: max_chars - 1] + "…"
-
-
-def _is_hidden_char(character: str) -> bool:
-    return unicodedata.category(character) in _HIDDEN_CATEGORIES or character in _NOT_XML
+    shown = visible if fits else visible[: max_chars - 1] + "…"
+    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

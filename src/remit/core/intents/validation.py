@@ -6,28 +6,37 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from itertools import combinations, islice
+from functools import lru_cache
+from itertools import combinations, islice, product, takewhile
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from remit.core.intent import FINAL_STATUSES, Intent, LintCode, LintFinding, Severity, is_intent_id
-from remit.core.scope.globs import Scope
-from remit.core.scope.overlap import find_overlap
+from remit.core.scope.path_patterns import (
+    ANY_CHAR,
+    ANY_DEPTH,
+    ANY_NAME_CHAR,
+    SLASH,
+    CharSet,
+    Components,
+    Scope,
+    expand_inclusions,
+    find_literal_prefix,
+)
 
 MAX_INTENTS = 1_000
 """Intents per file without a warning."""
-
 MAX_PAIRS = 50_000
 """Pairs of intents in progress that are compared by folder: each pair of about 316 intents."""
-
 MAX_COMPARED_PATTERNS = 500
 """Pairs of patterns that are compared in full; a pair takes 0.1 to 2 ms."""
-
+MAX_SHOWN_CYCLE = 10
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})", re.ASCII)
 _SEPARATOR = re.compile(r"\\[\w*]")
 _RESERVED_FOLDER = re.compile(r"(?:\./|\*\*/|/)*\.(?:git|orchestration)(?:/|\Z)", re.IGNORECASE)
-_WILDCARD = re.compile(r"[*?\[{\\]")
 
 
 class FilePosition(Struct, frozen=True):
@@ -54,18 +63,15 @@ class PlacedIntent(Struct, frozen=True):
 
     def make_finding(self, code: LintCode, message: str, spot: str = "", severity: Severity = "error") -> LintFinding:
         place, field = self.find_position(spot), spot.partition(".")[0] or None
-        name = self.intent.id or None
-        return LintFinding(code, severity, message, name, field, place.line, place.column)
+        return LintFinding(code, severity, message, self.intent.id or None, field, place.line, place.column)
 
 
 def parse_time(text: str) -> datetime | None:
     """Parse an ISO 8601 date and time with `Z` or an offset; None for any different text."""
-    if _TIMESTAMP.fullmatch(text) is None:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
+    if _TIMESTAMP.fullmatch(text):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    return None
 
 
 def describe_constraint(kind: str, options: Mapping[str, object]) -> str:
@@ -81,69 +87,56 @@ def validate_intents(placed: Sequence[PlacedIntent]) -> tuple[LintFinding, ...]:
         first.setdefault(item.intent.id, item)
     by_id = {intent_id: item for intent_id, item in first.items() if is_intent_id(intent_id)}
     findings = [
-        *_check_ids(placed, first),
-        *_check_dependencies(placed, by_id),
-        *_check_dependency_cycles(by_id),
-        *_check_parents(placed, by_id),
-        *_check_parent_cycles(by_id),
+        *_check_references(placed, first, by_id),
+        *_check_cycles(by_id),
         *_check_overlaps([p for p in by_id.values() if p.sound and p.intent.status == "IN_PROGRESS"]),
-        *_check_completeness(placed, by_id),
+        *(finding for item in placed if item.sound for finding in _check_completeness(item, by_id)),
     ]
+    if len(placed) > MAX_INTENTS:
+        message = f"{len(placed)} intents in one file, over {MAX_INTENTS}; remove finished ones"
+        findings.append(placed[MAX_INTENTS].make_finding("TOO_MANY_INTENTS", message, severity="warning"))
     return tuple(sorted(findings, key=lambda f: (f.line, f.column)))
 
 
-def _check_ids(placed: Sequence[PlacedIntent], first: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
+def _check_references(
+    placed: Sequence[PlacedIntent], first: Mapping[str, PlacedIntent], by_id: Mapping[str, PlacedIntent]
+) -> Iterator[LintFinding]:
+    """Check each intent's id, dependencies and parent."""
     for item in placed:
-        intent_id = item.intent.id
-        if not is_intent_id(intent_id):
-            described = f"{intent_id[:80]!r} is not an intent id" if intent_id else "the intent has no id"
+        intent = item.intent
+        if not is_intent_id(intent.id):
+            described = f"{intent.id[:80]!r} is not an intent id" if intent.id else "the intent has no id"
             yield item.make_finding("INVALID_ID_FORMAT", f"{described}; expected one like INT-001", "id")
-        elif first[intent_id] is not item:
-            line = first[intent_id].find_position("id").line
-            message = f"{intent_id} is declared twice; the first is in line {line}"
+        elif first[intent.id] is not item:
+            line = first[intent.id].find_position("id").line
+            message = f"{intent.id} is declared twice; the first is in line {line}"
             yield item.make_finding("DUPLICATE_ID", message, "id")
-
-
-def _check_dependencies(placed: Sequence[PlacedIntent], by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    for item in placed:
-        for n, name in enumerate(item.intent.dependencies):
-            spot = f"dependencies.{n}"
-            if name == item.intent.id:
-                yield item.make_finding("INVALID_DEPENDENCY", f"{name} depends on itself", spot)
+        for n, name in enumerate(intent.dependencies):
+            if name == intent.id:
+                yield item.make_finding("INVALID_DEPENDENCY", f"{name} depends on itself", f"dependencies.{n}")
             elif name not in by_id:
                 message = f"{name[:80]!r} is not an intent of this file; expected the id of an intent"
-                yield item.make_finding("INVALID_DEPENDENCY", message, spot)
-
-
-def _check_parents(placed: Sequence[PlacedIntent], by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    for item in placed:
-        parent = item.intent.parent_intent
-        if parent is None:
-            continue
-        if parent == item.intent.id:
+                yield item.make_finding("INVALID_DEPENDENCY", message, f"dependencies.{n}")
+        parent = intent.parent_intent
+        if parent is not None and parent == intent.id:
             yield item.make_finding("INVALID_PARENT", f"{parent} is its own parent", "parent_intent")
-        elif parent not in by_id:
+        elif parent is not None and parent not in by_id:
             message = f"{parent[:80]!r} is not an intent of this file; expected the id of an intent"
             yield item.make_finding("INVALID_PARENT", message, "parent_intent")
 
 
-def _check_dependency_cycles(by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    edges = {
-        name: tuple(d for d in dict.fromkeys(item.intent.dependencies) if d in by_id and d != name)
-        for name, item in by_id.items()
-    }
-    for cycle in _find_cycles(edges):
+def _check_cycles(by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
+    """Check that neither dependencies nor parents lead back to their intent."""
+    dependencies = {name: dict.fromkeys(item.intent.dependencies) for name, item in by_id.items()}
+    for cycle in _find_cycles(
+        {name: [d for d in ids if d in by_id and d != name] for name, ids in dependencies.items()}
+    ):
         last = by_id[cycle[-1]]
         spot = f"dependencies.{last.intent.dependencies.index(cycle[0])}"
-        yield last.make_finding(
-            "CIRCULAR_DEPENDENCY", f"these intents depend on each other: {_format_cycle(cycle)}", spot
-        )
-
-
-def _check_parent_cycles(by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    parents = {name: each.intent.parent_intent for name, each in by_id.items()}
-    edges = {name: (up,) if up in by_id and up != name else () for name, up in parents.items() if up}
-    for cycle in _find_cycles({name: edges.get(name, ()) for name in by_id}):
+        message = f"these intents depend on each other: {_format_cycle(cycle)}"
+        yield last.make_finding("CIRCULAR_DEPENDENCY", message, spot)
+    parents = {name: item.intent.parent_intent for name, item in by_id.items()}
+    for cycle in _find_cycles({name: [up] if up in by_id and up != name else [] for name, up in parents.items()}):
         message = f"these intents are each other's parents: {_format_cycle(cycle)}"
         yield by_id[cycle[-1]].make_finding("INVALID_PARENT", message, "parent_intent")
 
@@ -178,60 +171,13 @@ def _find_cycles(edges: Mapping[str, Sequence[str | None]]) -> Iterator[tuple[st
 
 
 def _format_cycle(cycle: Sequence[str]) -> str:
-    shown = list(cycle) if len(cycle) <= 10 else [*cycle[:9], f"… {len(cycle) - 9} more"]
+    omitted = len(cycle) - MAX_SHOWN_CYCLE + 1
+    shown = cycle if omitted < 2 else [*cycle[: MAX_SHOWN_CYCLE - 1], f"… {omitted} more"]
     return " → ".join([*shown, cycle[0]])
 
 
-def _check_overlaps(working: Sequence[PlacedIntent]) -> Iterator[LintFinding]:
-    budget = MAX_COMPARED_PATTERNS
-    pairs = islice(combinations([_IntentInProgress(p) for p in working], 2), MAX_PAIRS)
-    for a, b in pairs:
-        if not a.may_overlap(b):
-            continue
-        budget -= len(a.prefixes) * len(b.prefixes)
-        if budget < 0:
-            break
-        example = find_overlap(a.scope, b.scope)
-        if example is not None:
-            message = f"{a.id} and {b.id} are both in progress and own {example!r}"
-            yield b.placed.make_finding("SCOPE_OVERLAP", message, "owned_scope", "warning")
-    if budget < 0 or len(working) * (len(working) - 1) // 2 > MAX_PAIRS:
-        message = f"{len(working)} intents are in progress: not every pair of scopes was compared"
-        yield working[-1].make_finding("SCOPE_OVERLAP", message, "owned_scope", "warning")
-
-
-class _IntentInProgress:
-    """An intent in progress, prepared for comparison."""
-
-    def __init__(self, placed: PlacedIntent) -> None:
-        self.placed = placed
-        self.id = placed.intent.id
-        self.scope = Scope(placed.intent.owned_scope)
-        self.prefixes = tuple(_find_literal_prefix(p) for p in placed.intent.owned_scope if not p.startswith("!"))
-
-    def may_overlap(self, other: "_IntentInProgress") -> bool:
-        return any(a.startswith(b) or b.startswith(a) for a in self.prefixes for b in other.prefixes)
-
-
-def _find_literal_prefix(pattern: str) -> str:
-    """Return the literal folder, with a final slash, above the paths of `pattern`; the path itself without
-    wildcards.
-    """
-    plain, *wild = _WILDCARD.split(pattern, maxsplit=1)
-    parts = plain.split("/")[:-1] if wild else plain.split("/")
-    return "".join(f"{part}/" for part in parts if part not in ("", "."))
-
-
-def _check_completeness(placed: Sequence[PlacedIntent], by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    for item in placed:
-        if item.sound:
-            yield from _check_intent(item, by_id)
-    if len(placed) > MAX_INTENTS:
-        message = f"{len(placed)} intents in one file, over {MAX_INTENTS}; remove finished ones"
-        yield placed[MAX_INTENTS].make_finding("TOO_MANY_INTENTS", message, severity="warning")
-
-
-def _check_intent(item: PlacedIntent, by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
+def _check_completeness(item: PlacedIntent, by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
+    """Check the times of an intent and, unless it ended, what its work is measured by."""
     intent = item.intent
     created, updated = parse_time(intent.created_at or ""), parse_time(intent.updated_at or "")
     if created and updated and updated < created:
@@ -248,8 +194,12 @@ def _check_intent(item: PlacedIntent, by_id: Mapping[str, PlacedIntent]) -> Iter
     if not intent.acceptance_criteria:
         message = f"{intent.id} has no acceptance criteria, so nothing defines when the intent is done"
         yield item.make_finding("MISSING_ACCEPTANCE_CRITERIA", message, "acceptance_criteria", "warning")
-    if intent.status == "IN_PROGRESS":
-        yield from _check_unfinished_dependencies(item, by_id)
+    for n, name in enumerate(intent.dependencies if intent.status == "IN_PROGRESS" else ()):
+        dependency = by_id.get(name)
+        if dependency is None or dependency is item or not dependency.sound or dependency.intent.status == "DONE":
+            continue
+        message = f"{intent.id} is in progress, but its dependency {name} is {dependency.intent.status}"
+        yield item.make_finding("UNFINISHED_DEPENDENCY", message, f"dependencies.{n}", "warning")
 
 
 def find_scope_doubt(pattern: str) -> str | None:
@@ -264,10 +214,129 @@ def find_scope_doubt(pattern: str) -> str | None:
     return None
 
 
-def _check_unfinished_dependencies(item: PlacedIntent, by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    for n, name in enumerate(item.intent.dependencies):
-        dependency = by_id.get(name)
-        if dependency is None or dependency is item or not dependency.sound or dependency.intent.status == "DONE":
+# --- overlap of scopes: a path that both share, by walking the automata of both patterns together -----------
+
+_Symbol: TypeAlias = CharSet | Literal["*", "**", "folders", "in folder"]
+_Moves: TypeAlias = list[tuple[CharSet, int]]
+_Automaton: TypeAlias = list[tuple[_Moves, bool]]
+"""For each position in a pattern, its moves and whether a path may end here."""
+_FILLERS = "xyzwvq0"
+_MAX_STEPS = 200_000
+_SPELLINGS = 6
+
+
+def _check_overlaps(working: Sequence[PlacedIntent]) -> Iterator[LintFinding]:
+    budget = MAX_COMPARED_PATTERNS
+    scopes = [
+        (item, item.intent.owned_scope, [find_literal_prefix(p) for p in item.intent.owned_scope if p[:1] != "!"])
+        for item in working
+    ]
+    for (a, patterns_a, folders_a), (b, patterns_b, folders_b) in islice(combinations(scopes, 2), MAX_PAIRS):
+        if not any(x.startswith(y) or y.startswith(x) for x in folders_a for y in folders_b):
             continue
-        message = f"{item.intent.id} is in progress, but its dependency {name} is {dependency.intent.status}"
-        yield item.make_finding("UNFINISHED_DEPENDENCY", message, f"dependencies.{n}", "warning")
+        budget -= len(folders_a) * len(folders_b)
+        if budget < 0:
+            break
+        example = find_overlap(Scope(patterns_a), Scope(patterns_b))
+        if example is not None:
+            message = f"{a.intent.id} and {b.intent.id} are both in progress and own {example!r}"
+            yield b.make_finding("SCOPE_OVERLAP", message, "owned_scope", "warning")
+    if budget < 0 or len(working) * (len(working) - 1) // 2 > MAX_PAIRS:
+        message = f"{len(working)} intents are in progress: not every pair of scopes was compared"
+        yield working[-1].make_finding("SCOPE_OVERLAP", message, "owned_scope", "warning")
+
+
+def find_overlap(a: Scope, b: Scope) -> str | None:
+    """Return a path in both scopes, or None if the search found none.
+
+    A returned path is always in both. None is proof only for small scopes without exclusions: the search is bounded.
+    """
+    excluded = "".join(line for line in a.patterns + b.patterns if line.startswith("!"))
+    filler = next((letter for letter in _FILLERS if letter not in excluded), "x")
+    budget = iter(range(_MAX_STEPS))
+    inclusions = product(expand_inclusions(a.patterns), expand_inclusions(b.patterns))
+    prefixed = [(x, y, _literal_start(x), _literal_start(y)) for x, y in inclusions]
+    pairs = [
+        (x, y) for x, y, start_x, start_y in prefixed if start_x.startswith(start_y) or start_y.startswith(start_x)
+    ]
+    # First with stars that stand for something: `src/x.py` explains more than `src/.py`.
+    for at_least, (x, y) in product((1, 0), pairs):
+        for path in _shared_paths(_build_automaton(x, at_least), _build_automaton(y, at_least), filler, budget):
+            if a.matches(path) and b.matches(path):
+                return path
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _literal_start(components: Components) -> str:
+    literals = ((s.literal or "") if isinstance(s, CharSet) else "" for s in _list_symbols(components, 0))
+    return "".join(takewhile(bool, literals))
+
+
+def _list_symbols(components: Components, at_least: int) -> Iterator[_Symbol]:
+    for index, component in enumerate(components):
+        last = index == len(components) - 1
+        if component == ANY_DEPTH:
+            yield from ("**",) if last else ("folders", "in folder")
+            continue
+        for part in component:
+            if part == "*":
+                yield from [ANY_NAME_CHAR] * at_least
+            yield part
+        if not last:
+            yield SLASH
+
+
+@lru_cache(maxsize=2048)
+def _build_automaton(components: Components, at_least: int) -> _Automaton:
+    symbols = list(_list_symbols(components, at_least))
+    return [_list_moves(symbols, at) for at in range(len(symbols) + 1)]
+
+
+def _list_moves(symbols: list[_Symbol], at: int) -> tuple[_Moves, bool]:
+    moves: _Moves = []
+    while at < len(symbols):
+        symbol = symbols[at]
+        if isinstance(symbol, CharSet):
+            return [*moves, (symbol, at + 1)], False
+        if symbol == "in folder":
+            return [*moves, (ANY_NAME_CHAR, at), (SLASH, at - 1)], False
+        if symbol == "folders":
+            moves.append((ANY_NAME_CHAR, at + 1))
+            at += 2
+            continue
+        moves.append((ANY_NAME_CHAR if symbol == "*" else ANY_CHAR, at))
+        at += 1
+    return moves, True
+
+
+def _shared_paths(a: _Automaton, b: _Automaton, filler: str, budget: Iterator[int]) -> Iterator[str]:
+    """Yield paths matched by both patterns, shortest first, with a few spellings for each pair of positions."""
+    queue = [(0, 0, "")]
+    spellings: dict[tuple[int, int, bool], set[str]] = {}
+    for at_a, at_b, text in queue:
+        (moves_a, ends_a), (moves_b, ends_b) = a[at_a], b[at_b]
+        starts = not text or text.endswith("/")
+        if ends_a and ends_b and not starts:
+            yield text
+        for (first, next_a), (second, next_b) in product(moves_a, moves_b):
+            if next(budget, None) is None:
+                return
+            for char in _shared_characters(first, second, filler):
+                known = spellings.setdefault((next_a, next_b, char == "/"), set())
+                if (starts and char == "/") or text + char in known or len(known) >= _SPELLINGS:
+                    continue
+                known.add(text + char)
+                queue.append((next_a, next_b, text + char))
+
+
+def _shared_characters(a: CharSet, b: CharSet, filler: str) -> list[str]:
+    for first, second in ((a, b), (b, a)):
+        if first.literal is not None:
+            return [first.literal] if second.contains(first.literal) else []
+    edges = {ord(edge) for first in (a, b) for pair in first.ranges for edge in pair}
+    codes = sorted({code + step for code in edges for step in (-1, 0, 1)})
+    neighbours = [chr(code) for code in codes if 0 < code < 0xD800 or 0xDFFF < code < 0x110000]
+    shared = [char for char in (filler, *neighbours, "/") if a.contains(char) and b.contains(char)]
+    name = next((char for char in shared if char != "/"), None)
+    return ([name] if name else []) + (["/"] if "/" in shared else [])

@@ -1,11 +1,12 @@
-"""Roles of files that follow from their names: tests and pages of another file, files loaded unasked.
+"""Roles of files that follow from their names: tests and pages of another file, files loaded unasked, source code.
 
 `src/a/b.py` has `tests/a/test_b.py`; `b.test.ts` stands beside `b.ts`. Only names are compared; callers supply existing
-files.
+files, and need not load `code.languages`.
 """
 
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -14,7 +15,6 @@ DOC_FOLDERS = frozenset({"docs", "doc", "documentation"})
 DOC_EXTENSIONS = frozenset({"md", "mdx", "rst", "adoc"})
 FOLDER_PAGES = frozenset({"index", "readme", "__init__", "changelog"})
 """Pages about a whole folder, which mirror no single file."""
-
 TEST_NAME = re.compile(
     r"test[_-](?P<after>.+)|(?P<before>.+?)[_.-](?:test|tests|spec|specs)|(?P<camel>[A-Z]\w*?)(?:Tests?|Spec|IT)"
 )
@@ -47,43 +47,28 @@ def find_mirror(path: str) -> Mirror | None:
     if DOC_FOLDERS & {*folders} and extension in DOC_EXTENSIONS:
         subject_folders = tuple(f for f in folders if f not in DOC_FOLDERS)
         return None if stem.lower() in FOLDER_PAGES else Mirror(stem, subject_folders, None)
-    name = find_tested_name(stem, folders)
-    if name is None:
+    match = TEST_NAME.fullmatch(stem)
+    if match is None and "__tests__" not in folders:
         return None
+    name = next(name for name in match.groups() if name) if match is not None else stem
     family = next((f for f in LANGUAGE_FAMILIES if extension in f), frozenset({extension}))
     return Mirror(name, tuple(f for f in folders if f not in TEST_FOLDERS), family)
 
 
-def find_tested_name(stem: str, folders: Iterable[str]) -> str | None:
-    """Return the name of a test's subject, or None for a file that is not a test."""
-    match = TEST_NAME.fullmatch(stem)
-    if match is not None:
-        return next(name for name in match.groups() if name)
-    return stem if "__tests__" in folders else None
-
-
 def select_mirrored_files(mirror: Mirror, files: Iterable[str]) -> tuple[str, ...]:
-    """Return the files that match a mirror, keeping those that share most folders with the test or page."""
-    fitting = [(count_common_folders(mirror, file), file) for file in files if matches_mirror(mirror, file)]
+    """Return the files that match a mirror, keeping those that share most folders with the test or page.
+
+    Folder names are compared from the innermost outwards.
+    """
+    fitting: list[tuple[int, str]] = []
+    for file in files:
+        stem, _, extension = file.rpartition("/")[2].rpartition(".")
+        allowed = mirror.extensions is None or extension in mirror.extensions
+        if stem == mirror.name and allowed and find_mirror(file) is None:
+            pairs = zip(mirror.folders[::-1], file.split("/")[-2::-1], strict=False)
+            fitting.append((sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)), file))
     best = max((score for score, _ in fitting), default=0)
     return tuple(file for score, file in fitting if score == best)
-
-
-def matches_mirror(mirror: Mirror, file: str) -> bool:
-    stem, _, extension = file.rpartition("/")[2].rpartition(".")
-    allowed = mirror.extensions is None or extension in mirror.extensions
-    return stem == mirror.name and allowed and find_mirror(file) is None
-
-
-def count_common_folders(mirror: Mirror, file: str) -> int:
-    """Count equal folder names above both files, from the innermost outwards."""
-    ours, theirs = mirror.folders[::-1], file.split("/")[-2::-1]
-    agreeing = 0
-    for a, b in zip(ours, theirs, strict=False):
-        if a != b:
-            break
-        agreeing += 1
-    return agreeing
 
 
 AUTOLOADED_NAMES = re.compile(
@@ -118,3 +103,18 @@ def is_autoloaded_name(name: str) -> bool:
 def is_bytecode(path: str) -> bool:
     """Return whether a path is compiled Python, which an import of the source may run instead."""
     return path.endswith((".pyc", ".pyo")) or "__pycache__" in path.split("/")
+
+
+FILE_NAMES = frozenset({"Gemfile", "Rakefile"})
+SUFFIXES = frozenset(
+    """
+    .bash .c .cc .cjs .cpp .cs .cts .cxx .gemspec .go .h .hh .hpp .hxx .ipp .java .js .json .jsx .markdown .md .mjs .mts
+    .php .py .pyi .pyw .rake .rb .rs .sh .toml .ts .tsx .yaml .yml
+    """.split()  # noqa: SIM905  a list of quoted suffixes takes forty lines
+)
+
+
+def has_known_language(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    dot = name.rfind(".")
+    return name in FILE_NAMES or (dot > 0 and name[dot:].lower() in SUFFIXES)

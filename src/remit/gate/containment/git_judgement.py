@@ -6,32 +6,32 @@ checkout or a stash may therefore bring files outside the scope in their committ
 judged like any change. Git's part is kept or dropped as a whole.
 """
 
+import hashlib
 import json
+import os
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from remit.core.decision import Finding
-from remit.core.lazy_property import LazyProperty
-from remit.core.shell.simple_commands import UnreadableShell
-from remit.gate.containment import judge
-from remit.gate.containment.compare_trees import WorkingTrees
-from remit.gate.containment.contained_command import ContainedCommand
+from remit.core.python_runtime import LazyProperty
+from remit.core.shell_commands import UnreadableShell
+from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
 from remit.gate.containment.messages import (
     foreign_content,
     git_part_dropped,
+    path_finding,
     refused_settings,
-    stale_file,
-    unmerged_conflict,
 )
 from remit.policy.commands import analyse
-from remit.policy.commands.program_calls import find_program_calls
+from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git
-from remit.workspace.git.committed_ignores import find_ignored
-from remit.workspace.git.refs import head_commit
-from remit.workspace.place.workspace import find_git_root
-from remit.workspace.sandbox.git_changes import (
+from remit.workspace.git.ignored_files import find_ignored
+from remit.workspace.git.repository import head_commit
+from remit.workspace.place.workspace import Workspace, find_git_root
+from remit.workspace.sandbox.git_folder_checks import (
     HEADS,
     LASTING_REFS,
     OBJECT_NAME,
@@ -41,19 +41,19 @@ from remit.workspace.sandbox.git_changes import (
     TAGS,
     GitChanges,
     GitSetting,
-    RefMove,
     split_changed_settings,
 )
-from remit.workspace.sandbox.layer_changes import (
+from remit.workspace.sandbox.new_commits import CommandHistory, TreeChange, read_index_blobs
+from remit.workspace.sandbox.staged_changes import (
     StagedChange,
     could_be_removed_meanwhile,
     has_origin_mark,
     is_changed_since,
 )
-from remit.workspace.sandbox.layers import Staging, saved_index_path
-from remit.workspace.sandbox.new_commits import CommandHistory, NewCommit, TreeChange, read_index_blobs
+from remit.workspace.sandbox.staging import Staging, saved_index_path
 
 GIT_FOLDER = ".git"
+SHA1_HEX_DIGITS = 40
 
 MADE_FACT = "git-made:"
 """Prefix of the facts with the session that made a commit, a branch or a tag."""
@@ -70,7 +70,8 @@ FETCHING_VERBS = frozenset({"fetch", "pull"})
 SETTING_VERBS = frozenset({"config", "remote", "worktree", "clone", "init"})
 """Git commands that change settings: after them, fetched commits no longer prove the configured remote."""
 
-FETCH_ADVICE = "Run `git fetch` or `git pull` as a command by itself"
+REWRITTEN_FILES = ("FETCH_HEAD", "ORIG_HEAD", "COMMIT_EDITMSG")
+"""Files that git writes anew with every command: nobody's work is lost with them."""
 
 
 class GitVerdict(Struct, frozen=True):
@@ -95,10 +96,55 @@ class GitVerdict(Struct, frozen=True):
 NO_GIT_CHANGES = GitVerdict()
 
 
-def is_session_made(command: ContainedCommand, name: str) -> bool:
-    """Return True if this session, or another under its intent, made the commit, branch or tag. Raises StateError."""
-    session, intent = json.loads(command.context.state.read_fact(f"{MADE_FACT}{name}") or '["", ""]')
-    return command.call.session.session_id == session or (intent != "" and intent == command.intent_id)
+class WorkingTrees:
+    """Working tree before and after a command, by path from the repository's root."""
+
+    def __init__(self, workspace: Workspace, upper: Path, changes: Sequence[StagedChange]) -> None:
+        root = workspace.root
+        self.upper = upper
+        self.changed = {change.path: change for change in changes}
+        self.top = next((p for p in (root, *root.parents) if (p / ".git").exists()), root)
+        self.prefix = str(root.relative_to(self.top))
+        self.names: dict[tuple[Path, int], str] = {}
+
+    def to_workspace_path(self, path: str) -> str:
+        """Return a commit's path relative to the workspace, a possible subfolder of the repository."""
+        return path if self.prefix == "." else posixpath.relpath(path, self.prefix)
+
+    def to_commit_path(self, path: str) -> str:
+        return path if self.prefix == "." else f"{self.prefix}/{path}"
+
+    def path_after(self, path: str) -> Path:
+        change = self.changed.get(self.to_workspace_path(path))
+        if change is None:
+            return self.top / path
+        return self.upper / change.path if change.kind in ("file", "link") else Path("/dev/null/none")
+
+    def held_before(self, path: str, name: str) -> bool:
+        """Return True if the file was the named blob before the command, or missing for an empty name."""
+        return self.holds_blob(self.top / path, path, name)
+
+    def held_after(self, path: str, name: str) -> bool:
+        return self.holds_blob(self.path_after(path), path, name)
+
+    def holds_blob(self, place: Path, path: str, name: str) -> bool:
+        """Return True if the file at `place` is the named blob, or missing for an empty name. Raises GitError."""
+        if not os.path.lexists(place) or (place.is_dir() and not place.is_symlink()):
+            return not name or (place / ".git").exists()  # a submodule is a folder, and a commit to git
+        if not name:
+            return False
+        is_plain = place.is_file() and not place.is_symlink()
+        if (place, len(name)) not in self.names:
+            # Git's name for the file's bytes, or for the link's target.
+            content = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes() if is_plain else b""
+            found = hashlib.sha1(usedforsecurity=False) if len(name) == SHA1_HEX_DIGITS else hashlib.sha256()
+            found.update(b"blob %d\0%b" % (len(content), content))
+            self.names[place, len(name)] = found.hexdigest()
+        if self.names[place, len(name)] == name or not is_plain:
+            return self.names[place, len(name)] == name
+        # Line endings and the like: as git itself would store the file under that name.
+        words = ("hash-object", f"--path={path}", "--stdin")
+        return Git(self.top).run(*words, stdin=place.read_bytes()).decode().strip() == name
 
 
 class GitJudgement:
@@ -115,13 +161,20 @@ class GitJudgement:
         self.command = command
         self.workspace = command.context.workspace
         self.staging = staging
-        self.changes = changes
+        self.changed_paths = [c.path for c in changes if c.kind in ("file", "link", "gone")]
+        """Changed files of the working tree, from the workspace's root."""
         self.git_changes = git_changes
         self.trees = trees
         self.layered = git_changes.layered
-        self.git_dir = self.workspace.git_dir or git_changes.common
-        self.plain_commands = self.find_plain_commands()
+        self.real_git = Git(git_changes.common)
+        self.earlier_index_path = (self.workspace.git_dir or git_changes.common) / "index"
         self.scratch = staging.folder / "git-scratch"
+
+        # The git commands in the text if every command of the text is known and runs in this repository.
+        analysis = analyse(command.call.command or "")
+        places = [Path(command.call.cwd, folder).resolve() for folder in analysis.git_folders]
+        is_home = all(analysis.git_folders) and all(find_git_root(place) == trees.top for place in places)
+        self.plain_commands = analysis.git_verbs if is_home else ()
 
     def judge(self) -> GitVerdict:
         """Judge the git files, the history, the contents of commits and index, and the working tree."""
@@ -132,50 +185,47 @@ class GitJudgement:
             return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
 
         # 2 The history: moved refs, dropped stashes, an index that hides changes.
-        self.new_commits = self.history.find_new_commits(self.git_changes.list_tips().values())
-        self.stash_commits = self.history.find_new_commits(self.git_changes.list_new_stashes().values())
-        self.entries = self.history.list_commit_changes(
-            [*self.new_commits, *(c for c in self.stash_commits if c not in self.new_commits)],
-            frozenset(c.name for c in self.stash_commits),
-        )
-        why = self.explain_ref_refusal() or self.explain_lost_stash() or self.explain_hidden_paths()
+        stashed = self.history.find_new_commits(self.git_changes.list_new_stashes().values())
+        new_commits = [*self.history.find_new_commits(self.git_changes.list_tips().values()), *stashed]
+        unique = {commit.name: commit for commit in new_commits}.values()
+        self.entries = self.history.list_commit_changes([*unique], frozenset(c.name for c in stashed))
+        why = self.explain_ref_refusal() or self.explain_lost_stash()
+        if not why and self.git_changes.index is not None:
+            new = self.find_hidden_paths(self.git_changes.index) - self.find_hidden_paths(self.earlier_index_path)
+            why = f"index: git would overlook changes of {min(new)}" if new else None
         if why:
             return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
 
         # 3 Contents of commits and index, and the working tree beside the new HEAD.
-        settings, refused = self.judge_settings()
         findings = [*self.find_foreign_contents(), *self.find_stale_files()]
         if findings:
             unchanged = git_part_dropped(GIT_FOLDER, "no branch was moved, and the index is as before")
             return self.drop_all((*findings, unchanged))
 
-        # 4 Git's part stays, with the files that git brought.
-        brought, excused = self.find_brought_paths()
+        # 4 Git's part stays, with the files that git brought, and the upstream settings of new branches.
+        settings: list[GitSetting] = []
+        refused: list[str] = []
         moves = self.git_changes.ref_moves
+        if self.git_changes.has_settings_change:
+            gone = {m.name.removeprefix(HEADS) for m in moves if m.name.startswith(HEADS) and not m.new}
+            common, upper = self.git_changes.common, self.git_changes.upper
+            settings, refused = split_changed_settings(common, upper, self.remote_names, gone)
+        brought, excused = self.find_brought_paths()
         new_refs = (move.name for move in moves if move.name.startswith((HEADS, TAGS)) and not move.old)
         return GitVerdict(
             stays=True,
-            findings=tuple(refused),
+            findings=(refused_settings(f"{GIT_FOLDER}/{SETTINGS_FILE}", refused),) if refused else (),
             brought=brought,
             excused=excused,
             paths=frozenset(map(self.trees.to_workspace_path, (*self.head_changes, *self.staged_changes))),
-            new_names=(*(c.name for c in (*self.new_commits, *self.stash_commits)), *new_refs),
+            new_names=(*(c.name for c in new_commits), *new_refs),
             settings=tuple(settings),
         )
 
     def drop_all(self, findings: tuple[Finding, ...]) -> GitVerdict:
-        """Return the verdict that drops git's part with the files it brought."""
-        brought = frozenset(
-            path for path in self.changed_paths if self.is_foreign_version(self.trees.to_commit_path(path))
-        )
-        return GitVerdict(False, findings, brought)
+        return GitVerdict(False, findings, frozenset(filter(self.is_foreign_version, self.changed_paths)))
 
     # -- what is compared -----------------------------------------------------------------------------------
-
-    @property
-    def changed_paths(self) -> list[str]:
-        """Return the changed files of the working tree, from the workspace's root."""
-        return [c.path for c in self.changes if c.kind in ("file", "link", "gone")]
 
     @LazyProperty
     def head_changes(self) -> dict[str, TreeChange]:
@@ -183,147 +233,140 @@ class GitJudgement:
 
     @LazyProperty
     def staged_changes(self) -> dict[str, TreeChange]:
-        index = self.git_changes.index or self.git_dir / "index"
+        index = self.git_changes.index or self.earlier_index_path
         return self.history.diff_index(index, self.history.head_after) if index.is_file() else {}
 
     @LazyProperty
     def earlier_index(self) -> dict[str, str]:
-        return read_index_blobs(self.layered, self.git_dir / "index")
-
-    def find_plain_commands(self) -> tuple[str, ...]:
-        """Return the git commands in the text if every command of the text is known and runs in this repository."""
-        analysis = analyse(self.command.call.command or "")
-        places = [Path(self.command.call.cwd, folder).resolve() for folder in analysis.git_folders]
-        home = all(analysis.git_folders) and all(find_git_root(place) == self.trees.top for place in places)
-        return analysis.git_verbs if home else ()
+        return read_index_blobs(self.layered, self.earlier_index_path)
 
     def find_objections(self, paths: Iterable[str]) -> dict[str, Finding]:
-        """Return, by commit path, the finding of the checks about a write there."""
         names = {path: self.trees.to_workspace_path(path) for path in dict.fromkeys(paths)}
-        found = judge.find_objections(self.command, names.values())
+        found = find_write_objections(self.command, names.values()) if names else {}
         return {p: found[name] for p, name in names.items() if name in found and found[name].code != "STALE_FILE"}
 
-    def read_head_blobs(self, paths: Iterable[str]) -> dict[str, str]:
-        return self.layered.read_blob_names(self.history.head_before, paths)
+    def blob_at(self, commit: str, path: str) -> str:
+        return self.layered.read_blob_names(commit, [path]).get(path, "")
+
+    def is_session_made(self, name: str) -> bool:
+        """Return True if this session, or another under its intent, made the commit, branch or tag."""
+        fact = self.command.context.state.read_fact(f"{MADE_FACT}{name}")
+        session, intent = json.loads(fact or '["", ""]')
+        return self.command.call.session.session_id == session or (intent != "" and intent == self.command.intent_id)
+
+    @LazyProperty
+    def remote_names(self) -> set[str]:
+        """The remotes in the repository's own settings, which agents cannot write."""
+        return set(self.real_git.text("remote").split())
+
+    @LazyProperty
+    def git_verbs(self) -> frozenset[str]:
+        try:
+            commands = [one.words for one in find_program_calls(self.command.call.command or "") if one.name == "git"]
+        except UnreadableShell:
+            commands = []
+        words = [next((word for word in each if not word.startswith("-")), "") for each in commands]
+        return frozenset((*words, *(use.partition(" ")[0] for use in self.plain_commands)))
 
     # -- files ----------------------------------------------------------------------------------------------
 
     def explain_foreign_change(self) -> str | None:
         """Return a reason if someone else changed the same git files. Refreshed times of an index are no change."""
         began, common, upper = self.staging.began_ns, self.git_changes.common, self.git_changes.upper
-        regenerated = {self.git_changes.worktree_path(name) for name in ("FETCH_HEAD", "ORIG_HEAD", "COMMIT_EDITMSG")}
+        rewritten = set(map(self.git_changes.worktree_path, REWRITTEN_FILES))
+        index, index_then = self.git_changes.worktree_path("index"), saved_index_path(self.staging.folder)
+
+        def read_entries(place: Path) -> bytes:
+            return self.layered.output("ls-files", "--stage", "-v", "-z", index=place)
+
         for change in self.git_changes.changes:
-            if change.path in regenerated:
+            if change.path in rewritten:
                 continue
             lost = has_origin_mark(upper / change.path) and could_be_removed_meanwhile(common, change, began)
-            if lost or (is_changed_since(common, change, began) and not self.is_unchanged_index(change)):
+            if not lost and not is_changed_since(common, change, began):
+                continue
+            is_index = not lost and change.path == index and index_then.is_file()
+            if not is_index or read_entries(index_then) != read_entries(common / index):
                 return "somebody else used git meanwhile"
         return None
-
-    def is_unchanged_index(self, change: StagedChange) -> bool:
-        """Return True for the index if its entries equal those at the command's start."""
-        then = saved_index_path(self.staging.folder)
-        if change.path != self.git_changes.worktree_path("index") or not then.is_file():
-            return False
-        return self.read_index_entries(then) == self.read_index_entries(self.git_changes.common / change.path)
-
-    def read_index_entries(self, index: Path) -> bytes:
-        return self.layered.output("ls-files", "--stage", "-v", "-z", index=index)
 
     # -- fetched --------------------------------------------------------------------------------------------
 
     @LazyProperty
     def fetched_commits(self) -> tuple[str, ...]:
-        """Return the commits that a plain `git fetch` or `git pull` got from a configured remote.
+        """The commits that a plain `git fetch` or `git pull` got from a configured remote.
 
         Only if the text runs no command that could have made them and no hook writable by the agent: in the sandbox any
         program can pose its own commit as a remote's. A commit already present without a name did not come from the
         remote either.
         """
-        remotes = [use.partition(" ")[2] for use in self.plain_commands if use.partition(" ")[0] in FETCHING_VERBS]
-        if (
-            not remotes
-            or not SETTING_VERBS.isdisjoint(self.plain_commands)
-            or self.can_write_hooks()
-            or not set(filter(None, remotes)) <= self.remote_names()
-        ):
+        changes, commands = self.git_changes, self.plain_commands
+        remotes = [use.partition(" ")[2] for use in commands if use.partition(" ")[0] in FETCHING_VERBS]
+        if not remotes or not SETTING_VERBS.isdisjoint(commands) or self.can_write_hooks():
             return ()
-        head = self.git_changes.upper / self.git_changes.worktree_path("FETCH_HEAD")
-        lines = (
-            head.read_text("utf-8", "replace").splitlines()
-            if self.git_changes.worktree_path("FETCH_HEAD") in self.git_changes.paths
-            else []
-        )
+        if not set(filter(None, remotes)) <= self.remote_names or "shallow" in changes.paths:
+            return ()
+        path = changes.worktree_path("FETCH_HEAD")
+        lines = (changes.upper / path).read_text("utf-8", "replace").splitlines() if path in changes.paths else []
         tips = [line.split("\t")[0] for line in lines if not line.endswith(" of .")]
-        if "push" not in self.plain_commands:
-            tips += [move.new for move in self.git_changes.ref_moves if move.name.startswith(REMOTES)]
-        if "tag" not in self.plain_commands:
-            tips += [move.new for move in self.git_changes.ref_moves if move.name.startswith(TAGS) and not move.old]
-        if "shallow" in self.git_changes.paths:
-            return ()
-        known = CommandHistory(self.git_changes, self.scratch)
-        return tuple(
-            tip for tip in dict.fromkeys(tips) if OBJECT_NAME.fullmatch(tip) and self.is_unknown_commit(known, tip)
-        )
+        if "push" not in commands:
+            tips += [move.new for move in changes.ref_moves if move.name.startswith(REMOTES)]
+        if "tag" not in commands:
+            tips += [move.new for move in changes.ref_moves if move.name.startswith(TAGS) and not move.old]
 
-    def is_unknown_commit(self, known: CommandHistory, tip: str) -> bool:
-        """Return True if the commits leading to `tip` were absent before, except under a branch, a tag or a remote's
-        branch.
-        """
-        asked = "".join(f"{name}\n" for name in known.list_commits([tip], known.known, max_count=0))
-        words = ("cat-file", "--batch-check=%(objecttype)")
-        lines = Git(self.git_changes.common).run(*words, stdin=asked.encode()).decode().splitlines() if asked else []
-        return all(line.endswith(" missing") for line in lines)
-
-    def remote_names(self) -> set[str]:
-        """Return the remotes in the repository's own settings, which agents cannot write."""
-        return set(Git(self.git_changes.common).text("remote").split())
+        # The commits leading to a tip must have been absent, except under a branch, a tag or a remote's branch.
+        known, found = CommandHistory(changes, self.scratch), list[str]()
+        for tip in filter(OBJECT_NAME.fullmatch, dict.fromkeys(tips)):
+            query = "".join(f"{name}\n" for name in known.list_commits([tip], known.known, max_count=0)).encode()
+            rows = self.real_git.run("cat-file", "--batch-check=%(objecttype)", stdin=query) if query else b""
+            if all(row.endswith(b" missing") for row in rows.splitlines()):
+                found.append(tip)
+        return tuple(found)
 
     def can_write_hooks(self) -> bool:
-        """Return True if a git hook of the repository lies in a place writable by the agent."""
-        words = ("config", "--get-all", "core.hookspath")
-        named = [v for v in Git(self.git_changes.common).text(*words, ok=(0, 1)).splitlines() if v != "/dev/null"]
-        folder = Path(self.trees.top, named[-1]).expanduser() if named else None
-        root = self.workspace.root
-        if folder is None or not folder.is_dir() or not folder.is_relative_to(root):
-            return folder is not None and folder.is_relative_to(self.command.context.environment.temporary)
-        hooks = [str(p.relative_to(root)) for p in (*folder.iterdir(), folder / "reference-transaction")]
-        return len(judge.find_objections(self.command, hooks)) < len(set(hooks))
+        named = self.real_git.text("config", "--get-all", "core.hookspath", ok=(0, 1)).splitlines()
+        places = [Path(self.trees.top, one).expanduser() for one in named if one != "/dev/null"]
+        if not places:
+            return False
+        folder, root = places[-1], self.workspace.root
+        if not folder.is_dir() or not folder.is_relative_to(root):
+            return folder.is_relative_to(self.command.context.environment.temporary)
+        hooks = {str(p.relative_to(root)) for p in (*folder.iterdir(), folder / "reference-transaction")}
+        return len(find_write_objections(self.command, hooks)) < len(hooks)
 
     # -- names ----------------------------------------------------------------------------------------------
 
     def explain_ref_refusal(self) -> str | None:
         """Return the reason why a ref may not have moved or vanished: someone's work, or their name, would be lost."""
+        changes = self.git_changes
         fetching = bool(self.fetched_commits) and "push" not in self.plain_commands
-        remote = {m.name for m in self.git_changes.ref_moves if m.name.startswith(REMOTES)} if fetching else set[str]()
-        for move in self.git_changes.ref_moves:
-            if move.name in remote:
+        remote = {m.name for m in changes.ref_moves if m.name.startswith(REMOTES)} if fetching else set[str]()
+        for move in changes.ref_moves:
+            name, is_object = move.name, OBJECT_NAME.fullmatch(move.new)
+            if name in remote:
                 continue
-            if move.name.startswith(REMOTES) and not self.is_push_result(move):
-                return f"{move.name}: only a push or a fetch moves a remote's branch. {FETCH_ADVICE}"
-            if not move.new and move.name.startswith(LASTING_REFS) and not is_session_made(self.command, move.name):
-                return f"{move.name}: it was taken away, and this session did not make it"
-            if move.name.startswith(TAGS) and move.old and not is_session_made(self.command, move.name):
-                return f"{move.name}: a tag of somebody else's was moved"
-            if move.name.startswith((HEADS, TAGS)) and move.name.endswith("HEAD"):
-                return f"{move.name}: git would take it for HEAD"
-            if move.new and not OBJECT_NAME.fullmatch(move.new) and not move.new.startswith(f"ref: {REMOTES}"):
-                return f"{move.name}: it names no commit"
-        head = self.git_changes.worktree_path("HEAD")
-        if head in self.git_changes.paths:
-            target = (self.git_changes.upper / head).read_text("utf-8", "replace").strip()
+            if name.startswith(REMOTES):
+                # A push moves a remote's branch to a commit that holds the old one.
+                pushed = "push" in self.git_verbs and is_object
+                is_ahead = ("merge-base", "--is-ancestor", move.old, move.new)
+                if not pushed or (move.old and not self.layered.succeeds(*is_ahead)):
+                    advice = "Run `git fetch` or `git pull` as a command by itself"
+                    return f"{name}: only a push or a fetch moves a remote's branch. {advice}"
+            if not move.new and name.startswith(LASTING_REFS) and not self.is_session_made(name):
+                return f"{name}: it was taken away, and this session did not make it"
+            if name.startswith(TAGS) and move.old and not self.is_session_made(name):
+                return f"{name}: a tag of somebody else's was moved"
+            if name.startswith((HEADS, TAGS)) and name.endswith("HEAD"):
+                return f"{name}: git would take it for HEAD"
+            if move.new and not is_object and not move.new.startswith(f"ref: {REMOTES}"):
+                return f"{name}: it names no commit"
+        head = changes.worktree_path("HEAD")
+        if head in changes.paths:
+            target = (changes.upper / head).read_text("utf-8", "replace").strip()
             if not target.startswith(f"ref: {HEADS}") and not OBJECT_NAME.fullmatch(target):
                 return "HEAD: it names no commit"
-        lost = [name for name in self.history.find_lost_commits(remote) if not is_session_made(self.command, name)]
-        if lost:
-            return f"it leaves commits behind that this session did not make: {lost[0][:12]}"
-        return None
-
-    def explain_hidden_paths(self) -> str | None:
-        """Return a reason if the new index makes git overlook changes that were visible before."""
-        hidden = self.find_hidden_paths(self.git_changes.index) if self.git_changes.index is not None else set[str]()
-        new = sorted(hidden - self.find_hidden_paths(self.git_dir / "index")) if hidden else []
-        return f"index: git would overlook changes of {new[0]}" if new else None
+        lost = next((name for name in self.history.find_lost_commits(remote) if not self.is_session_made(name)), None)
+        return lost and f"it leaves commits behind that this session did not make: {lost[:12]}"
 
     def find_hidden_paths(self, index: Path) -> set[str]:
         """Return the index entries marked as unchanged or as absent from the working tree."""
@@ -332,18 +375,11 @@ class GitJudgement:
         lines = self.layered.output("ls-files", "-v", "-z", index=index).decode("utf-8", "surrogateescape").split("\0")
         return {line[2:] for line in lines[:-1] if line[0] == "S" or line[0].islower()}
 
-    def is_push_result(self, move: RefMove) -> bool:
-        """Return True if a remote's branch moved as a push moves it."""
-        if "push" not in self.git_verbs or not OBJECT_NAME.fullmatch(move.new):
-            return False
-        return not move.old or self.layered.succeeds("merge-base", "--is-ancestor", move.old, move.new)
-
     def explain_lost_stash(self) -> str | None:
-        """Return a reason if a dropped stash holds changes missing in the working tree."""
         before, after = self.git_changes.stashes_before, self.git_changes.stashes_after
-        for name in (one for one in before if one not in after and not is_session_made(self.command, one)):
-            for path, (base, stashed) in self.stash_changes(name).items():
-                if not self.is_result_of_change(path, [(base, stashed)]):
+        for name in (one for one in before if one not in after and not self.is_session_made(one)):
+            for path, change in self.stash_changes(name).items():
+                if not self.is_result_of_change(path, [change]):
                     return f"{STASH_REF}: a stash was taken away whose {path} is not in the working tree"
         return None
 
@@ -370,64 +406,47 @@ class GitJudgement:
             return []
 
         # 2 Contents of a person's, and changes that git made again from known ones, are no work of the command's.
-        head = self.read_head_blobs([e.path for e in (*committed, *staged)])
+        head = self.layered.read_blob_names(self.history.head_before, [e.path for e in (*committed, *staged)])
+        unknown = [e for e in staged if not e.conflict and not self.is_made_by(self.open_changes(e.path), e.old, e.new)]
         foreign = [
             e
-            for e in (*committed, *(e for e in staged if not e.conflict and not self.is_pending_change(e)))
+            for e in (*committed, *unknown)
             if not self.is_persons_version(e, head.get(e.path, "")) and not self.is_reapplied_change(e)
         ]
 
         # 3 One finding for each path, about its newest content.
         newest = {e.path: e for e in reversed(foreign)}
-        to_workspace_path = self.trees.to_workspace_path
-        conflicts = [unmerged_conflict(to_workspace_path(e.path)) for e in staged if e.conflict]
-        contents = [foreign_content(objections[p], to_workspace_path(p), e.commit) for p, e in newest.items()]
-        return [*conflicts, *contents]
+        name_of = self.trees.to_workspace_path
+        conflicts = [path_finding("unmerged", name_of(e.path)) for e in staged if e.conflict]
+        return [*conflicts, *(foreign_content(objections[p], name_of(p), e.commit) for p, e in newest.items())]
 
     def is_persons_version(self, entry: TreeChange, head: str) -> bool:
         """Return True if a person left or staged exactly this content before the command."""
-        staged = self.earlier_index.get(entry.path, "")
+        path, trees, workspace = entry.path, self.trees, self.workspace
+        staged = self.earlier_index.get(path, "")
         if staged != head and staged == entry.new:
             return True
-        place = self.trees.path_before(entry.path)
-        if not self.trees.holds_blob(place, entry.path, entry.new) or self.trees.holds_blob(place, entry.path, head):
+        if not trees.held_before(path, entry.new) or trees.held_before(path, head):
             return False
-        return not self.is_git_ignored(entry.path)
-
-    def is_git_ignored(self, path: str) -> bool:
-        """Return True if git ignores the path: any command may have left the file there without a record."""
-        name, workspace = self.trees.to_workspace_path(path), self.workspace
-        found = find_ignored(workspace, head_commit(workspace), [name], with_worktree_rules=False)
-        return name in found.by_folder or name in found.by_name
+        # A file that git ignores any command may have left there without a record.
+        name = trees.to_workspace_path(path)
+        ignored = find_ignored(workspace, head_commit(workspace), [name], with_worktree_rules=False)
+        return name not in ignored.by_folder and name not in ignored.by_name
 
     def is_reapplied_change(self, entry: TreeChange) -> bool:
-        """Return True if the text makes git reapply or revert a change from a known commit."""
-        if REAPPLYING_VERBS.isdisjoint(self.git_verbs):
-            return False
         known = [(e.old, e.new) for e in self.known_changes if e.path == entry.path]
         if "revert" in self.git_verbs:
             known += [(new, old) for old, new in known]
-        return any(self.history.is_merge_of(change, entry.old, entry.new) for change in known)
+        return self.is_made_by(known, entry.old, entry.new)
+
+    def is_made_by(self, changes: Iterable[tuple[str, str]], old: str, new: str) -> bool:
+        """Return True if one of these changes makes the blob `new` from `old`, by git's merge perhaps."""
+        return any(self.history.is_merge_of(change, old, new) for change in changes)
 
     @LazyProperty
     def known_changes(self) -> list[TreeChange]:
-        """Return the changes of known commits at the paths of the new commits and the index."""
         paths = {e.path for e in self.entries} | self.staged_changes.keys()
-        return self.history.list_known_changes(sorted(paths)) if not REAPPLYING_VERBS.isdisjoint(self.git_verbs) else []
-
-    @LazyProperty
-    def git_verbs(self) -> frozenset[str]:
-        """Return the git subcommands in the text."""
-        try:
-            commands = [one.words for one in find_program_calls(self.command.call.command or "") if one.name == "git"]
-        except UnreadableShell:
-            commands = []
-        words = [next((word for word in each if not word.startswith("-")), "") for each in commands]
-        return frozenset((*words, *(use.partition(" ")[0] for use in self.plain_commands)))
-
-    def is_pending_change(self, entry: TreeChange) -> bool:
-        """Return True if a merge in progress, a stash, or a removed commit of the session has this change."""
-        return any(self.history.is_merge_of(change, entry.old, entry.new) for change in self.open_changes(entry.path))
+        return [] if REAPPLYING_VERBS.isdisjoint(self.git_verbs) else self.history.list_known_changes(sorted(paths))
 
     def open_changes(self, path: str) -> list[tuple[str, str]]:
         """Return the changes at a path from stashes, operations in progress, and removed commits of this session."""
@@ -435,27 +454,25 @@ class GitJudgement:
 
     @LazyProperty
     def all_open_changes(self) -> list[Mapping[str, tuple[str, str]]]:
-        """Return the open changes of each source, by path."""
-        stashes = [self.stash_changes(name) for name in self.git_changes.stashes_before]
-        ranges: list[tuple[str, str]] = []
-        for name in self.pending_commits("MERGE_HEAD"):
-            ranges.append((self.read_commit_name("merge-base", self.history.head_after, name), name))
-        for name in self.pending_commits("CHERRY_PICK_HEAD"):
-            ranges.append((self.read_commit_name("rev-parse", f"{name}^"), name))
-        for name in self.pending_commits("REVERT_HEAD"):
-            ranges.append((name, self.read_commit_name("rev-parse", f"{name}^")))
-        for name in self.history.find_lost_commits(()):
-            # A lost commit may be the first: its parent is empty.
-            words = ("rev-parse", "--verify", "--quiet", f"{name}^")
-            ranges.append((self.read_commit_name(*words, ok=(0, 1, 128)), name))
-        diffs = (self.history.diff_commits(old, new) for old, new in ranges)
-        return [*stashes, *({path: (e.old, e.new) for path, e in diff.items()} for diff in diffs)]
+        """The open changes of each source, by path."""
 
-    def read_commit_name(self, *words: str, ok: tuple[int, ...] = (0, 1)) -> str:
-        return self.layered.output(*words, ok=ok).decode().strip()
+        def parent(name: str) -> str:
+            # The commit may be the first: its parent is empty.
+            words = ("rev-parse", "--verify", "--quiet", f"{name}^")
+            return self.layered.output(*words, ok=(0, 1, 128)).decode().strip()
+
+        def fork_point(name: str) -> str:
+            return self.layered.output("merge-base", self.history.head_after, name, ok=(0, 1)).decode().strip()
+
+        ranges = [(fork_point(name), name) for name in self.pending_commits("MERGE_HEAD")]
+        ranges += [(parent(name), name) for name in self.pending_commits("CHERRY_PICK_HEAD")]
+        ranges += [(name, parent(name)) for name in self.pending_commits("REVERT_HEAD")]
+        ranges += [(parent(name), name) for name in self.history.find_lost_commits(())]
+        diffs = (self.history.diff_commits(old, new) for old, new in ranges)
+        open_ranges = ({path: (e.old, e.new) for path, e in diff.items()} for diff in diffs)
+        return [*map(self.stash_changes, self.git_changes.stashes_before), *open_ranges]
 
     def pending_commits(self, name: str) -> list[str]:
-        """Return the commits in a git state file, such as MERGE_HEAD, before and after."""
         own = self.git_changes.worktree_path(name)
         places = dict.fromkeys((self.git_changes.common / own, self.git_changes.path_after(own)))
         texts = (place.read_text("utf-8", "replace") for place in places if place.is_file())
@@ -465,87 +482,65 @@ class GitJudgement:
 
     def find_stale_files(self) -> list[Finding]:
         """Return findings for files that HEAD moved away from: the next commit would undo HEAD's change."""
-        behind = [p for p, e in self.head_changes.items() if not self.holds_blob_after(p, e.new)]
-        objections = self.find_objections(behind) if behind else {}
+        behind = [path for path, e in self.head_changes.items() if not self.trees.held_after(path, e.new)]
+        objections = self.find_objections(behind)
         wrong = [p for p in objections if not self.is_result_of_change(p, self.open_changes(p))]
-        wrong = [p for p in wrong if not self.is_staged_by_person(p)]
-        if not wrong:
-            return []
-        skipped = self.find_hidden_paths(self.git_changes.index or self.git_dir / "index")
-        return [stale_file(self.trees.to_workspace_path(p), objections[p]) for p in wrong if p not in skipped]
+        # A person may have staged HEAD's new version, with the file unchanged since.
+        staged = {p: self.earlier_index.get(p, "") for p in wrong}
+        by_person = {p for p in wrong if self.head_changes[p].new == staged[p] != self.head_changes[p].old}
+        kept = {p for p in by_person if self.trees.path_after(p) == self.trees.top / p}
+        wrong = [p for p in wrong if p not in kept or self.trees.held_before(p, staged[p])]
+        skipped = self.find_hidden_paths(self.git_changes.index or self.earlier_index_path) if wrong else set[str]()
+        behind_head = {True: "governing file behind HEAD", False: "behind HEAD"}
+        return [
+            path_finding(behind_head[objections[p].code == "PROTECTED_PATH"], self.trees.to_workspace_path(p))
+            for p in wrong
+            if p not in skipped
+        ]
 
-    def is_staged_by_person(self, path: str) -> bool:
-        """Return True if a person had staged HEAD's new version and the file is unchanged since."""
-        staged, before = self.earlier_index.get(path, ""), self.trees.path_before(path)
-        same = self.trees.path_after(path) == before and not self.trees.holds_blob(before, path, staged)
-        return same and self.head_changes[path].new == staged != self.head_changes[path].old
-
-    def is_result_of_change(self, path: str, changes: Iterable[tuple[str, str]]) -> bool:
+    def is_result_of_change(self, path: str, changes: Sequence[tuple[str, str]]) -> bool:
         """Return True if the file equals one of these changes, or such a change merged into an earlier version."""
+        if not changes:
+            return False
         place = self.trees.path_after(path)
-        olds = (
-            self.layered.read_blob_names(self.history.head_after, [path]).get(path, ""),
-            self.earlier_index.get(path, ""),
-        )
+        content = place.read_bytes() if place.is_file() and not place.is_symlink() else None
+        olds = dict.fromkeys((self.blob_at(self.history.head_after, path), self.earlier_index.get(path, "")))
         return any(
-            self.trees.holds_blob(place, path, new) or self.is_merge_result(place, (base, new), olds)
+            self.trees.holds_blob(place, path, new)
+            or (content is not None and any(self.history.merge_blobs(old, base, new) == content for old in olds))
             for base, new in changes
         )
-
-    def is_merge_result(self, place: Path, change: tuple[str, str], olds: Iterable[str]) -> bool:
-        """Return True if the file equals git's merge of a change with another version."""
-        if not place.is_file() or place.is_symlink():
-            return False
-        content = place.read_bytes()
-        return any(self.history.merge_blobs(old, *change) == content for old in dict.fromkeys(olds))
 
     def find_brought_paths(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the working tree changes made by git from earlier contents, and the excused ones among them.
 
         Files in conflict are not excused: their next version is the agent's own.
         """
+        trees, head = self.trees, self.history.head_before
         conflicts: set[str] = set()
         excused: set[str] = set()
         own = {(e.path, e.new) for e in self.entries if not self.is_reapplied_change(e)}
-        stashing = {
-            path: new
-            for name in self.git_changes.list_new_stashes().values()
-            for path, (_, new) in self.stash_changes(name).items()
-        }
+        stashes = map(self.stash_changes, self.git_changes.list_new_stashes().values())
+        stashed = {path: new for changes in stashes for path, (_, new) in changes.items()}
         for path in self.changed_paths:
-            name = self.trees.to_commit_path(path)
+            name = trees.to_commit_path(path)
             moved, staged = self.head_changes.get(name), self.staged_changes.get(name)
             if staged is not None and staged.conflict:
                 conflicts.add(path)
-            elif moved is not None and self.holds_blob_after(name, moved.new):
-                if (name, moved.new) not in own and self.was_clean_file(name):
+            elif moved is not None and trees.held_after(name, moved.new):
+                if (name, moved.new) not in own and trees.held_before(name, self.blob_at(head, name)):
                     excused.add(path)
-            elif (
-                self.is_result_of_change(name, self.open_changes(name))
-                or (name in stashing and self.trees.holds_blob(self.trees.path_before(name), name, stashing[name]))
-                or self.is_restored_to_head(name)
+            elif (name in stashed and trees.held_before(name, stashed[name])) or self.is_result_of_change(
+                name, self.open_changes(name)
             ):
                 excused.add(path)
+            else:
+                # Back at HEAD's version, after an aborted merge or a similar operation?
+                after, then = self.blob_at(self.history.head_after, name), self.earlier_index.get(name, "")
+                aborted = self.is_made_by(self.open_changes(name), after, then) and trees.held_before(name, then)
+                if aborted and trees.held_after(name, after):
+                    excused.add(path)
         return frozenset(conflicts | excused), frozenset(excused)
-
-    def is_restored_to_head(self, path: str) -> bool:
-        """Return True if a file is back at HEAD's version after an aborted merge or a similar operation."""
-        head = self.layered.read_blob_names(self.history.head_after, [path]).get(path, "")
-        staged = self.earlier_index.get(path, "")
-        came = any(self.history.is_merge_of(change, head, staged) for change in self.open_changes(path))
-        return (
-            came
-            and self.trees.holds_blob(self.trees.path_before(path), path, staged)
-            and self.holds_blob_after(path, head)
-        )
-
-    def holds_blob_after(self, path: str, name: str) -> bool:
-        return self.trees.holds_blob(self.trees.path_after(path), path, name)
-
-    def was_clean_file(self, path: str) -> bool:
-        """Return True if the file was at HEAD's version before the command."""
-        head = self.read_head_blobs([path]).get(path, "")
-        return self.trees.holds_blob(self.trees.path_before(path), path, head)
 
     def find_half_brought(self) -> frozenset[str]:
         """Return the changed files in another branch's version that are missing in the index.
@@ -553,56 +548,38 @@ class GitJudgement:
         Git writes the index last, so an interrupted command (for instance at a read-only governing file) leaves files
         without index entries.
         """
-        if TREE_CHANGING_VERBS.isdisjoint(self.git_verbs) or not self.changes:
+        if TREE_CHANGING_VERBS.isdisjoint(self.git_verbs) or not self.changed_paths:
             return frozenset()
         self.history = CommandHistory(self.git_changes, self.scratch)
-        index = read_index_blobs(self.layered, self.git_changes.index or self.git_dir / "index")
+        index = read_index_blobs(self.layered, self.git_changes.index or self.earlier_index_path)
         names = {path: self.trees.to_commit_path(path) for path in self.changed_paths}
-        loose = {p: n for p, n in names.items() if not self.holds_blob_after(n, index.get(n, ""))}
+        loose = {p: n for p, n in names.items() if not self.trees.held_after(n, index.get(n, ""))}
         loose = {p: n for p, n in loose.items() if not self.is_result_of_change(n, self.open_changes(n))}
-        lasting = [commit for name, commit in self.history.names.items() if name.startswith(LASTING_REFS)]
         fetched = [move.new for move in self.git_changes.ref_moves if move.name.startswith(REMOTES)]
+        lasting = [commit for name, commit in self.history.names.items() if name.startswith(LASTING_REFS)]
         tips = [*dict.fromkeys(filter(OBJECT_NAME.fullmatch, (*fetched, *lasting)))][:MAX_TIPS_COMPARED]
         for tip in tips if loose else ():
             blobs = self.layered.read_blob_names(tip, loose.values())
-            if any(self.holds_blob_after(name, blobs[name]) for name in loose.values() if name in blobs):
+            if any(name in blobs and self.trees.held_after(name, blobs[name]) for name in loose.values()):
                 return frozenset(loose)
         return frozenset()
 
-    def is_foreign_version(self, path: str) -> bool:
+    def is_foreign_version(self, changed: str) -> bool:
         """Return True if a changed file came from dropped git changes: commits not made by the command, or a stash."""
-        place = self.trees.path_after(path)
-        if any(self.trees.holds_blob(place, path, new) for _, new in self.open_changes(path) if new):
+        path = self.trees.to_commit_path(changed)
+        if any(self.trees.held_after(path, new) for _, new in self.open_changes(path) if new):
             return True
-        head = self.history.head_after
-        tips = [*(m.new for m in self.git_changes.ref_moves if m.name.startswith(REMOTES)), *([head] if head else [])]
-        log = self.git_changes.new_log_lines()
-        committed = {line.split(" ")[1] for line in log if "\tcommit" in line}
-        mine = {
-            (e.path, e.new)
-            for e in self.history.list_commit_changes([c for c in self.own_commits if c.name in committed])
-        }
-        for tip in dict.fromkeys(filter(OBJECT_NAME.fullmatch, tips)):
-            name = self.layered.read_blob_names(tip, [path]).get(path, "")
-            if name == self.layered.read_blob_names(self.history.head_before, [path]).get(path, ""):
-                continue
-            if (path, name) not in mine and self.trees.holds_blob(place, path, name):
+        tips = [*(m.new for m in self.git_changes.ref_moves if m.name.startswith(REMOTES)), self.history.head_after]
+        before = self.blob_at(self.history.head_before, path)
+        for tip in filter(OBJECT_NAME.fullmatch, dict.fromkeys(tips)):
+            name = self.blob_at(tip, path)
+            if name != before and (path, name) not in self.committed_contents and self.trees.held_after(path, name):
                 return True
         return False
 
     @LazyProperty
-    def own_commits(self) -> list[NewCommit]:
-        """Return the commits made by the command, or brought under an unknown name."""
-        return self.history.find_new_commits(self.git_changes.list_tips().values())
-
-    # -- settings -------------------------------------------------------------------------------------------
-
-    def judge_settings(self) -> tuple[list[GitSetting], list[Finding]]:
-        """Return the upstream settings of new branches, and findings for every other changed setting."""
-        if not self.git_changes.has_settings_change:
-            return [], []
-        gone = {
-            m.name.removeprefix(HEADS) for m in self.git_changes.ref_moves if m.name.startswith(HEADS) and not m.new
-        }
-        own, others = split_changed_settings(self.git_changes.common, self.git_changes.upper, self.remote_names(), gone)
-        return own, [refused_settings(f"{GIT_FOLDER}/{SETTINGS_FILE}", others)] if others else []
+    def committed_contents(self) -> set[tuple[str, str]]:
+        """Path and blob of what the command itself committed, by its lines in git's log of refs."""
+        made = {line.split(" ")[1] for line in self.git_changes.new_log_lines() if "\tcommit" in line}
+        commits = self.history.find_new_commits(self.git_changes.list_tips().values())
+        return {(e.path, e.new) for e in self.history.list_commit_changes([c for c in commits if c.name in made])}

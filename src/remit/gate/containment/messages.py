@@ -2,100 +2,75 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from remit.core.decision import ErrorType, Finding
-from remit.core.display_text import sanitise_line
-from remit.policy.commands.background import LONE_AMPERSAND, leaves_process_running
-from remit.workspace.sandbox.layer_changes import MAX_DEPTH, MAX_PATH_BYTES, ChangeKind
-from remit.workspace.sandbox.run_command import CommandEnd
+from remit.core.untrusted_input import sanitise_line
+from remit.policy.commands.background_and_input import LONE_AMPERSAND, leaves_process_running
+from remit.workspace.sandbox.containment import CommandEnd
+from remit.workspace.sandbox.staged_changes import MAX_DEPTH, MAX_PATH_BYTES
+
+OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person to run this command"
+
+PATH_REASONS: Mapping[str, tuple[ErrorType, str]] = {
+    "changed meanwhile": ("STALE_FILE", "was changed by somebody else while the command ran"),
+    "deleted meanwhile": ("STALE_FILE", "was taken away by somebody else while the command ran"),
+    "not written": ("STALE_FILE", "could not be written: {why}"),
+    "link in use": (
+        "STALE_FILE",
+        "is as it was: the link {link} lies on the way to a file that another call is writing: make it again "
+        "afterwards",
+    ),
+    "escaping link": (
+        "OUTSIDE_WORKSPACE",
+        "is a link that leads out of the workspace, made while another call runs: make it again afterwards",
+    ),
+    "too deep": (
+        "COMMAND_BLOCKED",
+        f"lies more than {MAX_DEPTH} folders deep, or at a path of more than {MAX_PATH_BYTES} bytes",
+    ),
+    "special file": ("COMMAND_BLOCKED", "is a {kind}, which is never brought over"),
+    "too large": ("COMMAND_BLOCKED", "is larger than 4 GiB, and nothing that large is kept"),
+    "new work tree": (
+        "COMMAND_BLOCKED",
+        "is a work tree of its own, which no contained command makes: run `git worktree add` alone, or ask the person",
+    ),
+    "stripped privileges": (
+        "COMMAND_BLOCKED",
+        "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one",
+    ),
+    "unmerged": ("SCOPE_VIOLATION", "is in conflict, and lies outside the scope: a person has to merge it"),
+    "governing file behind HEAD": ("PROTECTED_PATH", f"governs agents, and {OTHER_VERSION_ADVICE}"),
+    "behind HEAD": (
+        "SCOPE_VIOLATION",
+        "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not. Use "
+        "`git switch`, `git merge` or `git pull`",
+    ),
+    "half brought": (
+        "PROTECTED_PATH",
+        "is as before: git stopped half-way, so none of its changes stay. If it met a read-only file, the file governs "
+        f"agents, and {OTHER_VERSION_ADVICE}",
+    ),
+    "dropped with git": ("PROTECTED_PATH", "is as before: what git did with it was dropped"),
+}
+"""Code and reason of each finding about a file; the reason follows the path."""
+
+
+def path_finding(reason: str, path: str, **values: str) -> Finding:
+    code, why = PATH_REASONS[reason]
+    return make_finding(code, path, f"{sanitise_line(path)} {why.format(**values)}.")
 
 
 def make_finding(code: ErrorType, path: str, message: str) -> Finding:
     return Finding(rule="contained", code=code, message=message, path=path)
 
 
-def describe_path(code: ErrorType, path: str, why: str) -> Finding:
-    """Return a finding whose message is the path followed by `why`."""
-    return make_finding(code, path, f"{sanitise_line(path)} {why}.")
-
-
-# -- files --------------------------------------------------------------------------------------------------
-
-
-def concurrent_change(path: str) -> Finding:
-    return describe_path("STALE_FILE", path, "was changed by somebody else while the command ran")
-
-
-def concurrent_deletion(path: str) -> Finding:
-    return describe_path("STALE_FILE", path, "was taken away by somebody else while the command ran")
-
-
-def special_file(path: str, kind: ChangeKind) -> Finding:
-    """Return the finding for a pipe, a socket, a device, or a folder too deep to inspect."""
-    if kind == "deep":
-        why = f"lies more than {MAX_DEPTH} folders deep, or at a path of more than {MAX_PATH_BYTES} bytes"
-    else:
-        why = f"is a {kind}, which is never brought over"
-    return describe_path("COMMAND_BLOCKED", path, why)
-
-
-def new_worktree(path: str) -> Finding:
-    why = "is a work tree of its own, which no contained command makes: run `git worktree add` alone, or ask the person"
-    return describe_path("COMMAND_BLOCKED", path, why)
-
-
-def stripped_privileges(path: str) -> Finding:
-    """Return the finding for a kept file that lost its set-user-ID, set-group-ID or sticky bit."""
-    why = "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one"
-    return describe_path("COMMAND_BLOCKED", path, why)
-
-
-def escaping_link(path: str) -> Finding:
-    """Return the finding for a link out of the workspace that a running call might write through."""
-    why = "is a link that leads out of the workspace, made while another call runs: make it again afterwards"
-    return describe_path("OUTSIDE_WORKSPACE", path, why)
-
-
-def link_in_use(path: str, link: str) -> Finding:
-    """Return the finding for a link on the way to a file that a running call may write."""
-    why = f"the link {sanitise_line(link)} lies on the way to a file that another call is writing"
-    return describe_path("STALE_FILE", path, f"is as it was: {why}: make it again afterwards")
-
-
-def write_failure(path: str, why: str) -> Finding:
-    return describe_path("STALE_FILE", path, f"could not be written: {why}")
-
-
-def oversized_file(path: str) -> Finding:
-    return describe_path("COMMAND_BLOCKED", path, "is larger than 4 GiB, and nothing that large is kept")
-
-
-def limit_exceeded(ended: CommandEnd) -> Finding:
-    """Return the finding for a command beyond its size limit: no change is kept."""
-    return make_finding("COMMAND_BLOCKED", ".", f"nothing was kept: {ended.stop_text}.")
-
-
 # -- git ----------------------------------------------------------------------------------------------------
-
-OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person to run this command"
 
 
 def git_part_dropped(folder: str, why: str) -> Finding:
     return make_finding("PROTECTED_PATH", folder, f"what it did to git's own folder was dropped: {why}.")
-
-
-def describe_unnamed_commits(commits: Sequence[str]) -> str:
-    """Describe commits that were kept without a name; "" for none."""
-    if not commits:
-        return ""
-    few = ", ".join(commits[:3]) + (", …" if len(commits) > 3 else "")
-    return f" Its commits are kept without a name until git prunes them: {few}. Only a person can name them."
-
-
-def remit_ref(folder: str, path: str) -> Finding:
-    return make_finding("PROTECTED_PATH", f"{folder}/{path}", "only Remit writes this ref: it is as it was before.")
 
 
 def refused_settings(path: str, keys: Sequence[str]) -> Finding:
@@ -104,33 +79,9 @@ def refused_settings(path: str, keys: Sequence[str]) -> Finding:
 
 
 def foreign_content(found: Finding, path: str, commit: str) -> Finding:
-    """Return the finding for out-of-scope content in a commit or the index that no working tree held."""
     holder = f"commit {commit[:12]}" if commit else "the index"
     message = f"{holder} holds a {sanitise_line(path)} that is not the one in the working tree: {found.message}"
     return make_finding(found.code, path, message)
-
-
-def stale_file(path: str, found: Finding) -> Finding:
-    """Return the finding for a file that HEAD moved away from."""
-    if found.code == "PROTECTED_PATH":
-        return describe_path(found.code, path, f"governs agents, and {OTHER_VERSION_ADVICE}")
-    why = "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not"
-    return describe_path("SCOPE_VIOLATION", path, f"{why}. Use `git switch`, `git merge` or `git pull`")
-
-
-def half_brought_file(path: str) -> Finding:
-    """Return the finding for a file brought by git before git stopped."""
-    why = "git stopped half-way, so none of its changes stay. If it met a read-only file, the file governs agents, and"
-    return describe_path("PROTECTED_PATH", path, f"is as before: {why} {OTHER_VERSION_ADVICE}")
-
-
-def unmerged_conflict(path: str) -> Finding:
-    why = "is in conflict, and lies outside the scope: a person has to merge it"
-    return describe_path("SCOPE_VIOLATION", path, why)
-
-
-def reverted_with_git(path: str) -> Finding:
-    return describe_path("PROTECTED_PATH", path, "is as before: what git did with it was dropped")
 
 
 # -- the whole result ---------------------------------------------------------------------------------------
@@ -140,6 +91,8 @@ ADVICE_BY_CODE: Mapping[ErrorType, str] = {
     "CONSTRAINT_VIOLATION": "Do it again so that the constraint holds, or ask the person for another one.",
     "STALE_FILE": "Read files changed by others again before you continue.",
 }
+"""Next steps by code. A wider scope repairs no broken constraint and no dropped git change."""
+
 DEFAULT_ADVICE = "If the work needs such a change, ask the person."
 
 MAX_NAMED_FINDINGS = 20
@@ -151,36 +104,45 @@ def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[F
     lines = [f"Remit: the command was stopped: {ended.stop_text}."] if ended.stop_text else []
     if not findings:
         return "\n".join(lines)
-    codes = ", ".join(dict.fromkeys(f.code for f in findings))
-    lines.append(f"Remit [{codes}]: the command ran contained. Files kept: {len(kept)}; dropped:")
-    details = list(format_findings(findings))
+    codes = dict.fromkeys(f.code for f in findings)
+    lines.append(f"Remit [{', '.join(codes)}]: the command ran contained. Files kept: {len(kept)}; dropped:")
+    # One line for a folder with many out-of-scope files; a file in the root has no folder.
+    outside = [f.path or "" for f in findings if f.code == "SCOPE_VIOLATION"]
+    counts = Counter(path.partition("/")[0] for path in outside if "/" in path)
+    full = sorted(name for name, count in counts.items() if count > MAX_FOLDER_FINDINGS)
+    summed = {path for path in outside if "/" in path and path.partition("/")[0] in full}
+    details = [
+        f"  {sanitise_line(name, 200)}/: {counts[name]} files, outside the scope. Generated files are kept if a "
+        "committed .gitignore ignores them, or if a person adds the folder to the scope."
+        for name in full
+    ]
+    left = (f for f in findings if f.code != "SCOPE_VIOLATION" or f.path not in summed)
+    details += [f"  {sanitise_line(f.path or '', 200)}: {f.message}" for f in left]
     lines += details[:MAX_NAMED_FINDINGS]
     if len(details) > MAX_NAMED_FINDINGS:
         lines.append(f"  … and {len(details) - MAX_NAMED_FINDINGS} more")
-    if any(f.code == "STALE_FILE" for f in findings):
+    if "STALE_FILE" in codes:
         lines.append(f"This command's version of what others changed is kept in {aside}.")
-    lines.append(f"What was dropped is as it was before. {format_advice([f.code for f in findings])}")
+    advice = " ".join(words for code, words in ADVICE_BY_CODE.items() if code in codes) or DEFAULT_ADVICE
+    lines.append(f"What was dropped is as it was before. {advice}")
     return "\n".join(lines)
 
 
-def format_advice(codes: Collection[ErrorType]) -> str:
-    """Return the next steps for these codes. A wider scope repairs no broken constraint and no dropped git change."""
-    return " ".join(words for code, words in ADVICE_BY_CODE.items() if code in codes) or DEFAULT_ADVICE
+# -- what the sandbox denied ----------------------------------------------------------------------------------
+
+REMOTE_COMMAND = re.compile(r"\b(ssh|scp|sftp|rsync|git\b.*\b(push|fetch|pull|clone|ls-remote|submodule))\b", re.DOTALL)
+COMMITTING_COMMAND = re.compile(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", re.DOTALL)
+SIGNING_COMMAND = re.compile(r"\bgit\b.*(\s-S|--gpg-sign|\btag\b.*\s-s)", re.DOTALL)
 
 
 def describe_protected_places(text: str, names: Iterable[str]) -> str:
-    """Name the read-only places that occur in the command's text; "" for none."""
     named = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)]
     if not named:
         return ""
     return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
 
 
-REMOTE_COMMAND = re.compile(r"\b(ssh|scp|sftp|rsync|git\b.*\b(push|fetch|pull|clone|ls-remote|submodule))\b", re.DOTALL)
-
-
 def describe_missing_ssh_agent(text: str) -> str:
-    """Explain the missing ssh-agent if the text mentions a remote command; "" for any other text."""
     if not REMOTE_COMMAND.search(text):
         return ""
     return (
@@ -189,22 +151,7 @@ def describe_missing_ssh_agent(text: str) -> str:
     )
 
 
-def describe_unreachable_processes(text: str, programs: Collection[str]) -> str:
-    """Explain that earlier background processes are invisible; "" if the text kills no foreign process."""
-    if {"kill", "pkill", "killall", "fuser"}.isdisjoint(programs) or LONE_AMPERSAND.search(text):
-        return ""
-    return (
-        "Remit: the command ran contained, where only its own processes are seen. It ended none of an earlier "
-        "command's processes: stop those with your shell tool's function for background processes, or ask the person."
-    )
-
-
-COMMITTING_COMMAND = re.compile(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", re.DOTALL)
-SIGNING_COMMAND = re.compile(r"\bgit\b.*(\s-S|--gpg-sign|\btag\b.*\s-s)", re.DOTALL)
-
-
 def describe_missing_signature(text: str, *, signs: bool) -> str:
-    """Explain the missing gpg-agent; "" if neither the text nor the settings (`signs`) sign."""
     if not SIGNING_COMMAND.search(text) and not (signs and COMMITTING_COMMAND.search(text)):
         return ""
     return (
@@ -214,31 +161,19 @@ def describe_missing_signature(text: str, *, signs: bool) -> str:
     )
 
 
+def describe_unreachable_processes(text: str, programs: Collection[str]) -> str:
+    if {"kill", "pkill", "killall", "fuser"}.isdisjoint(programs) or LONE_AMPERSAND.search(text):
+        return ""
+    return (
+        "Remit: the command ran contained, where only its own processes are seen. It ended none of an earlier "
+        "command's processes: stop those with your shell tool's function for background processes, or ask the person."
+    )
+
+
 def describe_ended_background(text: str) -> str:
-    """Explain that background processes ended with the command; "" if the text starts none."""
     if not leaves_process_running(text):
         return ""
     return (
         "Remit: the command ran contained, and what it left running in the background was ended with it. Start such a "
         "program with your shell tool's function for background processes, or use it and end it in one command."
     )
-
-
-def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield a line for each finding; one line for a folder with many out-of-scope files."""
-    folders = Counter(top_folder(f) for f in findings if f.code == "SCOPE_VIOLATION")
-    full = {name for name, count in folders.items() if name and count > MAX_FOLDER_FINDINGS}
-    for name in sorted(full):
-        yield (
-            f"  {sanitise_line(name, 200)}/: {folders[name]} files, outside the scope. Generated files are kept if a "
-            "committed .gitignore ignores them, or if a person adds the folder to the scope."
-        )
-    for finding in findings:
-        if finding.code != "SCOPE_VIOLATION" or top_folder(finding) not in full:
-            yield f"  {sanitise_line(finding.path or '', 200)}: {finding.message}"
-
-
-def top_folder(finding: Finding) -> str:
-    """Return the top-level folder of a finding's path; "" for a file in the root."""
-    first, inside, _ = (finding.path or "").partition("/")
-    return first if inside else ""

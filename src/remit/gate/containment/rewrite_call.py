@@ -1,7 +1,8 @@
 """Containment of agents' shell calls: the hook replaces the command with the launcher's command.
 
 The launcher (`hook exec` or `remit exec`) runs the agent's command over the workspace and drops violations. If an agent
-accepts no replacement, the effects are compared afterwards like those of any call.
+accepts no replacement, the effects are compared afterwards like those of any call. Writes that the sandbox refuses show
+only in the command's own output; they are explained to the model and recorded.
 """
 
 import os
@@ -9,33 +10,30 @@ import re
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import can_rewrite, has_sandbox, replace_arguments, replace_command
 from remit.core.call import ToolCall
-from remit.core.decision import Decision, Finding
-from remit.core.display_text import sanitise_line
-from remit.core.facts import Facts, Waiver
-from remit.core.shell.permissions import Permission
-from remit.gate.answer import Answer
-from remit.gate.context import WorkspaceContext
-from remit.gate.effects.between_calls import ChangesBetweenCalls, add_session_with_commands
-from remit.gate.gather import scope_at_decision
-from remit.gate.rules.load import Rules
-from remit.gate.state.baseline import baseline_head
+from remit.core.decision import Decision, Facts, Finding, Waiver
+from remit.core.shell_commands import Permission
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import Answer, WorkspaceContext
+from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, add_session_with_commands
+from remit.gate.gather import gather_facts, scope_at_decision
+from remit.gate.governing import Rules
+from remit.gate.records.call_records import record_denial
 from remit.gate.state.database import StateError
-from remit.gate.state.pending_calls import PendingCall
 from remit.gate.state.tickets import Tickets
-from remit.policy.classify import classify
-from remit.policy.commands.background import BACKGROUND_ARGUMENTS, find_background_word
-from remit.policy.decide import CONTAIN_RULE
+from remit.gate.state.workspace_state import PendingCall, baseline_head
+from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, find_background_word
+from remit.policy.decide import CONTAIN_RULE, classify
 from remit.workspace.agents.transcripts import is_codex_unsandboxed
 from remit.workspace.place.workspace import Workspace, locate_workspace
-from remit.workspace.sandbox.containment import Containment, find_containment, kind_for_workspace
+from remit.workspace.sandbox.containment import Containment, find_containment, find_repair_command, kind_for_workspace
 
 CLIENT_PATH = ".local/share/remit/bin/hook"
 """Below HOME; `wiring.client` installs the file."""
@@ -62,10 +60,25 @@ LAUNCHER_LINE = re.compile(
 )
 
 
-class ContainmentCache:
-    """Containment available on this machine, looked up once in a process."""
+UNRULED_REASON = "no permission rule allows it yet; /permissions adds one"
 
-    by_home: ClassVar[dict[Path, Containment]] = {}
+MAX_PATTERNS = 5
+"""Scope patterns in one message."""
+
+OVERLAY_REFUSAL = (
+    "this command ran contained, and `Read-only file system` in its output is Remit's doing: it can write to the "
+    "workspace, the temporary folder and caches; the rest of the machine, and what governs agents, is read-only. Write "
+    "to one of those, or ask the person."
+)
+BIND_REFUSAL = (
+    "this command ran contained, and `Read-only file system` in its output is Remit's doing: on this machine such a "
+    "command can write only to the folders of the scope ({scope}), the temporary folder and git's. Write there, or ask "
+    "the person to widen the scope."
+)
+
+
+KNOWN_CONTAINMENT: dict[Path, Containment] = {}
+"""Containment available on this machine by HOME, looked up once in a process."""
 
 
 class ContainmentPlan(Struct, frozen=True):
@@ -87,11 +100,10 @@ class CommandRewriter:
 
     @property
     def containment(self) -> Containment:
-        """Return the containment that works on this machine. Raises OSError."""
-        home, known = self.context.environment.home, ContainmentCache.by_home
-        if home not in known:
-            known[home] = find_containment(home, self.context.environment.temporary)
-        return known[home]
+        home = self.context.environment.home
+        if home not in KNOWN_CONTAINMENT:
+            KNOWN_CONTAINMENT[home] = find_containment(home, self.context.environment.temporary)
+        return KNOWN_CONTAINMENT[home]
 
     def is_available(self, call: ToolCall, rules: Rules, waived: frozenset[Waiver]) -> bool:
         """Return True if the command can be contained. A command whose writes a person approved is not contained."""
@@ -105,24 +117,18 @@ class CommandRewriter:
             return False
 
     def explain_bare_run(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
-        """Return the reason why a command that leaves a background process would run uncontained in enforce; "" if
-        containable.
-
-        Raises OSError.
-        """
+        """Return why a command that leaves a background process would run uncontained in enforce. Raises OSError."""
         if call.command is None or rules.mode != "enforce" or classify(call) != "destructive":
             return ""
         if not find_background_word(call.command, call.arguments):
             return ""
         if available:
             return self.explain_unavailable(call)
-        if rules.config.containment.rewrite == "off":
-            return "that is switched off in remit.toml"
-        return "nothing on this machine can contain it"
+        is_off = rules.config.containment.rewrite == "off"
+        return "that is switched off in remit.toml" if is_off else "nothing on this machine can contain it"
 
     def resolve_containment(self, call: ToolCall, decision: Decision) -> "ContainmentPlan":
-        """Return the plan for a call: contained if the agent accepts the launcher, else compared afterwards, with the
-        reason.
+        """Return the plan for a call: contained if the agent accepts the launcher, else compared afterwards.
 
         A command that the launcher cannot take is refused, or agents would use the gap. A command that the person's own
         rules deny is refused too: the agent would compare the rules with the launcher's words.
@@ -144,7 +150,7 @@ class CommandRewriter:
             return ContainmentPlan(refuse_uncontainable(decision, why))
 
         # 3 The person's own rules decide about the command as written. Their readers are loaded only here.
-        from remit.gate.approvals.agent_permissions import evaluate_permission
+        from remit.gate.agent_permissions import evaluate_permission
 
         permission = evaluate_permission(call, line, self.context.workspace.root, self.context.environment)
         if permission.effect == "deny":
@@ -155,7 +161,6 @@ class CommandRewriter:
         return ContainmentPlan(decision, permission=permission)
 
     def explain_unavailable(self, call: ToolCall) -> str:
-        """Return the reason why the agent cannot run the launcher; "" if possible."""
         if not can_rewrite(call) or replace_command(call, "") is None:
             return f"{call.agent} takes no other command from its hook"
         if has_sandbox(call.agent) and not is_codex_unsandboxed(call.transcript):
@@ -169,9 +174,17 @@ class CommandRewriter:
         """Return True if no effect reaches the real tree before judgement; no state has to be saved beforehand."""
         return kind_for_workspace(self.containment, self.context.workspace) == "overlay"
 
-    def make_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> PendingCall:
-        """Return the pending call of a staged command, without a baseline."""
-        return PendingCall(
+    def put_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> None:
+        """Store the pending call of a staged command, without a baseline. Raises the errors in RECORDING_ERRORS.
+
+        The workspace is observed once if no baseline exists, in case the command runs bare after all.
+        """
+        state = self.context.state
+        if baseline_head(state) is None and not state.list_open_calls():
+            ChangesBetweenCalls(self.context).record_unattributed_changes(
+                "before a command", self.context.observe(), call.session
+            )
+        pending = PendingCall(
             intent_id=facts.session.intent_id,
             verdict=decision.verdict,
             mode=decision.mode,
@@ -186,29 +199,14 @@ class CommandRewriter:
             transcript=call.transcript,
             owned_scope=scope_at_decision(facts, decision),
         )
-
-    def put_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> None:
-        """Store the pending call of a staged command. Raises the errors in RECORDING_ERRORS.
-
-        The workspace is observed once if no baseline exists, in case the command runs bare after all.
-        """
-        state = self.context.state
-        if baseline_head(state) is None and not state.list_open_calls():
-            ChangesBetweenCalls(self.context).record_unattributed_changes(
-                "before a command", self.context.observe(), call.session
-            )
-        pending, now = self.make_pending_call(call, facts, decision, rules), self.context.environment.clock()
-        with state.group_changes():
+        now = self.context.environment.clock()
+        with state.transaction():
             state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
             if call.transcript:
                 state.put_transcript(call.session, call.agent, call.transcript)
 
     def rewrite_answer(self, answer: Answer, call: ToolCall, facts: Facts, permission: Permission) -> Answer:
-        """Return the answer with the launcher's command, a ticket for this command, and the verdict of the person's own
-        rules.
-
-        Raises StateError.
-        """
+        """Return the answer with the launcher's command and the verdict of the person's rules. Raises StateError."""
         environment = self.context.environment
         _, command = split_entered_folder(call, self.context.workspace)
         ticket = Tickets(self.context.state).issue_ticket(
@@ -217,9 +215,15 @@ class CommandRewriter:
         arguments = replace_command(call, self.format_launcher_line(call, ticket.token))
         if arguments is None:
             raise AssertionError("only the command of a shell tool is carried out contained")
-        if permission.effect not in ("allow", "ask"):
+        # The text with a question to a person, or with a yes, shows the command as the agent wrote it.
+        shown = sanitise_line(call.command or "", MAX_SHOWN_CHARS)
+        if permission.effect == "allow":
+            reason = f"{permission.reason} allows `{shown}`; Remit runs it contained"
+        elif permission.effect == "ask":
+            why = f"{permission.reason} asks about it" if permission.rule is not None else UNRULED_REASON
+            reason = f"`{shown}` needs a person's yes: {why}. Remit runs it contained."
+        else:
             return replace(answer, arguments=arguments)
-        reason = describe_permission(call, permission)
         return replace(answer, arguments=arguments, permission=permission.effect, reason=reason)
 
     def unwrap_returned_call(self, call: ToolCall) -> ToolCall:
@@ -265,28 +269,14 @@ class CommandRewriter:
 
     @property
     def launcher_start(self) -> str:
-        """Return the first words of the launcher: the thin client, or Remit itself without a client."""
-        client = self.context.environment.home / CLIENT_PATH
-        return shlex.join((str(client),) if can_launch(client) else (sys.executable, *PYTHON_WORDS))
+        """The first words of the launcher: the installed thin client, or Remit itself.
 
-
-def describe_permission(call: ToolCall, permission: Permission) -> str:
-    """Return the text with a question to a person, or with a yes: the command as the agent wrote it."""
-    command = sanitise_line(call.command or "", MAX_SHOWN_CHARS)
-    if permission.effect == "allow":
-        return f"{permission.reason} allows `{command}`; Remit runs it contained"
-    why = "no permission rule allows it yet; /permissions adds one"
-    if permission.rule is not None:
-        why = f"{permission.reason} asks about it"
-    return f"`{command}` needs a person's yes: {why}. Remit runs it contained."
-
-
-def can_launch(client: Path) -> bool:
-    """Return True if the installed client can run commands: an older client only forwards hooks."""
-    try:
-        return client.with_name("hook.conf").read_bytes().endswith(b"\nexec\n") and os.access(client, os.X_OK)
-    except OSError:
-        return False
+        A client without `exec` in its settings is older, and only forwards hooks.
+        """
+        client, can_launch = self.context.environment.home / CLIENT_PATH, False
+        with suppress(OSError):
+            can_launch = client.with_name("hook.conf").read_bytes().endswith(b"\nexec\n") and os.access(client, os.X_OK)
+        return shlex.join((str(client),) if can_launch else (sys.executable, *PYTHON_WORDS))
 
 
 def split_entered_folder(call: ToolCall, workspace: Workspace) -> tuple[str, str]:
@@ -306,7 +296,6 @@ def split_entered_folder(call: ToolCall, workspace: Workspace) -> tuple[str, str
 
 
 def find_token(command: str) -> str:
-    """Return the ticket in the launcher's words; "" for any other command."""
     found = LAUNCHER_LINE.search(command)
     return found["token"] if found else ""
 
@@ -326,7 +315,25 @@ def unwrap_call(call: ToolCall, start: str) -> ToolCall:
 
 
 def refuse_uncontainable(decision: Decision, why: str) -> Decision:
-    """Return the denial for a command that must be contained and cannot be."""
     finding = Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=f"{why}.")
     left = tuple(f for f in decision.findings if f.verdict != "contain")
     return replace(decision, effect="deny", verdict="deny", findings=(finding, *left))
+
+
+def record_refused_writes(context: WorkspaceContext, call: ToolCall) -> str:
+    """Record that the sandbox refused writes of a command, and return the message for the model.
+
+    Raises the errors in RECORDING_ERRORS.
+    """
+    rewriter = CommandRewriter(context)
+    facts = gather_facts(context, replace(call, command=None, effect="write"), context.rules).facts
+    words = OVERLAY_REFUSAL
+    if not rewriter.has_overlay:
+        scope = ", ".join(facts.active.owned_scope[:MAX_PATTERNS]) if facts.active else "nothing, without an intent"
+        repair = find_repair_command(rewriter.containment)
+        person = f" The person can run `{repair}`: then each write is judged by itself." if repair else ""
+        words = BIND_REFUSAL.format(scope=scope) + person
+    finding = Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=words)
+    decision = Decision("deny", "deny", "destructive", facts.mode, (finding,))
+    record_denial(context.recorder, call, facts, decision)
+    return f"Remit [COMMAND_BLOCKED]: {words}"

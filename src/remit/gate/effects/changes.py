@@ -1,56 +1,94 @@
-"""Changes of a call: observed by comparing, attributed line by line, and taken into the state."""
+"""Changes of a call: observed by comparing, attributed line by line, recorded, and taken into the state."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.diff.contents import LineRange
-from remit.core.display_text import sanitise_line
+from remit.core.diff.contents import Span, merge_spans
 from remit.core.record import Record, Vcs
-from remit.gate.answer import Attempts
-from remit.gate.context import WorkspaceContext, contents_of_changes
-from remit.gate.effects.concurrent_calls import ConcurrentCalls, candidate_sessions, is_in_paths
-from remit.gate.effects.writes_through_links import (
-    RedirectedPaths,
-    find_redirected,
-    find_redirected_changes,
-    is_link_free,
+from remit.core.scope.path_patterns import InvalidPath, Scope
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import Attempts, WorkspaceContext, contents_of_changes
+from remit.gate.effects.other_writers import ConcurrentCalls, find_solely_written, is_in_paths
+from remit.gate.evidence.own_lines import (
+    Difference,
+    find_conflict_lines,
+    find_differences,
+    find_stated_difference,
+    find_unproved_lines,
+    find_unproved_tool_lines,
+    predict_contents,
+    whole_file,
 )
-from remit.gate.evidence.differences import Difference, find_differences, whole_file
-from remit.gate.evidence.file_tool_lines import FileToolLines, find_stated_differences
+from remit.gate.gather import resolve_targets
 from remit.gate.records.call_records import (
     ChangeEvidence,
+    edit_record,
     git_record,
     mutation_record,
     result_record,
-    unattributed_record,
 )
-from remit.gate.state.baseline import find_known_versions, mark_recorded
-from remit.gate.state.pending_calls import PendingCall
-from remit.gate.state.sessions import SessionState
-from remit.gate.state.setbacks import Setbacks
+from remit.gate.state.workspace_state import (
+    PendingCall,
+    SessionState,
+    Setbacks,
+    find_known_versions,
+    mark_recorded,
+)
 from remit.gate.undo.governing_files import is_bookkeeping
-from remit.policy.classify import classify
+from remit.policy.commands import analyse
+from remit.policy.decide import classify
 from remit.workspace.agents.transcripts import find_last_model
-from remit.workspace.observe.git_arrivals import find_git_arrivals
+from remit.workspace.git.command import Git
 from remit.workspace.observe.observation import (
     Change,
     Observation,
     content_identity,
     find_changes,
+    find_git_arrivals,
+    list_fetched_tips,
     observe_paths,
     read_at_commit,
 )
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.safe_files import ObservedFile
 
 MAX_REMARKS = 20
 """Remarks on an observation that one record holds."""
 
-CONFLICT_START = b"<<<<<<< "
-"""First marker of a merge conflict. Source: git-merge(1), read 2026-11."""
+MAX_COMMITS = 200
+RAW_DIFF_OPTIONS = ("-r", "--raw", "-z", "--root", "--no-renames", "--no-abbrev", "--relative")
+
+
+class CompletedCall(Struct, frozen=True):
+    """A call that ran, with its row and content in the state, if it was allowed there, and HEAD after it.
+
+    `outcome` is None for a call of which no result was ever reported. `attempts` notes the steps that failed.
+    """
+
+    context: WorkspaceContext
+    call: ToolCall
+    outcome: Outcome | None
+    row: int | None
+    pending: PendingCall | None
+    vcs: Vcs | None
+    attempts: Attempts
+
+
+class RedirectedPaths(Struct, frozen=True):
+    """Paths that a call leads to now and did not lead to at the decision.
+
+    `inside` maps paths of the workspace to their spelling in the call; `outside` are absolute paths.
+    """
+
+    inside: dict[str, str] = {}
+    outside: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.inside or self.outside)
 
 
 class Effects(Struct, frozen=True):
@@ -59,19 +97,6 @@ class Effects(Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     observation: Observation | None = None
     redirected: RedirectedPaths = RedirectedPaths()
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(change.path for change in self.changes)
-
-    @property
-    def own_paths(self) -> tuple[str, ...]:
-        return tuple(change.path for change in self.changes if not change.from_git and not change.possible_sessions)
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        remarks = self.observation.remarks if self.observation else ()
-        return tuple(sanitise_line(remark, 200) for remark in remarks[:MAX_REMARKS])
 
 
 def observe_effects(context: WorkspaceContext, call: ToolCall, pending: PendingCall | None, vcs: Vcs | None) -> Effects:
@@ -89,14 +114,23 @@ def observe_effects(context: WorkspaceContext, call: ToolCall, pending: PendingC
     before = Observation(pending.head, {path: context.load_version(v) for path, v in pending.before.items()})
     found = find_changes(workspace, before, after)
 
-    # 2. A file tool's path may lead to another place than the one that was judged.
+    # 2. The changes of a file tool start from what was recorded while it was running, and its path may lead to another
+    # place than the one that was judged.
     redirected = RedirectedPaths()
     if not pending.whole:
-        found = start_from_recorded(context, found, pending)
+        unexpected = [c.path for c in found if c.after and c.after.version.git_blob != pending.announced.get(c.path)]
+        recorded = find_known_versions(context.state, unexpected) if unexpected else {}
+        found = tuple(
+            replace(c, before=context.load_version(v))
+            if (v := recorded.get(c.path)) and content_identity(c.after) != (v.sha256, v.mode)
+            else c
+            for c in found
+        )
         redirected = find_redirected(context, call, pending)
     if redirected:
         after = context.observe()
-        in_place = (change for change in found if is_link_free(workspace.root, change.path))
+        folders = {c.path: (workspace.root / c.path).parent for c in found}
+        in_place = (c for c in found if folders[c.path].resolve() == folders[c.path])
         found = (*in_place, *find_redirected_changes(context, call, redirected, head))
 
     # 3. Remit's own bookkeeping is no effect of the call.
@@ -104,38 +138,62 @@ def observe_effects(context: WorkspaceContext, call: ToolCall, pending: PendingC
         found = tuple(change for change in found if not change.path.startswith(f"{ORCHESTRATION_FOLDER}/"))
     found = tuple(change for change in found if not is_bookkeeping(change))
 
-    # 4. Whose the changes are: git's, another session's, or the call's.
+    # 4. Whose the changes are: git's, another session's, or the call's. Where the command's text says that it writes
+    # only other files, the origin of a change is unclear.
     paths = {change.path for change in found} if pending.whole else set[str]()
     arrivals = find_git_arrivals(workspace, before, after, paths, pending.known_commits)
     found = tuple(replace(change, from_git=change.path in arrivals) for change in found)
     concurrent = ConcurrentCalls(context.state, context.environment.clock())
     found = concurrent.exclude_other_sessions(call, pending, found)
-    return Effects(tuple(mark_undeclared(change, call, pending) for change in found), after, redirected)
+    if pending.writes is not None:
+        writes = pending.writes
+        found = tuple(
+            c if c.from_git or c.possible_sessions or is_in_paths(c.path, writes) else mark_unclear(c, call)
+            for c in found
+        )
+    return Effects(found, after, redirected)
 
 
-def start_from_recorded(
-    context: WorkspaceContext, found: tuple[Change, ...], pending: PendingCall
+def find_redirected(context: WorkspaceContext, call: ToolCall, pending: PendingCall) -> RedirectedPaths:
+    """Resolve the paths of a file tool again, and return the unjudged ones. Raises OSError.
+
+    A tool opens its path after the hook has resolved the path: in between, another process can put a link in the place
+    of a folder.
+    """
+    if pending.whole or not pending.places or call.command is not None or classify(call) != "destructive":
+        return RedirectedPaths()
+    try:
+        targets = resolve_targets(call, context.workspace, context.environment)
+    except InvalidPath:
+        return RedirectedPaths()
+    found = [target for target in targets if target.resolved not in pending.places]
+    inside = {str(target.path): target.raw for target in found if target.path is not None}
+    outside = tuple(target.resolved for target in found if target.path is None and not target.tolerated)
+    return RedirectedPaths(inside, outside)
+
+
+def find_redirected_changes(
+    context: WorkspaceContext, call: ToolCall, redirected: RedirectedPaths, head: str | None
 ) -> tuple[Change, ...]:
-    """Let the changes of a file tool start from what was recorded while the tool was running."""
-    unexpected = [c.path for c in found if c.after and c.after.version.git_blob != pending.announced.get(c.path)]
-    recorded = find_known_versions(context.state, unexpected) if unexpected else {}
+    """Return the changes at redirected paths, compared with the baseline or the commit `head`.
+
+    A content not predicted by the call's arguments may be a second process's: the change gets possible sessions.
+    Raises RECORDING_ERRORS.
+    """
+    paths, workspace = redirected.inside, context.workspace
+    known = find_known_versions(context.state, paths)
+    committed = [path for path in paths if path not in known]
+    before = read_at_commit(workspace, head, committed) if head else dict.fromkeys(committed)
+    before |= {path: context.load_version(version) for path, version in known.items()}
+    content_of = {raw: seen.content for path, raw in paths.items() if (seen := before[path]) is not None}
+    expected = predict_contents(call, content_of.get)
     return tuple(
-        replace(change, before=context.load_version(version))
-        if (version := recorded.get(change.path)) and content_identity(change.after) != (version.sha256, version.mode)
-        else change
-        for change in found
+        c if c.after and c.after.content == expected.get(paths[c.path]) else mark_unclear(c, call)
+        for c in find_changes(workspace, Observation(None, before), observe_paths(workspace, paths))
     )
 
 
-def mark_undeclared(change: Change, call: ToolCall, pending: PendingCall) -> Change:
-    """Mark a change as of unclear origin if the command's text says that the command writes only other files."""
-    if (
-        pending.writes is None
-        or change.from_git
-        or change.possible_sessions
-        or is_in_paths(change.path, pending.writes)
-    ):
-        return change
+def mark_unclear(change: Change, call: ToolCall) -> Change:
     return replace(change, possible_sessions=(call.session.session_id,))
 
 
@@ -150,37 +208,61 @@ def find_line_differences(
         path: lines for raw, lines in outcome.positions.items() for path in context.workspace_paths(call, (raw,))
     }
     found = find_differences(changes, positions, context.contents)
-    stated = find_stated_differences(call, changes, found, context.workspace, context.environment)
-    return {**found, **dict(stated)}
+    names = {path: raw for raw in call.paths for path in context.workspace_paths(call, (raw,))}
+    for change in changes:
+        path = change.path
+        if path in names and (stated := find_stated_difference(call, names[path], change, found.get(path))):
+            found[path] = stated
+    return found
 
 
-def make_call_records(
-    context: WorkspaceContext,
-    call: ToolCall,
-    outcome: Outcome,
-    pending: PendingCall | None,
-    row: int | None,
-    effects: Effects,
-    vcs: Vcs | None,
-    attempts: Attempts,
-) -> list[Record]:
-    """Return the records of a call's changes, followed by the record of the result."""
-    session = SessionState()
+def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
+    """Return the records of a call's changes (its own, git's, those of unclear origin), then that of the result."""
+    context, call, pending, attempts = done.context, done.call, done.pending, done.attempts
+    changes, recorder, session = effects.changes, context.recorder, SessionState()
     with attempts.step():
         session = context.state.active_session(call.session)
     intent_id = pending.intent_id if pending else session.intent_id
-    result = result_record(context.recorder, call, outcome, intent_id, effects.remarks, vcs)
-    if not effects.changes:
+    remarks = effects.observation.remarks[:MAX_REMARKS] if effects.observation and done.outcome else ()
+    shown = [sanitise_line(remark, 200) for remark in remarks]
+    result = result_record(recorder, call, done.outcome, intent_id, done.vcs, shown)
+    if not changes:
         return [result]
-    with attempts.step():
-        context.keep_contents(contents_of_changes(effects.changes))
+
+    # 1. Keep the contents, and find the lines.
+    outcome = done.outcome or Outcome()
     differences: dict[str, Difference] = {}
     with attempts.step():
-        differences = find_line_differences(context, call, outcome, effects.changes)
-    model = find_model(call) or session.model
-    records = make_change_records(
-        context, call, outcome, pending, effects.changes, differences, model, row, vcs, attempts
-    )
+        context.keep_contents(contents_of_changes(changes))
+    with attempts.step():
+        differences = find_line_differences(context, call, outcome, changes)
+    own = tuple(change for change in changes if not change.from_git and not change.possible_sessions)
+    from_git = tuple(change for change in changes if change.from_git)
+    unclear = tuple(change for change in changes if change.possible_sessions)
+    records: list[Record] = []
+
+    # 2. The call's own changes. Where the evidence cannot be looked at, no line is proved; of unproved lines, those are
+    # likely the call's where there are no signs of a second writer.
+    if own:
+        unproved = {change.path: whole_file(change) for change in own if change.after}
+        likely: frozenset[str] = frozenset()
+        with attempts.step():
+            unproved = find_unproved(done, own, differences)
+        with attempts.step():
+            doubtful = [change for change in own if unproved.get(change.path)]
+            if pending is not None and pending.whole and doubtful:
+                likely = find_solely_written(context, call, done.row, doubtful)
+        evidence = ChangeEvidence(differences, unproved, likely, find_model(call) or session.model)
+        records.append(mutation_record(recorder, call, outcome, pending, own, evidence, done.vcs))
+
+    # 3. Git's changes, and those that commands of several sessions may have made.
+    if from_git:
+        records.append(git_record(recorder, call, pending, from_git, done.vcs))
+    if unclear:
+        sessions = dict.fromkeys(session for change in unclear for session in change.possible_sessions)
+        candidates = ConcurrentCalls(context.state, context.environment.clock()).describe_candidates(sessions, call)
+        detail = {"origin": "unknown", "candidates": candidates, "noticed_in": call.session.session_id}
+        records.append(edit_record(recorder, unclear, detail))
     return [*records, result]
 
 
@@ -195,105 +277,36 @@ def find_model(call: ToolCall) -> str | None:
     return next((found for place in places if place and (found := find_last_model(Path(place)))), None)
 
 
-def make_change_records(
-    context: WorkspaceContext,
-    call: ToolCall,
-    outcome: Outcome,
-    pending: PendingCall | None,
-    changes: Sequence[Change],
-    differences: Mapping[str, Difference],
-    model: str | None,
-    row: int | None,
-    vcs: Vcs | None,
-    attempts: Attempts,
-) -> list[Record]:
-    """Return the records of changes: the call's own, git's, and those of unclear origin."""
-    own = tuple(change for change in changes if not change.from_git and not change.possible_sessions)
-    from_git = tuple(change for change in changes if change.from_git)
-    unclear = tuple(change for change in changes if change.possible_sessions)
-    records: list[Record] = []
-    if own:
-        # Where the evidence cannot be looked at, no line is proved.
-        unproved = {change.path: whole_file(change) for change in own if change.after}
-        likely: frozenset[str] = frozenset()
-        with attempts.step():
-            unproved = find_unproved(context, call, outcome, pending, own, differences)
-        with attempts.step():
-            doubtful = [change for change in own if unproved.get(change.path)]
-            likely = find_likely_paths(context, call, pending, row, doubtful)
-        evidence = ChangeEvidence(differences, unproved, likely, model)
-        records.append(mutation_record(context.recorder, call, outcome, pending, own, evidence, vcs))
-    if from_git:
-        records.append(git_record(context.recorder, call, pending, from_git, vcs))
-    if unclear:
-        concurrent = ConcurrentCalls(context.state, context.environment.clock())
-        candidates = concurrent.describe_candidates(candidate_sessions(unclear), call)
-        records.append(unattributed_record(context.recorder, call, unclear, candidates))
-    return records
-
-
 def find_unproved(
-    context: WorkspaceContext,
-    call: ToolCall,
-    outcome: Outcome,
-    pending: PendingCall | None,
-    changes: Sequence[Change],
-    differences: Mapping[str, Difference],
-) -> dict[str, tuple[LineRange, ...]]:
+    done: CompletedCall, changes: Sequence[Change], differences: Mapping[str, Difference]
+) -> dict[str, tuple[Span, ...]]:
     """Return the unproved lines by path.
 
     All changes of a contained command are proved, except for conflict lines.
     """
-    unproved: dict[str, tuple[LineRange, ...]] = {}
+    context, call, pending = done.context, done.call, done.pending
+    unproved: dict[str, tuple[Span, ...]] = {}
     if pending is None or pending.whole:
-        # Imported here: only commands need the module.
-        from remit.gate.evidence.command_lines import find_unproved_lines
-
         unproved = find_unproved_lines(call, pending, changes, differences, context.workspace, context.environment)
     elif pending.effect != "execute":
-        tool = FileToolLines(call, outcome, pending, context.contents)
-        unproved = tool.find_unproved_lines(changes, differences, context.workspace, context.environment)
-    if any(change.before and CONFLICT_START in (change.before.content or b"") for change in changes):
-        from remit.gate.evidence.command_lines import add_conflict_lines
-
-        unproved = add_conflict_lines(unproved, changes, differences)
+        paths = {raw: path for raw in call.paths for path in context.workspace_paths(call, (raw,))}
+        places, outcome = (paths, context.contents, context.workspace), done.outcome or Outcome()
+        unproved = find_unproved_tool_lines(call, outcome, pending, changes, differences, *places)
+    for path, spans in find_conflict_lines(changes, differences).items():
+        unproved[path] = merge_spans((*unproved.get(path, ()), *spans))
     return unproved
-
-
-def find_likely_paths(
-    context: WorkspaceContext,
-    call: ToolCall,
-    pending: PendingCall | None,
-    row: int | None,
-    changes: Sequence[Change],
-) -> frozenset[str]:
-    """Return the paths without signs of a second writer."""
-    if pending is None or not pending.whole or not changes:
-        return frozenset()
-    # Imported here: only commands with unproved lines need the module.
-    from remit.gate.effects.likely_writers import find_solely_written
-
-    return find_solely_written(context, call, pending, row, changes)
 
 
 # State
 
 
-def update_state(
-    context: WorkspaceContext,
-    call: ToolCall,
-    outcome: Outcome,
-    pending: PendingCall | None,
-    row: int | None,
-    changes: Iterable[Change],
-    *,
-    recorded: bool,
-) -> None:
+def update_state(done: CompletedCall, changes: Sequence[Change], *, recorded: bool) -> None:
     """Bring the state up to date, as one transaction; the call stays open unless its records were `recorded`."""
-    state, now, changes = context.state, context.environment.clock(), tuple(changes)
-    with state.group_changes():
-        if recorded and row is not None:
-            state.delete_call(row)
+    context, call, pending, outcome = done.context, done.call, done.pending, done.outcome or Outcome()
+    state, now = context.state, context.environment.clock()
+    with state.transaction():
+        if recorded and done.row is not None:
+            state.delete_call(done.row)
         mark_recorded(state, changes)
         ConcurrentCalls(state, now).record_changes(call.session, changes)
         Setbacks(state, now).count_outcome(call, outcome, classify(call))
@@ -303,3 +316,44 @@ def update_state(
             paths = context.paths_of_call(call) if pending is None else pending.judged
             state.put_seen_files(call.session, {path: versions[path] for path in paths if path in versions})
             context.mark_files_seen(call.session, [path for path in paths if path not in versions])
+
+
+# Stray commits
+
+
+def find_stray_changes(
+    workspace: Workspace, call: ToolCall, pending: PendingCall, after: Mapping[str, ObservedFile | None]
+) -> tuple[Change, ...]:
+    """Return the changes of new commits outside the scope whose content is in no file, before the call or `after`.
+
+    In a sandbox with an overlay such commits get no branch or tag. Raises GitError.
+    """
+    if not pending.whole or not pending.known_commits or call.command is None:
+        return ()
+    if "git" not in call.command and analyse(call.command).outcome != "unknown":
+        return ()
+    git = Git(workspace.root)
+    known = (*pending.known_commits, *list_fetched_tips(workspace, pending.known_commits))
+    query = "".join(f"^{name}\n" for name in known).encode()
+    words = ("rev-list", f"--max-count={MAX_COMMITS}", "--no-merges", "--ignore-missing", "--branches", "--tags")
+    commits = git.run(*words, "HEAD", "--stdin", stdin=query, ok=(0, 128))
+    if not commits:
+        return ()
+    # Imported here: few commands make commits.
+    from remit.workspace.sandbox.new_commits import parse_raw_diff
+
+    scope, found = Scope(pending.owned_scope), dict[str, str]()
+    raw = git.run("diff-tree", "--stdin", *RAW_DIFF_OPTIONS, stdin=commits)
+    outside = [entry for entry in parse_raw_diff(raw) if entry.new and not scope.matches(entry.path)]
+    # An observation leaves out files that are as HEAD has them: for those HEAD is asked.
+    there = {**read_at_commit(workspace, "HEAD", [e.path for e in outside if e.path not in after]), **after}
+    for entry in outside:
+        versions = (pending.before.get(entry.path), seen.version if (seen := there.get(entry.path)) else None)
+        if not any(version is not None and version.git_blob == entry.new for version in versions):
+            found.setdefault(entry.path, entry.commit)
+    changes: list[Change] = []
+    for path, commit in found.items():
+        parent = git.text("rev-parse", "--verify", "--quiet", f"{commit}^", ok=(0, 1, 128))
+        before = read_at_commit(workspace, parent, [path])[path] if parent else None
+        changes.append(Change(path, before, read_at_commit(workspace, commit, [path])[path]))
+    return tuple(changes)

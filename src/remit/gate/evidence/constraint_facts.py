@@ -1,17 +1,17 @@
 """Facts for constraints: the contents a call would leave, and the files already changed under the intent."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
+from remit.core.decision import Facts, Target
 from remit.core.diff.edits import ProposedFile
-from remit.core.facts import Facts, Target
 from remit.core.intent import Intent
-from remit.gate.evidence.file_tool_lines import predict_contents
+from remit.gate.evidence.own_lines import predict_contents
 from remit.ledger.index.index import open_index
-from remit.ledger.segments import LedgerError
+from remit.ledger.log_files import LedgerError
 from remit.workspace.observe.observation import Change, try_observe_file
 from remit.workspace.place.workspace import Workspace
 
@@ -27,7 +27,8 @@ def add_constraint_facts(facts: Facts, call: ToolCall, workspace: Workspace) -> 
     intent = facts.active
     if intent is None:
         return facts
-    changed = tuple(find_paths_changed_under(intent.id, workspace)) if needs_changed_paths(intent) else ()
+    is_intent_wide = any(constraint.kind in INTENT_WIDE_KINDS for constraint in intent.rules)
+    changed = tuple(find_paths_changed_under(intent.id, workspace)) if is_intent_wide else ()
     return replace(facts, proposed=tuple(propose_contents(call, facts.targets, workspace)), changed=changed)
 
 
@@ -37,12 +38,15 @@ def find_broken_constraints(intent: Intent, changes: Iterable[Change]) -> dict[s
     Intent-wide constraints are skipped; unreadable contents break no constraint here.
     """
     # For those who have constraints: all kinds of them are loaded.
-    from remit.policy.checks.constraints.breach import ProposedChange
-    from remit.policy.checks.constraints.evaluate import describe_breach, find_all_breaches
+    from remit.policy.constraint_kinds import ProposedChange, describe_breach, find_all_breaches
 
     found: dict[str, str] = {}
     for change in changes:
-        situation = ProposedChange(tuple(changed_contents(change)), (change.path,))
+        # A content counts if both sides are there, and no link is involved.
+        sides = [side for side in (change.before, change.after) if side is not None]
+        before, after = (side.content if side else None for side in (change.before, change.after))
+        is_known = all(side.content is not None and side.version.mode != LINK_MODE for side in sides)
+        situation = ProposedChange((ProposedFile(change.path, before, after),) if is_known else (), (change.path,))
         told = [
             describe_breach(intent.id, constraint, breach)
             for constraint, breach in find_all_breaches(intent, situation)
@@ -51,18 +55,6 @@ def find_broken_constraints(intent: Intent, changes: Iterable[Change]) -> dict[s
         if told:
             found[change.path] = " ".join(told)
     return found
-
-
-def changed_contents(change: Change) -> Iterator[ProposedFile]:
-    """Yield the content of a file before and after a change, if both are available and no link is involved."""
-    sides = [side for side in (change.before, change.after) if side is not None]
-    if all(side.content is not None and side.version.mode != LINK_MODE for side in sides):
-        before, after = change.before, change.after
-        yield ProposedFile(change.path, before.content if before else None, after.content if after else None)
-
-
-def needs_changed_paths(intent: Intent) -> bool:
-    return any(constraint.kind in INTENT_WIDE_KINDS for constraint in intent.rules)
 
 
 def propose_contents(call: ToolCall, targets: Iterable[Target], workspace: Workspace) -> list[ProposedFile]:
@@ -91,9 +83,6 @@ def find_paths_changed_under(intent_id: str, workspace: Workspace) -> dict[str, 
             found = index.list_files_of_intent(intent_id)
     except sqlite3.Error as error:
         raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error
-    return {path: blob for path, blob in found.items() if read_current_blob(workspace, path) != blob}
-
-
-def read_current_blob(workspace: Workspace, path: str) -> str | None:
-    seen = try_observe_file(workspace.root / path)
-    return seen.version.git_blob if seen is not None else None
+    now = {path: try_observe_file(workspace.root / path) for path in found}
+    current = {path: seen.version.git_blob if seen is not None else None for path, seen in now.items()}
+    return {path: blob for path, blob in found.items() if current[path] != blob}

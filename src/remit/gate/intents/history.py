@@ -1,23 +1,18 @@
-"""Version history of an intent, read from `intent_changed` records; each record names the content of the file at the
-time.
-"""
+"""Version history of an intent, from `intent_changed` records: each names the content of the file at the time."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Struct
 
-from remit.core.display_text import sanitise_line
 from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
+from remit.gate.governing import VERSIONS_FOLDER, copies_folder
 from remit.gate.intents.intents import record_body
-from remit.gate.rules.governing_copies import VERSIONS_FOLDER, copies_folder
-from remit.ledger.index.index import open_index
 from remit.workspace.intents_file.storage import read_intents
 
-MAX_VERSIONS = 10_000
-"""Older versions are not counted."""
-
+MAX_VERSIONS = 10_000  # older versions are not counted
 IGNORED_FIELDS = frozenset({"id", "created_at", "updated_at"})
 
 
@@ -35,41 +30,35 @@ class IntentVersion(Struct, frozen=True):
 
 
 def intent_history(context: WorkspaceContext, intent_id: str, limit: int) -> list[IntentVersion]:
-    """Return the newest versions of an intent, oldest first. Raises OSError, LedgerError, sqlite3.Error."""
-    with open_index(context.workspace.state, context.workspace.log_folder) as index:
+    """Return the newest versions of an intent, oldest first. Raises OSError, LedgerError."""
+    with context.index() as index:
         documents = index.find(event="intent_changed", intent_id=intent_id, limit=MAX_VERSIONS)[::-1]
     first = max(0, len(documents) - limit)
-    before = load_version(context, intent_id, first, documents[first - 1], None).intent if first else None
+    before: Intent | None = None
     found: list[IntentVersion] = []
-    for number, document in enumerate(documents[first:], first + 1):
-        found.append(load_version(context, intent_id, number, document, before))
-        before = found[-1].intent
+    for number, document in enumerate(documents[max(0, first - 1) :], max(1, first)):
+        body = record_body(document)
+        digest = str(body.get("content_sha256") or "")
+        is_deleted = bool(body.get("removed"))
+        # The stored file with this SHA-256, if that content is stored.
+        stored = copies_folder(context.workspace) / VERSIONS_FOLDER / digest
+        file = read_intents(stored) if digest.isalnum() and not is_deleted else None
+        intent = next((i for i in file.intents if i.id == intent_id), None) if file else None
+        if number > first:
+            changes = tuple(describe_differences(before, intent)) if intent else ()
+            version = IntentVersion(
+                version=number,
+                at=str(document.get("timestamp") or ""),
+                by=str(body.get("by") or ""),
+                content_sha256=digest,
+                record_id=str(document.get("id") or ""),
+                intent=intent,
+                is_deleted=is_deleted,
+                changes=changes,
+            )
+            found.append(version)
+        before = intent
     return found
-
-
-def load_version(
-    context: WorkspaceContext, intent_id: str, number: int, document: dict[str, Any], before: Intent | None
-) -> IntentVersion:
-    body = record_body(document)
-    digest = str(body.get("content_sha256") or "")
-    is_deleted = bool(body.get("removed"))
-    intent = None if is_deleted else load_stored_intent(context, intent_id, digest)
-    return IntentVersion(
-        version=number,
-        at=str(document.get("timestamp") or ""),
-        by=str(body.get("by") or ""),
-        content_sha256=digest,
-        record_id=str(document.get("id") or ""),
-        intent=intent,
-        is_deleted=is_deleted,
-        changes=tuple(describe_differences(before, intent)) if intent else (),
-    )
-
-
-def load_stored_intent(context: WorkspaceContext, intent_id: str, digest: str) -> Intent | None:
-    """Return the intent from the stored file with this SHA-256; None if that content is not stored."""
-    document = read_intents(copies_folder(context.workspace) / VERSIONS_FOLDER / digest) if digest.isalnum() else None
-    return next((i for i in document.intents if i.id == intent_id), None) if document else None
 
 
 def describe_differences(before: Intent | None, after: Intent) -> Iterator[str]:
@@ -91,7 +80,6 @@ def describe_differences(before: Intent | None, after: Intent) -> Iterator[str]:
 
 
 def field_lines(intent: Intent, name: str) -> list[str]:
-    """Return a field of an intent as lines, one for each list item; none if the field is empty."""
     value: object = getattr(intent, name)
     items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
     texts = (item.text if isinstance(item, Constraint | Criterion) else str(item or "") for item in items)

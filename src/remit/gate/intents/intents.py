@@ -1,47 +1,40 @@
-"""Intents of one workspace: reading and changing the intents file, and binding sessions to intents.
-
-Each change is recorded.
+"""Intents of one workspace: changing the intents file, binding sessions to intents, and completing intents. Each change
+is recorded. Before a completion, constraints and criteria are verified as far as commands can verify them.
 """
 
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import UNSET, Struct, json
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from remit.core.call import SessionKey
 from remit.core.diff.contents import sha256
-from remit.core.display_text import sanitise_line
-from remit.core.intent import Intent, IntentsDocument, LintFinding, Status
+from remit.core.intent import Intent, IntentsDocument, LintFinding, Status, check_transition, find_completion_obstacles
 from remit.core.intents.context_block import RecentChange, render_context_block
-from remit.core.intents.lifecycle import check_transition, describe_intent_change
-from remit.core.record import KEY, Body, EventName, Record
-from remit.core.secrets.redaction import redact
-from remit.core.timestamps import format_utc
+from remit.core.record import KEY, Body, EventName, Record, format_utc
+from remit.core.redaction import redact
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
+from remit.gate.governing import Rules, load_rules
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
     IntentError,
     IntentRefused,
     dependency_warnings,
+    make_refusal,
     require_selectable,
     scope_warnings,
+    selectable_intent_ids,
     validate_scope,
 )
-from remit.gate.records.recorder import Recorder
-from remit.gate.rules.governed_workspaces import update_marker
-from remit.gate.rules.governing_copies import copies_signature, save_copies
-from remit.gate.rules.load import Rules, load_rules
-from remit.gate.state.sessions import SessionState
-from remit.gate.state.workspace_state import State
-from remit.ledger.index.index import open_index
-from remit.ledger.segments import LedgerError
-from remit.workspace.place.governed_repositories import register_repository
-from remit.workspace.place.workspace import Workspace
+from remit.gate.state.workspace_state import SessionState
+from remit.gate.team_hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
+from remit.ledger.log_files import LedgerError
 
-if TYPE_CHECKING:
-    from remit.gate.intents.edit import IntentsFileEditor
+COMPLETE_TOOL = "complete_intent"
 
 
 class IntentBinding(Struct, frozen=True):
@@ -62,10 +55,11 @@ class SelectedIntent(Struct, frozen=True):
 class Intents:
     """Intents of one workspace: its intents file, and the sessions that work under them."""
 
-    def __init__(self, workspace: Workspace, state: State, recorder: Recorder) -> None:
-        self.workspace = workspace
-        self.state = state
-        self.recorder = recorder
+    def __init__(self, context: WorkspaceContext) -> None:
+        self.context = context
+        self.workspace = context.workspace
+        self.state = context.state
+        self.recorder = context.recorder
 
     @property
     def rules(self) -> Rules:
@@ -73,14 +67,12 @@ class Intents:
 
     @property
     def document(self) -> IntentsDocument:
-        """Return the parsed intents file; an empty document if the file is missing."""
         return self.rules.document or IntentsDocument()
 
     def find_intent(self, intent_id: str | None) -> Intent | None:
         return next((i for i in self.document.intents if i.id == intent_id), None)
 
     def get(self, intent_id: str) -> Intent:
-        """Return the intent with this id. Raises IntentError."""
         found = self.find_intent(intent_id)
         if found is None:
             ids = ", ".join(i.id for i in self.document.intents) or "none"
@@ -89,6 +81,8 @@ class Intents:
 
     def lint(self) -> tuple[LintFinding, ...]:
         return self.document.findings
+
+    # The intents file: all changes raise IntentError, EditRefused
 
     def set_status(
         self,
@@ -100,86 +94,76 @@ class Intents:
         session: SessionKey | None = None,
         reason: str | None = None,
     ) -> Intent:
-        """Move an intent to another status and record the transition.
-
-        Raises IllegalTransition, IntentError, EditRefused.
-        """
+        """Move an intent to another status and record the transition. Raises IllegalTransition too."""
         intent = self.get(intent_id)
         check_transition(intent, to)
         changes: dict[str, Any] = {"status": to}
         if to == "BLOCKED" or intent.blocked_reason is not None:
             changes["blocked_reason"] = reason if to == "BLOCKED" else None
-        self.editor.change_fields(intent_id, changes)
+        self.change_fields(intent_id, changes)
         detail = {"from": intent.status, "to": to, "notes": redact_statement(notes), "by": by}
         self.recorder.append([self.make_record("intent_transition", intent_id, session, detail)])
-        self.record_file_changes(self.rules, by=by)
+        self.context.record_intent_changes(self.rules, by=by)
         return self.get(intent_id)
 
     def create(self, intent: Intent, *, by: str) -> Intent:
-        """Add an intent to the file and create the file if missing. Raises IntentError, EditRefused.
-
-        Only `remit init` starts governing: in an ungoverned workspace the call raises IntentError.
+        """Add an intent to the file, with the next free id if it has none, and create the file if missing. Only `remit
+        init` starts governing: in an ungoverned workspace the call raises IntentError.
         """
         validate_scope(intent.owned_scope)
         if not self.workspace.is_governed:
             raise IntentError("Remit does not govern this repository; start with `remit init`")
-        intent_id = self.editor.append_intent(intent, self.document)
-        self.record_file_changes(self.rules, by=by)
-        return self.get(intent_id)
+        from remit.workspace.intents_file.edit import add_intent, next_id
+
+        named = intent if intent.id else replace(intent, id=next_id(self.document))
+        self.rewrite_file(lambda text: add_intent(text, named, now=self.format_now()))
+        self.context.record_intent_changes(self.rules, by=by)
+        return self.get(named.id)
 
     def edit(self, intent_id: str, changes: Mapping[str, Any], *, by: str) -> Intent:
-        """Change fields of an intent. Raises IntentError, EditRefused."""
         validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
         self.get(intent_id)
-        self.editor.change_fields(intent_id, changes)
-        self.record_file_changes(self.rules, by=by)
+        self.change_fields(intent_id, changes)
+        self.context.record_intent_changes(self.rules, by=by)
         return self.get(intent_id)
 
     def delete(self, intent_id: str, *, by: str) -> None:
-        """Delete a DRAFT intent without records. Raises IntentError."""
+        """Delete a DRAFT intent without records."""
         intent = self.get(intent_id)
+        aborting = f"`remit intent set-status {intent_id} ABORTED` ends it."
         if intent.status != "DRAFT":
-            raise IntentError(
-                f"{intent_id} is {intent.status}; only a DRAFT can be deleted. "
-                f"`remit intent set-status {intent_id} ABORTED` ends it."
-            )
-        with open_index(self.workspace.state, self.workspace.log_folder) as index:
+            raise IntentError(f"{intent_id} is {intent.status}; only a DRAFT can be deleted. {aborting}")
+        with self.context.index() as index:
             documents = index.find(intent_id=intent_id, limit=50)
         if any(record_body(document).get("event") != "intent_changed" for document in documents):
-            raise IntentError(f"{intent_id} has records; `remit intent set-status {intent_id} ABORTED` ends it.")
-        self.editor.delete_intent(intent_id)
-        self.record_file_changes(self.rules, by=by)
+            raise IntentError(f"{intent_id} has records; {aborting}")
+        from remit.workspace.intents_file.edit import remove_intent
 
-    @property
-    def editor(self) -> "IntentsFileEditor":
-        # A YAML parser takes milliseconds to load, and few calls change the file.
-        from remit.gate.intents.edit import IntentsFileEditor
+        self.rewrite_file(lambda text: remove_intent(text, intent_id))
+        self.context.record_intent_changes(self.rules, by=by)
 
-        return IntentsFileEditor(self.workspace, self.format_now())
+    def change_fields(self, intent_id: str, changes: Mapping[str, Any]) -> None:
+        from remit.workspace.intents_file.edit import set_fields
 
-    def record_file_changes(self, rules: Rules, *, by: str) -> None:
-        """Record every difference between the file and its last recorded version, whoever edited the file."""
-        signature = copies_signature(self.workspace)
-        if signature != self.state.read_fact("kept"):
-            save_copies(self.workspace)
-            self.state.put_fact("kept", signature)
-        document = rules.document
-        if document is None or not document.sha256 or document.sha256 == self.state.read_fact("intents_sha256"):
-            return
-        recorded = json.decode(self.state.read_fact("intents") or "[]", type=tuple[Intent, ...])
-        old, new = ({i.id: i for i in intents} for intents in (recorded, document.intents))
-        source = {"content_sha256": document.sha256, "by": by}
-        self.recorder.append(
-            [
-                self.make_record("intent_changed", intent_id, None, {**source, **describe_intent_change(before, after)})
-                for intent_id in dict.fromkeys((*new, *old))
-                if (before := old.get(intent_id)) != (after := new.get(intent_id))
-            ]
-        )
-        self.state.put_fact("intents", json.encode(document.intents).decode())
-        self.state.put_fact("intents_sha256", document.sha256)
+        self.rewrite_file(lambda text: set_fields(text, intent_id, changes, now=self.format_now()))
 
-    # -- sessions -------------------------------------------------------------------------------------------
+    def rewrite_file(self, change: Callable[[str], str]) -> None:
+        """Apply `change` to the file's text, one writer at a time. A person has to mend a file with errors first."""
+        # Imported here, as above: a YAML parser takes milliseconds to load, and few calls change the file.
+        from remit.workspace.intents_file.parse import parse_intents
+        from remit.workspace.intents_file.storage import write_intents
+
+        path, lock = self.workspace.intents_path, self.workspace.state / "intents.lock"
+        old = path.read_bytes() if path.is_file() else None
+        if old is not None and parse_intents(old).errors:
+            raise IntentError("active_intents.yaml has errors; mend them first (`remit intent lint` shows them).")
+        try:
+            text = (old or b"").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise IntentError("active_intents.yaml is not UTF-8; save it as UTF-8 first.") from error
+        write_intents(path, change(text), expected_sha256=None if old is None else sha256(old), lock=lock)
+
+    # Sessions
 
     def select(
         self,
@@ -193,11 +177,9 @@ class Intents:
         source: str = "selected",
     ) -> SelectedIntent:
         """Bind the session to an intent. Raises IntentRefused, and the errors in RECORDING_ERRORS."""
-        rules = self.rules
-        active = self.state.active_session(session)
-        intent = require_selectable(intent_id, active, rules, tool)
+        intent = require_selectable(intent_id, self.state.active_session(session), self.rules, tool)
         intents = self.document.intents
-        warnings = [*dependency_warnings(intent, intents), *scope_warnings(intent, expected, intents)]
+        warnings = (*dependency_warnings(intent, intents), *scope_warnings(intent, expected, intents))
         if intent.status == "DRAFT":
             intent = self.set_status(intent.id, "IN_PROGRESS", by=agent, session=session)
         by = agent if source == "selected" else source
@@ -207,84 +189,64 @@ class Intents:
         self.recorder.append([self.make_record("intent_selected", intent.id, session, detail, agent)])
         block = self.format_block(intent)
         self.bind_session(session, agent, intent.id, source, block)
-        return SelectedIntent(intent, block, tuple(warnings))
+        return SelectedIntent(intent, block, warnings)
 
     def bind_session(self, session: SessionKey, agent: str, intent_id: str | None, source: str, block: str) -> None:
-        """Store the session's intent and the hash of the delivered `block`.
-
-        A session keeps its first agent: a person who selects for the session is named in the record, but the session's
-        processes remain the agent's.
+        """Store the session's intent and the hash of the delivered `block`. A session keeps its first agent: a person
+        who selects for the session is named in the record, but the session's processes remain the agent's.
         """
         known = self.state.find_session(session) or SessionState()
-        bound = SessionState(
-            agent=known.agent or agent,
-            model=known.model,
-            intent_id=intent_id,
-            source=source,
-            told=hash_block(block) if block else "",
-        )
-        self.state.put_session(session, bound, self.recorder.environment.clock())
+        told = hash_block(block) if block else ""
+        bound = SessionState(known.agent or agent, known.model, intent_id, source, told)
+        self.state.put_session(session, bound, self.context.environment.clock())
 
     def clear(self, session: SessionKey, agent: str) -> str | None:
         """Release the session's intent and return its id. Raises the errors in RECORDING_ERRORS."""
         active = self.state.active_session(session).intent_id
-        if active is None:
-            return None
-        self.recorder.append([self.make_record("intent_cleared", active, session, {"by": agent}, agent)])
-        self.bind_session(session, agent, None, "cleared", "")
+        if active is not None:
+            self.recorder.append([self.make_record("intent_cleared", active, session, {"by": agent}, agent)])
+            self.bind_session(session, agent, None, "cleared", "")
         return active
 
     def bind_unselected_session(self, session: SessionKey, agent: str, binding: IntentBinding | None) -> str:
-        """Bind a session without a selection to the intent of its environment; return the block to deliver.
-
-        Return "" and bind nothing if no binding exists or the intent cannot be selected.
+        """Bind a session without a selection to the intent of its environment; return the block to deliver. Return ""
+        and bind nothing if no binding exists or the intent cannot be selected.
         """
         active = self.state.active_session(session)
-        if binding is None or active.intent_id is not None or active.source == "cleared":
-            return ""
-        try:
-            return self.select(session, agent, binding.intent_id, source=binding.source).block
-        except IntentRefused:
-            return ""
+        if binding is not None and active.intent_id is None and active.source != "cleared":
+            with suppress(IntentRefused):
+                return self.select(session, agent, binding.intent_id, source=binding.source).block
+        return ""
 
     def deliver_block(self, session: SessionKey, *, only_changed: bool = False) -> str:
         """Return the active intent's block; with `only_changed`, "" if the session already received the same block."""
         active = self.state.active_session(session)
         intent = self.find_intent(active.intent_id)
-        if intent is None:
-            return ""
-        block = self.format_block(intent)
-        if only_changed and hash_block(block) == active.told:
+        block = self.format_block(intent) if intent else ""
+        if not block or (only_changed and hash_block(block) == active.told):
             return ""
         self.bind_session(session, active.agent, active.intent_id, active.source, block)
         return block
 
     def format_block(self, intent: Intent) -> str:
         """Return an intent's context block: the smallest text that constrains the next step."""
-        document = self.document
-        others = [i for i in document.intents if i.status == "IN_PROGRESS" and i.id != intent.id]
+        intents = self.document.intents
+        recent: list[RecentChange] = []
+        with suppress(OSError, LedgerError), self.context.index() as index:
+            found = index.find(event="mutation", intent_id=intent.id, limit=10)
+            recent = [change for document in found for change in changes_in_record(document)][:10]
         return render_context_block(
             intent,
-            intents=document.intents,
-            recent_changes=self.find_recent_changes(intent.id),
+            intents=intents,
+            recent_changes=recent,
             lessons=find_relevant_lessons(self.workspace, intent),
-            other_intents=others,
+            other_intents=[i for i in intents if i.status == "IN_PROGRESS" and i.id != intent.id],
         )
 
-    def find_recent_changes(self, intent_id: str, limit: int = 10) -> list[RecentChange]:
-        """Return the newest changes under an intent; none if the ledger's index is unusable."""
-        try:
-            with open_index(self.workspace.state, self.workspace.log_folder) as index:
-                found = index.find(event="mutation", intent_id=intent_id, limit=limit)
-        except (sqlite3.Error, OSError, LedgerError):
-            return []
-        return [change for document in found for change in changes_in_record(document)][:limit]
-
-    # -- records --------------------------------------------------------------------------------------------
+    # Records
 
     def format_now(self) -> str:
-        moment = datetime.fromtimestamp(self.recorder.environment.clock(), UTC)
-        return format_utc(moment, "seconds")
+        return format_utc(datetime.fromtimestamp(self.context.environment.clock(), UTC), "seconds")
 
     def make_record(
         self,
@@ -305,14 +267,11 @@ class Intents:
 
 
 def changes_in_record(document: dict[str, Any]) -> list[RecentChange]:
-    """Return the files of a mutation record in the form of the context block."""
     body = record_body(document)
     computed: str | None = body.get("mutation_class", {}).get("computed")
     files: list[dict[str, Any]] = body.get("files", [])
-    return [
-        RecentChange(str(f.get("path")), str(document.get("timestamp")), computed, str(body.get("session_id") or ""))
-        for f in files
-    ]
+    at, session_id = str(document.get("timestamp")), str(body.get("session_id") or "")
+    return [RecentChange(str(file.get("path")), at, computed, session_id) for file in files]
 
 
 def redact_statement(text: str) -> str:
@@ -328,12 +287,77 @@ def hash_block(block: str) -> str:
     return sha256(block.encode("utf-8", "replace"))
 
 
-def notice_rules(context: WorkspaceContext, rules: Rules) -> None:
-    """Record that the intents file changed, whoever changed it, and keep the marker for the hook client true."""
-    update_marker(context.workspace, rules.mode)
-    if rules is context.noticed_rules:
-        return
-    intents = Intents(context.workspace, context.state, context.recorder)
-    intents.record_file_changes(rules, by="unknown")
-    register_repository(context.environment.home, context.workspace)
-    context.noticed_rules = rules
+class IntentCompletion:
+    """Completion of intents in one workspace."""
+
+    def __init__(self, context: WorkspaceContext) -> None:
+        self.context = context
+        self.intents = Intents(context)
+
+    def complete(self, session: SessionKey, agent: str, intent_id: str, notes: str, *, vouched: bool = False) -> Intent:
+        """Set an intent to DONE after its trusted criteria commands succeeded, and release the intent. `vouched`: a
+        person confirmed the criteria whose commands may not run. Raises IntentRefused, and the errors in
+        RECORDING_ERRORS.
+        """
+        intent = self.require_completable(session, intent_id, vouched=vouched)
+        obstacles = run_trusted_criteria(self.context, intent, session.session_id)
+        if not obstacles and self.require_completable(session, intent_id, vouched=vouched) != intent:
+            obstacles = ("it was changed while its criteria were verified; complete it again",)
+        if obstacles:
+            raise completion_refusal(intent_id, obstacles)
+        done = self.intents.set_status(intent_id, "DONE", by=agent, notes=notes, session=session)
+        self.intents.clear(session, agent)
+        return done
+
+    def require_completable(self, session: SessionKey, intent_id: str, *, vouched: bool) -> Intent:
+        """Return the session's active intent if only its criteria remain to be verified. Raises IntentRefused."""
+        active = self.context.state.active_session(session).intent_id
+        if active != intent_id:
+            name = sanitise_line(intent_id, 60)
+            message = f"{name} is not the active intent of this session ({active or 'none is'})."
+            ids = selectable_intent_ids(self.context.rules)
+            raise make_refusal("INTENT_MISMATCH", message, COMPLETE_TOOL, active, ids)
+        intent = self.intents.find_intent(intent_id)
+        if intent is None:
+            raise completion_refusal(intent_id, (f"{intent_id} is no longer in active_intents.yaml",))
+        obstacles = self.find_obstacles(intent, vouched=vouched)
+        if obstacles:
+            raise completion_refusal(intent_id, obstacles)
+        return intent
+
+    def find_unrun_criteria(self, intent: Intent) -> list[str]:
+        """Return the criteria with an untrusted command: commands from a repository never run untrusted."""
+        _, untrusted = split_by_trust(self.context, intent)
+        return [c.text for c in intent.acceptance_criteria if c.verify in untrusted]
+
+    def find_obstacles(self, intent: Intent, *, vouched: bool = False) -> tuple[str, ...]:
+        """Return the reasons against completion that are known before any criteria command has run."""
+        broken = describe_completion_breaches(self.context, intent)
+        obstacles = (*find_completion_obstacles(intent, self.intents.document.intents), *broken)
+        unrun = [] if vouched else self.find_unrun_criteria(intent)
+        if not unrun:
+            return obstacles
+        why = (
+            "criteria with a `verify` command were not run, because no person has trusted them "
+            f"({'; '.join(map(sanitise_line, unrun))}): ask the person to run `remit trust`, or to check them and run "
+            f"`remit intent set-status {intent.id} DONE`"
+        )
+        return (*obstacles, why)
+
+    def verify_for_person(self, intent_id: str) -> tuple[str, ...]:
+        """Check constraints and run trusted criteria for a person; return the commands that did not run. Raises
+        IntentRefused.
+        """
+        intent = self.intents.get(intent_id)
+        failures = (
+            *describe_completion_breaches(self.context, intent),
+            *run_trusted_criteria(self.context, intent, None),
+        )
+        if failures:
+            raise completion_refusal(intent_id, failures)
+        return split_by_trust(self.context, intent)[1]
+
+
+def completion_refusal(intent_id: str, obstacles: tuple[str, ...]) -> IntentRefused:
+    why = "; ".join(obstacle.rstrip("\n") for obstacle in obstacles)
+    return make_refusal("USER_REJECTED", f"{intent_id} cannot be completed: {why}.", COMPLETE_TOOL, intent_id)

@@ -12,19 +12,16 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionKey
 from remit.core.diff.contents import sha256
-from remit.core.display_text import sanitise_line
-from remit.core.ids import make_uuid7
 from remit.core.intent import Intent
 from remit.core.intents.context_block import MAX_LESSONS, LessonEntry
-from remit.core.record import Body
-from remit.core.scope.globs import Scope
-from remit.core.secrets.redaction import redact
-from remit.gate.records.recorder import Recorder
-from remit.gate.rules.governing_copies import COPIES_FOLDER, source_folder
-from remit.gate.rules.load import load_rules
-from remit.gate.state.workspace_state import State
-from remit.ledger import lock
-from remit.workspace.agents.lesson_blocks import (
+from remit.core.record import Body, make_uuid7
+from remit.core.redaction import redact
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import WorkspaceContext
+from remit.gate.governing import COPIES_FOLDER, load_rules, source_folder
+from remit.ledger.log_files import hold_lock
+from remit.workspace.agents.marked_blocks import (
     MAX_BRAIN_BYTES,
     BrainEntry,
     append_block,
@@ -35,9 +32,8 @@ from remit.workspace.agents.lesson_blocks import (
     split_blocks,
     to_plain_line,
 )
-from remit.workspace.files.atomic import write_below
-from remit.workspace.files.read_files import read_regular_file
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.safe_files import read_regular_file, write_below
 
 LESSONS_FILE = "AGENT.md"
 TODO_FILE = "TODO.md"
@@ -45,8 +41,7 @@ MAX_TODO_ITEMS = 200
 MAX_SHOWN_ITEMS = 20
 MAX_OTHER_LISTS = 3
 
-HOOK_TO_COMMAND_S = 600.0
-"""Longest time between a hook and the start of the agent's command."""
+HOOK_TO_COMMAND_S = 600.0  # longest time between a hook and the start of the agent's command
 
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "done"]
 CHECKBOXES: dict[TodoStatus, str] = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
@@ -65,9 +60,8 @@ class TodoItem(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def find_lessons_path(workspace: Workspace) -> Path:
-    """Return the lessons file: `AGENT.md` beside the intents, or the root file named by `[lessons] file`.
-
-    A link is followed only to another known lessons file of the workspace. Raises LessonError.
+    """Return the lessons file: `AGENT.md` beside the intents, or the root file named by `[lessons] file`. A link is
+    followed only to another known lessons file of the workspace. Raises LessonError.
     """
     name = load_rules(workspace).config.lessons.file
     folder = source_folder(workspace)
@@ -85,50 +79,52 @@ def read_lessons(workspace: Workspace) -> tuple[BrainEntry, ...]:
 
 
 def find_relevant_lessons(workspace: Workspace, intent: Intent, limit: int = MAX_LESSONS) -> list[LessonEntry]:
-    """Return the lessons for an agent under `intent`, newest first; none if the file cannot be read.
-
-    An entry with paths concerns the intents that own a path; an entry without paths concerns the intent it was recorded
-    under; an entry without both concerns every intent.
+    """Return the lessons for an agent under `intent`, newest first; none if the file cannot be read. An entry with
+    paths concerns the intents that own a path; an entry without paths concerns the intent it was recorded under; an
+    entry without both concerns every intent.
     """
     try:
         found = read_lessons(workspace)
     except (LessonError, OSError):
         return []
-    relevant = [e for e in reversed(found) if is_relevant(e, intent)]
-    return [LessonEntry(e.kind, e.summary) for e in relevant[:limit]]
-
-
-def is_relevant(entry: BrainEntry, intent: Intent) -> bool:
-    if entry.paths:
-        scope = Scope(intent.owned_scope)
-        return any(scope.matches(path) for path in entry.paths)
-    return entry.intent_id in (None, intent.id)
+    scope = Scope(intent.owned_scope)
+    relevant = [
+        entry
+        for entry in reversed(found)
+        if (any(map(scope.matches, entry.paths)) if entry.paths else entry.intent_id in (None, intent.id))
+    ]
+    return [LessonEntry(entry.kind, entry.summary) for entry in relevant[:limit]]
 
 
 class LessonsWriter:
     """Writer of lessons and todo lists in one workspace."""
 
-    def __init__(self, workspace: Workspace, state: State, recorder: Recorder) -> None:
-        self.workspace = workspace
-        self.state = state
-        self.recorder = recorder
+    def __init__(self, context: WorkspaceContext) -> None:
+        self.context = context
+        self.workspace = context.workspace
 
     def record_lesson(self, session: SessionKey | None, agent: str, wanted: BrainEntry) -> BrainEntry:
-        """Write an entry into the lessons file, record it, and return the stored entry. Raises LessonError, OSError.
-
-        An entry already in the file is not written twice: a model would read both copies.
+        """Write an entry into the lessons file, record it, and return the stored entry. Raises LessonError, OSError. An
+        entry already in the file is not written twice: a model would read both copies. Secrets, hidden characters and
+        line ends are taken out.
         """
-        now = self.recorder.environment.clock()
-        active = self.state.active_session(session).intent_id if session else None
+        now = self.context.environment.clock()
+        active = self.context.state.active_session(session).intent_id if session else None
+        texts = {
+            name: to_plain_line(redact(getattr(wanted, name)))
+            for name in ("lesson", "problem", "resolution", "pattern")
+        }
         entry = replace(
-            clean_entry(wanted),
+            wanted,
+            **texts,
+            paths=tuple(filter(None, (to_plain_line(path)[:300] for path in wanted.paths[:50]))),
             id=make_uuid7(int(now * 1000), os.urandom(10)),
             date=datetime.fromtimestamp(now, UTC).date().isoformat(),
             intent_id=wanted.intent_id or active,
         )
         if not entry.lesson:
             raise LessonError("the lesson is empty; say in a sentence or two what to remember")
-        path = self.require_writable(find_lessons_path(self.workspace))
+        path = find_lessons_path(self.workspace)
         known: list[BrainEntry] = []
 
         def append_if_new(text: str) -> str:
@@ -138,73 +134,62 @@ class LessonsWriter:
         self.rewrite_file(path, append_if_new)
         if known:
             return known[-1]
-        body = Body(
-            event="lesson",
-            intent_id=entry.intent_id,
-            session_id=session.session_id if session else None,
-            agent_id=(session.agent_id if session else "") or UNSET,
-            detail={"lesson": self.lesson_detail(entry, path), "by": agent},
-        )
-        self.recorder.append_or_spool([self.recorder.make_record(body, agent)])
-        return entry
-
-    def lesson_detail(self, entry: BrainEntry, path: Path) -> dict[str, object]:
         file = path.relative_to(self.workspace.root) if path.is_relative_to(self.workspace.root) else path.name
-        return {
+        lesson = {
             "id": entry.id,
             "kind": entry.kind,
             "text": entry.summary[:500],
             "paths": entry.paths,
             "file": str(file),
         }
+        body = Body(
+            event="lesson",
+            intent_id=entry.intent_id,
+            session_id=session.session_id if session else None,
+            agent_id=(session.agent_id if session else "") or UNSET,
+            detail={"lesson": lesson, "by": agent},
+        )
+        self.context.recorder.append_or_spool([self.context.recorder.make_record(body, agent)])
+        return entry
 
     def write_todo(self, session: SessionKey, agent: str, items: Sequence[TodoItem]) -> str:
         """Replace the session's list in `TODO.md` and return its lines; an empty list removes the block."""
-        name = format_block_name(session)
         lines = [
-            f"- {CHECKBOXES[i.status]} {text}"
-            for i in items[:MAX_TODO_ITEMS]
-            if (text := escape_one_line(redact(i.text)))
+            f"- {CHECKBOXES[item.status]} {text}"
+            for item in items[:MAX_TODO_ITEMS]
+            if (text := escape_one_line(redact(item.text)))
         ]
-        intent = self.state.active_session(session).intent_id
-        title = f"## {agent}, {intent or 'no intent'}"
+        intent = self.context.state.active_session(session).intent_id
+        name, title = format_block_name(session), f"## {agent}, {intent or 'no intent'}"
         added = "\n".join((f"<!-- remit:todo {name} -->", title, *lines, "<!-- /remit -->", "")) if lines else ""
-        path = self.require_writable(source_folder(self.workspace) / TODO_FILE)
+        path = source_folder(self.workspace) / TODO_FILE
         self.rewrite_file(path, lambda text: replace_block(text, "todo", name, added))
         return "\n".join(lines)
 
-    def require_writable(self, path: Path) -> Path:
-        """Return the path if its folder exists. Raises LessonError: a new folder would change the rules in force."""
-        if not path.parent.is_dir() or path.parent == self.workspace.state / COPIES_FOLDER:
-            raise LessonError(f"{ORCHESTRATION_FOLDER}/ is missing here; ask the person to restore it")
-        return path
-
     def rewrite_file(self, path: Path, change: Callable[[str], str]) -> None:
         """Change the file atomically, one writer at a time. Raises LessonError, OSError."""
-        held = lock.acquire(self.workspace.state / "lessons.lock")
-        try:
+        # A new folder would change the rules in force.
+        if not path.parent.is_dir() or path.parent == self.workspace.state / COPIES_FOLDER:
+            raise LessonError(f"{ORCHESTRATION_FOLDER}/ is missing here; ask the person to restore it")
+        with hold_lock(self.workspace.state / "lessons.lock"):
             old = read_text(path)
             text = change(old)
             if text == old:
                 return
             fresh = text.encode("utf-8", "surrogateescape")
             if len(fresh) > MAX_BRAIN_BYTES:
-                raise LessonError(
-                    f"{path.name} would be larger than {MAX_BRAIN_BYTES >> 20} MiB; ask the person to tidy it"
-                )
+                bound = f"{MAX_BRAIN_BYTES >> 20} MiB"
+                raise LessonError(f"{path.name} would be larger than {bound}; ask the person to tidy it")
             mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
             places = (self.workspace.root, source_folder(self.workspace).parent)
             root = next((place for place in places if path.is_relative_to(place)), self.workspace.root)
             write_below(root, path, fresh, mode)
-        finally:
-            lock.release(held)
 
 
 def is_repeated_lesson(known: BrainEntry, entry: BrainEntry, *, by_session: bool) -> bool:
-    """Return True if a new entry repeats a known one.
-
-    The hook writes an agent's entry before the agent's shell runs `remit lesson`, and the command may not know that an
-    agent started it. Therefore an entry without a session matches a recent entry under any intent.
+    """Return True if a new entry repeats a known one. The hook writes an agent's entry before the agent's shell runs
+    `remit lesson`, and the command may not know that an agent started it. Therefore an entry without a session matches
+    a recent entry under any intent.
     """
     ages = {"id": "", "date": "", "intent_id": None}
     if replace(known, **ages) != replace(entry, **ages):
@@ -220,40 +205,31 @@ def creation_ms(entry_id: str) -> int:
 
 
 def read_todo_lists(workspace: Workspace) -> list[tuple[str, str]]:
-    """Return (session, list) for each block of `TODO.md`. Raises OSError."""
     text = read_text(source_folder(workspace) / TODO_FILE)
     return [(name, "\n".join(lines)) for kind, name, lines in split_blocks(text) if kind == "todo"]
 
 
 def describe_open_items(workspace: Workspace, session: SessionKey) -> str:
-    """Describe the open items in `TODO.md` for a new session: its own items, and counts for others.
-
-    Raises OSError.
-    """
-    own_name = format_block_name(session)
+    """Describe the open items in `TODO.md` for a new session: its own items, and counts for others. Raises OSError."""
+    marks = tuple(f"- {CHECKBOXES[status]}" for status in ("pending", "in_progress"))
     lists = {
-        name: [line for line in body.splitlines() if is_open_item(line)] for name, body in read_todo_lists(workspace)
+        name: [line for line in body.splitlines() if line.startswith(marks)]
+        for name, body in read_todo_lists(workspace)
     }
-    own = lists.pop(own_name, [])
+    own = lists.pop(format_block_name(session), [])
     others = [(name, items) for name, items in lists.items() if items][-MAX_OTHER_LISTS:]
+    place = f"{ORCHESTRATION_FOLDER}/{TODO_FILE}"
     parts: list[str] = []
     if own:
         items = "\n".join(sanitise_line(line, 300) for line in own[:MAX_SHOWN_ITEMS])
         more = f"\nand {len(own) - MAX_SHOWN_ITEMS} more" if len(own) > MAX_SHOWN_ITEMS else ""
-        parts.append(
-            f"Remit: your list in {ORCHESTRATION_FOLDER}/{TODO_FILE} has {len(own)} open items:\n{items}{more}"
-        )
+        parts.append(f"Remit: your list in {place} has {len(own)} open items:\n{items}{more}")
     if others:
         left = ", ".join(f"{sanitise_line(name, 60)} ({len(items)})" for name, items in others)
         parts.append(
-            f"Remit: {ORCHESTRATION_FOLDER}/{TODO_FILE} holds open items of other sessions: {left}. "
-            "Read it before continuing their work."
+            f"Remit: {place} holds open items of other sessions: {left}. Read it before continuing their work."
         )
     return "\n".join(parts)
-
-
-def is_open_item(line: str) -> bool:
-    return line.startswith(tuple(f"- {CHECKBOXES[status]}" for status in ("pending", "in_progress")))
 
 
 def read_text(path: Path) -> str:
@@ -262,18 +238,6 @@ def read_text(path: Path) -> str:
         return read_regular_file(path, MAX_BRAIN_BYTES).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
-
-
-def clean_entry(entry: BrainEntry) -> BrainEntry:
-    """Return the entry without secrets, hidden characters and line ends."""
-    return replace(
-        entry,
-        lesson=to_plain_line(redact(entry.lesson)),
-        problem=to_plain_line(redact(entry.problem)),
-        resolution=to_plain_line(redact(entry.resolution)),
-        pattern=to_plain_line(redact(entry.pattern)),
-        paths=tuple(filter(None, (to_plain_line(path)[:300] for path in entry.paths[:50]))),
-    )
 
 
 def format_block_name(session: SessionKey) -> str:

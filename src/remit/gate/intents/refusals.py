@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, ErrorType, Finding, Violation
-from remit.core.display_text import sanitise_line
-from remit.core.intent import FINAL_STATUSES, Intent, is_intent_id
-from remit.core.intents.lifecycle import find_unfinished_dependencies
-from remit.core.scope.globs import Scope, glob_error, is_absolute_pattern
-from remit.gate.rules.load import Rules
-from remit.gate.state.sessions import SessionState
+from remit.core.intent import FINAL_STATUSES, Intent, find_unfinished_dependencies, is_intent_id
+from remit.core.scope.path_patterns import Scope, glob_error, is_absolute_pattern
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.governing import Rules
+from remit.gate.state.workspace_state import SessionState
 from remit.policy.violations import make_violation
 
 REPLACEABLE_SOURCES = ("branch", "worktree", "parent", "")
@@ -41,8 +40,7 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
     if rules.document.errors:
         first = rules.document.errors[0]
         raise refuse(
-            "INTENTS_FILE_INVALID",
-            f"active_intents.yaml:{first.line}:{first.column}: {first.code}: {first.message}",
+            "INTENTS_FILE_INVALID", f"active_intents.yaml:{first.line}:{first.column}: {first.code}: {first.message}"
         )
     intent = next((i for i in rules.document.intents if i.id == intent_id), None)
     if intent is None:
@@ -81,7 +79,6 @@ def dependency_warnings(intent: Intent, intents: Sequence[Intent]) -> list[str]:
 
 
 def scope_warnings(intent: Intent, expected: Sequence[str], intents: Sequence[Intent]) -> list[str]:
-    """Return a warning for each expected path outside the scope, with the intents that own the path."""
     outside = [path for path in expected[:100] if not Scope(intent.owned_scope).matches(path)]
     found: list[str] = []
     for path in outside:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 
 from remit.core.intent import Constraint, Criterion, Intent
+from remit.gate.governing import source_folder
 from remit.gate.intents.refusals import IntentError
-from remit.gate.rules.governing_copies import source_folder
-from remit.workspace.files.read_files import read_regular_file
 from remit.workspace.intents_file.parse import parse_template
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import read_regular_file
 
 TEMPLATES_FOLDER = "templates"
 TEMPLATE_SUFFIX = ".yaml"
@@ -52,14 +52,6 @@ BUILT_IN_TEMPLATES: Mapping[str, Intent] = {
 }
 
 
-def template_names(workspace: Workspace) -> list[str]:
-    """Return the names of the team's templates, followed by the built-in ones. Raises OSError."""
-    folder = source_folder(workspace) / TEMPLATES_FOLDER
-    own = [path.stem for path in folder.iterdir() if path.suffix == TEMPLATE_SUFFIX] if folder.is_dir() else []
-    own = sorted(name for name in own if TEMPLATE_NAME.fullmatch(name))
-    return [*own, *(name for name in BUILT_IN_TEMPLATES if name not in own)]
-
-
 def load_template(workspace: Workspace, name: str) -> Intent:
     """Return the template with this name; the team's own precede built-in ones. Raises IntentError."""
     if TEMPLATE_NAME.fullmatch(name):
@@ -76,5 +68,7 @@ def load_template(workspace: Workspace, name: str) -> Intent:
                 why = "; ".join(f"line {f.line}: {f.message}" for f in findings)
                 raise IntentError(f"the template {name!r} cannot be used: {why}")
             return intent
-    known = ", ".join(template_names(workspace))
-    raise IntentError(f"there is no template {name!r} (known: {known})")
+    folder = source_folder(workspace) / TEMPLATES_FOLDER
+    own = [path.stem for path in folder.iterdir() if path.suffix == TEMPLATE_SUFFIX] if folder.is_dir() else []
+    known = dict.fromkeys((*sorted(filter(TEMPLATE_NAME.fullmatch, own)), *BUILT_IN_TEMPLATES))
+    raise IntentError(f"there is no template {name!r} (known: {', '.join(known)})")

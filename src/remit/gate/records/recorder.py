@@ -10,32 +10,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
-from remit.core.ids import derive_part_id, make_uuid7
-from remit.core.lazy_property import LazyProperty
 from remit.core.machine_paths import STATE_FOLDER
-from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs
-from remit.core.secrets.bounded_regex import compile_team_pattern
-from remit.core.secrets.redaction import redact_struct, redact_value
-from remit.core.timestamps import format_utc
-from remit.gate.environment import Environment
+from remit.core.python_runtime import LazyProperty
+from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs, derive_part_id, format_utc, make_uuid7
+from remit.core.redaction import compile_team_pattern, redact_struct, redact_value
+from remit.gate.governing import load_rules
+from remit.gate.machine import Environment
 from remit.gate.records.tree_heads import sign_after_append
-from remit.gate.rules.load import load_rules
-from remit.ledger.log import AppendedRecord, MachineLog
-from remit.ledger.segments import LedgerError
-from remit.ledger.spool import Spool
+from remit.ledger.log import AppendedRecord, MachineLog, Spool
+from remit.ledger.log_files import LedgerError
 from remit.workspace.git.command import GitError
-from remit.workspace.git.machine_identity import machine_id, repository_id
-from remit.workspace.git.refs import head_commit
+from remit.workspace.git.repository import head_commit, machine_id, repository_id
 from remit.workspace.place.workspace import Workspace, is_folder
-
-T = TypeVar("T")
 
 MAX_LINE_BYTES = 64 * 1024
 CHAIN_BYTES = 1024
@@ -49,8 +42,6 @@ MAX_CHARS = 2048
 """Characters of a text that a record keeps if it is too long."""
 
 MAX_UNPROVED = 200
-
-SPOOL_FOLDER = f"{STATE_FOLDER}/spool"
 
 
 class Recorder:
@@ -84,17 +75,17 @@ class Recorder:
     @LazyProperty
     def _open_log(self) -> MachineLog:
         name = f"{self.repository}/{self.machine}"
-        return MachineLog.open(self.workspace.log_folder, name, make_recovery=self.recovery_record)
+        return MachineLog(self.workspace.log_folder, name, make_recovery=self.recovery_record)
 
     def close(self) -> None:
-        log = vars(self).get("_open_log")
-        if isinstance(log, MachineLog):
-            log.close()
+        if "_open_log" in vars(self):
+            self.log.close()
 
     @LazyProperty
     def spool(self) -> Spool:
-        name = self.workspace.root.name + "-" + str(path_hash(str(self.workspace.root)))
-        return Spool(self.environment.home / SPOOL_FOLDER / f"{name}.jsonl")
+        root = self.workspace.root
+        number = int(sha256(str(root).encode("utf-8", "surrogateescape"))[:12], 16)
+        return Spool(self.environment.home / STATE_FOLDER / "spool" / f"{root.name}-{number}.jsonl")
 
     @property
     def vcs(self) -> Vcs | None:
@@ -154,61 +145,41 @@ class Recorder:
         except (OSError, LedgerError, GitError) as error:
             self.spool.store(split_records(records))
             return str(error)
-        if appended:
-            self.sign_when_due(records, appended[-1].seq)
-        return None
-
-    def sign_when_due(self, records: Sequence[Record], newest_seq: int) -> None:
         with suppress(OSError, LedgerError, GitError):
-            sign_after_append(self, records, newest_seq)
-
-
-def path_hash(text: str) -> int:
-    """Return a short number for a path, the same in every process."""
-    return int(sha256(text.encode("utf-8", "surrogateescape"))[:12], 16)
+            if appended:
+                sign_after_append(self, records, appended[-1].seq)
+        return None
 
 
 # Long records
 
 
 def split_records(records: Iterable[Record]) -> list[Record]:
-    return [part for record in records for part in split_record(record)]
-
-
-def split_record(record: Record) -> Iterator[Record]:
-    """Yield the record, or a part per group of files."""
-    if encoded_size(record) <= MAX_RECORD_BYTES:
-        yield record
-        return
-    files = record.body.files
-    if isinstance(files, UnsetType) or not files:
-        yield cut_record(record)
-        return
-    bare = cut_record(make_part(record, (), (), 1, 1))
-    groups = list(
-        group_files(
-            [shrink_file(pair, MAX_RECORD_BYTES - encoded_size(bare)) for pair in pair_files(record)],
-            MAX_RECORD_BYTES - encoded_size(bare),
-        )
-    )
-    for number, group in enumerate(groups, 1):
-        mutated, traced = zip(*group, strict=True)
-        part = make_part(record, mutated, tuple(one for one in traced if one is not None), number, len(groups))
-        yield part if encoded_size(part) <= MAX_RECORD_BYTES else cut_record(part)
+    """Return the records, a part per group of files for one that is too long."""
+    found: list[Record] = []
+    for record in records:
+        if encoded_size(record) <= MAX_RECORD_BYTES:
+            found.append(record)
+            continue
+        files = record.body.files
+        if isinstance(files, UnsetType) or not files:
+            found.append(cut_record(record))
+            continue
+        room = MAX_RECORD_BYTES - encoded_size(cut_record(make_part(record, (), (), 1, 1)))
+        published = {one.path: one for one in record.files}
+        groups = list(group_files([shrink_file((file, published.get(file.path)), room) for file in files], room))
+        for number, group in enumerate(groups, 1):
+            mutated, traced = zip(*group, strict=True)
+            part = make_part(record, mutated, tuple(one for one in traced if one is not None), number, len(groups))
+            found.append(part if encoded_size(part) <= MAX_RECORD_BYTES else cut_record(part))
+    return found
 
 
 def encoded_size(part: object) -> int:
-    """Return the size of a part of a record as JSON, in bytes."""
     return len(msgspec.json.encode(part))
 
 
 FilePair = tuple[MutatedFile, TracedFile | None]
-
-
-def pair_files(record: Record) -> list[FilePair]:
-    files = () if isinstance(record.body.files, UnsetType) else record.body.files
-    traced = {one.path: one for one in record.files}
-    return [(file, traced.get(file.path)) for file in files]
 
 
 def group_files(found: Sequence[FilePair], room: int) -> Iterator[list[FilePair]]:
@@ -229,27 +200,21 @@ def make_part(
     record: Record, files: tuple[MutatedFile, ...], traced: tuple[TracedFile, ...], number: int, count: int
 ) -> Record:
     """Return one part of a record; the first part keeps the record's id."""
-    body = record.body
-    every = () if isinstance(body.files, UnsetType) else body.files
-    names = {file.path for file in files}
-    detail: dict[str, Any] = {} if isinstance(body.detail, UnsetType) else dict(body.detail)
+    body, call = record.body, record.body.call
+    every, names = body.files or (), {file.path for file in files}
+    detail = dict(body.detail or {})
     if count > 1 or not files:
         detail["part"] = {"first": record.id, "number": number, "of": count}
-        if any(is_deletion(file) for file in every) and not any(is_deletion(file) for file in files):
+        if any(map(is_deletion, every)) and not any(map(is_deletion, files)):
             detail["took_away"] = True
-    call = body.call
-    if not isinstance(call, UnsetType) and not isinstance(call.paths, UnsetType):
+    if call and call.paths:
         own = {file.path for file in every}
         call = replace(call, paths=tuple(path for path in call.paths if path in names or path not in own))
-    scoped = isinstance(body.in_scope, bool) and bool(files)
-    part = replace(
-        body,
-        files=files,
-        call=call,
-        detail=detail or UNSET,
-        in_scope=all(file.in_scope is not False for file in files) if scoped else body.in_scope,
-    )
-    return replace(record, id=derive_part_id(record.id, number), body=part, files=traced)
+    in_scope = body.in_scope
+    if isinstance(in_scope, bool) and files:
+        in_scope = all(file.in_scope is not False for file in files)
+    body = replace(body, files=files, call=call, detail=detail or UNSET, in_scope=in_scope)
+    return replace(record, id=derive_part_id(record.id, number), body=body, files=traced)
 
 
 def is_deletion(file: MutatedFile) -> bool:
@@ -266,44 +231,35 @@ def shrink_file(pair: FilePair, room: int) -> FilePair:
         return pair
     if traced is not None:
         file = replace(file, ranges=UNSET)
-    if not isinstance(file.unproved, UnsetType) and len(file.unproved) > MAX_UNPROVED:
+    if file.unproved and len(file.unproved) > MAX_UNPROVED:
         file = replace(file, unproved=((1, max(end for _, end in file.unproved)),))
     if encoded_size((file, traced)) <= room // 2:
         return file, traced
-    file = replace(file, hunks=UNSET, ranges=first_entries(file.ranges, MAX_UNPROVED))
-    if traced is not None and not isinstance(traced.conversations, UnsetType):
-        spoken = tuple(replace(one, ranges=first_entries(one.ranges, MAX_UNPROVED)) for one in traced.conversations)
-        traced = replace(traced, conversations=spoken)
+    file = replace(file, hunks=UNSET, ranges=file.ranges and file.ranges[:MAX_UNPROVED])
+    if traced is not None and traced.conversations:
+        spoken = (replace(one, ranges=one.ranges and one.ranges[:MAX_UNPROVED]) for one in traced.conversations)
+        traced = replace(traced, conversations=tuple(spoken))
     return file, traced
 
 
-def first_entries(entries: "tuple[T, ...] | UnsetType", limit: int) -> "tuple[T, ...] | UnsetType":
-    return entries if isinstance(entries, UnsetType) else entries[:limit]
-
-
 def cut_record(record: Record) -> Record:
-    """Return a record with lists and texts cut to the length of a line."""
-    entries, chars = MAX_ENTRIES, MAX_CHARS
+    body, entries, chars = record.body, MAX_ENTRIES, MAX_CHARS
     while True:
-        part = replace(record, body=cut_body(record.body, entries, chars))
+        call, detail = body.call, body.detail or {}
+        if call and call.paths and len(call.paths) > entries:
+            detail = {**detail, **count_entries("call_paths", call.paths)}
+            call = replace(call, paths=call.paths[:entries])
+        shorter = replace(
+            body,
+            call=call,
+            detail=shorten_value(detail, entries, chars) if detail else UNSET,
+            violation=body.violation and shorten_value(body.violation, entries, chars),
+            result=body.result and shorten_value(body.result, entries, chars),
+        )
+        part = replace(record, body=shorter)
         if encoded_size(part) <= MAX_RECORD_BYTES or entries <= 1:
             return part
         entries, chars = entries // 2, chars // 2
-
-
-def cut_body(body: Body, entries: int, chars: int) -> Body:
-    """Return a record's own part with shorter lists and texts."""
-    call, detail = body.call, {} if isinstance(body.detail, UnsetType) else body.detail
-    if not isinstance(call, UnsetType) and not isinstance(call.paths, UnsetType) and len(call.paths) > entries:
-        detail = {**detail, **count_entries("call_paths", call.paths)}
-        call = replace(call, paths=call.paths[:entries])
-    return replace(
-        body,
-        call=call,
-        detail=shorten_value(detail, entries, chars) if detail else UNSET,
-        violation=shorten_value(body.violation, entries, chars) if isinstance(body.violation, dict) else UNSET,
-        result=shorten_value(body.result, entries, chars) if isinstance(body.result, dict) else UNSET,
-    )
 
 
 def shorten_value(value: Any, entries: int, chars: int) -> Any:

@@ -1,10 +1,12 @@
 """Signed tree heads of the log, kept beside it and in notes of commits, where they outlive the state folder.
 
-No decision waits for a tree head: heads are made after a call, at the end of a session, or when a person asks.
+No decision waits for a tree head: heads are made after a call, at the end of a session, or when a person asks. A
+report holds each head, wherever it is found, against the log.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,26 +23,30 @@ from remit.core.tree_head import (
     parse_signed_head,
     sign_head,
 )
-from remit.gate.environment import Environment
-from remit.gate.rules.load import load_rules
-from remit.ledger.integrity.tree_heads import (
+from remit.gate.governing import load_rules
+from remit.gate.machine import Environment
+from remit.ledger.log import MachineLog
+from remit.ledger.log_files import LedgerError, decode_detail
+from remit.ledger.reader import measure_log_bytes, read_lines
+from remit.ledger.tree_heads import (
     HEAD_INTERVAL_RECORDS,
     MAX_WHOLE_BYTES,
     FoundHead,
+    HeadsReport,
     build_altered_detail,
+    check_heads,
     measure_tree,
     read_frontier,
+    read_leaves,
+    read_recorded_heads,
     read_stored_heads,
     store_head,
 )
-from remit.ledger.log import MachineLog
-from remit.ledger.reader import measure_log_bytes
-from remit.ledger.segments import LedgerError
-from remit.workspace.contents.remit_repository import RemitRepository
+from remit.workspace.contents.content_store import ContentStore, RemitRepository
 from remit.workspace.git.command import Git
-from remit.workspace.git.machine_identity import machine_id
-from remit.workspace.git.refs import head_commit
+from remit.workspace.git.repository import head_commit, machine_id
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.sharing.shared_refs import find_shared_head_lines, find_tracked_head_lines
 
 NOTES_REF = "refs/notes/remit"
 HEAD_SEPARATOR = "---\n"
@@ -48,7 +54,6 @@ HEAD_SEPARATOR = "---\n"
 
 IDENTITY = ("-c", "user.name=Remit", "-c", "user.email=remit@localhost")
 
-SESSION_END_EVENTS = frozenset({"session_end"})
 FINISHED_EVENTS = frozenset({"mutation", "tool_result"})
 """Events that are recorded when no decision waits."""
 
@@ -83,14 +88,10 @@ class KeyUnusable(LedgerError):
         )
 
 
-def key_path(home: Path) -> Path:
-    return home / KEY_PATH
-
-
 def read_private_key(home: Path) -> bytes:
     """Return the private key; the first use makes the key. Raises OSError, KeyUnusable."""
     machine_id(home)
-    path = key_path(home)
+    path = home / KEY_PATH
     try:
         seed = path.read_bytes()
     except FileNotFoundError:
@@ -122,14 +123,11 @@ def make_head(recorder: LogWriter, *, whole: bool = False) -> FoundHead | None:
         return None
     head = TreeHead(recorder.log.name, now.size, bytes.fromhex(now.root))
     note = sign_head(head, read_private_key(recorder.environment.home))
-    recorder.log.append([_head_record(recorder, head, note)], views=recorder.views)
+    detail = {"size": head.size, "root": head.root.hex(), "note": note}
+    record = recorder.make_record(Body(event="tree_head", intent_id=None, session_id=None, detail=detail))
+    recorder.log.append([record], views=recorder.views)
     store_head(folder, note, replace(now, commit=head_commit(recorder.workspace)))
     return FoundHead(note, f"heads, {now.size} records")
-
-
-def _head_record(recorder: LogWriter, head: TreeHead, note: str) -> Record:
-    detail = {"size": head.size, "root": head.root.hex(), "note": note}
-    return recorder.make_record(Body(event="tree_head", intent_id=None, session_id=None, detail=detail))
 
 
 def sign_after_append(recorder: LogWriter, records: Sequence[Record], newest_seq: int) -> None:
@@ -138,7 +136,7 @@ def sign_after_append(recorder: LogWriter, records: Sequence[Record], newest_seq
     Raises OSError, LedgerError, GitError; the records themselves are safe.
     """
     events = {record.body.event for record in records}
-    ended = not events.isdisjoint(SESSION_END_EVENTS)
+    ended = "session_end" in events
     if not ended and events.isdisjoint(FINISHED_EVENTS):
         return
     known = read_frontier(recorder.log.folder)
@@ -172,19 +170,52 @@ def write_head_note(recorder: LogWriter, commit: str, note: str, *, shown: bool)
         own.create()
     run = git.run if shown else own.run
     old = run("notes", f"--ref={NOTES_REF}", "show", found, ok=(0, 1)).decode("utf-8", "replace")
-    kept = [part for part in split_heads(old) if _origin(part) != recorder.log.name]
-    text = HEAD_SEPARATOR.join([*kept, note])
+    heads = [note]
+    for part in reversed(split_heads(old)):
+        origin: str | None = None
+        with suppress(InvalidTreeHead):
+            origin = parse_signed_head(part).head.origin
+        heads[:0] = [] if origin == recorder.log.name else [part]
+    text = HEAD_SEPARATOR.join(heads)
     run(*IDENTITY, "notes", f"--ref={NOTES_REF}", "add", "-f", "-F", "-", found, stdin=text.encode())
     return found
 
 
 def split_heads(text: str) -> list[str]:
-    """Return the heads in the text of a commit's note."""
     return [part.removesuffix("\n") + "\n" for part in re.split(r"^---\n", text, flags=re.MULTILINE) if part.strip()]
 
 
-def _origin(note: str) -> str | None:
-    try:
-        return parse_signed_head(note).head.origin
-    except InvalidTreeHead:
-        return None
+def tracked_log_name(log: MachineLog) -> str | None:
+    """Return the name of the log's tracked file; None for an empty log. Pruning does not change the name."""
+    first = next(iter(read_leaves(log.folder)), None)
+    return f"{log.name.rpartition('/')[2]}-{first.hex()[:8]}.jsonl" if first else None
+
+
+def heads_report(recorder: LogWriter, config: Config) -> HeadsReport:
+    """Check every known head of the log: those beside it, in its records, in notes of commits, and in shared logs.
+
+    Raises OSError, LedgerError, GitError, InvalidKey.
+    """
+    workspace, folder = recorder.workspace, recorder.log.folder
+    found = list(heads_in_notes(workspace))
+    name = tracked_log_name(recorder.log)
+    tracked = find_tracked_head_lines(workspace, name) if name else ()
+    lines = (*find_shared_head_lines(workspace), *tracked)
+    found += [FoundHead(note, where) for line, where in lines if (note := decode_detail(line).note)]
+    found += [*read_stored_heads(folder), *read_recorded_heads(read_lines(folder))]
+    return check_heads(read_leaves(folder), found, recorder.log.name, trusted_keys(recorder.environment.home, config))
+
+
+def heads_in_notes(workspace: Workspace) -> Iterator[FoundHead]:
+    if workspace.common_dir is None:
+        return
+    own = RemitRepository(workspace)
+    list_notes = ("notes", f"--ref={NOTES_REF}", "list")
+    listed = Git(workspace.root).text(*list_notes, ok=(0, 1))
+    if own.exists:
+        listed += "\n" + own.run(*list_notes, ok=(0, 1)).decode("utf-8", "replace")
+    pairs = [(note, commit) for note, _, commit in (line.partition(" ") for line in listed.splitlines() if line)]
+    contents = ContentStore(workspace, "").load_many(note for note, _ in pairs)
+    for note, commit in pairs:
+        for part in split_heads(contents.get(note, b"").decode("utf-8", "replace")):
+            yield FoundHead(part, f"note of commit {commit[:12]}")

@@ -6,15 +6,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from remit.core.display_text import quote_path
-from remit.core.ids import match_ids
-from remit.core.record import Body
+from remit.core.record import Body, match_ids
+from remit.core.untrusted_input import quote_path
 from remit.gate.context import WorkspaceContext
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.ledger.file_changes import SessionChange
 from remit.workspace.contents.content_store import ContentStore, scratch_files
-from remit.workspace.files.atomic import FileToWrite
 from remit.workspace.git.command import Git, GitError
+from remit.workspace.safe_files import FileToWrite
 from remit.workspace.snapshots.restore import ApplyResult, Restorer, RestoreResult
 from remit.workspace.snapshots.snapshot import Occasion, Snapshot
 
@@ -54,17 +53,13 @@ def find_snapshot(found: Sequence[Snapshot], point: str) -> Snapshot:
 
 def find_snapshot_before(found: Sequence[Snapshot], what: str) -> Snapshot:
     """Return the state before an intent's or session's first change, or before the last command containing `what`.
-
     `found` has the newest first. Raises NoSuchSnapshot.
     """
-    of_one = [
-        s for s in found if s.occasion.kind in ("call", "session") and what in (s.occasion.intent, s.occasion.session)
-    ]
-    if of_one:
-        return of_one[-1]
-    for snapshot in found:
-        if snapshot.occasion.kind == "call" and what in (snapshot.occasion.command or snapshot.occasion.tool):
-            return snapshot
+    calls = [s for s in found if s.occasion.kind in ("call", "session")]
+    of_one = [s for s in calls if what in (s.occasion.intent, s.occasion.session)]
+    of_command = [s for s in calls if s.occasion.kind == "call" and what in (s.occasion.command or s.occasion.tool)]
+    if of_one or of_command:
+        return of_one[-1] if of_one else of_command[0]
     raise NoSuchSnapshot(
         f"no snapshot precedes {what!r}: no intent or session of that name, no command with these words; "
         "`remit restore list` shows what there is"
@@ -104,7 +99,7 @@ def append_restore(context: WorkspaceContext, saved: Snapshot, detail: dict[str,
     return context.recorder.append_or_spool([snapshot, context.recorder.make_record(body)])
 
 
-# -- undo of one session ------------------------------------------------------------------------------------
+# Undo of one session
 
 MAX_MERGE_CONFLICTS = 127
 """`git merge-file` exits with the number of conflicts, at most 127, and with 255 for an error. Source: its manual."""
@@ -122,10 +117,13 @@ class SessionUndo(Struct, frozen=True):
         return not self.write and not self.delete
 
 
-def plan_session_undo(context: WorkspaceContext, store: ContentStore, changes: Iterable[SessionChange]) -> SessionUndo:
-    """Return the plan that removes these changes from the current files, newest first.
+class CannotUndo(ValueError):
+    """Change that cannot be removed from its file. The message is the reason, without the file's name."""
 
-    Lines changed by others stay. A file with changes to the same lines is left alone. Raises GitError, OSError.
+
+def plan_session_undo(context: WorkspaceContext, store: ContentStore, changes: Iterable[SessionChange]) -> SessionUndo:
+    """Return the plan that removes these changes from the current files, newest first. Lines changed by others stay. A
+    file with changes to the same lines is left alone. Raises GitError, OSError.
     """
     now: dict[str, bytes | None] = {}
     first: dict[str, bytes | None] = {}
@@ -152,10 +150,6 @@ def plan_session_undo(context: WorkspaceContext, store: ContentStore, changes: I
     )
 
 
-class CannotUndo(ValueError):
-    """Change that cannot be removed from its file. The message is the reason, without the file's name."""
-
-
 def remove_change(folder: Path, store: ContentStore, change: SessionChange, now: bytes | None) -> bytes | None:
     """Return the content `now` without one change; None for no file. Raises CannotUndo."""
     before, after = load_content(store, change.before), load_content(store, change.after)
@@ -169,12 +163,7 @@ def remove_change(folder: Path, store: ContentStore, change: SessionChange, now:
         raise CannotUndo("it was deleted, and somebody made it anew since")
     if before is None:
         raise CannotUndo("the session made it, and somebody changed it since")
-    return merge_contents(folder, now, after, before)
-
-
-def merge_contents(folder: Path, current: bytes, base: bytes, other: bytes) -> bytes:
-    """Return `current` with the change from `base` to `other` applied. Raises CannotUndo for a conflict."""
-    with scratch_files(folder, current, base, other) as files:
+    with scratch_files(folder, now, after, before) as files:
         try:
             return Git(folder).run("merge-file", "-p", "--quiet", *files)
         except GitError as error:
@@ -185,10 +174,8 @@ def merge_contents(folder: Path, current: bytes, base: bytes, other: bytes) -> b
 
 def load_content(store: ContentStore, blob: str | None) -> bytes | None:
     """Return the stored content; None for no file. Raises CannotUndo for a missing content."""
-    if blob is None:
-        return None
     content = store.load(blob) if blob else None
-    if content is None:
+    if content is None and blob is not None:
         raise CannotUndo("its content was not kept, or no longer is")
     return content
 
@@ -203,21 +190,13 @@ def read_current(path: Path) -> bytes | None:
 
 
 def undo_session(context: WorkspaceContext, plan: SessionUndo, session: str) -> ApplyResult:
-    """Save the present state as a snapshot, write and delete as planned, and record the undo.
-
-    `remit restore undo` returns to that snapshot. Raises GitError, OSError before any change if the present cannot be
-    saved.
+    """Save the present state as a snapshot, write and delete as planned, and record the undo. `remit restore undo`
+    returns to that snapshot. Raises GitError, OSError before any change if the present cannot be saved.
     """
     root = context.workspace.root
-    files = {path: FileToWrite(read_file_mode(root / path), content) for path, content in plan.write.items()}
+    modes = {path: "100755" if os.access(root / path, os.X_OK) else "100644" for path in plan.write}
+    files = {path: FileToWrite(modes[path], content) for path, content in plan.write.items()}
     done = open_restore(context).apply_changes(files, plan.delete, Occasion("restore", session=session))
-    left = {**plan.left, **done.failed}
-    append_restore(
-        context, done.saved, {"session": session, **make_restore_detail(done.saved, plan.write, plan.delete, left)}
-    )
+    detail = make_restore_detail(done.saved, plan.write, plan.delete, {**plan.left, **done.failed})
+    append_restore(context, done.saved, {"session": session, **detail})
     return done
-
-
-def read_file_mode(path: Path) -> str:
-    """Return git's mode of a file; the mode of a plain file if missing."""
-    return "100755" if os.access(path, os.X_OK) else "100644"

@@ -1,21 +1,18 @@
 """Snapshots of the working tree: taken at session start and before calls that may destroy files."""
 
 import time
+from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Decision, Finding
-from remit.core.display_text import quote_path
-from remit.core.facts import Facts
+from remit.core.decision import Decision, Facts, Finding
 from remit.core.record import Body, Record
-from remit.core.secrets.bounded_regex import compile_team_pattern
-from remit.core.secrets.redaction import redact_struct
-from remit.gate.answer import RECORDING_ERRORS
-from remit.gate.context import WorkspaceContext
+from remit.core.redaction import compile_team_pattern, redact_struct
+from remit.core.untrusted_input import quote_path
+from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.policy.decide import is_destructive_command
-from remit.workspace.git.hidden_files import read_index_flags
+from remit.workspace.git.ignored_files import read_index_flags
 from remit.workspace.observe.observation import Observation
 from remit.workspace.snapshots.snapshot import (
     Occasion,
@@ -55,32 +52,27 @@ class SnapshotTaker:
         self.context = context
 
     def take_before_call(self, call: ToolCall, facts: Facts, decision: Decision, seen: Observation) -> SnapshotOutcome:
-        """Take a snapshot before a deletion or a call with unknown effects.
-
-        A file tool needs none: overwritten contents are stored already.
+        """Take a snapshot before a deletion or a call with unknown effects. A file tool needs none: overwritten
+        contents are stored already. A failure refuses the call in enforce, and before a destructive command.
         """
         if decision.call_class != "destructive" or not (call.whole_workspace or call.effect == "delete"):
             return NO_SNAPSHOT
-        occasion = Occasion(
-            kind="call",
-            intent=facts.session.intent_id or "",
-            session=call.session.session_id,
-            agent=call.agent,
-            call=call.call_id,
-            tool=call.tool,
-            command=call.command or "",
-        )
+        occasion = occasion_of_call("call", call, facts.session.intent_id)
         try:
             whole = seen if call.whole_workspace else self.context.observe()
             snapshot, record = self.take_snapshot(occasion, whole, facts.session.intent_id)
             return SnapshotOutcome((record,), snapshot.id)
         except RECORDING_ERRORS as error:
-            return snapshot_failed(decision, str(error).partition("\n")[0])
+            first = str(error).partition("\n")[0]
+            trouble = f"Remit could not keep a snapshot of the working tree: {first}"
+        if decision.mode != "enforce" and not is_destructive_command(decision):
+            return SnapshotOutcome(trouble=f"{trouble}. What this call destroys may not come back; tell the person.")
+        message = f"{trouble}. Until that is mended, commands that may change files are refused: tell the person."
+        return SnapshotOutcome(refusal=Finding(rule="snapshot", code="HOOK_BLOCKED", message=message))
 
     def take_at_session_start(self, session: SessionKey, agent: str, seen: Observation | None = None) -> None:
-        """Take a snapshot at a session's start; `seen` is a fresh observation, if available.
-
-        Raises the errors in RECORDING_ERRORS.
+        """Take a snapshot at a session's start; `seen` is a fresh observation, if available. Raises the errors in
+        RECORDING_ERRORS.
         """
         known = self.context.state.find_session(session)
         intent_id = known.intent_id if known else None
@@ -91,17 +83,17 @@ class SnapshotTaker:
     def take_snapshot(self, occasion: Occasion, seen: Observation, intent_id: str | None) -> tuple[Snapshot, Record]:
         """Take a snapshot and return it with its record. Raises the errors in RECORDING_ERRORS."""
         began = time.perf_counter()
-        extra = tuple(map(compile_team_pattern, self.context.recorder.patterns or ()))
-        config = (self.context.last_rules or self.context.rules).config
+        context = self.context
+        config = (context.last_rules or context.rules).config
         snapshot = take_snapshot(
-            self.context.snapshots,
-            self.context.workspace,
-            redact_struct(occasion, extra),
+            context.snapshots,
+            context.workspace,
+            redact_struct(occasion, tuple(map(compile_team_pattern, context.recorder.patterns or ()))),
             seen.files,
-            at=self.context.environment.clock(),
+            at=context.environment.clock(),
             max_mib=config.snapshots.max_file_mib,
             secrets=config.snapshots.secret_days > 0,
-            overlooked=read_index_flags(self.context.workspace).overlooked,
+            overlooked=read_index_flags(context.workspace).overlooked,
             remarks=tuple(r for r in seen.remarks if r.startswith("not observed")),
         )
         spent_ms = round((time.perf_counter() - began) * 1000, 1)
@@ -114,22 +106,19 @@ class SnapshotTaker:
             "commit": snapshot.commit,
             "file_count": snapshot.files,
             "ms": spent_ms,
+            "precedes": occasion.kind,
+            "reason": f"before {occasion.tool or 'a ' + occasion.kind}",
         }
-        detail |= {"precedes": occasion.kind, "reason": f"before {occasion.tool or 'a ' + occasion.kind}"}
         detail |= {"call_id": occasion.call, "tool": occasion.tool} if occasion.kind == "call" else {}
-        if snapshot.left:
-            detail["left"] = {
-                quote_path(decode_path(p)): why for p, why in list(snapshot.left.items())[:MAX_NAMED_FILES]
-            }
-        if snapshot.remarks:
-            detail["remarks"] = list(snapshot.remarks[:MAX_NAMED_FILES])
+        left = [(quote_path(decode_path(path)), why) for path, why in list(snapshot.left.items())[:MAX_NAMED_FILES]]
+        detail |= {"left": dict(left)} if left else {}
+        detail |= {"remarks": list(snapshot.remarks[:MAX_NAMED_FILES])} if snapshot.remarks else {}
         body = Body(event="snapshot", intent_id=intent_id, session_id=occasion.session or None, detail=detail)
         return self.context.recorder.make_record(body, occasion.agent or None)
 
     def tidy_store(self) -> int:
-        """End the writer process, fold packs, and prune; return the number of pruned snapshots.
-
-        Raises the errors in RECORDING_ERRORS. Does no work if no snapshot was taken.
+        """End the writer process, fold packs, and prune; return the number of pruned snapshots. Raises the errors in
+        RECORDING_ERRORS. Does no work if no snapshot was taken.
         """
         if "snapshots" not in self.context.__dict__:
             return 0
@@ -138,58 +127,45 @@ class SnapshotTaker:
 
     def prune_old(self) -> int:
         """Delete snapshots that are too old, and the oldest while the size limit is exceeded; return their number.
-
         Raises the errors in RECORDING_ERRORS.
         """
-        config, now = self.context.rules.config, self.context.environment.clock()
-        found, pinned = self.context.snapshots.list_snapshots(), PinnedSnapshots(self.context.workspace).pinned_ids()
+        store, now = self.context.snapshots, self.context.environment.clock()
+        config = self.context.rules.config
+        found, pinned = store.list_snapshots(), PinnedSnapshots(self.context.workspace).pinned_ids()
         spared, rest = found[:MIN_KEPT_SNAPSHOTS], found[MIN_KEPT_SNAPSHOTS:]  # newest first
         spared += [s for s in rest if s.occasion.kind == "restore"][:1]
         spared += [s for s in rest if s.id in pinned and s not in spared]
         kept = [s for s in rest if s.at >= now - config.snapshots.keep_days * DAY_S and s not in spared]
-        while kept and self.context.snapshots.disk_usage([*spared, *kept]) > config.snapshots.max_mib * (1 << 20):
+        while kept and store.disk_usage([*spared, *kept]) > config.snapshots.max_mib * (1 << 20):
             kept = kept[: len(kept) * 3 // 4]
         gone = [s for s in rest if s not in kept and s not in spared]
-        self.context.snapshots.forget(gone)
-        stale = [
-            s
-            for s in found
-            if s.at < now - config.snapshots.secret_days * DAY_S and s.id not in pinned and has_secrets(s)
-        ]
-        if stale:
-            self.context.snapshots.drop_secrets(stale)
+        store.forget(gone)
+        old = (s for s in found if s.at < now - config.snapshots.secret_days * DAY_S and s.id not in pinned)
+        held = ((s, (p for p, (mode, _) in s.private.items() if mode and p not in s.left)) for s in old)
+        if stale := [s for s, paths in held if any(is_secret_path(decode_path(path)) for path in paths)]:
+            store.drop_secrets(stale)
         return len(gone)
 
 
-def has_secrets(snapshot: Snapshot) -> bool:
-    """Return True if a snapshot still holds a file with a secret's name."""
-    held = (path for path, (mode, _) in snapshot.private.items() if mode and path not in snapshot.left)
-    return any(is_secret_path(decode_path(path)) for path in held)
-
-
-def snapshot_failed(decision: Decision, why: str) -> SnapshotOutcome:
-    """Deny in enforce mode or before a destructive command; otherwise only warn."""
-    trouble = f"Remit could not keep a snapshot of the working tree: {why}"
-    if decision.mode != "enforce" and not is_destructive_command(decision):
-        return SnapshotOutcome(trouble=f"{trouble}. What this call destroys may not come back; tell the person.")
-    return SnapshotOutcome(
-        refusal=Finding(
-            rule="snapshot",
-            code="HOOK_BLOCKED",
-            message=f"{trouble}. Until that is mended, commands that may change files are refused: tell the person.",
-        )
+def occasion_of_call(
+    kind: Literal["call", "undone"], call: ToolCall, intent_id: str | None, point: str = ""
+) -> Occasion:
+    return Occasion(
+        kind=kind,
+        intent=intent_id or "",
+        session=call.session.session_id,
+        agent=call.agent,
+        call=call.call_id,
+        tool=call.tool,
+        command=call.command or "",
+        point=point,
     )
 
 
 def describe_way_back(decision: Decision, kept: SnapshotOutcome) -> str:
     """Return the restore command for a person before a destructive command that is not enforced."""
-    detail = kept.records[0].body.detail if kept.records else None
     passes = decision.effect == "allow" and decision.mode != "enforce"
-    if not passes or not is_destructive_command(decision) or not isinstance(detail, dict):
+    if not passes or not is_destructive_command(decision):
         return ""
-    name = detail["id"]
-    return f"Remit kept the working tree as it was before this command. A person gets it back: `remit restore {name}`."
-
-
-def add_refusal(decision: Decision, refusal: Finding) -> Decision:
-    return replace(decision, effect="deny", verdict="deny", findings=(refusal, *decision.findings))
+    command = f"remit restore {kept.snapshot}"
+    return f"Remit kept the working tree as it was before this command. A person gets it back: `{command}`."

@@ -3,9 +3,10 @@
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 
-from remit.core.display_text import quote_path
+from remit.core.untrusted_input import quote_path
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwritable
 
 SCHEMA_VERSION = 5
@@ -68,7 +69,7 @@ class StateError(RuntimeError):
 
 
 class StateDatabase:
-    """The open database of a workspace; `damaged_copy` is the path of a damaged predecessor."""
+    """The open database of a workspace; `damaged_copy` is the path of a damaged predecessor. Raises StateError."""
 
     def __init__(self, path: Path, workspace: Path) -> None:
         self.path = path
@@ -78,7 +79,6 @@ class StateDatabase:
         self.identity = (status.st_dev, status.st_ino) if status else None
 
     def is_current(self) -> bool:
-        """Return True if the open database is still the file at its path."""
         try:
             status = self.path.stat()
         except OSError:
@@ -90,52 +90,51 @@ class StateDatabase:
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
-        """Run a transaction, or a part of the group that `group_changes` began. Raises StateError."""
-        try:
+        """Run changes as one transaction, or as a part of the one that is open: a commit costs more than a change."""
+        with self.explained_errors():
             if self.connection.in_transaction:
                 yield self.connection
                 return
             with self.connection:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
-        except sqlite3.Error as error:
-            raise StateError(self.path, explain_error(error)) from error
 
     @contextmanager
-    def group_changes(self) -> Generator[None]:
-        """Run several changes as one transaction: a commit costs more than any of them. Raises StateError."""
-        with self.transaction():
-            yield
-
-    def fetch_row(self, query: str, *values: object) -> sqlite3.Row | None:
+    def explained_errors(self) -> Generator[None]:
         try:
-            return self.connection.execute(query, values).fetchone()
+            yield
         except sqlite3.Error as error:
             raise StateError(self.path, explain_error(error)) from error
+
+    def execute(self, change: str, *values: object) -> int:
+        with self.transaction() as connection:
+            return connection.execute(change, values).rowcount
 
     def fetch_rows(self, query: str, *values: object) -> list[sqlite3.Row]:
-        try:
+        with self.explained_errors():
             return self.connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise StateError(self.path, explain_error(error)) from error
+
+    def fetch_row(self, query: str, *values: object) -> sqlite3.Row | None:
+        return next(iter(self.fetch_rows(query, *values)), None)
 
     def read_fact(self, name: str) -> str | None:
         row = self.fetch_row("SELECT value FROM facts WHERE workspace=? AND name=?", self.workspace, name)
         return None if row is None else row[0]
 
     def put_fact(self, name: str, value: str) -> None:
-        with self.transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
+        self.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", self.workspace, name, value)
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Path | None]:
-    """Open or make the database; return the connection, and the path of a damaged file moved aside.
-
-    Without write permission, the connection is to a copy in memory, and every change fails. Raises StateError.
+    """Open or make the database; return the connection, and the path of a damaged file moved aside. Without write
+    permission, the connection is to a copy in memory, and every change fails. Raises StateError.
     """
     try:
         if path.parent.is_dir() and is_unwritable(path):
-            return open_read_only(path), None
+            connection = copy_to_memory(path)
+            update_schema(connection)
+            connection.execute("PRAGMA query_only=ON")
+            return connection, None
         path.parent.mkdir(parents=True, exist_ok=True)
         return open_writable(path), None
     except sqlite3.DatabaseError as error:
@@ -155,19 +154,10 @@ def open_writable(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_read_only(path: Path) -> sqlite3.Connection:
-    """Return a copy of the database in memory that refuses changes."""
-    connection = copy_to_memory(path)
-    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
-        update_schema(connection)
-    connection.execute("PRAGMA query_only=ON")
-    return connection
-
-
 def update_schema(connection: sqlite3.Connection) -> None:
     """Add missing tables, and missing columns of tables that an older version made."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         for statement in filter(str.strip, TABLES.split(";")):
             connection.execute(statement)
         for table, columns in ADDED_COLUMNS.items():
@@ -175,18 +165,12 @@ def update_schema(connection: sqlite3.Connection) -> None:
             for name in columns.keys() - there:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {columns[name]}")
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-    except sqlite3.Error:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
 
 
 def replace_damaged(path: Path) -> tuple[sqlite3.Connection, Path]:
     """Move a damaged file aside and open a new database; return the path of the damaged file too."""
-    damaged_copy = path.with_name(f"{path.name}.damaged")
-    count = 1
-    while damaged_copy.exists():
-        damaged_copy, count = path.with_name(f"{path.name}.damaged.{count}"), count + 1
+    names = chain([f"{path.name}.damaged"], (f"{path.name}.damaged.{number}" for number in count(1)))
+    damaged_copy = next(copy for name in names if not (copy := path.with_name(name)).exists())
     try:
         path.replace(damaged_copy)
         for suffix in ("-wal", "-shm"):
@@ -197,14 +181,10 @@ def replace_damaged(path: Path) -> tuple[sqlite3.Connection, Path]:
 
 
 def explain_error(error: Exception) -> str:
-    """Return SQLite's message with the next step."""
     message = str(error)
     if "malformed" in message or "not a database" in message:
         return f"{message}. Move the file away: sessions then select their intent again, and no record is lost"
     if "locked" in message:
         return f"{message}: another process has held it for more than {BUSY_TIMEOUT_S:.0f} s; try again when it is done"
-    return f"{message}: make room and give yourself write permission there" if is_write_error(message) else message
-
-
-def is_write_error(message: str) -> bool:
-    return any(part in message for part in ("full", "readonly", "unable to open", "disk I/O"))
+    is_write_error = any(part in message for part in ("full", "readonly", "unable to open", "disk I/O"))
+    return f"{message}: make room and give yourself write permission there" if is_write_error else message

@@ -1,56 +1,37 @@
-"""Questions to a person, their answers, and the grants that answers leave.
-
-A question waits inside the agent's hook until a person answers or time is up. A question is put only where a person can
-answer: a terminal that runs `remit approvals watch` signs every second. A question belongs to the process that put it;
-where that process is gone, the next one to look closes the question. A late answer serves the same call, once, when the
-agent makes it again.
+"""Questions to a person, and their answers. A question waits inside the agent's hook until a person answers or time is
+up. A question is put only where a person can answer: a terminal that runs `remit approvals watch` signs every second. A
+question belongs to the process that put it; where that process is gone, the next one to look closes the question. A
+late answer serves the same call, once, when the agent makes it again.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from remit.core.decision import ErrorType
-from remit.core.grant import Extent, Grant, ProjectGrant
+from remit.core.decision import ErrorType, Extent
 from remit.gate.state.workspace_state import State
-from remit.policy.approval.grants import GrantSubject
-from remit.workspace.processes.process_info import ProcessIdentity, has_process_ended, identify_this_process
+from remit.policy.grants import GrantSubject
+from remit.workspace.processes.process_tracking import ProcessIdentity, has_process_ended, identify_this_process
 
-WATCHER_TIMEOUT_S = 5.0
-"""Silence after which a watcher counts as gone."""
-
+WATCHER_TIMEOUT_S = 5.0  # silence after which a watcher counts as gone
 POLL_INTERVAL_S = 0.05
 
-HEARTBEAT_INTERVAL_S = 2.0
-"""Interval at which a waiting process signs that it still waits."""
-
-ASKER_TIMEOUT_S = 15.0
-"""Silence after which an asking process that cannot be seen from here counts as gone."""
-
-LATE_ANSWER_S = 600.0
-"""Time that an answer which came too late can serve the same call."""
-
-EXPIRED_LISTED_S = 3600.0
-"""Time that a question without an answer is listed after its end, and can still be answered."""
-
+HEARTBEAT_INTERVAL_S = 2.0  # interval at which a waiting process signs that it still waits
+ASKER_TIMEOUT_S = 15.0  # silence after which an asking process that cannot be seen from here counts as gone
+LATE_ANSWER_S = 600.0  # time that an answer which came too late can serve the same call
+EXPIRED_LISTED_S = 3600.0  # time that a question without an answer is listed after its end, and can still be answered
 RETENTION_S = 7 * 24 * 3600.0
 
-QuestionStatus: TypeAlias = Literal["open", "expired"]
 
-
-def client_never_leaves() -> bool:
-    """Return False: in a fresh process, the asking process and the client are the same."""
-    return False
-
-
-CLIENT_GONE: ContextVar[Callable[[], bool]] = ContextVar("CLIENT_GONE", default=client_never_leaves)
+CLIENT_GONE: ContextVar[Callable[[], bool]] = ContextVar("CLIENT_GONE", default=lambda: False)
 """Tells whether the hook client that asked has disconnected. The daemon sets it in the thread that serves the client;
-it is no part of Environment, because gates that stay open serve many clients."""
+it is no part of Environment, because gates that stay open serve many clients. In a fresh process, the asking process
+and the client are the same."""
 
 
 class Question(Struct, frozen=True):
@@ -73,8 +54,7 @@ class Question(Struct, frozen=True):
     prefix: tuple[str, ...] = ()
     call_id: str = ""
     arguments_sha256: str = ""
-    diff: str = ""
-    """Diff of a file tool's change, where its arguments tell: without secrets, cut, and in no record."""
+    diff: str = ""  # diff of a file tool's change, where its arguments tell: without secrets, cut, and in no record
 
     @property
     def subject(self) -> GrantSubject:
@@ -101,11 +81,11 @@ class ListedQuestion(Struct, frozen=True):
     """A question with its status; `expired` if no process waits for the answer any more."""
 
     question: Question
-    status: QuestionStatus
+    status: Literal["open", "expired"]
 
 
 class QuestionStore:
-    """The questions and grants of a workspace. Methods raise StateError."""
+    """The questions of a workspace. Methods raise StateError."""
 
     def __init__(self, state: State, clock: Callable[[], float]) -> None:
         self.state = state
@@ -118,49 +98,31 @@ class QuestionStore:
 
     def put_question(self, question: Question, digest: str = "") -> None:
         """Store a question; a late answer serves a later call with the same `digest`, and none if that is empty."""
-        owner = msgspec.json.encode(identify_this_process())
-        now = self.clock()
-        with self.state.transaction() as connection:
-            connection.execute("DELETE FROM approvals WHERE closed=1 AND expires_at<?", (now - RETENTION_S,))
-            connection.execute(
+        now, owner = self.clock(), msgspec.json.encode(identify_this_process())
+        with self.state.transaction():
+            self.state.execute("DELETE FROM approvals WHERE closed=1 AND expires_at<?", now - RETENTION_S)
+            self.state.execute(
                 "INSERT INTO approvals(id, workspace, question, expires_at, owner, seen_at, digest)"
                 " VALUES(?,?,?,?,?,?,?)",
-                (
-                    *(question.id, self.state.workspace, msgspec.json.encode(question), question.expires_at),
-                    *(owner, now, digest),
-                ),
+                *(question.id, self.state.workspace, msgspec.json.encode(question), question.expires_at),
+                *(owner, now, digest),
             )
 
     def wait_for_reply(
         self, question: Question, release_lock: Callable[[], AbstractContextManager[Any]]
     ) -> ApprovalReply | None:
-        """Wait for the answer, then close the question.
-
-        Returns None when time is up, no watcher is left, or the asking client is gone.
+        """Wait for the answer, then close the question and use up its answer. Returns None when time is up, no watcher
+        is left, or the asking client is gone.
         """
-        while self.clock() < question.expires_at and self.is_watcher_present() and not CLIENT_GONE.get()():
+        while self.is_worth_waiting(question.expires_at):
+            # Only reads, since other calls may be writing.
+            until = min(self.clock() + HEARTBEAT_INTERVAL_S, question.expires_at)
             with release_lock():
-                answered = self.has_reply_within(question, HEARTBEAT_INTERVAL_S)
-            if answered:
+                while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(until):
+                    time.sleep(POLL_INTERVAL_S)
+            if answered is not None:
                 break
-            self.send_heartbeat(question)
-        return self.close_question(question)
-
-    def has_reply_within(self, question: Question, seconds: float) -> bool:
-        """Return True if an answer comes in the next `seconds`. Only reads, since other calls may be writing."""
-        until = min(self.clock() + seconds, question.expires_at)
-        while self.clock() < until and self.is_watcher_present() and not CLIENT_GONE.get()():
-            time.sleep(POLL_INTERVAL_S)
-            if self.find_reply(question.id) is not None:
-                return True
-        return False
-
-    def send_heartbeat(self, question: Question) -> None:
-        with self.state.transaction() as connection:
-            connection.execute("UPDATE approvals SET seen_at=? WHERE id=?", (self.clock(), question.id))
-
-    def close_question(self, question: Question) -> ApprovalReply | None:
-        """Close the question and use up its answer."""
+            self.state.execute("UPDATE approvals SET seen_at=? WHERE id=?", self.clock(), question.id)
         with self.state.transaction() as connection:
             row = connection.execute(
                 "UPDATE approvals SET closed=1, used=(reply IS NOT NULL) WHERE id=? AND closed=0 RETURNING reply",
@@ -171,55 +133,44 @@ class QuestionStore:
         reply = self.find_reply(question.id)  # another process took this one for dead, and closed the question
         return reply if reply is not None and self.use_reply(question.id) else None
 
+    def is_worth_waiting(self, until: float) -> bool:
+        return self.clock() < until and self.is_watcher_present() and not CLIENT_GONE.get()()
+
     def find_reply(self, question_id: str) -> ApprovalReply | None:
         row = self.state.fetch_row("SELECT reply FROM approvals WHERE id=?", question_id)
         return msgspec.json.decode(row[0], type=ApprovalReply) if row and row[0] else None
 
     def take_late_approval(self, digest: str) -> ApprovalReply | None:
-        """Return and use up a late approval of the same call."""
-        since = self.clock() - LATE_ANSWER_S
         rows = self.state.fetch_rows(
             "SELECT id, reply FROM approvals WHERE workspace=? AND digest=? AND digest<>'' AND closed=1 AND used=0"
             " AND answered_at>? ORDER BY answered_at DESC",
-            *(self.state.workspace, digest, since),
+            *(self.state.workspace, digest, self.clock() - LATE_ANSWER_S),
         )
-        for question_id, blob in rows:
-            reply = msgspec.json.decode(blob, type=ApprovalReply)
-            if reply.allow and self.use_reply(question_id):
-                return reply
-        return None
+        replies = ((row[0], msgspec.json.decode(row[1], type=ApprovalReply)) for row in rows)
+        return next((reply for row, reply in replies if reply.allow and self.use_reply(row)), None)
 
     def use_reply(self, question_id: str) -> bool:
-        with self.state.transaction() as connection:
-            done = connection.execute("UPDATE approvals SET used=1 WHERE id=? AND used=0", (question_id,))
-            return done.rowcount > 0
+        return self.state.execute("UPDATE approvals SET used=1 WHERE id=? AND used=0", question_id) > 0
 
-    def find_orphans(self) -> list[tuple[str, bytes]]:
-        """Return id and text of the open questions whose asking process is gone."""
+    def find_orphans(self) -> list[Question]:
         rows = self.state.fetch_rows(
-            "SELECT id, question, owner, seen_at, expires_at FROM approvals WHERE workspace=? AND closed=0",
+            "SELECT question, owner, seen_at, expires_at FROM approvals WHERE workspace=? AND closed=0",
             self.state.workspace,
         )
-        return [(row[0], row[1]) for row in rows if self.has_no_asker(row[2], row[3], row[4])]
+        now, found = self.clock(), list[Question]()
+        for question, owner, seen_at, expires_at in rows:
+            gone = has_process_ended(msgspec.json.decode(owner, type=ProcessIdentity)) if owner else None
+            silent = owner is not None and gone is None and now - seen_at > ASKER_TIMEOUT_S
+            if gone or silent or now - expires_at > ASKER_TIMEOUT_S:
+                found.append(msgspec.json.decode(question, type=Question))
+        return found
 
     def close_orphans(self) -> list[tuple[Question, ApprovalReply | None]]:
         """Close the questions whose asking process is gone, and return them with their undelivered answers."""
+        close = "UPDATE approvals SET closed=1 WHERE id=? AND closed=0"
         return [
-            (msgspec.json.decode(question, type=Question), self.find_reply(question_id))
-            for question_id, question in self.find_orphans()
-            if self.try_close(question_id)
+            (found, self.find_reply(found.id)) for found in self.find_orphans() if self.state.execute(close, found.id)
         ]
-
-    def try_close(self, question_id: str) -> bool:
-        with self.state.transaction() as connection:
-            done = connection.execute("UPDATE approvals SET closed=1 WHERE id=? AND closed=0", (question_id,))
-            return done.rowcount > 0
-
-    def has_no_asker(self, owner: bytes | None, seen_at: float, expires_at: float) -> bool:
-        now = self.clock()
-        gone = has_process_ended(msgspec.json.decode(owner, type=ProcessIdentity)) if owner else None
-        silent = owner is not None and gone is None and now - seen_at > ASKER_TIMEOUT_S
-        return bool(gone) or silent or now - expires_at > ASKER_TIMEOUT_S
 
     # Answering
 
@@ -241,14 +192,11 @@ class QuestionStore:
             " ORDER BY rowid",
             *(now, self.state.workspace, now, now - EXPIRED_LISTED_S),
         )
-        return [
-            ListedQuestion(msgspec.json.decode(row[0], type=Question), "expired" if row[1] else "open") for row in rows
-        ]
+        return [decode_listed(row) for row in rows]
 
     def answer_question(self, question_id: str, reply: ApprovalReply) -> ListedQuestion | None:
-        """Answer a question; return None if it has an answer, or ended too long ago. The first answer counts.
-
-        No process waits for an `expired` question: the caller records the answer.
+        """Answer a question; return None if it has an answer, or ended too long ago. The first answer counts. No
+        process waits for an `expired` question: the caller records the answer.
         """
         if not any(asked.question.id == question_id for asked in self.list_unanswered()):
             return None
@@ -257,31 +205,9 @@ class QuestionStore:
                 "UPDATE approvals SET reply=?, answered_at=? WHERE id=? AND reply IS NULL RETURNING question, closed",
                 (msgspec.json.encode(reply), self.clock(), question_id),
             ).fetchone()
-        return (
-            None
-            if row is None
-            else ListedQuestion(msgspec.json.decode(row[0], type=Question), "expired" if row[1] else "open")
-        )
+        return None if row is None else decode_listed(row)
 
-    # Grants
 
-    def put_grant(self, grant: Grant) -> None:
-        with self.state.transaction() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO grants(id, workspace, body, until) VALUES(?,?,?,?)",
-                (grant.id, self.state.workspace, msgspec.json.encode(grant), grant.until),
-            )
-
-    def active_grants(self, project: Sequence[ProjectGrant] = ()) -> tuple[Grant, ...]:
-        """Return the grants in force; `project` are those of `remit.toml`."""
-        rows = self.state.fetch_rows(
-            "SELECT body FROM grants WHERE workspace=? AND (until IS NULL OR until>?)",
-            self.state.workspace,
-            self.clock(),
-        )
-        return (*(msgspec.json.decode(row[0], type=Grant) for row in rows), *(entry.grant for entry in project))
-
-    def revoke_grant(self, grant_id: str) -> bool:
-        with self.state.transaction() as connection:
-            done = connection.execute("DELETE FROM grants WHERE id=? AND workspace=?", (grant_id, self.state.workspace))
-            return bool(done.rowcount)
+def decode_listed(row: Sequence[Any]) -> ListedQuestion:
+    """Return a question from the columns (question, whether it has expired)."""
+    return ListedQuestion(msgspec.json.decode(row[0], type=Question), "expired" if row[1] else "open")

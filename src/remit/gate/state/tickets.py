@@ -1,6 +1,5 @@
-"""Tickets of contained commands: issued by the hook for a rewritten call, used once by the launcher.
-
-A launcher without an issued ticket refuses to run.
+"""Tickets of contained commands: issued by the hook for a rewritten call, used once by the launcher. A launcher without
+an issued ticket refuses to run.
 """
 
 import os
@@ -11,20 +10,15 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.core.diff.contents import sha256
-from remit.gate.state.pending_calls import OpenCall
 from remit.gate.state.workspace_state import State
 
-TICKET_PREFIX = "contained:"
-"""Prefix of the facts that hold tickets."""
-
-TICKET_LIFETIME_S = 86400.0
-"""Age after which a ticket is deleted whose command never began, or never ended."""
+TICKET_PREFIX = "contained:"  # prefix of the facts that hold tickets
+TICKET_LIFETIME_S = 86400.0  # age after which a ticket is deleted whose command never began, or never ended
 
 
 class Ticket(Struct, frozen=True):
-    """A call that the hook decided about; the command, which may hold secrets, is known by its hash only.
-
-    `temporary` is the agent's temporary folder; `folder` is the staging area, once the ticket is used.
+    """A call that the hook decided about; the command, which may hold secrets, is known by its hash only. `temporary`
+    is the agent's temporary folder; `folder` is the staging area, once the ticket is used.
     """
 
     token: str
@@ -91,7 +85,7 @@ class Tickets:
             at=now,
             transcript=call.transcript,
         )
-        with self.state.group_changes():
+        with self.state.transaction():
             for old in self.list_tickets():
                 if not 0 <= now - old.at <= TICKET_LIFETIME_S:
                     self.delete_ticket(old.token)
@@ -100,25 +94,23 @@ class Tickets:
 
     def use_ticket(self, token: str, session_id: str, command: str, folder: str) -> Ticket:
         """Use a ticket up: its command runs, staged in `folder`. Raises TicketNotFound."""
-        with self.state.group_changes():
+        with self.state.transaction():
             found = self.find_ticket(token)
-            if found is None or found.folder or found.session.session_id != session_id:
-                raise TicketNotFound(token)
-            if found.command_sha256 != command_digest(command):
+            if (
+                found is None
+                or (found.folder, found.session.session_id) != ("", session_id)
+                or found.command_sha256 != command_digest(command)
+            ):
                 raise TicketNotFound(token)
             self.put_ticket(msgspec.structs.replace(found, folder=folder))
         return found
 
     def finish_ticket(self, token: str, folder: str, command: str) -> Ticket:
         """Delete and return the ticket of a command that has ended. Raises TicketNotFound."""
-        with self.state.group_changes():
+        with self.state.transaction():
             found = self.find_ticket(token)
-            if (
-                found is None
-                or not found.folder
-                or found.folder != folder
-                or found.command_sha256 != command_digest(command)
-            ):
+            digest = command_digest(command)
+            if found is None or not folder or (found.folder, found.command_sha256) != (folder, digest):
                 raise TicketNotFound(token)
             self.delete_ticket(token)
         return found
@@ -131,27 +123,26 @@ class Tickets:
         return None if text is None else msgspec.json.decode(text, type=Ticket)
 
     def list_tickets(self) -> list[Ticket]:
-        rows = self.state.fetch_rows(
-            "SELECT value FROM facts WHERE workspace=? AND name GLOB ?", self.state.workspace, f"{TICKET_PREFIX}*"
-        )
+        query = "SELECT value FROM facts WHERE workspace=? AND name GLOB ?"
+        rows = self.state.fetch_rows(query, self.state.workspace, f"{TICKET_PREFIX}*")
         return [msgspec.json.decode(row[0], type=Ticket) for row in rows]
 
     def delete_ticket(self, token: str) -> None:
-        with self.state.transaction() as connection:
-            connection.execute(
-                "DELETE FROM facts WHERE workspace=? AND name=?", (self.state.workspace, f"{TICKET_PREFIX}{token}")
-            )
+        self.state.execute(
+            "DELETE FROM facts WHERE workspace=? AND name=?", self.state.workspace, f"{TICKET_PREFIX}{token}"
+        )
 
 
 def command_digest(command: str) -> str:
-    """Return the hash of a command, whatever characters the text holds."""
     return sha256(command.encode("utf-8", "surrogateescape"))
 
 
 def has_uncontained_call(call: ToolCall, state: State) -> bool:
-    """Return True if another pending call writes to the workspace directly. Raises StateError."""
-    own = (call.session, call.call_id)
-    return any((other.session, other.call_id) != own and changes_files(other) for other in state.list_open_calls())
+    return any(
+        (other.session, other.call_id) != (call.session, call.call_id)
+        and (other.pending is None or (other.pending.effect == "execute" and other.pending.verdict != "contain"))
+        for other in state.list_open_calls()
+    )
 
 
 def has_contained_command(state: State) -> bool:
@@ -161,16 +152,15 @@ def has_contained_command(state: State) -> bool:
 
 def is_running(folder: str) -> bool:
     """Return True if the command of a staging area still runs; a ticket without a real folder counts as running."""
-    owner = Path(folder).name.partition("-")[0]
-    return bool(folder) and (os.sep not in folder or (Path("/proc", owner).exists() and Path(folder).exists()))
+    return bool(folder) and (
+        os.sep not in folder or (Path("/proc", owner_pid(folder)).exists() and Path(folder).exists())
+    )
+
+
+def owner_pid(folder: str) -> str:
+    return Path(folder).name.partition("-")[0]
 
 
 def running_launchers(state: State) -> list[int]:
-    """Return the running launcher processes of tickets. Raises StateError."""
     folders = [ticket.folder for ticket in Tickets(state).list_tickets()]
-    running = (folder for folder in folders if os.sep in folder and is_running(folder))
-    return [int(Path(folder).name.partition("-")[0]) for folder in running]
-
-
-def changes_files(call: OpenCall) -> bool:
-    return call.pending is None or (call.pending.effect == "execute" and call.pending.verdict != "contain")
+    return [int(owner_pid(folder)) for folder in folders if os.sep in folder and is_running(folder)]

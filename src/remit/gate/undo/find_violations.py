@@ -1,39 +1,90 @@
-"""Violations among the changes of a call after its return, found path by path."""
+"""Violations among the changes of a call after its return, found path by path. Git's own files that can make git run
+programs or overlook files are copied before each command. They may hold credentials, so they never become git objects:
+the copies lie in Remit's folder, readable by this user.
+"""
 
-from collections.abc import Iterable, Sequence
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.decision import ErrorType, Finding
-from remit.core.facts import Facts, SessionFacts, Target
-from remit.core.scope.globs import Scope
+from remit.core.decision import ErrorType, Facts, Finding, SessionFacts
+from remit.core.scope.path_patterns import Scope
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts, mark_ignored
-from remit.gate.state.pending_calls import PendingCall
-from remit.gate.state.questions import QuestionStore
-from remit.gate.undo.git_file_copies import GitFileCopies, is_git_path
+from remit.gate.state.workspace_state import PendingCall
 from remit.policy.decide import decide, split_waived
-from remit.workspace.observe.git_arrivals import find_arriving_paths
-from remit.workspace.observe.observation import Change
-from remit.workspace.place.resolve_paths import MachinePlaces, folds_case, resolve_target
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.contents.content_store import BlobFolder
+from remit.workspace.git.command import list_settings
+from remit.workspace.observe.observation import Change, find_arriving_paths
+from remit.workspace.place.resolve_paths import folds_case, resolve_target
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.safe_files import ObservedFile
 
 UNDONE_CODES: frozenset[ErrorType] = frozenset({"SCOPE_VIOLATION", "INTENTIGNORE_PATH_BLOCKED", "PROTECTED_PATH"})
 """Violations for which a change is undone: they concern the path itself, and not the moment."""
 
 BROKEN_CODE: ErrorType = "CONSTRAINT_VIOLATION"
 
-Reasons: TypeAlias = dict[str, str]
-"""Reasons by path."""
+Reasons: TypeAlias = dict[str, str]  # reasons by path
+GIT_PREFIX = ".git/"  # prefix of git's own files in the paths of an observation
+HIDING_FILES = frozenset({".git/info/exclude", ".git/info/attributes"})
+CONFIG_PATH = re.compile(r"\.git/config(\.worktree)?")
+BRANCH_SETTINGS = re.compile(
+    r"branch\..+\.(remote|merge|rebase|pushremote)|remote\..+\.(url|fetch|pushurl|tagopt)", re.DOTALL
+)
+"""Settings that `git push -u`, `git checkout --track` and `git remote add` write: harmless ones."""
+
+
+class GitFileCopies(BlobFolder):
+    """The copies of a workspace, by the SHA-256 of their content."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace.state / "guarded")
+
+    def keep_files(self, files: Mapping[str, ObservedFile | None]) -> None:
+        for path, seen in files.items():
+            if seen is not None and seen.content is not None and is_git_path(path):
+                self.store(seen.content)
+
+    def content_before(self, change: Change) -> bytes | None:
+        with suppress(OSError):
+            return self.load(change.before.version.sha256) if change.before else None
+        return None
+
+    def is_harmless(self, change: Change) -> bool:
+        """Return True if git runs and overlooks no more files after the change."""
+        if not CONFIG_PATH.fullmatch(change.path):
+            return change.path not in HIDING_FILES and not change.path.startswith(f"{GIT_PREFIX}hooks/")
+        before, after = self.read_settings(change.before), self.read_settings(change.after)
+        if before is None or after is None:
+            return False
+        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        return all(BRANCH_SETTINGS.fullmatch(key) for key in changed)
+
+    def read_settings(self, side: ObservedFile | None) -> dict[str, str] | None:
+        if side is None:
+            return {}
+        try:
+            key = self.store(side.content) if side.content is not None else side.version.sha256
+            return list_settings(self.blob_path(key))
+        except (OSError, subprocess.SubprocessError):
+            return None
+
+
+def is_git_path(path: str) -> bool:
+    return path.startswith(GIT_PREFIX)
 
 
 def find_violations(
     context: WorkspaceContext, call: ToolCall, pending: PendingCall, changes: Iterable[Change]
 ) -> Reasons:
-    """Return the rule that each change breaks. Raises RECORDING_ERRORS.
-
+    """Return the rule that each change breaks. Raises RECORDING_ERRORS. The scope is that of the decision, further
+    rules have their present form. A call allowed by a person may have any effect except on protected files.
     `.orchestration/` is left out: governing files are put back by `undo.governing_files`, and Remit writes the rest.
     """
     own = [c for c in changes if not c.from_git and c.path not in pending.judged and not is_remit_path(c.path)]
@@ -43,20 +94,27 @@ def find_violations(
     if not files:
         return found
     tool, facts = gather_facts_for_effects(context, call, pending)
-    rules = context.last_rules or context.rules
-    for target_file in mark_ignored(make_targets(context, files), context.workspace, rules):
-        code = find_violation(tool, facts, target_file, pending)
-        if code is not None:
-            found[target_file.raw] = code
+    root, rules = context.workspace.root, context.last_rules or context.rules
+    folds, scope = folds_case(root), Scope(pending.owned_scope)
+    targets = (resolve_target(context.workspace, f"{root}/{c.path}", c.path, context.environment) for c in files)
+    folded = tuple(replace(target, folds=folds) for target in targets)
+    for target in mark_ignored(folded, context.workspace, rules):
+        decision = decide(tool, replace(facts, targets=(target,)))
+        codes = UNDONE_CODES & {f.code for f in decision.findings if f.verdict != "allow"}
+        if pending.grants:
+            codes &= {"PROTECTED_PATH"}
+        if pending.intent_id is None or scope.matches(target.raw, fold=folds):
+            codes -= {"SCOPE_VIOLATION"}
+        if codes and decision.effect != "allow":
+            found[target.raw] = min(codes)
     return found
 
 
 def find_broken_constraints(
     context: WorkspaceContext, call: ToolCall, pending: PendingCall, changes: Sequence[Change]
 ) -> Reasons:
-    """Return in words the constraints of the intent that a change broke, by path. Raises RECORDING_ERRORS.
-
-    What a person allowed stays. A file tool is refused before it breaks a constraint.
+    """Return in words the constraints of the intent that a change broke, by path. Raises RECORDING_ERRORS. What a
+    person allowed stays. A file tool is refused before it breaks a constraint.
     """
     intent = context.rules.intents.get(pending.intent_id)
     written = [c for c in changes if not c.from_git and c.after is not None and not is_remit_path(c.path)]
@@ -84,46 +142,13 @@ def exclude_git_changes(context: WorkspaceContext, changes: Iterable[Change], pe
 def gather_facts_for_effects(context: WorkspaceContext, call: ToolCall, pending: PendingCall) -> tuple[ToolCall, Facts]:
     tool, rules = as_file_tool(call), context.rules
     facts = gather_facts(context, tool, rules).facts
-    grants = QuestionStore(context.state, context.environment.clock).active_grants(rules.config.grants)
-    return tool, replace(facts, session=SessionFacts(pending.intent_id), grants=grants)
+    return tool, replace(facts, session=SessionFacts(pending.intent_id), grants=context.active_grants(rules))
 
 
 def as_file_tool(call: ToolCall) -> ToolCall:
     """Return the call as its effects are judged: a tool that writes files, and compares contents by itself."""
-    return replace(
-        call,
-        effect="write",
-        command=None,
-        paths=(),
-        checks_itself=True,
-        whole_workspace=False,
-        has_unwatched_stdin=False,
-    )
-
-
-def make_targets(context: WorkspaceContext, changes: Iterable[Change]) -> tuple[Target, ...]:
-    """Return the changed files as the checks know them."""
-    environment, root = context.environment, context.workspace.root
-    folds = folds_case(root)
-    surroundings = MachinePlaces(environment.home, environment.temporary, environment.settings, environment.own_folders)
-    targets = (resolve_target(context.workspace, f"{root}/{c.path}", c.path, surroundings) for c in changes)
-    return tuple(replace(found, folds=folds) for found in targets)
-
-
-def find_violation(call: ToolCall, facts: Facts, changed: Target, pending: PendingCall) -> ErrorType | None:
-    """Return the rule broken by a change: by the scope at the decision, and by the present form of further rules.
-
-    A call allowed by a person may have any effect except on protected files.
-    """
-    decision = decide(call, replace(facts, targets=(changed,)))
-    if decision.effect == "allow":
-        return None
-    codes = UNDONE_CODES & {f.code for f in decision.findings if f.verdict != "allow"}
-    if pending.grants:
-        codes &= {"PROTECTED_PATH"}
-    if pending.intent_id is None or Scope(pending.owned_scope).matches(changed.raw, fold=changed.folds):
-        codes -= {"SCOPE_VIOLATION"}
-    return min(codes, default=None)
+    own = {"command": None, "paths": (), "whole_workspace": False, "has_unwatched_stdin": False}
+    return replace(call, effect="write", checks_itself=True, **own)
 
 
 def find_move_sources(broken: Reasons, changes: Iterable[Change]) -> Reasons:

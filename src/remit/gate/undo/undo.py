@@ -1,10 +1,10 @@
-"""Undoing of violations: changes that a call had no right to make are reverted, and the agent's version is kept.
-
-A path that somebody else may have written in the same time is never touched, only reported.
+"""Undoing of violations: changes that a call had no right to make are reverted, and the agent's version is kept. A path
+that somebody else may have written in the same time is never touched, only reported. The model is told what was undone,
+and what should have been.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,44 +14,45 @@ from msgspec.structs import replace
 from remit.adapters.agents import AGENT_BINARIES
 from remit.core.call import ToolCall
 from remit.core.diff.contents import sha256
-from remit.core.display_text import quote_path, sanitise_line
 from remit.core.record import Record
-from remit.core.scope.globs import Scope
-from remit.core.secrets.secret_files import is_secret_file
-from remit.gate.context import WorkspaceContext
+from remit.core.redaction import is_secret_file
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import quote_path, sanitise_line
+from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.records.call_records import restore_record
-from remit.gate.snapshots.take import SnapshotTaker
-from remit.gate.state.baseline import find_known_versions, version_identity
-from remit.gate.state.pending_calls import OpenCall, PendingCall
-from remit.gate.undo.find_violations import BROKEN_CODE, Reasons, find_broken_constraints, find_violations
-from remit.gate.undo.git_file_copies import GIT_PREFIX, GitFileCopies, is_git_path
-from remit.workspace.files.atomic import FileToWrite, delete_file, write_files
-from remit.workspace.files.read_files import MAX_KEPT_BYTES, ObservedFile
+from remit.gate.snapshots.take import SnapshotTaker, occasion_of_call
+from remit.gate.state.workspace_state import OpenCall, PendingCall, find_known_versions, version_identity
+from remit.gate.undo.find_violations import (
+    BROKEN_CODE,
+    GIT_PREFIX,
+    GitFileCopies,
+    Reasons,
+    find_broken_constraints,
+    find_violations,
+    is_git_path,
+)
 from remit.workspace.observe.observation import Change, Observation, content_identity, try_observe_file
-from remit.workspace.processes.writers import find_editing_people
-from remit.workspace.snapshots.snapshot import Occasion, Snapshot, encode_path
+from remit.workspace.processes.process_tracking import find_editing_people
+from remit.workspace.safe_files import MAX_KEPT_BYTES, FileToWrite, delete_file, write_files
+from remit.workspace.snapshots.snapshot import Snapshot, encode_path
 
-CONTENT_LOST = "its former content was not kept"
-PRIVATE_MODE = 0o600
-MAX_RECORDED = 100
-"""Files that one record names as undone."""
+MAX_RECORDED = 100  # files that one record names as undone
+MAX_NAMED = 10
+COMMITS_NOTE = " But the call's commits still hold it: take it out of them before anybody gets them."
 
-Violations: TypeAlias = Mapping[str, Change]
-"""Changes to undo, by path."""
+Violations: TypeAlias = Mapping[str, Change]  # changes to undo, by path
 
 
 class UndoResult(Struct, frozen=True):
-    """Undone changes with the broken rule, and remaining changes with the reason, by path.
-
-    `snapshot_id` names the snapshot of the agent's version, `copies` the agent's versions of git's own files.
+    """Undone changes with the broken rule, and remaining changes with the reason, by path. `snapshot_id` names the
+    snapshot of the agent's version, `copies` the agent's versions of git's own files.
     """
 
     undone: Reasons = {}
     not_undone: Reasons = {}
     snapshot_id: str = ""
     copies: tuple[Path, ...] = ()
-    has_commits: bool = False
-    """Whether the call made commits: they stay, and may hold the agent's version."""
+    has_commits: bool = False  # whether the call made commits: they stay, and may hold the agent's version
     broken_constraints: Reasons = {}
 
     def apply_undo(self, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -64,9 +65,8 @@ NOTHING_UNDONE = UndoResult()
 def undo_violations(
     context: WorkspaceContext, call: ToolCall, pending: PendingCall, changes: Sequence[Change], after: Observation
 ) -> UndoResult:
-    """In enforce, undo what a command or a foreign tool changed without a right to. Raises RECORDING_ERRORS.
-
-    `after` is the observation when the call came back. A file tool was judged by the paths that it names.
+    """In enforce, undo what a command or a foreign tool changed without a right to. Raises RECORDING_ERRORS. `after` is
+    the observation when the call came back. A file tool was judged by the paths that it names.
     """
     if pending.mode != "enforce" or not pending.whole or call.remit_tool is not None:
         return NOTHING_UNDONE
@@ -81,8 +81,9 @@ def undo_violations(
 
     # 2. Leave what somebody else may have written, and what has no former content.
     copies = GitFileCopies(context.workspace)
+    snapshots = context.snapshots.list_snapshots() if pending.snapshot else []
+    point = next((s for s in snapshots if s.id == pending.snapshot), None)
     left = find_claimed(context, call, pending, wrong)
-    point = find_snapshot(context, pending)
     files, lost = find_former_contents(context, exclude_paths(wrong, left), point, copies)
     left |= lost
 
@@ -94,13 +95,12 @@ def undo_violations(
     left |= restore_files(context, files, exclude_paths(wrong, left))
 
     undone = exclude_paths(wrong, left)
+    own_copies = (copies.blob_path(c.after.version.sha256) for c in undone.values() if c.after and is_git_path(c.path))
     result = UndoResult(
         undone={path: rules[path] for path in undone},
         not_undone=left,
         snapshot_id=kept,
-        copies=tuple(
-            copies.copy_path(c.after.version.sha256) for c in undone.values() if c.after and is_git_path(c.path)
-        ),
+        copies=tuple(own_copies),
         has_commits=pending.head != after.head,
         broken_constraints={path: broken[path] for path in undone if path in broken},
     )
@@ -108,10 +108,14 @@ def undo_violations(
     return result
 
 
+def exclude_paths(changes: Violations, excluded: Mapping[str, str]) -> dict[str, Change]:
+    return {path: change for path, change in changes.items() if path not in excluded}
+
+
 def find_claimed(context: WorkspaceContext, call: ToolCall, pending: PendingCall, wrong: Violations) -> Reasons:
     """Return the paths with another possible author, and the author. Raises StateError."""
     recorded = find_known_versions(context.state, wrong)
-    others = [other for other in context.state.list_open_calls() if not is_same_call(other, call)]
+    others = [other.pending for other in context.state.list_open_calls() if other.pending and is_other(other, call)]
     people = find_editing_people(context.workspace.root, list(wrong), AGENT_BINARIES)
     found: Reasons = {}
     for path, change in wrong.items():
@@ -119,75 +123,51 @@ def find_claimed(context: WorkspaceContext, call: ToolCall, pending: PendingCall
             found[path] = f"it may be the work of {', '.join(change.possible_sessions)}, or of a person"
         elif path in recorded and version_identity(recorded[path]) != content_identity(change.before):
             found[path] = "another call wrote it meanwhile"
-        elif any(can_write(other, call, path) for other in others):
+        elif any(path in o.judged or (o.whole and Scope(o.owned_scope).matches(path)) for o in others):
             found[path] = "another call of this session may have written it"
         elif path in people:
             found[path] = f"a person may have written it: {sanitise_line(str(people[path]), 120)}"
     return found
 
 
-def is_same_call(other: OpenCall, call: ToolCall) -> bool:
+def is_other(other: OpenCall, call: ToolCall) -> bool:
+    """Return True for another call of the same session, a sub-agent's perhaps."""
+    if other.session.session_id != call.session.session_id:
+        return False
     if other.session != call.session:
-        return False
+        return True
     if call.call_id:
-        return other.call_id == call.call_id
-    return (other.tool, other.arguments_sha256) == (call.tool, call.arguments_sha256)
-
-
-def can_write(other: OpenCall, call: ToolCall, path: str) -> bool:
-    """Return True if another call of the same session (a sub-agent's, perhaps) had the right to write there."""
-    pending = other.pending
-    if pending is None or other.session.session_id != call.session.session_id:
-        return False
-    return path in pending.judged or (pending.whole and Scope(pending.owned_scope).matches(path))
-
-
-# Former contents
-
-
-def find_snapshot(context: WorkspaceContext, pending: PendingCall) -> Snapshot | None:
-    """Return the snapshot from before the call, if one was taken. Raises GitError, OSError."""
-    if not pending.snapshot:
-        return None
-    return next((s for s in context.snapshots.list_snapshots() if s.id == pending.snapshot), None)
+        return other.call_id != call.call_id
+    return (other.tool, other.arguments_sha256) != (call.tool, call.arguments_sha256)
 
 
 def find_former_contents(
     context: WorkspaceContext, wrong: Violations, point: Snapshot | None, copies: GitFileCopies
 ) -> tuple[dict[str, FileToWrite], Reasons]:
-    """Return the former files by path, without those that did not exist; and the files whose content is lost.
-
-    Three stores are asked: the content store (in the observation), the copies of git's files, the snapshot.
+    """Return the former files by path, without those that did not exist; and the files whose content is lost. Three
+    stores are asked: the content store (in the observation), the copies of git's files, and the snapshot, which alone
+    holds secrets and large files.
     """
-    known = {p: c.before.content for p, c in wrong.items() if c.before and c.before.content is not None}
-    missing = [c for p, c in wrong.items() if c.before and p not in known]
-    known |= {c.path: found for c in missing if (found := copies.content_before(c)) is not None}
-    known |= find_in_snapshot(context, [c for c in missing if c.path not in known], point)
-    bits = point.permissions if point else {}
-    files = {
-        path: FileToWrite(c.before.version.mode, known[path], bits.get(encode_path(path), private_permissions(c)))
-        for path, c in wrong.items()
-        if c.before and path in known
-    }
-    return files, {c.path: CONTENT_LOST for c in missing if c.path not in known}
-
-
-def find_in_snapshot(context: WorkspaceContext, missing: list[Change], point: Snapshot | None) -> dict[str, bytes]:
-    """Return the contents that only the snapshot holds: secrets, and large files."""
-    if point is None or not missing:
-        return {}
-    listing = context.snapshots.list_files(point)
-    found = context.snapshots.read_contents({c.path: listing[c.path] for c in missing if c.path in listing})
-    expected = {c.path: c.before.version.sha256 for c in missing if c.before}
-    return {path: content for path, content in found.items() if sha256(content) == expected[path]}
-
-
-def private_permissions(change: Change) -> int | None:
-    """Return the permissions of a secret that is written anew; None if the file's own apply."""
-    return PRIVATE_MODE if change.after is None and is_secret_file(change.path) else None
-
-
-# The agent's version
+    known: dict[str, bytes] = {}
+    for path, change in wrong.items():
+        content = change.before.content if change.before else None
+        if content is None:
+            content = copies.content_before(change)
+        if content is not None:
+            known[path] = content
+    missing = {p: c.before.version.sha256 for p, c in wrong.items() if c.before and p not in known}
+    if point is not None and missing:
+        listing = context.snapshots.list_files(point)
+        found = context.snapshots.read_contents({path: listing[path] for path in missing if path in listing})
+        known |= {path: content for path, content in found.items() if sha256(content) == missing[path]}
+    files: dict[str, FileToWrite] = {}
+    for path, change in wrong.items():
+        if change.before and path in known:
+            # A secret that is written anew is private; else the file's own permissions apply.
+            private = 0o600 if change.after is None and is_secret_file(path) else None
+            permissions = point.permissions.get(encode_path(path), private) if point else private
+            files[path] = FileToWrite(change.before.version.mode, known[path], permissions)
+    return files, {path: "its former content was not kept" for path in missing if path not in known}
 
 
 def keep_agent_version(
@@ -200,60 +180,40 @@ def keep_agent_version(
 ) -> tuple[str, Reasons, list[Record]]:
     """Keep the agent's version; return the snapshot, the lost files, and the snapshot's record."""
     copies.keep_files({path: c.after for path, c in wrong.items()})
-    made = {path: c.after for path, c in wrong.items() if c.after and not is_git_path(path)}
+    made = [path for path, c in wrong.items() if c.after and not is_git_path(path)]
     if not made:
         return "", {}, []
-    occasion = Occasion(
-        kind="undone",
-        intent=pending.intent_id or "",
-        session=call.session.session_id,
-        agent=call.agent,
-        call=call.call_id,
-        tool=call.tool,
-        command=call.command or "",
-        point=pending.snapshot,
-    )
+    occasion = occasion_of_call("undone", call, pending.intent_id, pending.snapshot)
     snapshot, record = SnapshotTaker(context).take_snapshot(occasion, after, pending.intent_id)
-    unkept = {path: why for path in made if (why := snapshot.left.get(encode_path(path)))}
-    unkept |= {path: "private patterns hide it from git" for path in made if is_hidden_from_git(after.files.get(path))}
-    return snapshot.id, {path: f"its version could not be kept: {why}" for path, why in unkept.items()}, [record]
-
-
-def is_hidden_from_git(seen: ObservedFile | None) -> bool:
-    return seen is not None and seen.content is None and seen.version.size <= MAX_KEPT_BYTES
-
-
-# Restoring
+    unkept: Reasons = {}
+    for path in made:
+        seen = after.files.get(path)
+        why = snapshot.left.get(encode_path(path))
+        if seen is not None and seen.content is None and seen.version.size <= MAX_KEPT_BYTES:
+            why = "private patterns hide it from git"
+        if why:
+            unkept[path] = f"its version could not be kept: {why}"
+    return snapshot.id, unkept, [record]
 
 
 def restore_files(context: WorkspaceContext, files: Mapping[str, FileToWrite], wrong: Violations) -> Reasons:
     """Delete new files, write the former ones, and return the failures with their reasons."""
-    failed = {path: "it changed again meanwhile" for path, c in wrong.items() if has_new_content(context, c)}
-    rest = exclude_paths(wrong, failed)
-    for path, change in rest.items():
+    common, root = context.workspace.common_dir, context.workspace.root
+    places = {path: (common, GIT_PREFIX) if common and is_git_path(path) else (root, "") for path in wrong}
+    now = {path: try_observe_file(place / path.removeprefix(prefix)) for path, (place, prefix) in places.items()}
+    changed = (path for path, c in wrong.items() if content_identity(now[path]) != content_identity(c.after))
+    failed = dict.fromkeys(changed, "it changed again meanwhile")
+    groups: dict[tuple[Path, str], dict[str, FileToWrite]] = {}
+    for path, change in exclude_paths(wrong, failed).items():
+        folder, prefix = places[path]
         if change.before is None:
-            root, name = locate_file(context, path)
-            if (why := delete_file(root, name)) is not None:
-                failed[path] = why
+            failed |= {path: why} if (why := delete_file(folder, path.removeprefix(prefix))) is not None else {}
+        elif path in files:
+            groups.setdefault(places[path], {})[path.removeprefix(prefix)] = files[path]
     mark = os.urandom(4).hex()
-    roots = {locate_file(context, path)[0]: GIT_PREFIX if is_git_path(path) else "" for path in rest}
-    for root, prefix in roots.items():
-        own = {p[len(prefix) :]: files[p] for p in rest if p in files and is_git_path(p) == bool(prefix)}
-        failed |= {prefix + name: why for name, why in write_files(root, own, mark).items()}
+    for (folder, prefix), own in groups.items():
+        failed |= {prefix + name: why for name, why in write_files(folder, own, mark).items()}
     return failed
-
-
-def has_new_content(context: WorkspaceContext, change: Change) -> bool:
-    root, name = locate_file(context, change.path)
-    return content_identity(try_observe_file(root / name)) != content_identity(change.after)
-
-
-def locate_file(context: WorkspaceContext, path: str) -> tuple[Path, str]:
-    common = context.workspace.common_dir
-    return (common, path[len(GIT_PREFIX) :]) if common and is_git_path(path) else (context.workspace.root, path)
-
-
-# Records
 
 
 def make_records(
@@ -278,5 +238,44 @@ def make_records(
     return records
 
 
-def exclude_paths(changes: Violations, excluded: Mapping[str, str]) -> dict[str, Change]:
-    return {path: change for path, change in changes.items() if path not in excluded}
+# Messages
+
+
+def describe_undo(call: ToolCall, pending: PendingCall, result: UndoResult) -> str:
+    """Return the message about a call's violations; empty if there were none."""
+    undone = remaining = ""
+    if result.undone:
+        outside = result.undone.keys() - result.broken_constraints.keys()
+        scope = f" {pending.intent_id} owns {', '.join(pending.owned_scope[:MAX_NAMED])}."
+        broken = list(result.broken_constraints.values())[:MAX_NAMED]
+        next_step = "Stay in the scope, or ask for a wider one; do not try another way."
+        if not outside:
+            next_step = "Do it again so that the constraint holds, or ask for another one; do not try another way."
+        undone = (
+            f"Remit [{', '.join(dict.fromkeys(result.undone.values()))}]: what this {call.tool} call did to "
+            f"{list_paths(result.undone)} was undone: it is as it was before the call, and the rest of the call's work "
+            f"stays.{' '.join([scope if pending.intent_id and outside else '', *broken])}"
+            f"{kept_version_message(result)}{COMMITS_NOTE * result.has_commits} {next_step}"
+        )
+    if result.not_undone:
+        listed = list(result.not_undone.items())[:MAX_NAMED]
+        reasons = "; ".join(f"{sanitise_line(quote_path(path), 120)} ({why})" for path, why in listed)
+        more = f"; and {len(result.not_undone) - MAX_NAMED} more" if len(result.not_undone) > MAX_NAMED else ""
+        remaining = (
+            f"Remit: this {call.tool} call had no right to change these either, and they were not undone: "
+            f"{reasons}{more}. It is recorded. If it was you, undo it yourself; tell the person."
+        )
+    return join_lines(undone, remaining)
+
+
+def kept_version_message(result: UndoResult) -> str:
+    example = next((path for path in result.undone if not is_git_path(path)), "PATH")
+    if result.snapshot_id:
+        command = f"remit restore {result.snapshot_id} {sanitise_line(quote_path(example))}"
+        return f" Your version is kept: a person gets it back by `{command}`."
+    return f" Your version is kept as {', '.join(map(str, result.copies[:MAX_NAMED]))}." if result.copies else ""
+
+
+def list_paths(paths: Collection[str]) -> str:
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    return ", ".join(sanitise_line(quote_path(path), 120) for path in list(paths)[:MAX_NAMED]) + more

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import json
 
-from remit.core.json_guards import as_object
 from remit.core.record import KEY
-from remit.ledger.segments import DECODE_ERRORS
+from remit.core.untrusted_input import as_object
+from remit.ledger.log_files import DECODE_ERRORS
 
 SearchTexts: TypeAlias = tuple[str, str, str]
 """Texts of prompts and reasons, of actions and refusals, and of names and paths."""
@@ -21,9 +21,7 @@ INSERT_SEARCH_ROW = "insert into words (rowid, says, does, names) values (?, ?, 
 RANK_ORDER = "bm25(words, 4, 2, 1), words.rowid desc"
 """Texts of prompts and reasons weigh most; of two equal matches, the newer one comes first."""
 
-MAX_COLUMN_CHARS = 16_384
-"""Maximum characters of a column; later text is not searchable."""
-
+MAX_COLUMN_CHARS = 16_384  # maximum characters of a column; later text is not searchable
 _ACTION_KEYS = frozenset({"call", "result", "violation", "command"})
 _NAME_KEYS = frozenset({"event", "intent_id", "files", "mutation_class", "branch", "cwd", "agent", "model", "origin"})
 _UNSEARCHED_KEYS = frozenset({"chain", "schema", "session_id", "trace_id", "agent_id", "id", "note"})
@@ -40,7 +38,6 @@ class NoSearchWords(ValueError):
 
 
 def parse_search_texts(raw: bytes) -> SearchTexts:
-    """Return the search texts of the record on a line; empty texts if the line is not a record."""
     try:
         return collect_search_texts(json.decode(raw, type=dict[str, Any]))
     except DECODE_ERRORS:
@@ -48,7 +45,6 @@ def parse_search_texts(raw: bytes) -> SearchTexts:
 
 
 def collect_search_texts(document: dict[str, Any]) -> SearchTexts:
-    """Return the search texts of a record."""
     says: dict[str, None] = {}
     does: dict[str, None] = {}
     names: dict[str, None] = {}
@@ -82,13 +78,11 @@ COMMON_WORDS_TEXT = (
     " our should so than that the their them then there these they this those to us was we were what when where which"
     " who whom whose why will with would you your"
 )
-COMMON_WORDS = frozenset(COMMON_WORDS_TEXT.split(" "))
-"""Words of a question that do not describe its subject."""
+COMMON_WORDS = frozenset(COMMON_WORDS_TEXT.split(" "))  # words of a question that do not describe its subject
 
 
 def build_query(words: Sequence[str], *, any_word: bool = False) -> str:
     """Return an FTS5 query for records with all `words`, or with `any_word` any of them, in any grammatical form.
-
     `auth*` matches words by prefix, `"a b"` a phrase; further syntax is plain text. Common words of a question are
     dropped unless the query has only common words. Raises NoSearchWords.
     """

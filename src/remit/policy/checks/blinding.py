@@ -3,8 +3,7 @@
 import re
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Finding
 
 GIT_COMMAND = r"\bgit\b[^\n|;&]{0,2000}?"
 HIDING_FLAGS = re.compile(rf"{GIT_COMMAND}\bupdate-index\b[^\n|;&]{{0,2000}}?\s--(?:as|sk)[a-z-]*")
@@ -22,19 +21,12 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     The text allows only an early message: a flag that was set in another way hides nothing from the comparison.
     """
     text = (call.command or "")[:MAX_SEARCHED_CHARS]
-    if "git" not in text:
-        return None
-    if HIDING_FLAGS.search(text):
-        return make_finding(
-            "`git update-index` with such a flag hides changes from people and from Remit. Leave it out."
-        )
-    if PUBLISHED_REFS.search(text):
-        return make_finding(
+    message = ""
+    if "git" in text and HIDING_FLAGS.search(text):
+        message = "`git update-index` with such a flag hides changes from people and from Remit. Leave it out."
+    elif "git" in text and PUBLISHED_REFS.search(text):
+        message = (
             "`git push --mirror` publishes every ref, also `refs/remit/*`, where Remit keeps older contents of files. "
             "Push the branches and tags that are meant: `git push --all`, `git push --tags`."
         )
-    return None
-
-
-def make_finding(message: str) -> Finding:
-    return Finding(rule="blinding", code="COMMAND_BLOCKED", message=message)
+    return Finding("blinding", "COMMAND_BLOCKED", message) if message else None

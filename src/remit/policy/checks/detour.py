@@ -5,16 +5,14 @@ import re
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.display_text import sanitise_line
-from remit.core.facts import DeniedPath, Facts
-from remit.core.scope.globs import Scope
-from remit.core.shell.simple_commands import UnreadableShell, parse_simple_commands
-from remit.policy.approval.grants import covers_finding
-from remit.policy.commands import Write, analyse
+from remit.core.decision import DeniedPath, Facts, Finding
+from remit.core.scope.path_patterns import Scope
+from remit.core.shell_commands import UnreadableShell, parse_simple_commands
+from remit.core.untrusted_input import sanitise_line
+from remit.policy.commands import analyse
+from remit.policy.grants import covers_finding
 
-MAX_SEARCHED_CHARS = 64 * 1024
-"""Characters of a searched command."""
+MAX_SEARCHED_CHARS = 64 * 1024  # Characters of a searched command
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -67,19 +65,13 @@ def searched_texts(call: ToolCall) -> tuple[str, ...]:
     command = (call.command or "")[:MAX_SEARCHED_CHARS]
     analysis = analyse(call.command or "")
     if analysis.outcome == "literal_writes" and analysis.writes is not None and call.unproved is None:
-        return tuple(text for write in analysis.writes for text in written_paths(write))
+        inside = (f"{write.path.rstrip('/')}/{name}" for write in analysis.writes for name in write.names_inside)
+        return (*(write.path for write in analysis.writes), *inside)
     try:
-        commands = parse_simple_commands(command)
+        return (command, *(word.text for one in parse_simple_commands(command) for word in one.words))
     except UnreadableShell:
         return (command,)
-    words = [word.text for c in commands for word in c.words]
-    return (command, *words)
-
-
-def written_paths(write: Write) -> tuple[str, ...]:
-    return (write.path, *(f"{write.path.rstrip('/')}/{name}" for name in write.names_inside))
 
 
 def names_denied_path(text: str, denied: DeniedPath) -> bool:
-    """Return True if the path stands alone in `text`, not as a part of a longer path."""
     return any(re.search(rf"(?<![\w./-])(?:\./)*{re.escape(n)}(?![\w/-]|\.\w)", text) for n in denied.names if n)

@@ -1,9 +1,8 @@
 """Two sessions must not write one file at the same time."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.display_text import sanitise_line
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Finding
+from remit.core.untrusted_input import sanitise_line
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -11,11 +10,8 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     target = next((t for t in facts.targets if t.path is not None and t.leased_by is not None), None)
     if target is None:
         return None
-    return Finding(
-        rule="lease",
-        code="FILE_LEASED",
-        message=f"Another session is changing {sanitise_line(target.path or '')} just now. "
-        "Wait for its call to end, read the file again, then try once more.",
-        path=str(target.path),
-        context={"held_by": target.leased_by},
+    message = (
+        f"Another session is changing {sanitise_line(target.path or '')} just now. "
+        "Wait for its call to end, read the file again, then try once more."
     )
+    return Finding("lease", "FILE_LEASED", message, path=str(target.path), context={"held_by": target.leased_by})

@@ -1,11 +1,10 @@
 """Commands must not leave a process running that no comparison sees."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.display_text import sanitise_line
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Finding
+from remit.core.untrusted_input import sanitise_line
 from remit.policy.commands import analyse
-from remit.policy.commands.background import find_background_word
+from remit.policy.commands.background_and_input import find_background_word
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:

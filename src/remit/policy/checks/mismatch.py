@@ -1,8 +1,7 @@
 """A call that cites an intent must cite the active one."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Finding
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -10,10 +9,5 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     cited, active = call.citation.intent_id, facts.session.intent_id
     if cited is None or active is None or cited == active:
         return None
-    return Finding(
-        rule="mismatch",
-        code="INTENT_MISMATCH",
-        message=f"The call cites {cited!r}, but {active} is active in this session. "
-        f"Cite {active}, or select the other.",
-        context={"cited": cited, "active": active},
-    )
+    message = f"The call cites {cited!r}, but {active} is active in this session. Cite {active}, or select the other."
+    return Finding("mismatch", "INTENT_MISMATCH", message, context={"cited": cited, "active": active})

@@ -1,9 +1,8 @@
 """Agents must not change the files that govern them."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.display_text import sanitise_line
-from remit.core.facts import Facts
+from remit.core.decision import Facts, Finding
+from remit.core.untrusted_input import sanitise_line
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -11,10 +10,6 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     target = next((t for t in facts.targets if t.protected), None)
     if target is None:
         return None
-    return Finding(
-        rule="protected",
-        code="PROTECTED_PATH",
-        message=f"{sanitise_line(target.path or target.resolved)} is protected: {target.protected}. "
-        "Agents change it only through Remit's own tools.",
-        path=str(target.path or target.raw),
-    )
+    protected = f"{sanitise_line(target.path or target.resolved)} is protected: {target.protected}"
+    message = f"{protected}. Agents change it only through Remit's own tools."
+    return Finding("protected", "PROTECTED_PATH", message, path=str(target.path or target.raw))

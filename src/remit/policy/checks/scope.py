@@ -1,11 +1,10 @@
 """An intent may change only the files in its scope, and, if allowed, the tests and pages that mirror them."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.display_text import sanitise_line
-from remit.core.facts import Facts, Target
+from remit.core.decision import Facts, Finding, Target
 from remit.core.intent import Intent
-from remit.core.scope.globs import Scope
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import sanitise_line
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -18,41 +17,30 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
         return None
     beyond = [t for t in facts.targets if t.path is not None and not t.generated and not owns_target(intent, t)]
     outside = [t for t in beyond if call.command is not None or not is_companion(intent, t)]
-    if beyond and not outside:
-        return companion_remark(intent, beyond)
-    return scope_violation(call, facts, intent, outside) if outside else None
-
-
-def scope_violation(call: ToolCall, facts: Facts, intent: Intent, outside: list[Target]) -> Finding:
-    """Return the finding, with the intents that own the first path."""
+    if not beyond:
+        return None
+    if not outside:
+        mirrored = "; ".join(
+            f"{sanitise_line(t.path or '')} mirrors {sanitise_line(', '.join(t.mirrors))}" for t in beyond
+        )
+        message = f"Outside the scope of {intent.id}, and its companion: {mirrored}."
+        companions = {"companions": [str(t.path) for t in beyond]}
+        # The record of the call names the rule of its companions.
+        return Finding("companion", "SCOPE_VIOLATION", message, verdict="allow", context=companions)
     first = outside[0]
+    shown = sanitise_line(first.path or "")
     return Finding(
         rule="scope",
         code="SCOPE_VIOLATION",
-        message=f"Scope Violation: {intent.id} is not authorized to edit "
-        f"{sanitise_line(first.path or '')}. Request scope expansion.",
+        message=f"Scope Violation: {intent.id} is not authorized to edit {shown}. Request scope expansion.",
         path=str(first.path),
         context={
-            "attempted_action": f"{call.effect} {sanitise_line(first.path or '')}",
+            "attempted_action": f"{call.effect} {shown}",
             "owned_scope": list(intent.owned_scope),
             "owning_intents": list(facts.intents.find_owners(first.path or "", fold=first.folds)),
             "available_intents": facts.intents.list_open_ids(facts.ignored_intents),
             **({"paths": [str(t.path) for t in outside]} if len(outside) > 1 else {}),
         },
-    )
-
-
-def companion_remark(intent: Intent, companions: list[Target]) -> Finding:
-    """Return a remark that allows companions; the record of the call names its rule."""
-    mirrored = "; ".join(
-        f"{sanitise_line(t.path or '')} mirrors {sanitise_line(', '.join(t.mirrors))}" for t in companions
-    )
-    return Finding(
-        rule="companion",
-        code="SCOPE_VIOLATION",
-        message=f"Outside the scope of {intent.id}, and its companion: {mirrored}.",
-        verdict="allow",
-        context={"companions": [str(t.path) for t in companions]},
     )
 
 
@@ -65,6 +53,6 @@ def is_companion(intent: Intent, target: Target) -> bool:
     if not intent.companions or target.path is None or not target.mirrors:
         return False
     scope = Scope(intent.owned_scope)
-    taken_out = [pattern[1:] for pattern in intent.owned_scope if pattern.startswith("!")]
-    barred = bool(taken_out) and Scope(tuple(taken_out)).matches(target.path, fold=target.folds)
+    taken_out = tuple(pattern[1:] for pattern in intent.owned_scope if pattern.startswith("!"))
+    barred = bool(taken_out) and Scope(taken_out).matches(target.path, fold=target.folds)
     return not barred and all(scope.matches(path, fold=target.folds) for path in target.mirrors)

@@ -1,9 +1,8 @@
 """A file that changed since the session read it must be read again before it is overwritten."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.display_text import sanitise_line
-from remit.core.facts import Facts, Target
+from remit.core.decision import Facts, Finding
+from remit.core.untrusted_input import sanitise_line
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -13,27 +12,19 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     """
     if call.checks_itself:
         return None
-    target = next((t for t in facts.targets if is_stale(call, t)), None)
-    if target is None:
-        return None
-    gone = target.sha256 is None
-    return Finding(
-        rule="stale",
-        code="STALE_FILE",
-        message=f"{sanitise_line(target.path or '')} "
-        f"{'was deleted' if gone else 'has changed'} since this session last read it. "
-        "Read it again, take the change in, then write.",
-        path=str(target.path),
-        context={"diff": target.diff} if target.diff else {},
-    )
-
-
-def is_stale(call: ToolCall, target: Target) -> bool:
-    expected = expected_sha256(call) or target.seen_sha256
-    return target.path is not None and expected is not None and target.sha256 != expected
-
-
-def expected_sha256(call: ToolCall) -> str | None:
-    """Return the hash that the call cites, without its `sha256:`."""
     cited = call.citation.expected_content_hash
-    return cited.removeprefix("sha256:") if cited else None
+    expected = cited.removeprefix("sha256:") if cited else None
+    for target in facts.targets:
+        known = expected or target.seen_sha256
+        if target.path is None or known is None or target.sha256 == known:
+            continue
+        changed = "was deleted" if target.sha256 is None else "has changed"
+        return Finding(
+            rule="stale",
+            code="STALE_FILE",
+            message=f"{sanitise_line(target.path)} {changed} since this session last read it. "
+            "Read it again, take the change in, then write.",
+            path=str(target.path),
+            context={"diff": target.diff} if target.diff else {},
+        )
+    return None

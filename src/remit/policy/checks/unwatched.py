@@ -1,9 +1,8 @@
 """Commands must not wait for input that no hook sees."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Finding
-from remit.core.facts import Facts
-from remit.policy.classify import may_wait_for_input
+from remit.core.decision import Facts, Finding
+from remit.policy.commands.background_and_input import may_wait_for_input
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:

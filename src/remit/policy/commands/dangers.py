@@ -1,22 +1,77 @@
-"""The dangers of a command: uses of programs that no scope covers, found in the command's words."""
+"""The programs that a command runs, the dangers of their use that no scope covers, and the commits that git sends.
+
+Only shell words are read here, which works for unproved texts as well: the search may find programs behind dead
+branches, and misses only commands made up at run time. Source for git: git-push(1), git-worktree(1) of git 2.51, read
+2026-11.
+"""
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from msgspec import Struct
 
 from remit.core.call import REMIT_COMMANDS
-from remit.core.secrets.secret_files import is_secret_file
-from remit.core.shell.simple_commands import UnreadableShell
-from remit.policy.commands.parse.options import word_set
-from remit.policy.commands.program_calls import ProgramCall, find_program_calls
+from remit.core.redaction import is_secret_file
+from remit.core.shell_commands import UnreadableShell
+from remit.policy.commands.options import word_set
+from remit.policy.commands.parsed_command import parse_command
 from remit.policy.commands.programs.row import EVADES_CONTROL, DangerRule
 from remit.policy.commands.programs.table import find_program, has_role
 
-MAX_CHARS = 16 * 1024
-"""Characters of a searched text. The patterns are compiled at their first use, not at the start."""
+MAX_SHELL_DEPTH = 3  # Shells within shells
+MAX_WRAPPED_STARTS = 12  # Words after a wrapper at which the command that it runs may begin
+MAX_CHARS = 16 * 1024  # Characters of a searched text. The patterns are compiled at their first use, not at the start
+
+ASSIGNMENT = r"(?a)\w+\+?="
+
+
+class ProgramCall(Struct, frozen=True):
+    """A program with its words, and the operator before it. `folder_changed`: the shell changed its folder before."""
+
+    name: str
+    words: tuple[str, ...]
+    operator: str = ""
+    folder_changed: bool = False
+
+    @property
+    def text(self) -> str:
+        return " ".join((self.name, *self.words))[:80]
+
+
+def find_program_calls(text: str, depth: int = 0) -> Iterator[ProgramCall]:
+    """Yield the programs of a text, including programs behind wrappers and in scripts. Raises UnreadableShell."""
+    folder_changed = False
+    for command in parse_command(text).commands:
+        words = tuple(word.text for word in command.words)
+        while words and re.match(ASSIGNMENT, words[0]):
+            words = words[1:]
+        if not words:
+            continue
+        folder_changed |= words[0] in ("cd", "pushd")
+        first = ProgramCall(words[0].rpartition("/")[2], words[1:], command.before, folder_changed)
+        yield first
+        if not has_role(first.name, "runner", "wrapper"):
+            continue
+        # The inner command may begin at any word: the options of wrappers are not known here.
+        for at in range(1, min(len(words), MAX_WRAPPED_STARTS)):
+            name = words[at].rpartition("/")[2]
+            searched = has_role(name, "destroyer", "sender", "shell", "interpreter") or name == "remit"
+            if searched or find_program(name).danger:
+                yield ProgramCall(name, words[at + 1 :], command.before, folder_changed)
+        for word in words[1:] if depth < MAX_SHELL_DEPTH else ():
+            if re.search(r"\s", word) and not word.startswith(("$(", "`", "<(")):
+                yield from find_readable_calls(word, depth + 1)
+
+
+def find_readable_calls(text: str, depth: int = 0) -> list[ProgramCall]:
+    try:
+        return [*find_program_calls(text, depth)]
+    except UnreadableShell:
+        return []
+
 
 DANGER_SIGNS = (
     (r">\|?\s*/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mem|kmem|port|mapper)", "works on disks"),
@@ -50,16 +105,14 @@ def find_danger(text: str, written_whole: Sequence[str] | None = None) -> Danger
         return None
     found = [*filter(None, (find_pipe_danger(calls), *(danger_of_call(call, written_whole) for call in calls)))]
     if not found or any(has_role(call.name, "destroyer") for call in calls):
-        found += filter(None, [find_whole_write(written_whole)])
+        lost = next((path for path in written_whole or () if is_precious(posixpath.normpath(path))), None)
+        found += [] if lost is None else [Danger(f"{lost!r} is written whole")]
     return max(found, key=lambda danger: (danger.is_forbidden, danger.is_irreversible), default=None)
 
 
 def find_unseen_program(text: str, programs: Sequence[str]) -> str | None:
     """Return a program with danger rules that the text runs and the search for dangers does not see."""
-    try:
-        seen = {call.name for call in find_program_calls(text)}
-    except UnreadableShell:
-        seen = set[str]()
+    seen = {call.name for call in find_readable_calls(text)}
     return next((name for name in programs if find_program(name).danger and name not in seen), None)
 
 
@@ -71,12 +124,15 @@ def danger_of_call(call: ProgramCall, written_whole: Sequence[str] | None) -> Da
     rule = next((rule for rule in find_program(call.name).danger if matches_rule(rule, call)), None)
     if rule is not None:
         return Danger(f"`{call.text}` {rule.reason}", rule.is_irreversible)
-    found = find_control_change(call) or find_remote_code(call) or find_sent_secret(call) or find_deletion(call)
-    # Where all written places are known, `find_whole_write` decides about them.
-    return found or (find_destruction(call) if written_whole is None else None)
+    runs_code = is_interpreter(call.name) or call.name in ("eval", "source", ".", "exec")
+    found = find_control_change(call)
+    if not found and runs_code and any(re.search(FETCH_SUBSTITUTION, word) for word in call.words):
+        found = Danger(f"`{call.text}` runs what comes from the network")
+    if not found and has_role(call.name, "sender") and sends_secret(call):
+        found = Danger(f"`{call.text}` sends secrets to another machine")
+    # Where all written places are known, those written whole decide about destruction.
+    return found or find_deletion(call) or (find_destruction(call) if written_whole is None else None)
 
-
-# Rules of the table
 
 VALUED_LETTERS = {"git": "mFCcSt"}
 """Short options that take the rest of their bundle, or the next word, as a value, which is no option."""
@@ -123,8 +179,6 @@ def has_option(option: str, options: Sequence[str]) -> bool:
     return any(len(name := word.partition("=")[0]) > 4 and option.startswith(name) for word in options)
 
 
-# Precious places
-
 PRECIOUS_PLACES = (
     r"/|/\*|(?:~|\$HOME|\$\{HOME\})(?:/|/\*|/\.\*|/\.(?:ssh|config|local|gnupg|aws|claude|codex|gemini)(?:/.*)?)?"
     r"|/(?:bin|boot|dev|etc|home|lib|lib64|opt|proc|root|run|sbin|srv|sys|usr|var|Users|System|Library|Applications)(?:/\*?|/[^/]*/?)?"
@@ -140,7 +194,6 @@ NARROWING_TESTS = frozenset({"-name", "-iname", "-path", "-regex", "-empty", "-n
 
 
 def find_deletion(call: ProgramCall) -> Danger | None:
-    """Return the danger of a `find` that deletes below a precious place, or everything in the present folder."""
     destroys = "-delete" in call.words or any(has_role(word, "destroyer") for word in call.words)
     if call.name != "find" or not destroys:
         return None
@@ -151,7 +204,6 @@ def find_deletion(call: ProgramCall) -> Danger | None:
 
 
 def find_destruction(call: ProgramCall) -> Danger | None:
-    """Return the danger of a program that leaves nothing of a precious place, or of the present folder."""
     if not has_role(call.name, "destroyer"):
         return None
     options, others = split_options(call)
@@ -168,15 +220,6 @@ def is_precious(place: str, *, here: bool = True) -> bool:
     return re.fullmatch(PRECIOUS_PLACES, path) is not None or (here and re.fullmatch(WHOLE_FOLDER, path) is not None)
 
 
-def find_whole_write(written_whole: Sequence[str] | None) -> Danger | None:
-    for path in written_whole or ():
-        if is_precious(posixpath.normpath(path)):
-            return Danger(f"{path!r} is written whole")
-    return None
-
-
-# Files that govern agents
-
 CONTROL_FILES = (
     r"\.orchestration/|\.intentignore|\.git/(?:hooks|config|remit)|\.claude/(?:settings|hooks)|\.codex/(?:config|hooks)|"
     r"\.gemini/settings|\.cursor/hooks|\.local/(?:state|share)/remit"
@@ -187,10 +230,13 @@ CHANGING_CODE = (
 """Code that changes a file."""
 
 
+def is_for_agents(words: tuple[str, ...]) -> bool:
+    return words[:1] in REMIT_COMMANDS or words[:2] in REMIT_COMMANDS
+
+
 def find_control_change(call: ProgramCall) -> Danger | None:
     """Return the danger of a Remit command for people, or of a program that changes what governs agents."""
-    for_agents = call.words[:1] in REMIT_COMMANDS or call.words[:2] in REMIT_COMMANDS
-    if call.name == "remit" and call.words and not for_agents:
+    if call.name == "remit" and call.words and not is_for_agents(call.words):
         return Danger(f"`{call.text}` is for a person", is_irreversible=False, is_forbidden=True)
     for option, value in pairwise(call.words):
         if call.name == "git" and option == "-c" and re.match(r"(?i)core\.hookspath=", value):
@@ -203,20 +249,10 @@ def find_control_change(call: ProgramCall) -> Danger | None:
     return None
 
 
-# The network
-
 FETCH_SUBSTITUTION = r"(?:\$\(|`|<\()\s*(?:sudo\s+)?(?:curl|wget|fetch|http|xh|aria2c)\b"
 SUBSTITUTION = r"(?:\$\(|`|<\()([^()`]*)"
 PRIVATE_PLACES = r"(?:^|/)(?:secrets?|private|credentials?)/[^/]+$|^/etc/(?:shadow|sudoers)|(?:^|/)\.ssh$"
 SENDERS_WITHOUT_FILES = word_set("ssh sftp openssl ping host dig nslookup")
-
-
-def find_remote_code(call: ProgramCall) -> Danger | None:
-    """Return the danger of code that is fetched and run at once, in a substitution."""
-    runs_code = is_interpreter(call.name) or call.name in ("eval", "source", ".", "exec")
-    if runs_code and any(re.search(FETCH_SUBSTITUTION, word) for word in call.words):
-        return Danger(f"`{call.text}` runs what comes from the network")
-    return None
 
 
 def find_pipe_danger(calls: Sequence[ProgramCall]) -> Danger | None:
@@ -239,7 +275,6 @@ def is_interpreter(name: str) -> bool:
 
 
 def reads_script_from_stdin(call: ProgramCall) -> bool:
-    """Return True if an interpreter, or a shell behind a wrapper, runs its standard input."""
     if not is_interpreter(call.name):
         wraps = has_role(call.name, "runner", "wrapper")
         return wraps and any(has_role(word.rpartition("/")[2], "shell") for word in call.words)
@@ -254,7 +289,6 @@ def holds_secrets(call: ProgramCall) -> bool:
 
 
 def names_secret(word: str) -> bool:
-    """Return True if a word names a file of secrets, alone or within `NAME=@FILE`."""
     for part in re.split(r"[@=:,;\s\"'()<>|`]+", word):
         path = part.rstrip("/")
         if path and (is_secret_file(path) or is_secret_file(f"{path}/x") or re.search(PRIVATE_PLACES, path)):
@@ -262,16 +296,77 @@ def names_secret(word: str) -> bool:
     return False
 
 
-def find_sent_secret(call: ProgramCall) -> Danger | None:
-    """Return the danger of a program sending secrets named in the command."""
-    if not has_role(call.name, "sender"):
-        return None
-    danger = Danger(f"`{call.text}` sends secrets to another machine")
-    for word in call.words:
-        inner = re.findall(SUBSTITUTION, word)
-        if any(names_secret(text) or text.split()[:1] in (["env"], ["printenv"]) for text in inner):
-            return danger
-    if call.name in SENDERS_WITHOUT_FILES:
-        return None
-    # Addresses are not files.
-    return danger if any("://" not in word and names_secret(word) for word in call.words) else None
+def sends_secret(call: ProgramCall) -> bool:
+    inner = [text for word in call.words for text in re.findall(SUBSTITUTION, word)]
+    if any(names_secret(text) or text.split()[:1] in (["env"], ["printenv"]) for text in inner):
+        return True
+    files = () if call.name in SENDERS_WITHOUT_FILES else (word for word in call.words if "://" not in word)
+    return any(map(names_secret, files))
+
+
+# Commits that leave this machine, or get a working tree of their own, before they were judged
+
+VALUED_OPTIONS = {
+    "git": ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"),
+    "push": ("-o", "--push-option", "--repo", "--receive-pack", "--exec"),
+    "add": ("-b", "-B", "--reason"),
+}
+UNBRANCHED_NAME = re.compile(r"(?i).*[$`].*|[0-9a-f]{7,64}|refs/(?!heads/|tags/).+|stash(@.*)?|\w*_HEAD|:.*", re.DOTALL)
+"""Names that no branch or tag has: a commit's own name, or a name that any command may give."""
+
+CURRENT_BRANCH = re.compile(r"\$\(git (branch --show-current|rev-parse --abbrev-ref HEAD)\)")
+"""Substitutions by which scripts name the current branch."""
+
+MAX_CACHED = 32
+
+
+@lru_cache(MAX_CACHED)
+def find_sent_commits(command: str) -> tuple[str, ...]:
+    """Return the names of commits sent by `git push`, and checked out by `git worktree add`."""
+    names: list[str] = []
+    for words in find_git_commands(command):
+        match words:
+            case ["push", *rest]:
+                for word in select_operands(rest, VALUED_OPTIONS["push"])[1:]:
+                    spec = word.removeprefix("+")
+                    # The last colon counts: `:/words` names a commit, too.
+                    source = spec.rpartition(":")[0] if ":" in spec else spec
+                    names += [CURRENT_BRANCH.sub("HEAD", source)] if source not in ("", "tag") else []
+            case ["worktree", "add", *rest]:
+                names += select_operands(rest, VALUED_OPTIONS["add"])[1:2]
+            case _:
+                pass
+    return tuple(dict.fromkeys(names))
+
+
+@lru_cache(MAX_CACHED)
+def is_fetching(command: str) -> bool:
+    return any(words[:1] in (["fetch"], ["pull"]) for words in find_git_commands(command))
+
+
+def find_git_commands(command: str) -> list[list[str]]:
+    if len(command) > MAX_CHARS or "git" not in command:
+        return []
+    calls = [call for call in find_readable_calls(command) if call.name == "git"]
+    return [select_operands(call.words, VALUED_OPTIONS["git"], first=True) for call in calls]
+
+
+def select_operands(words: Sequence[str], valued: Sequence[str], *, first: bool = False) -> list[str]:
+    """Return the operands, without the values of `valued` options; with `first`, all words from the first operand."""
+    found: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            return [*found, *left]
+        if word.startswith("-") and word != "-":
+            left = left[1:] if word in valued else left
+        elif first:
+            return [word, *left]
+        else:
+            found.append(word)
+    return found
+
+
+def is_unbranched_name(name: str) -> bool:
+    return UNBRANCHED_NAME.fullmatch(name) is not None

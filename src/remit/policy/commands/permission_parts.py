@@ -3,11 +3,10 @@
 import re
 from typing import TYPE_CHECKING
 
-from remit.core.shell.permissions import CommandPart, ShellCommand
-from remit.core.shell.simple_commands import SimpleCommand, UnreadableShell
+from remit.core.shell_commands import CommandPart, ShellCommand, SimpleCommand, UnreadableShell
 from remit.policy.commands.analysis import analyse
-from remit.policy.commands.parse.command import parse_command
-from remit.policy.commands.parse.words import UnprovedCommand, node_source
+from remit.policy.commands.parsed_command import parse_command
+from remit.policy.commands.words import UnprovedCommand, node_source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,8 +21,7 @@ HARMLESS_REDIRECTS = frozenset(
 SEPARATORS = re.compile(r"[;&|()\n]+")
 ANSI_C = re.compile(r"\$'[^'\\]*'")
 MAX_PARTS = 100
-MAX_CHARS = 20_000
-"""Characters of a command that is cut into parts; a longer one is not plain."""
+MAX_CHARS = 20_000  # Characters of a command that is cut into parts; a longer one is not plain
 
 
 def split_command(text: str) -> ShellCommand:
@@ -76,5 +74,4 @@ def make_plain_part(text: str) -> CommandPart:
 
 
 def unquoted_words(command: SimpleCommand) -> tuple[str, ...]:
-    """Return the words without their quotes, `$'…'` included."""
     return tuple(word.text[2:-1] if ANSI_C.fullmatch(word.text) else word.text for word in command.words)

@@ -6,37 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from remit.core.display_text import sanitise_line
+from remit.core.untrusted_input import sanitise_line
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.origins.blame_porcelain import LINE_HEADER
-from remit.provenance.origins.evidence import LIKELY
+from remit.provenance.origins.evidence_grades import LIKELY
 
 PREFIX = b"remit-"
 GLYPHS = {"ai": "✦", "human": "●", "mixed": "◐", "unknown": "·"}
-LETTERS = {"ai": "A", "human": "H", "mixed": "M", "unknown": "?"}
-"""Marks for terminals without other characters."""
-
+LETTERS = {"ai": "A", "human": "H", "mixed": "M", "unknown": "?"}  # marks for terminals without other characters
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 NON_ASCII = re.compile(rb"[\x80-\xff]")
 BLANK_BYTE = re.compile(rb"[ \t]")
-COLOUR_START = re.compile(rb"\x1b\[[0-9;]*m")
-"""Colour sequence that git writes before the commit."""
+COLOUR_START = re.compile(rb"\x1b\[[0-9;]*m")  # colour sequence that git writes before the commit
 COLOUR_RESET = b"\x1b[m"
-ESCAPE_BYTE = b"\x1b"
-COMMIT_NAME_BYTES = 40
-"""Bytes at the start of a line that hold no line number yet."""
-
+COMMIT_NAME_BYTES = 40  # bytes at the start of a line that hold no line number yet
 FACTS = ("origin", "agent", "model", "intent", "session", "class", "grade")
-CACHED_VALUES = 4096
-"""Cached results: neighbouring lines share their values."""
-
+CACHED_VALUES = 4096  # cached results: neighbouring lines share their values
 FactPairs = tuple[tuple[str, str], ...]
-ColumnValues = tuple[str, str | None, str | None, str | None, str | None]
-
-
-def column_values(line: BlamedLine) -> ColumnValues:
-    """Return the values of Remit's columns, equal for many lines."""
-    return line.origin, line.agent, line.model, line.intent_id, line.grade
 
 
 def facts_of_line(line: BlamedLine) -> FactPairs:
@@ -122,26 +108,22 @@ def annotate_text(
     at = commit_column_width(raw_lines)
     glyphs = LETTERS if letters else GLYPHS
     # Most lines share their values: each combination is rendered once.
-    values = list(map(column_values, lines))
+    values = [(line.origin, line.agent, line.model, line.intent_id, line.grade) for line in lines]
     examples = dict(zip(values, lines, strict=True))
     rows = {value: render_columns(line, glyphs, compact=compact) for value, line in examples.items()}
     widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
-    rendered: dict[ColumnValues, bytes] = {}
+    rendered: dict[tuple[str | None, ...], bytes] = {}
     for value, row in rows.items():
         cells = " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
         columns = (colour_columns(cells, examples[value]) if coloured else cells).encode("utf-8", "replace")
         rendered[value] = b" " + columns if at else columns + b" "
-    pairs = [(raw, rendered[value]) for raw, value in zip(raw_lines, values, strict=True)]
-    if any(raw[:1] == ESCAPE_BYTE for raw in raw_lines):
-        return [insert_after_colour(raw, at, columns, coloured=coloured) for raw, columns in pairs]
-    return [raw[:at] + columns + raw[at:] for raw, columns in pairs]
-
-
-def insert_after_colour(raw: bytes, at: int, columns: bytes, *, coloured: bool) -> bytes:
-    """Insert columns at byte `at`, not counting git's colour sequence; git's colour continues behind."""
-    colour = leading_colour(raw)
-    end = at + len(colour)
-    return raw[:end] + columns + (colour if coloured else b"") + raw[end:]
+    annotated: list[bytes] = []
+    for raw, value in zip(raw_lines, values, strict=True):
+        # git's colour sequence takes no column, and its colour continues behind ours.
+        colour = leading_colour(raw)
+        end = at + len(colour)
+        annotated.append(raw[:end] + rendered[value] + (colour if coloured else b"") + raw[end:])
+    return annotated
 
 
 def escape_for_terminal(raw: bytes) -> bytes:

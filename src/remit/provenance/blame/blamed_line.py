@@ -1,6 +1,6 @@
 """One blamed line, and the calls that may have written a line of unknown origin."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -18,9 +18,14 @@ class Candidate(Struct, frozen=True):
     command: str | None = None
 
 
+def body_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Remit's part of a record."""
+    return document["metadata"][KEY]
+
+
 def read_candidates(document: dict[str, Any]) -> tuple[Candidate, ...]:
     """Return the candidates that a record names: the record's own call, or the listed ones."""
-    body: dict[str, Any] = document["metadata"][KEY]
+    body: dict[str, Any] = body_of(document)
     if body.get("event") != "human_edit":
         call: dict[str, Any] = body.get("call", {})
         ran = call.get("command") or call.get("name")

@@ -11,17 +11,13 @@ from msgspec import Struct, ValidationError, convert
 
 from remit.core.diff.contents import LineRange, hash_line_range
 from remit.core.record import KEY
-from remit.ledger.file_changes import RecordedChange
-from remit.ledger.record_views import RecordMetadata
+from remit.ledger.log_files import RecordMetadata
 from remit.provenance.map.map_text import ChangedPart, MapEntry
 from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.git.refs import OID
+from remit.workspace.git.repository import OID
 
-BATCH_RECORDS = 200
-"""Records whose contents are requested from git together."""
-
-MAX_ANSWER_BYTES = 64 * 1024
-"""Size above which no class is computed for an answer that a person waits for."""
+BATCH_RECORDS = 200  # records whose contents are requested from git together
+MAX_ANSWER_BYTES = 64 * 1024  # size above which no class is computed for an answer that a person waits for
 
 MAX_MAP_BYTES = 256 * 1024
 """Size above which the map shows each change: recognising a refactoring takes a second per megabyte, during which
@@ -94,30 +90,17 @@ def read_map_entries(documents: Iterable[dict[str, Any]], store: ContentStore) -
 
 
 def add_computed_classes(documents: Sequence[dict[str, Any]], store: ContentStore) -> list[dict[str, Any]]:
-    """Return the records, with computed classes where the record has none: the hook has no time for them."""
+    """Return the records, with computed classes where the record has none: the hook has no time for them. Of large
+    contents only the size is requested.
+    """
     records = [parse_record(document) for document in documents]
-    unclassed = {r.id: r for r in records if r and r.metadata.body.event == "mutation" and not recorded_class(r)}
-    contents = load_small_contents(
-        (name for r in unclassed.values() for name in blob_names(r.metadata.body.files)), store
-    )
-    classes = {name: compute_class(r.metadata.body, contents) for name, r in unclassed.items()}
-    return [set_computed_class(document, classes.get(str(document.get("id")))) for document in documents]
-
-
-def prefetch_contents(changes: Iterable[RecordedChange], store: ContentStore) -> None:
-    """Load the contents that `add_computed_classes` needs, if the store caches them."""
-    load_small_contents((name for change in changes for name in (change.before_blob, change.after_blob) if name), store)
-
-
-def load_small_contents(names: Iterable[str], store: ContentStore) -> Contents:
-    """Return the contents below the size limit; of larger ones only the size is requested."""
+    bodies = {r.id: r.metadata.body for r in records if r and r.metadata.body.event == "mutation"}
+    unclassed = {name: b for name, b in bodies.items() if not (b.mutation_class and b.mutation_class.computed)}
+    names = (name for body in unclassed.values() for name in blob_names(body.files))
     sizes = store.content_sizes(filter(OID.fullmatch, names))
-    return store.load_many(name for name, size in sizes.items() if size <= MAX_ANSWER_BYTES)
-
-
-def recorded_class(record: _SyntaxRecord) -> str | None:
-    mutation_class = record.metadata.body.mutation_class
-    return mutation_class.computed if mutation_class else None
+    contents = store.load_many(name for name, size in sizes.items() if size <= MAX_ANSWER_BYTES)
+    classes = {name: compute_class(body, contents) for name, body in unclassed.items()}
+    return [set_computed_class(document, classes.get(str(document.get("id")))) for document in documents]
 
 
 def set_computed_class(document: dict[str, Any], computed: str | None) -> dict[str, Any]:
@@ -161,21 +144,19 @@ def compute_class(body: _MutationBody, contents: Contents) -> str | None:
     if body.mutation_class is not None and body.mutation_class.computed:
         return body.mutation_class.computed
     available = [
-        file for file in body.files if all(name in contents for name in blob_names([file])) and has_all_blob_names(file)
+        file
+        for file in body.files
+        if all(name in contents for name in blob_names([file]))
+        and all(side is None or side.git_blob for side in (file.before, file.after))
     ]
     if not available or any(len(contents[name]) > MAX_MAP_BYTES for name in blob_names(available)):
         return None
     # Imported here for start-up speed: loads the grammars.
     from remit.core.code.refactoring import FileChange, classify_change
 
-    computed = classify_change(
-        [FileChange(f.path, side_content(f.before, contents), side_content(f.after, contents)) for f in available]
-    )
+    changes = [FileChange(f.path, side_content(f.before, contents), side_content(f.after, contents)) for f in available]
+    computed = classify_change(changes)
     return None if computed == "AST_REFACTOR" and len(available) < len(body.files) else computed
-
-
-def has_all_blob_names(file: _FileEntry) -> bool:
-    return all(side is None or side.git_blob for side in (file.before, file.after))
 
 
 def side_content(side: _FileSide | None, contents: Contents) -> bytes | None:
@@ -183,21 +164,16 @@ def side_content(side: _FileSide | None, contents: Contents) -> bytes | None:
 
 
 def changed_parts(record: _SyntaxRecord, file: _FileEntry, contents: Contents) -> Iterator[ChangedPart]:
-    """Yield the changed parts of one file."""
     created, trace = record.timestamp[:10], record.metadata.body.trace_id or record.id
     after = side_content(file.after, contents)
-    ranges = recorded_ranges(record, file)
+    # Remit's own ranges, else those of the published part.
+    traced = [r for f in record.files if f.path == file.path for c in f.conversations for r in c.ranges]
+    ranges = [r for r in file.ranges if r.start_line > 0] or [r for r in traced if r.start_line > 0]
     if not ranges:
         yield ChangedPart(0, 0, created=created, trace=trace, gone=file.after is None)
     for lines in ranges:
         for start, end, node in split_range(file.path, lines, after):
             yield ChangedPart(start, end, node.hash, node.kind, node.name, created, trace)
-
-
-def recorded_ranges(record: _SyntaxRecord, file: _FileEntry) -> Sequence[_RangeFields]:
-    """Return the ranges of a file: Remit's own, else those of the published part."""
-    traced = [r for f in record.files if f.path == file.path for c in f.conversations for r in c.ranges]
-    return [r for r in file.ranges if r.start_line > 0] or [r for r in traced if r.start_line > 0]
 
 
 def split_range(path: str, lines: _RangeFields, after: bytes | None) -> Iterator[tuple[int, int, _DefinitionNode]]:

@@ -14,29 +14,23 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from remit.core.display_text import escape_surrogates
+from remit.core.untrusted_input import escape_surrogates
 
 TITLE = "# Intent Map\n"
-NO_INTENT = "No intent"
-"""Heading of changes without a selected intent. Intent ids contain no space."""
-
+NO_INTENT = "No intent"  # heading of changes without a selected intent. Intent ids contain no space.
 MARKUP_CHARS = frozenset("\\`*[]<>&#|~!·")
 MARKUP_IN_CONTEXT = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])|:(?=//)|(?<=www)\.(?=\S)", re.IGNORECASE)
 """Characters that are markup by context: a viewer shows `__init__` bold and `snake_case` plain, and links an
 address.
 """
-MAX_NAME_CHARS = 400
-"""Characters of a name that are shown; longer names end in `…`. Paths and ids are shown whole."""
-
-MAX_LINE_NUMBER = 1 << 62
-"""Upper bound of line numbers in the sort key: a foreign record may claim any number."""
+MAX_NAME_CHARS = 400  # characters of a name that are shown; longer names end in `…`. Paths and ids are shown whole.
+MAX_LINE_NUMBER = 1 << 62  # upper bound of line numbers in the sort key: a foreign record may claim any number
 
 
 class ChangedPart(Struct, frozen=True):
-    """One change of one part of a file. `start` 0 means no lines: the file is gone, or lines were only removed.
-
-    `kind` and `name` are of the changed definition, empty if the lines belong to none; `hash` is of the definition,
-    else of the lines. `created` is a date.
+    """One change of one part of a file. `start` 0 means no lines: the file is gone, or lines were only removed. `kind`
+    and `name` are of the changed definition, empty if the lines belong to none; `hash` is of the definition, else of
+    the lines. `created` is a date.
     """
 
     start: int
@@ -51,9 +45,7 @@ class ChangedPart(Struct, frozen=True):
 
 class MapEntry(Struct, frozen=True):
     """Content of one record for the map. An empty `intent` means none selected; `name` is the intent's name at the
-    time.
-
-    `at` is the record's time. `lacking` are blobs that were unavailable: with them the entry might hold more.
+    time. `at` is the record's time. `lacking` are blobs that were unavailable: with them the entry might hold more.
     """
 
     intent: str
@@ -70,8 +62,7 @@ class IntentSection(Struct):
     files: dict[str, set["RenderedPart"]] = {}
 
 
-RenderedPart: TypeAlias = tuple[int, int, str]
-"""One rendered part, behind its sort key."""
+RenderedPart: TypeAlias = tuple[int, int, str]  # one rendered part, behind its sort key
 
 SectionRow: TypeAlias = tuple[str, str, str, str]
 """Intent, intent name, path and lines, as rendered; the last two may be empty."""
@@ -85,16 +76,19 @@ def render_map(entries: Iterable[MapEntry]) -> str:
         section.named_at = max(section.named_at, latest_name(entry))
         for path, lines in rendered_files(entry):
             section.files.setdefault(path, set()).update(lines)
-    return join_sections(row for intent in sorted(sections) for row in section_rows(intent, sections[intent]))
+    rows: list[SectionRow] = []
+    for intent, section in sorted(sections.items(), key=itemgetter(0)):
+        name, files = section.named_at[1], sorted(section.files.items(), key=itemgetter(0))
+        rows += [(intent, name, path, join_lines(line for *_, line in sorted(lines))) for path, lines in files]
+        rows += [] if files else [(intent, name, "", "")]
+    return join_sections(rows)
 
 
 def latest_name(entry: MapEntry) -> tuple[str, str]:
     """Return time and name of the intent; of two names at one time the greater counts."""
-    return (
-        (escape_markup(entry.at), escape_markup(truncate(entry.name)))
-        if entry.intent and entry.name is not None
-        else ("", "")
-    )
+    if not entry.intent or entry.name is None:
+        return ("", "")
+    return escape_markup(entry.at), escape_markup(truncate(entry.name))
 
 
 def rendered_files(entry: MapEntry) -> Iterator[tuple[str, list[RenderedPart]]]:
@@ -104,15 +98,6 @@ def rendered_files(entry: MapEntry) -> Iterator[tuple[str, list[RenderedPart]]]:
                 escape_markup(escape_surrogates(path)),
                 [(min(p.start, MAX_LINE_NUMBER), min(p.end, MAX_LINE_NUMBER), render_part(p)) for p in parts],
             )
-
-
-def section_rows(intent: str, section: IntentSection) -> Iterator[SectionRow]:
-    """Yield the files of one intent in order."""
-    name = section.named_at[1]
-    if not section.files:
-        yield intent, name, "", ""
-    for path in sorted(section.files):
-        yield intent, name, path, join_lines(line for *_, line in sorted(section.files[path]))
 
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -150,15 +135,11 @@ def render_part(part: ChangedPart) -> str:
 
 
 def escape_markup(text: str, more: str = "") -> str:
-    """Escape `text` for a line of Markdown without markup."""
-    last = len(text) - 1
-    markup_positions = {n for match in MARKUP_IN_CONTEXT.finditer(text) for n in range(match.start(), match.end())}
-    return "".join(
-        f"&#{ord(c)};"
-        if c in MARKUP_CHARS or c in more or n in markup_positions or is_unprintable(c) or (c == " " and n in (0, last))
-        else c
-        for n, c in enumerate(text)
-    )
+    """Escape `text`, and the characters `more`, for a line of Markdown without markup."""
+    marked = {n for match in MARKUP_IN_CONTEXT.finditer(text) for n in range(match.start(), match.end())}
+    marked |= {n for n, c in enumerate(text) if c in MARKUP_CHARS or c in more or is_unprintable(c)}
+    marked |= {n for n in (0, len(text) - 1) if text[n : n + 1] == " "}
+    return "".join(f"&#{ord(c)};" if n in marked else c for n, c in enumerate(text))
 
 
 def escape_word(text: str) -> str:
@@ -169,15 +150,12 @@ def escape_word(text: str) -> str:
 def escape_code(text: str) -> str:
     """Escape `text` between backquotes, inside which Markdown reads no references: a backquote becomes `\\u{60}`."""
     cut = truncate(text)
-    last = len(cut) - 1
-    return "".join(
-        "\\\\"
-        if c == "\\"
-        else f"\\u{{{ord(c):x}}}"
-        if c == "`" or is_unprintable(c) or (c == " " and n in (0, last))
-        else c
-        for n, c in enumerate(cut)
-    )
+    escaped: list[str] = []
+    for n, c in enumerate(cut):
+        is_edge = c == " " and n in (0, len(cut) - 1)
+        code = f"\\u{{{ord(c):x}}}" if c == "`" or is_edge or is_unprintable(c) else c
+        escaped.append("\\\\" if c == "\\" else code)
+    return "".join(escaped)
 
 
 def truncate(text: str) -> str:
@@ -186,4 +164,5 @@ def truncate(text: str) -> str:
 
 def is_unprintable(character: str) -> bool:
     """Return whether a character ends lines, moves the cursor or hides others."""
-    return unicodedata.category(character)[0] == "C" or (character != " " and unicodedata.category(character)[0] == "Z")
+    category = unicodedata.category(character)[0]
+    return category == "C" or (character != " " and category == "Z")

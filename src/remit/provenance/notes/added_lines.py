@@ -1,4 +1,4 @@
-"""Lines that commits added to their parents, read from `git diff-tree`, one process for many commits.
+"""Patches without context, as git prints many commits' in one process, and the lines that commits added.
 
 A merge adds only the lines that no parent has. Source: git-diff-tree(1), the combined format, read 2026-11.
 """
@@ -8,18 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from remit.core.diff.line_spans import Span, make_spans
+from remit.core.diff.contents import Hunk, Span, make_spans
 from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.workspace.git.command import Git
 
 COMMITS_AT_ONCE = 100
 PATHS_AT_ONCE = 400
-CHARS_AT_ONCE = 30_000
-"""Bytes of paths on a command line; a single argument may have 128 KiB."""
-
+CHARS_AT_ONCE = 30_000  # bytes of paths on a command line; a single argument may have 128 KiB
 COMMIT_HEADER = re.compile(rb"commit ([0-9a-f]{40,64}) (\d+)((?: [0-9a-f]{40,64})*) ?$")
 HUNK_HEADER = re.compile(rb"(@@+)((?: -\d+(?:,\d+)?)+) \+(\d+)(?:,(\d+))? @@")
 HUNK_LINE_SIGNS = (b" ", b"+", b"-")
+FILE_NAME = re.compile(rb"(---|\+\+\+|rename from|rename to) (.*)", re.DOTALL)
 
 COMMIT_FORMAT = "--format=tformat:commit %H %ct %P%nauthor %an <%ae>"
 PATCH_OPTIONS = (
@@ -30,9 +29,8 @@ PREFIX_OPTIONS = ("--src-prefix=a/", "--dst-prefix=b/")
 
 
 class Addition(Struct, frozen=True):
-    """Lines of a file that a commit added. `source` is the file's name in the first parent; None for a new file.
-
-    `at` is the commit time in seconds, `author` is `Name <address>`.
+    """Lines of a file that a commit added. `source` is the file's name in the first parent; None for a new file. `at`
+    is the commit time in seconds, `author` is `Name <address>`.
     """
 
     commit: str
@@ -44,44 +42,51 @@ class Addition(Struct, frozen=True):
     spans: tuple[Span, ...]
 
 
-class _PatchState(Struct):
+class FilePatch(Struct):
+    """Change of one file by one commit. `path` is None if the file is gone, `source` for a new file: its name before.
+    `old` and `new` are the removed and the inserted lines in the order of the hunks; `merged` are the numbers of the
+    lines that a merge added. `at` is the commit time in seconds, `author` is `Name <address>`.
+    """
+
     commit: str = ""
     parent: str | None = None
     at: int = 0
     author: str = ""
-    source: str | None = None
     path: str | None = None
+    source: str | None = None
+    hunks: list[Hunk] = []
+    old: list[bytes] = []
+    new: list[bytes] = []
+    merged: list[int] = []
+
+    def find_addition(self) -> Iterator[Addition]:
+        spans = make_spans([*self.merged, *(n for hunk in self.hunks for n in hunk.new_range)])
+        if self.path is not None and spans:
+            yield Addition(self.commit, self.parent, self.at, self.author, self.path, self.source, spans)
 
 
 def find_additions(git: Git, commits: Iterable[str]) -> Iterator[Addition]:
     """Yield the lines those commits added, following renames, without files that git calls binary. Raises GitError."""
+    return read_additions(git, commits, "-M")
+
+
+def read_additions(git: Git, commits: Iterable[str], *options: str) -> Iterator[Addition]:
     unique = list(dict.fromkeys(commits))
+    command = ("diff-tree", "--stdin", COMMIT_FORMAT, *PATCH_OPTIONS, *PREFIX_OPTIONS, *options)
     for start in range(0, len(unique), COMMITS_AT_ONCE):
         names = "".join(f"{commit}\n" for commit in unique[start : start + COMMITS_AT_ONCE]).encode()
-        output = git.run("diff-tree", "--stdin", COMMIT_FORMAT, *PATCH_OPTIONS, *PREFIX_OPTIONS, "-M", stdin=names)
-        yield from parse_patch(output)
+        yield from (found for patch in parse_patches(git.run(*command, stdin=names)) for found in patch.find_addition())
 
 
 def find_additions_to_paths(git: Git, commits: Iterable[str], paths: Sequence[str]) -> Iterator[Addition]:
-    """Yield the lines those commits added to those paths, ignoring file attributes; a renamed file counts as added.
-    Raises GitError.
-    """
-    unique = list(dict.fromkeys(commits))
-    possible = [path for path in paths if is_possible_path(path)]
+    """Yield the lines those commits added to those paths, ignoring attributes and renames. Raises GitError."""
+    # git aborts at a path that leads out of the repository, and tracks none of these.
+    possible = [path for path in paths if "\0" not in path and not {"", ".", "..", ".git"} & set(path.split("/"))]
     if not possible:
-        return
+        return iter(())
     fits = sum(map(len, possible)) <= CHARS_AT_ONCE and len(possible) <= PATHS_AT_ONCE
     pathspecs = ("--", *(f":(top,literal){path}" for path in possible)) if fits else ()
-    for start in range(0, len(unique), COMMITS_AT_ONCE):
-        names = "".join(f"{commit}\n" for commit in unique[start : start + COMMITS_AT_ONCE]).encode()
-        command = ("diff-tree", "--stdin", COMMIT_FORMAT, *PATCH_OPTIONS, *PREFIX_OPTIONS)
-        yield from parse_patch(git.run(*command, "--no-renames", "--text", *pathspecs, stdin=names))
-
-
-def is_possible_path(path: str) -> bool:
-    """Return whether git may track a file of that name. git aborts at a path that leads out of the repository."""
-    parts = path.split("/")
-    return "\0" not in path and not {"", ".", "..", ".git"} & set(parts)
+    return read_additions(git, commits, "--no-renames", "--text", *pathspecs)
 
 
 def find_staged_additions(git: Git, head: str | None) -> Iterator[Addition]:
@@ -89,71 +94,54 @@ def find_staged_additions(git: Git, head: str | None) -> Iterator[Addition]:
     against = head or git.text("hash-object", "-t", "tree", "--stdin")
     options = [option for option in PATCH_OPTIONS if option not in ("-c", "--root")]
     output = git.run("diff-index", "--cached", *options, *PREFIX_OPTIONS, "-M", against)
-    yield from parse_patch(output, parent=head)
+    for patch in parse_patches(output):
+        patch.parent = head
+        yield from patch.find_addition()
 
 
-def parse_patch(output: bytes, *, parent: str | None = None) -> Iterator[Addition]:
-    """Parse the additions of a patch without context.
-
-    Hunk lines are counted, because a content may look like a header. The lines of a merge are recognised by their
-    signs, because git counts them wrongly if a merge removes the end of a file.
+def parse_patches(output: bytes) -> Iterator[FilePatch]:
+    """Parse patches without context, in order. Hunk lines are counted, because a content may look like a header. The
+    lines of a merge are recognised by their signs, because git counts them wrongly if a merge removes the end of a
+    file.
     """
-    state = _PatchState(parent=parent)
-    spans: list[int] = []
-    lines = iter(output.split(b"\n"))
+    commit, patch = FilePatch(), None
     sides = number = 0
+    lines = iter(output.split(b"\n"))
     for line in lines:
-        if hunk := HUNK_HEADER.match(line):
-            sides, number = len(hunk[1]) - 1, int(hunk[3])
-            spans += _added_numbers(lines, hunk) if sides == 1 else ()
-            continue
-        if sides > 1 and line.startswith(HUNK_LINE_SIGNS):
-            signs = line[:sides]
-            spans += [number] if signs == b"+" * sides else ()
-            number += b"+" in signs
-            continue
-        sides = sides if line.startswith(b"\\") else 0
-        if state.path is not None and spans and not line.startswith(b"\\"):
-            yield _make_addition(state, spans)
-            spans, state.path = [], None
-        if header := COMMIT_HEADER.match(line):
+        if patch and (hunk := HUNK_HEADER.match(line)):
+            sides, number, new_lines = len(hunk[1]) - 1, int(hunk[3]), int(hunk[4] or 1)
+            if sides == 1:
+                old, _, count = hunk[2][2:].partition(b",")
+                patch.hunks.append(Hunk(int(old), int(count or 1), number, new_lines))
+                left = int(count or 1) + new_lines
+                while left and (line := next(lines, None)) is not None:
+                    left -= not line.startswith(b"\\")
+                    patch.old += [line[1:]] if line.startswith(b"-") else []
+                    patch.new += [line[1:]] if line.startswith(b"+") else []
+        elif patch and sides > 1 and line.startswith(HUNK_LINE_SIGNS):
+            patch.merged += [number] if line[:sides] == b"+" * sides else []
+            number += b"+" in line[:sides]
+        elif line.startswith(b"diff --"):
+            if patch:
+                yield patch
+            patch = FilePatch(
+                commit.commit, commit.parent, commit.at, commit.author, hunks=[], old=[], new=[], merged=[]
+            )
+            sides = 0
+        elif header := COMMIT_HEADER.match(line):
+            if patch:
+                yield patch
             names = header[3].split()
-            state = _PatchState(header[1].decode(), names[0].decode() if names else None, int(header[2]))
-        else:
-            _parse_header_line(state, line)
-    if state.path is not None and spans:
-        yield _make_addition(state, spans)
-
-
-def _parse_header_line(state: _PatchState, line: bytes) -> None:
-    key, _, value = line.partition(b" ")
-    if key == b"author":
-        state.author = value.decode("utf-8", "replace")
-    elif key == b"---":
-        state.source = parse_patch_path(value)
-    elif key == b"+++":
-        state.path = parse_patch_path(value)
-
-
-def _make_addition(state: _PatchState, numbers: list[int]) -> Addition:
-    path = state.path or ""
-    return Addition(state.commit, state.parent, state.at, state.author, path, state.source, make_spans(numbers))
-
-
-def parse_patch_path(quoted: bytes) -> str | None:
-    """Return a path from a patch header; None for no file."""
-    return None if quoted == b"/dev/null" else unquote_path(quoted.removesuffix(b"\t"))[2:]
-
-
-def _added_numbers(lines: Iterator[bytes], hunk: re.Match[bytes]) -> Iterator[int]:
-    """Yield the numbers of the lines that a hunk added."""
-    removed_left, number, added_left = int(hunk[2].partition(b",")[2] or 1), int(hunk[3]), int(hunk[4] or 1)
-    while added_left > 0 or removed_left > 0:
-        line = next(lines, None)
-        if line is None:
-            return
-        if line.startswith(b"+"):
-            yield number
-        removed_left -= line.startswith((b"-", b" "))
-        if line.startswith((b"+", b" ")):
-            number, added_left = number + 1, added_left - 1
+            commit, patch = FilePatch(header[1].decode(), names[0].decode() if names else None, int(header[2])), None
+        elif line.startswith(b"author ") and patch is None:
+            commit.author = line.removeprefix(b"author ").decode("utf-8", "replace")
+        elif patch and (name := FILE_NAME.match(line)):
+            # `rename` names have no prefix such as `a/`.
+            path = None if name[2] == b"/dev/null" else unquote_path(name[2].removesuffix(b"\t"))
+            path = path if path is None or name[1].startswith(b"rename") else path[2:]
+            if name[1] in (b"---", b"rename from"):
+                patch.source = path
+            else:
+                patch.path = path
+    if patch:
+        yield patch

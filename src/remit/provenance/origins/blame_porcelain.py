@@ -1,9 +1,9 @@
 """Parser of `git blame --porcelain`. Source: git-blame(1), read 2026-11."""
 
 import re
-from collections.abc import Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 LINE_HEADER = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?$")
 PATH_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -11,10 +11,9 @@ ESCAPED_CHARS = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r"
 
 
 class FileVersion(Struct, frozen=True):
-    """A version of a file, as git blame names it, and the version before.
-
-    `previous` is `<commit> <path>`, or None. `time_s` is the commit time in seconds. Paths are unquoted. `path` counts
-    from the workspace, as in records; `tree_path` is the path in git's tree if different, as always in `previous`.
+    """A version of a file, as git blame names it, and the version before. `previous` is `<commit> <path>`, or None.
+    `time_s` is the commit time in seconds. Paths are unquoted. `path` counts from the workspace, as in records;
+    `tree_path` is the path in git's tree if different, as always in `previous`.
     """
 
     commit: str
@@ -29,7 +28,6 @@ class FileVersion(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The git name of the version's content."""
         return f"{self.commit}:{self.path_in_tree}"
 
     @property
@@ -38,7 +36,6 @@ class FileVersion(Struct, frozen=True):
 
     @property
     def parent(self) -> str | None:
-        """The git name of the content before."""
         commit, _, path = (self.previous or "").partition(" ")
         return f"{commit}:{path}" if self.previous else None
 
@@ -79,11 +76,8 @@ def relocate_lines(lines: list[GitLine], prefix: str) -> list[GitLine]:
 
 def relocate_version(version: FileVersion, prefix: str) -> FileVersion:
     """Return the version with its path counted from a workspace at `prefix`."""
-    if not prefix:
-        return version
-    return FileVersion(
-        version.commit, path_from_workspace(version.path, prefix), version.previous, version.time_s, version.path
-    )
+    path = path_from_workspace(version.path, prefix)
+    return replace(version, path=path, tree_path=version.path) if prefix else version
 
 
 def path_from_workspace(path: str, prefix: str) -> str:
@@ -92,10 +86,9 @@ def path_from_workspace(path: str, prefix: str) -> str:
 
 
 def parse_porcelain(output: bytes) -> BlamePorcelain:
-    """Parse the lines and commits.
-
-    git describes a commit at its first line, and again if lines of the commit come from another file. The header of a
-    group holds the number of its lines, one row each with the text.
+    """Parse the lines and commits. git describes a commit at its first line, and again if lines of the commit come from
+    another file: then only with `previous`, if any, and `filename`. The header of a group holds the number of its
+    lines, one row each with the text.
     """
     rows = output.split(b"\n")
     commits: dict[str, BlameCommit] = {}
@@ -111,36 +104,28 @@ def parse_porcelain(output: bytes) -> BlamePorcelain:
         first = row + 1
         while first < end and not rows[first].startswith(b"\t"):
             first += 1
-        if first > row + 1:
-            read_commit_headers(commit, name, rows[row + 1 : first])
+        headers = {key: value for key, _, value in (found.partition(b" ") for found in rows[row + 1 : first])}
+        commit.fields |= headers
+        if b"filename" in headers:
+            source, _, path = headers.get(b"previous", b"").partition(b" ")
+            previous = f"{source.decode()} {unquote_path(path)}" if source else None
+            time_s = int(commit.fields.get(b"committer-time", 0))
+            commit.version = FileVersion(name, unquote_path(headers[b"filename"]), previous, time_s)
         group_size = int(header[4] or 1) if rows[first + 2 : first + 3] and rows[first + 2].startswith(b"\t") else 1
-        version, number, line = commit.version, int(header[2]), int(header[3])
-        if version is not None:
-            texts = rows[first : first + 2 * group_size : 2]
+        if (version := commit.version) is not None:
+            number, line, texts = int(header[2]), int(header[3]), rows[first : first + 2 * group_size : 2]
             lines += [GitLine(version, number + n, line + n, text[1:]) for n, text in enumerate(texts)]
         row = first + 2 * group_size - 1
     return BlamePorcelain(lines, commits)
 
 
-def read_commit_headers(commit: BlameCommit, name: str, rows: Iterable[bytes]) -> None:
-    """Store the headers of a commit. For lines from another file git writes only `previous`, if any, and `filename`."""
-    headers = {key: value for key, _, value in (row.partition(b" ") for row in rows)}
-    commit.fields |= headers
-    if b"filename" in headers:
-        source, _, path = headers.get(b"previous", b"").partition(b" ")
-        previous = f"{source.decode()} {unquote_path(path)}" if source else None
-        commit.version = FileVersion(
-            name, unquote_path(headers[b"filename"]), previous, int(commit.fields.get(b"committer-time", 0))
-        )
-
-
 def unquote_path(name: bytes) -> str:
-    """Return a path from git's C-style quoting."""
+    """Return a path from git's C-style quoting: three octal digits, a letter, or the character itself."""
+
+    def unescape(found: re.Match[bytes]) -> bytes:
+        char = found[1]
+        return bytes([int(char, 8) & 255]) if len(char) == 3 else ESCAPED_CHARS.get(char, char)
+
     if name.startswith(b'"') and name.endswith(b'"') and len(name) > 1:
-        name = PATH_ESCAPE.sub(lambda found: unescape_char(found[1]), name[1:-1])
+        name = PATH_ESCAPE.sub(unescape, name[1:-1])
     return name.decode("utf-8", "surrogateescape")
-
-
-def unescape_char(char: bytes) -> bytes:
-    """Return the byte behind a backslash: three octal digits, a letter, or the character itself."""
-    return bytes([int(char, 8) & 255]) if len(char) == 3 else ESCAPED_CHARS.get(char, char)

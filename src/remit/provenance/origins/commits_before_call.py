@@ -1,4 +1,4 @@
-"""Commits that existed before a call began, and contents that existed before a version.
+"""Commits and contents that existed before a call began, or before a version of a file.
 
 A call did not write a line of a commit older than the call. Commit dates prove nothing, because committers choose them;
 the records name HEAD at the time, and git tells which commits HEAD reaches.
@@ -15,22 +15,23 @@ from remit.ledger.index.index import Index
 from remit.provenance.origins.blame_porcelain import FileVersion
 from remit.workspace.git.command import Git, GitError
 
-MAX_COMMITS = 20_000
-"""Commits since the first record that are searched; with more, the answer is empty."""
+MAX_COMMITS = 20_000  # commits since the first record that are searched; with more, the answer is empty
 
 USE_LIMITS = (2, 50)
 """Numbers of calls of a session, newest first, among which a call is searched: first few, then more."""
 
-CommitPath: TypeAlias = tuple[str, str]
-"""A commit, and a path changed by calls that may have begun later."""
+RAW_OPTIONS = ("--raw", "--no-abbrev", "--no-renames", "-z")
+CHANGED_CONTENTS = (*RAW_OPTIONS, "--diff-filter=AM")
+CommitPath: TypeAlias = tuple[str, str]  # a commit, and a path changed by calls that may have begun later
 
 
 def calls_begun_after_commit(
     git: Git, index: Index, changes_by_path: Mapping[CommitPath, Sequence[RecordedChange]]
 ) -> dict[CommitPath, frozenset[str]]:
     """Return for each commit and path the records of the calls that began when the commit existed."""
-    calls = {change.id: change for changes in changes_by_path.values() for change in changes}
-    head_by_call = {name: head for name, call in calls.items() if (head := head_before_change(index, call))}
+    calls = {change.id for changes in changes_by_path.values() for change in changes}
+    documents = {name: documents[0] for name in calls if (documents := index.find_by_id_prefix(name))}
+    head_by_call = {name: head for name, document in documents.items() if (head := head_at_call(index, document))}
     first = first_recorded_head(index)
     if first is None or not head_by_call:
         return {}
@@ -42,26 +43,20 @@ def calls_begun_after_commit(
         (commit, path): frozenset(
             change.id
             for change in changes
-            if change.id in head_by_call and (commit not in parents or commit in reached[head_by_call[change.id]])
+            if (head := head_by_call.get(change.id)) and (commit not in parents or commit in reached[head])
         )
         for (commit, path), changes in changes_by_path.items()
     }
 
 
-def head_before_change(index: Index, change: RecordedChange) -> str | None:
-    """Return HEAD when the change's call was allowed: the call itself may have committed."""
-    documents = index.find_by_id_prefix(change.id)
-    return head_at_call(index, documents[0]) if documents else None
-
-
 def head_at_call(index: Index, document: dict[str, Any]) -> str | None:
-    """Return HEAD when the call of a record was allowed; None if unknown."""
-    identity = call_identity(body_part(document, "call"))
-    session, until = document["metadata"][KEY].get("session_id"), str(document["timestamp"])
+    """Return HEAD when the call of a record was allowed; None if unknown. The call itself may have committed."""
+    body = document["metadata"][KEY]
+    identity, until = call_identity(body.get("call") or {}), str(document["timestamp"])
     for most in USE_LIMITS if any(identity) else ():
-        uses = index.find(event="tool_use", session_id=session, until=until, limit=most)
-        if use := next((use for use in uses if call_identity(body_part(use, "call")) == identity), None):
-            return recorded_head(use)
+        for use in index.find(event="tool_use", session_id=body.get("session_id"), until=until, limit=most):
+            if call_identity(use["metadata"][KEY].get("call") or {}) == identity:
+                return recorded_head(use)
     return None
 
 
@@ -78,10 +73,6 @@ def first_recorded_head(index: Index) -> str | None:
 
 def recorded_head(document: dict[str, Any]) -> str | None:
     return document.get("vcs", {}).get("revision")
-
-
-def body_part(document: dict[str, Any], name: str) -> dict[str, Any]:
-    return document["metadata"][KEY].get(name) or {}
 
 
 def parents_since(git: Git, first: str, commits: Iterable[str]) -> dict[str, list[str]] | None:
@@ -105,27 +96,21 @@ def ancestors_of(commit: str, parents: Mapping[str, Iterable[str]]) -> set[str]:
     return ancestors
 
 
-def backdated_query(index: Index, time_s: float) -> tuple[str, ...] | None:
-    """Return the arguments for `git rev-list` that select ancestors of HEAD dated before `time_s` and not reached by a
-    commit from before the first record.
-    """
+def find_backdated_commits(git: Git, index: Index, time_s: float) -> frozenset[str]:
+    """Return the ancestors of HEAD dated before `time_s` and not reached by a commit from before the first record."""
     first = first_recorded_head(index)
-    return (
-        ("rev-list", f"--max-count={MAX_COMMITS}", f"--min-age={int(time_s)}", "HEAD", f"^{first}") if first else None
-    )
-
-
-def find_backdated_commits(git: Git, arguments: Sequence[str] | None) -> frozenset[str]:
+    options = (f"--max-count={MAX_COMMITS}", f"--min-age={int(time_s)}", "HEAD", f"^{first}")
     try:
-        return frozenset(git.text(*arguments).split()) if arguments else frozenset()
+        return frozenset(git.text("rev-list", *options).split()) if first else frozenset()
     except GitError:
         return frozenset()
 
 
+# -- git's raw format --------------------------------------------------------------------------------------------
+
+
 class RawChange(Struct, frozen=True):
-    """Change of one path in git's raw format. `mark` is the text before the change, such as the commit; `kind` is git's
-    status letter.
-    """
+    """Change of one path in git's raw format, behind the text `mark`, such as a commit. `kind` is a status letter."""
 
     mark: str
     path: str
@@ -149,31 +134,29 @@ def parse_raw_changes(output: bytes) -> Iterator[RawChange]:
             mark = text
 
 
-class PastContents:
-    """Contents of paths in git's history; each set of paths is read once."""
-
-    def __init__(self, git: Git) -> None:
-        self.git = git
-        self.logs: dict[frozenset[str], tuple[RawChange, ...]] = {}
-
-    def contents_before(self, versions: Sequence[FileVersion]) -> Mapping[FileVersion, frozenset[str]]:
-        """Return the contents that each file had before each version, with one git process."""
-        paths = frozenset(version.path for version in versions)
-        if paths and paths not in self.logs:
-            self.logs[paths] = self.content_changes(paths)
-        return {version: frozenset(older_contents(self.logs[paths], version)) for version in versions}
-
-    def content_changes(self, paths: Iterable[str]) -> tuple[RawChange, ...]:
-        """Return the changes of those paths, newest first; empty if git fails."""
-        options = ("--topo-order", "--format=%H", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "-z")
-        try:
-            output = self.git.run("log", *options, "--", *paths)
-        except GitError:
-            return ()
-        return tuple(parse_raw_changes(output))
+def read_log(git: Git, *arguments: str) -> tuple[RawChange, ...]:
+    """Return the changes in a `git log` with these arguments, newest first; none if git fails."""
+    try:
+        return tuple(parse_raw_changes(git.run("log", *arguments)))
+    except GitError:
+        return ()
 
 
-def older_contents(changes: Sequence[RawChange], version: FileVersion) -> Iterator[str]:
-    own = (version.commit, version.path_in_tree)
-    first = next((n + 1 for n, change in enumerate(changes) if (change.mark, change.path) == own), 0)
-    return (change.after for change in changes[first:] if change.path == version.path_in_tree)
+def find_earlier_contents(
+    git: Git, versions: Sequence[FileVersion], logs: dict[frozenset[str], tuple[RawChange, ...]]
+) -> Mapping[FileVersion, frozenset[str]]:
+    """Return the contents that each file had before each version. `logs` keeps what one git process read."""
+    paths = frozenset(version.path for version in versions)
+    if paths not in logs:
+        logs[paths] = read_log(git, "--topo-order", "--format=%H", *CHANGED_CONTENTS, "--", *paths)
+    positions: dict[tuple[str, str], int] = {}
+    for number, change in enumerate(logs[paths], 1):
+        positions.setdefault((change.mark, change.path), number)
+    return {
+        version: frozenset(
+            change.after
+            for change in logs[paths][positions.get((version.commit, version.path_in_tree), 0) :]
+            if change.path == version.path_in_tree
+        )
+        for version in versions
+    }

@@ -1,156 +1,129 @@
 """Lines that moved from another file, or from another place of the same file.
 
-`MovedLines` asks git for the source; `RecordedBlocks` searches recorded contents for blocks that moved before a commit
-had them. A block counts only if a line of the block is distinctive and the source no longer holds the block.
+`find_moved_lines` asks git for the source; `RecordedBlocks` searches recorded contents for blocks that moved before a
+commit had them. A block counts only if a line of the block is distinctive and the source no longer holds the block.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TypeAlias
 
-from msgspec import Struct
-
-from remit.core.diff.distinctive_lines import has_distinctive_word, is_distinctive_line
-from remit.core.diff.line_spans import make_spans
+from remit.core.diff.contents import has_distinctive_word, is_distinctive_line, make_spans
 from remit.ledger.file_changes import RecordedChange
 from remit.provenance.origins.attributor import LineAttributor
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, read_git_lines
-from remit.provenance.origins.evidence import Attribution, attribution_at, is_distinctive, limit_grade, strip_whitespace
-from remit.workspace.git.command import Git, GitError
+from remit.provenance.origins.evidence_grades import (
+    Attribution,
+    attribution_at,
+    is_distinctive,
+    limit_grade,
+    strip_whitespace,
+)
+from remit.workspace.git.command import GitError
 
 MAX_VERSIONS = 400
 MAX_FILE_VERSIONS = 4
 MAX_SEEDS = 50
 MAX_COMMITS = 8
 MIN_LINES = 3
-MAX_RUNS = 200
-"""Ranges of one git blame; beyond the limit one range covers them all."""
-
-ZERO_COMMIT = "0" * 40
-"""git blame's commit of lines in the work tree."""
+MAX_RUNS = 200  # ranges of one git blame; beyond the limit one range covers them all
+ZERO_COMMIT = "0" * 40  # git blame's commit of lines in the work tree
 
 
-class RecordedLine(Struct, frozen=True):
-    """One line that a record put into a file. `number` counts from 0."""
-
-    change: RecordedChange
-    number: int
+RecordedLine: TypeAlias = tuple[RecordedChange, int]  # a line, from 0, that a record put into a file
 
 
 class RecordedBlocks:
     """Search for lines among the recorded contents of other files."""
 
-    def __init__(self, git: Git, attributor: LineAttributor) -> None:
-        self.git = git
+    def __init__(self, attributor: LineAttributor) -> None:
         self.attributor = attributor
 
     def attribute_lines(self, lines: Sequence[GitLine]) -> dict[int, Attribution]:
         """Return attributions by line of the file asked about."""
         strong = [line for line in lines if is_distinctive_line(line.content)]
-        versions = list(dict.fromkeys(line.version for line in strong))[:MAX_FILE_VERSIONS]
-        sources = self.newest_sources({strip_whitespace(line.content) for line in strong}) if versions else {}
+        sources: dict[bytes, RecordedLine] = {}
+        for source, text in self.recorded_lines({strip_whitespace(line.content) for line in strong}) if strong else ():
+            if is_proved_line(*source):
+                sources.setdefault(text, source)
         found: dict[int, Attribution] = {}
-        for version in versions:
+        for version in list(dict.fromkeys(line.version for line in strong))[:MAX_FILE_VERSIONS]:
             own = {line.number: line for line in lines if line.version == version}
             seeds = [line for line in strong if line.version == version and strip_whitespace(line.content) in sources]
             novel = self.lines_moved_here(version, seeds[:MAX_SEEDS], sources)
             for line in seeds:
                 if line.line not in found and line.number in novel:
-                    found |= self.attribute_block(own, line, sources[strip_whitespace(line.content)])
+                    found |= self.attribute_block(own, line, *sources[strip_whitespace(line.content)])
         return found
 
-    def newest_sources(self, wanted: set[bytes]) -> dict[bytes, RecordedLine]:
-        """Return the newest proved source of each line, by text without white space."""
-        newest: dict[bytes, RecordedLine] = {}
-        for source, text in self.recorded_lines(wanted):
-            if is_proved_line(source.change, source.number):
-                newest.setdefault(text, source)
-        return newest
-
     def recorded_lines(self, wanted: set[bytes]) -> Iterator[tuple[RecordedLine, bytes]]:
-        """Yield each line that a call put, or may have put, into a file, newest first."""
+        """Yield the lines that calls put, or may have put, into files, newest first, and their texts without space."""
         newest = self.attributor.index.list_newest_changes(MAX_VERSIONS)
         calls = [change for change in newest if change.after_blob and not change.is_found_by_comparison]
         changes = self.attributor.token_index.changes_with_lines(calls, wanted)
-        self.attributor.load_contents({c.after_blob for c in changes if c.after_blob})
+        self.attributor.load_contents(change.after_blob for change in changes)
         for change in changes:
             lines = self.attributor.lines_of(change.after_blob) or ()
             for number in added_numbers(change, len(lines)):
-                text = strip_whitespace(lines[number])
-                if text in wanted:
-                    yield RecordedLine(change, number), text
+                if (text := strip_whitespace(lines[number])) in wanted:
+                    yield (change, number), text
 
     def lines_written_before(self, lines: Sequence[GitLine]) -> set[int]:
         """Return lines of a person's edit that an agent wrote before in the same file, or distinctive ones in any file.
-
         A person who pops a stash or copies a block changes the file and writes nothing.
         """
         texts = {line.line: strip_whitespace(line.content) for line in lines}
         paths_by_text: dict[bytes, set[str]] = {}
-        for source, text in self.recorded_lines(set(texts.values())):
-            paths_by_text.setdefault(text, set()).add(source.change.path)
-        return {
-            line.line
-            for line in lines
-            if (paths := paths_by_text.get(texts[line.line]))
-            and (line.version.path in paths or is_distinctive_line(line.content))
-        }
+        for (change, _), text in self.recorded_lines(set(texts.values())):
+            paths_by_text.setdefault(text, set()).add(change.path)
+        found: set[int] = set()
+        for line in lines:
+            paths = paths_by_text.get(texts[line.line], ())
+            if line.version.path in paths or (paths and is_distinctive_line(line.content)):
+                found.add(line.line)
+        return found
 
     def lines_moved_here(
-        self, version: FileVersion, seeds: Sequence[GitLine], sources: dict[bytes, RecordedLine]
+        self, version: FileVersion, seeds: Sequence[GitLine], sources: Mapping[bytes, RecordedLine]
     ) -> set[int]:
         """Return the lines that left their recorded file and that no other file has: neither in the version before,
         nor in the commit from which the call started.
         """
-        if not seeds:
-            return set()
+        attributor, texts = self.attributor, [line.content.strip() for line in seeds]
+        changes = {line.number: sources[strip_whitespace(line.content)][0] for line in seeds}
+        commits = {change.id: attributor.commit_at_change(change) for change in changes.values()}
+        searched = list(dict.fromkeys(commits.values()))[:MAX_COMMITS]
         if version.previous:
             parent = version.previous.partition(" ")[0]
         else:
             parent = f"{version.commit}^" if version.has_commit else "HEAD"
-        texts = [line.content.strip() for line in seeds]
-        holders = [self.files_containing(parent, texts)]
-        start_commits = list(
-            dict.fromkeys(
-                self.attributor.commit_at_change(sources[strip_whitespace(line.content)].change) for line in seeds
-            )
-        )
-        holders += [self.files_containing(commit, texts) for commit in start_commits[:MAX_COMMITS] if commit]
+        holders = [self.files_containing(commit, texts) for commit in (parent, *searched) if commit and seeds]
         moved: set[int] = set()
         for line in seeds:
-            change = sources[strip_whitespace(line.content)].change
-            own_path = self.attributor.prefix + change.path
-            other_paths = {path for files in holders for path in files.get(line.content.strip(), ())} - {own_path}
-            if (
-                change.path == version.path
-                or other_paths
-                or self.attributor.commit_at_change(change) not in start_commits[:MAX_COMMITS]
-            ):
+            change, text = changes[line.number], strip_whitespace(line.content)
+            own_path = attributor.prefix + change.path
+            others = {path for files in holders for path in files.get(line.content.strip(), ())} - {own_path}
+            if change.path == version.path or others or commits[change.id] not in searched:
                 continue
-            if self.attributor.was_unrecorded_file(version.path, change) or self.began_after_version(change, version):
+            if attributor.was_unrecorded_file(version.path, change):
                 continue
-            if not self.line_exists(strip_whitespace(line.content), own_path, (version.commit, ZERO_COMMIT)):
+            history = attributor.history_at_version(version, change.path)
+            if all(change.id != entry.record for entry in history.recorded):
+                continue  # the call began after the version existed: its lines came from there
+            # After a partial commit the work tree holds the rest of the recorded file.
+            names = [f"{commit}:{own_path}" for commit in (version.commit, ZERO_COMMIT)]
+            attributor.load_named(names)
+            if not any(strip_whitespace(old) == text for name in names for old in attributor.lines_of_name(name)):
                 moved.add(line.number)
         return moved
-
-    def line_exists(self, text: bytes, path: str, commits: Sequence[str]) -> bool:
-        """Return whether a line exists in one of those versions of a file. After a partial commit the work tree
-        holds the rest.
-        """
-        names = [f"{commit}:{path}" for commit in commits]
-        self.attributor.load_named(names)
-        return any(strip_whitespace(line) == text for name in names for line in self.attributor.lines_of_name(name))
-
-    def began_after_version(self, change: RecordedChange, version: FileVersion) -> bool:
-        """Return whether a call began after the version existed: its lines came from the version."""
-        history = self.attributor.history_at_version(version, change.path)
-        return all(change.id != entry.record for entry in history.recorded)
 
     def files_containing(self, commit: str, texts: Sequence[bytes]) -> dict[bytes, set[str]]:
         """Return the files of a commit that contain each text."""
         patterns = [word for text in texts for word in ("-e", text.decode("utf-8", "surrogateescape"))]
+        options = ("-I", "-F", "-z", "--full-name", *patterns)
         try:
-            output = self.git.run("grep", "-I", "-F", "-z", "--full-name", *patterns, commit, "--", ":/", ok=(0, 1))
+            output = self.attributor.git.run("grep", *options, commit, "--", ":/", ok=(0, 1))
         except GitError:
             return {}
         paths_by_text: dict[bytes, set[str]] = {}
@@ -163,187 +136,146 @@ class RecordedBlocks:
         return paths_by_text
 
     def attribute_block(
-        self, lines_by_number: dict[int, GitLine], seed: GitLine, source: RecordedLine
+        self, lines_by_number: Mapping[int, GitLine], seed: GitLine, change: RecordedChange, number: int
     ) -> dict[int, Attribution]:
-        """Attribute the lines around `seed` that follow in the same order in the recorded content and were added
-        there.
-        """
-        lines = self.attributor.lines_of(source.change.after_blob) or ()
-        added = {n for n in added_numbers(source.change, len(lines)) if is_proved_line(source.change, n)}
-        offsets = [
-            0,
-            *matching_offsets(lines_by_number, seed.number, lines, source.number, added, 1),
-            *matching_offsets(lines_by_number, seed.number, lines, source.number, added, -1),
-        ]
-        attribution = Attribution(source.change.id, "moved")
-        is_convincing = len(offsets) >= MIN_LINES or len(added) == len(offsets)
-        return {lines_by_number[seed.number + offset].line: attribution for offset in offsets} if is_convincing else {}
-
-
-def matching_offsets(
-    lines_by_number: dict[int, GitLine],
-    number: int,
-    lines: Sequence[bytes],
-    position: int,
-    added: set[int],
-    direction: int,
-) -> Iterable[int]:
-    """Yield the offsets in one direction up to which both contents agree."""
-    offset = direction
-    while number + offset in lines_by_number and position + offset in added:
-        if lines_by_number[number + offset].content.split() != lines[position + offset].split():
-            return
-        yield offset
-        offset += direction
+        """Attribute the lines around `seed` that follow in the same order in the recorded content and were added."""
+        lines = self.attributor.lines_of(change.after_blob) or ()
+        added = {n for n in added_numbers(change, len(lines)) if is_proved_line(change, n)}
+        offsets = [0]
+        for direction in (1, -1):
+            offset = direction
+            while (line := lines_by_number.get(seed.number + offset)) and number + offset in added:
+                if line.content.split() != lines[number + offset].split():
+                    break
+                offsets.append(offset)
+                offset += direction
+        if len(offsets) < MIN_LINES and len(added) != len(offsets):
+            return {}
+        attribution = Attribution(change.id, "moved")
+        return {lines_by_number[seed.number + offset].line: attribution for offset in offsets}
 
 
 def added_numbers(change: RecordedChange, count: int) -> list[int]:
     if change.before_blob is None:
         return list(range(count))
-    return [n for h in change.hunks or () for n in range(h.new - 1, h.new - 1 + h.new_lines) if 0 <= n < count]
+    return [n - 1 for hunk in change.hunks or () for n in hunk.new_range if 0 < n <= count]
 
 
 def is_proved_line(change: RecordedChange, number: int) -> bool:
     return not any(first <= number + 1 <= last for first, last in change.unproved_lines)
 
 
-class MovedLines:
-    """Search by git for the place where lines stood before."""
-
-    def __init__(self, git: Git, attributor: LineAttributor) -> None:
-        self.git = git
-        self.attributor = attributor
-
-    def attribute_lines(
-        self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]
-    ) -> dict[int, Attribution]:
-        """Return attributions of lines that stood elsewhere in the version before and no longer do."""
-        spans = ["-w", "-M", "-C", "-C", *range_options(suspects)]
-        try:
-            out = self.git.run("blame", "--porcelain", *drop_range_options(arguments), *spans, "--", path)
-        except GitError:
-            return {}
-        again = read_git_lines(out, self.attributor.prefix)
-        before = {line.line: line for line in suspects}
-        other = [line for line in again if line.line in before and line.version != before[line.line].version]
-        attributions = self.attributor.attribute_lines(other)
-        known = {
-            line.line: attribution
-            for line in other
-            if (attribution := attribution_at(attributions.get(line.version, ()), line.number))
-            and not self.attributor.is_found_by_comparison(attribution)
-        }
-        gone, single = self.lines_gone_from_source([(before[line.line], line) for line in other if line.line in known])
-        runs = group_runs(sorted(line.line for line in other if line.line in gone), known)
-        found = {
-            number: limit_grade(known[number], "moved")
-            for run in runs
-            if is_distinctive([before[number].content for number in run]) and not single.isdisjoint(run)
-            for number in run
-        }
-        return found | self.attribute_neighbours([line for line in other if line.line in found], before, found)
-
-    def attribute_neighbours(
-        self, moved: Sequence[GitLine], before: Mapping[int, GitLine], moved_attributions: Mapping[int, Attribution]
-    ) -> dict[int, Attribution]:
-        """Attribute neighbours of moved lines that stood beside them at the source and are gone from there. git may
-        pair common lines with equal ones that stayed.
-        """
-        chains = [
-            (moved_attributions[line.line], self.lines_beside_moved(line, before, moved_attributions, step))
-            for line in moved
-            for step in (-1, 1)
-        ]
-        neighbours = [line for _, chain in chains for line in chain]
-        if not neighbours:
-            return {}
-        attributions = self.attributor.attribute_lines(neighbours)
-        added = self.numbers_added({line.version for line in neighbours})
-        gone, _ = self.lines_gone_from_source([(before[line.line], line) for line in neighbours])
-        result: dict[int, Attribution] = {}
-        for attribution, chain in chains:
-            for line in chain:
-                attribution_here = attribution_at(attributions[line.version], line.number)
-                if line.line not in gone or attribution_here is None or attribution_here.record != attribution.record:
-                    break
-                if line.number not in added[line.version]:
-                    break
-                result[line.line] = limit_grade(attribution_here, "moved")
-        return result
-
-    def numbers_added(self, versions: Collection[FileVersion]) -> dict[FileVersion, set[int]]:
-        """Return the numbers of the lines that each version added; records tell nothing of the rest."""
-        pairs = {p: (self.attributor.parent_blob(p), v) for p in versions if (v := self.attributor.version_blob(p))}
-        self.attributor.load_hunks(pairs.values())
-        hunks = {
-            version: self.attributor.hunks_by_pair.get(pairs[version], ()) if version in pairs else ()
-            for version in versions
-        }
-        return {version: {number for hunk in hunks[version] for number in hunk.new_range} for version in versions}
-
-    def lines_beside_moved(
-        self, moved: GitLine, before: Mapping[int, GitLine], attributed: Mapping[int, Attribution], step: int
-    ) -> list[GitLine]:
-        """Return the lines asked about that follow a moved line, in steps of 1 or -1, and equal the lines at the
-        source.
-        """
-        source_lines, version = self.attributor.lines_of_name(moved.version.name), before[moved.line].version
-        chain: list[GitLine] = []
-        number, line = moved.number + step, moved.line + step
-        while line in before and line not in attributed and 0 < number <= len(source_lines):
-            text = before[line].content
-            if before[line].version != version or strip_whitespace(source_lines[number - 1]) != strip_whitespace(text):
-                break
-            chain.append(GitLine(moved.version, number, line, text))
-            number, line = number + step, line + step
-        return chain
-
-    def lines_gone_from_source(self, pairs: Sequence[tuple[GitLine, GitLine]]) -> tuple[set[int], set[int]]:
-        """Return the lines whose number of occurrences did not grow, and the worded lines that stood in one place only.
-
-        A copy leaves the original in place and is new. Among many equal lines none can be identified.
-        """
-        sources = {(to.version, origin.version.path_in_tree) for to, origin in pairs}
-        names = {name for to, path in sources for name in self.content_names(to, path)}
-        self.attributor.load_named(names)
-        counts: dict[str, Counter[bytes]] = {}
-        gone: set[int] = set()
-        single: set[int] = set()
-        for to, origin in pairs:
-            old, new = self.content_names(to.version, origin.version.path_in_tree)
-            for name in {old, new} - counts.keys():
-                counts[name] = Counter(strip_whitespace(line) for line in self.attributor.lines_of_name(name))
-            text = strip_whitespace(to.content)
-            same_file = origin.version.path == to.version.path
-            if counts[new][text] < counts[old][text] + same_file:
-                gone.add(to.line)
-            if counts[old][text] == 1 and has_distinctive_word(to.content):
-                single.add(to.line)
-        return gone, single
-
-    def content_names(self, version: FileVersion, path: str) -> tuple[str, str]:
-        """Return the git names of a file's contents before and after the change of `version`."""
-        if not version.has_commit:
-            return f"HEAD:{path}", f"{version.commit}:{path}"
-        commit = version.previous.partition(" ")[0] if version.previous else f"{version.commit}^"
-        return f"{commit}:{path}", f"{version.commit}:{path}"
+# -- by git ------------------------------------------------------------------------------------------------------
 
 
-def group_runs(numbers: Sequence[int], attributions: Mapping[int, Attribution]) -> list[list[int]]:
-    """Group consecutive numbers with the same record."""
-
-    def run_key(pair: tuple[int, int]) -> tuple[int, str]:
-        index, number = pair
-        return number - index, attributions[number].record
-
-    return [[number for _, number in run] for _, run in groupby(enumerate(numbers), key=run_key)]
-
-
-def range_options(lines: Sequence[GitLine]) -> list[str]:
-    runs = make_spans(line.line for line in lines)
+def find_moved_lines(
+    attributor: LineAttributor, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]
+) -> dict[int, Attribution]:
+    """Return attributions, by line asked about, of lines that left another place since the version before."""
+    runs = make_spans(line.line for line in suspects)
     if len(runs) > MAX_RUNS:
         runs = ((runs[0][0], runs[-1][1]),)
-    return [f"-L{low},{high}" for low, high in runs]
+    ranges = (f"-L{low},{high}" for low, high in runs)
+    options = ("-w", "-M", "-C", "-C", *ranges)
+    try:
+        out = attributor.git.run("blame", "--porcelain", *drop_range_options(arguments), *options, "--", path)
+    except GitError:
+        return {}
+    before = {line.line: line for line in suspects}
+    again = read_git_lines(out, attributor.prefix)
+    other = [line for line in again if line.line in before and line.version != before[line.line].version]
+    attributions = attributor.attribute_lines(other)
+    known = {
+        line.line: attribution
+        for line in other
+        if (attribution := attribution_at(attributions.get(line.version, ()), line.number))
+        and not attributor.is_found_by_comparison(attribution)
+    }
+    gone, single = lines_gone_from_source(attributor, [(before[n.line], n) for n in other if n.line in known])
+    numbers = sorted(line.line for line in other if line.line in gone)
+    found: dict[int, Attribution] = {}
+    for run in consecutive_runs(numbers, known):
+        if is_distinctive([before[number].content for number in run]) and not single.isdisjoint(run):
+            found |= {number: limit_grade(known[number], "moved") for number in run}
+    return found | attribute_neighbours(attributor, [line for line in other if line.line in found], before, found)
+
+
+def consecutive_runs(numbers: Sequence[int], attributions: Mapping[int, Attribution]) -> Iterator[list[int]]:
+    for _, run in groupby(enumerate(numbers), lambda pair: (pair[1] - pair[0], attributions[pair[1]].record)):
+        yield [number for _, number in run]
+
+
+def attribute_neighbours(
+    attributor: LineAttributor,
+    moved: Sequence[GitLine],
+    before: Mapping[int, GitLine],
+    moved_attributions: Mapping[int, Attribution],
+) -> dict[int, Attribution]:
+    """Attribute neighbours of moved lines that stood beside them at the source and are gone from there. git may pair
+    common lines with equal ones that stayed.
+    """
+    # 1. The lines asked about that follow a moved line and equal the lines at the source.
+    chains: list[tuple[Attribution, list[GitLine]]] = []
+    for line, step in ((line, step) for line in moved for step in (-1, 1)):
+        source_lines, version = attributor.lines_of_name(line.version.name), before[line.line].version
+        chain: list[GitLine] = []
+        number, at = line.number + step, line.line + step
+        while at in before and at not in moved_attributions and 0 < number <= len(source_lines):
+            text = before[at].content
+            if before[at].version != version or strip_whitespace(source_lines[number - 1]) != strip_whitespace(text):
+                break
+            chain.append(GitLine(line.version, number, at, text))
+            number, at = number + step, at + step
+        chains.append((moved_attributions[line.line], chain))
+    neighbours = [line for _, chain in chains for line in chain]
+    if not neighbours:
+        return {}
+
+    # 2. Of those the ones that the same record added; records tell nothing of lines that their version did not add.
+    attributions = attributor.attribute_lines(neighbours)
+    versions = {line.version for line in neighbours}
+    pairs = {v: (attributor.parent_blob(v), blob) for v in versions if (blob := attributor.version_blob(v))}
+    attributor.load_hunks(pairs.values())
+    added = {v: {n for h in attributor.hunks_by_pair.get(pair, ()) for n in h.new_range} for v, pair in pairs.items()}
+    gone, _ = lines_gone_from_source(attributor, [(before[line.line], line) for line in neighbours])
+    result: dict[int, Attribution] = {}
+    for attribution, chain in chains:
+        for line in chain:
+            found = attribution_at(attributions[line.version], line.number)
+            is_added = line.number in added.get(line.version, ())
+            if line.line not in gone or found is None or found.record != attribution.record or not is_added:
+                break
+            result[line.line] = limit_grade(found, "moved")
+    return result
+
+
+def lines_gone_from_source(
+    attributor: LineAttributor, pairs: Sequence[tuple[GitLine, GitLine]]
+) -> tuple[set[int], set[int]]:
+    """Return the lines whose number of occurrences did not grow, and the worded lines that stood in one place only. A
+    copy leaves the original in place and is new. Among many equal lines none can be identified.
+    """
+    names_by_pair = [content_names(to.version, origin.version.path_in_tree) for to, origin in pairs]
+    names = {name for both in names_by_pair for name in both}
+    attributor.load_named(names)
+    counts = {name: Counter(map(strip_whitespace, attributor.lines_of_name(name))) for name in names}
+    gone: set[int] = set()
+    single: set[int] = set()
+    for (to, origin), (old, new) in zip(pairs, names_by_pair, strict=True):
+        text = strip_whitespace(to.content)
+        if counts[new][text] < counts[old][text] + (origin.version.path == to.version.path):
+            gone.add(to.line)
+        if counts[old][text] == 1 and has_distinctive_word(to.content):
+            single.add(to.line)
+    return gone, single
+
+
+def content_names(version: FileVersion, path: str) -> tuple[str, str]:
+    """Return the git names of a file's contents before and after the change of `version`."""
+    if not version.has_commit:
+        return f"HEAD:{path}", f"{version.commit}:{path}"
+    commit = version.previous.partition(" ")[0] if version.previous else f"{version.commit}^"
+    return f"{commit}:{path}", f"{version.commit}:{path}"
 
 
 def drop_range_options(arguments: Sequence[str]) -> list[str]:

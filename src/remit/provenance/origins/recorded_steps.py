@@ -7,11 +7,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from remit.core.diff.contents import Hunk
-from remit.core.diff.line_spans import Span
+from remit.core.diff.contents import Hunk, Span
 
-MAX_CANDIDATES = 12
-"""Newest recorded contents that are compared with an unrecorded version."""
+MAX_CANDIDATES = 12  # newest recorded contents that are compared with an unrecorded version
 
 MAX_OLDER_CANDIDATES = 4
 """Older candidates: contents from which people removed most lines. A switch from a branch back to main removes the
@@ -20,11 +18,9 @@ branch's lines, and a later squash merge brings them back.
 
 
 class HistoryEntry(Struct, frozen=True):
-    """One recorded change of a path, ordered by `seq`.
-
-    `hunks` are the recorded differences, if any. `by_git`: git brought the content, no line is attributed. `observed`:
-    found by comparing, without a reporting call. `unproved` are new lines (first, last) not proved to be the call's;
-    `trusted`: a formatter trusted by a person.
+    """One recorded change of a path, ordered by `seq`. `hunks` are the recorded differences, if any. `by_git`: git
+    brought the content, no line is attributed. `observed`: found by comparing, without a reporting call. `unproved` are
+    new lines (first, last) not proved to be the call's; `trusted`: a formatter trusted by a person.
     """
 
     seq: int
@@ -43,9 +39,8 @@ class HistoryEntry(Struct, frozen=True):
 
 
 class HistoryStep(Struct, frozen=True):
-    """One step from a content to the next, by blobs. `record` is None for an unrecorded step.
-
-    An `inferred` step rests on similarity alone. `strict`: later contents were seen without the lines.
+    """One step from a content to the next, by blobs. `record` is None for an unrecorded step. An `inferred` step rests
+    on similarity alone. `strict`: later contents were seen without the lines.
     """
 
     before: str | None
@@ -61,8 +56,7 @@ class HistoryStep(Struct, frozen=True):
     likely: tuple[Span, ...] = ()
 
 
-Route: TypeAlias = tuple[HistoryStep, ...]
-"""Steps that lead from a recorded content to a version."""
+Route: TypeAlias = tuple[HistoryStep, ...]  # steps that lead from a recorded content to a version
 
 
 class FileHistory:
@@ -70,6 +64,7 @@ class FileHistory:
 
     def __init__(self, recorded: Sequence[HistoryEntry]) -> None:
         self.recorded = sorted(recorded, key=lambda r: r.seq)
+        self.contents = frozenset(entry.after for entry in recorded if entry.after)
         self.positions_by_content: dict[str, list[int]] = {}
         """By content: positions of the entries that left it, without git's."""
         self.first_seen: dict[str, int] = {}
@@ -84,9 +79,9 @@ class FileHistory:
         """By record: its last position."""
         for position, entry in enumerate(self.recorded):
             self.last_position[entry.record] = position
-            if entry.before is not None and entry.observed and entry.hunks:
-                self.removed_lines[entry.before] = sum(hunk.old_lines for hunk in entry.hunks)
             if entry.before is not None:
+                if entry.observed and entry.hunks:
+                    self.removed_lines[entry.before] = sum(hunk.old_lines for hunk in entry.hunks)
                 self.first_seen.setdefault(entry.before, position)
             if entry.after is not None and entry.by_git:
                 self.first_seen.setdefault(entry.after, position)
@@ -94,9 +89,7 @@ class FileHistory:
                 self.positions_by_content.setdefault(entry.after, []).append(position)
 
     def records_before_seen(self, blob: str) -> int:
-        """Return the number of entries before the first sighting of a content; the number of all entries if never
-        seen.
-        """
+        """Return the number of entries before the first sighting of a content; of all entries if never seen."""
         return self.first_seen.get(blob, len(self.recorded))
 
     def existed_before_records(self, blob: str) -> bool:
@@ -108,9 +101,6 @@ class FileHistory:
     def follows_sighting(self, blob: str, record: str) -> bool:
         return self.last_position.get(record, -1) >= self.records_before_seen(blob)
 
-    def records_until(self, seq: int) -> int:
-        return bisect_right(self.recorded, seq, key=lambda r: r.seq)
-
 
 def certain_route(blob: str, parent: str | None, history: FileHistory) -> Route:
     """Return the recorded steps that lead to a content; empty if no record left the content."""
@@ -120,77 +110,74 @@ def certain_route(blob: str, parent: str | None, history: FileHistory) -> Route:
 def possible_routes(
     blob: str, parent: str | None, history: FileHistory, earlier_contents: frozenset[str] = frozenset()
 ) -> tuple[Route, ...]:
-    """Return the possible routes to a content, best first; several only if none is certain.
-
-    `earlier_contents` existed before the parent: lines missing from the parent were removed. A record made after the
-    version was seen does not speak against the last content before it.
+    """Return the possible routes to a content, best first; several only if none is certain. `earlier_contents` existed
+    before the parent: lines missing from the parent were removed. A record made after the version was seen does not
+    speak against the last content before it.
     """
     if exact := certain_route(blob, parent, history):
         return (exact,)
+    # 1. The newest entries that left unseen contents, and some older ones.
+    candidates: dict[str, HistoryEntry] = {}
+    for entry in reversed(history.recorded):
+        if entry.after is not None and entry.after not in (parent, blob) and not entry.by_git:
+            candidates.setdefault(entry.after, entry)
+    names = list(candidates)
+    older = [content for content in names[MAX_CANDIDATES:] if content in history.removed_lines]
+    names = names[:MAX_CANDIDATES] + nlargest(MAX_OLDER_CANDIDATES, older, key=lambda c: history.removed_lines[c])
+
+    # 2. The way to each, and the unrecorded step from there.
     newest = max((r.seq for r in history.recorded), default=0)
     newest_before = max((r.seq for r in history.recorded[: history.records_before_seen(blob)]), default=0)
     routes: list[Route] = []
-    for entry, content in candidate_contents({None, parent, blob}, history):
-        strict = entry.seq < (newest_before if entry.seq <= newest_before else newest) or content in earlier_contents
+    for content in names:
+        seq = candidates[content].seq
+        strict = seq < (newest_before if seq <= newest_before else newest) or content in earlier_contents
         gap = HistoryStep(content, blob, None, inferred=True, strict=strict)
-        routes.append((*route_back(content, parent, history, history.records_until(entry.seq)), gap))
+        bound = bisect_right(history.recorded, seq, key=lambda r: r.seq)
+        routes.append((*route_back(content, parent, history, bound), gap))
     return tuple(routes)
-
-
-def candidate_contents(seen: set[str | None], history: FileHistory) -> list[tuple[HistoryEntry, str]]:
-    """Return the newest entries that left unseen contents, with those contents, and some older ones."""
-    candidates: list[tuple[HistoryEntry, str]] = []
-    for entry in reversed(history.recorded):
-        if entry.after is None or entry.after in seen or entry.by_git:
-            continue
-        seen.add(entry.after)
-        candidates.append((entry, entry.after))
-    older = [candidate for candidate in candidates[MAX_CANDIDATES:] if candidate[1] in history.removed_lines]
-    return [
-        *candidates[:MAX_CANDIDATES],
-        *nlargest(MAX_OLDER_CANDIDATES, older, key=lambda candidate: history.removed_lines[candidate[1]]),
-    ]
 
 
 def route_back(blob: str, parent: str | None, history: FileHistory, bound: int) -> Route:
     """Return the chain of steps that ends in a content, followed backwards from entry `bound`."""
     before = parent if parent is None or parent in history.positions_by_content or parent in history.first_seen else ""
     key = (blob, before, bound)
-    if key not in history.routes_back:
-        history.routes_back[key] = follow_back(blob, before, history, bound)
+    if key in history.routes_back:
+        return history.routes_back[key]
+    steps: list[HistoryStep] = []
+    position = position_written(blob, history, bound, (before,))
+    if position is not None:
+        steps.append(make_step(history.recorded[position], blob))
+        while (content := steps[-1].before) is not None and content != before:
+            if (content, position) not in history.steps_by_content:
+                history.steps_by_content[content, position] = step_leading_to(content, history, position)
+            if (leading := history.steps_by_content[content, position]) is None:
+                break
+            steps.append(leading[0])
+            position = leading[1]
+    history.routes_back[key] = tuple(reversed(steps))
     return history.routes_back[key]
 
 
-def follow_back(blob: str, parent: str | None, history: FileHistory, bound: int) -> Route:
-    position = position_written(blob, history, bound, (parent,))
-    if position is None:
-        return ()
-    steps = [make_step(history.recorded[position], blob)]
-    while (content := steps[-1].before) is not None and content != parent:
-        if (content, position) not in history.steps_by_content:
-            history.steps_by_content[content, position] = step_leading_to(content, history, position)
-        leading = history.steps_by_content[content, position]
-        if leading is None:
-            break
-        steps.append(leading[0])
-        position = leading[1]
-    return tuple(reversed(steps))
-
-
 def step_leading_to(content: str, history: FileHistory, bound: int) -> tuple[HistoryStep, int] | None:
-    """Return the step that led to a content before entry `bound`, and the new bound."""
+    """Return the step that led to a content before entry `bound`, and the new bound; None if no content was seen. An
+    unrecorded step comes from the content seen last. If git brought `content`, the step starts from the content before:
+    a person may have changed and committed it.
+    """
     position = position_written(content, history, bound)
     if position is not None:
         return make_step(history.recorded[position], content), position
-    gap = step_over_gap(content, history, bound)
-    return None if gap is None else (gap, bound - (history.recorded[bound - 1].after == content))
+    last = history.recorded[bound - 1] if bound else None
+    before = None if last is None else last.after if last.after != content else last.before if last.by_git else None
+    if last is None or before is None:
+        return None
+    return HistoryStep(before, content, None, inferred=True), bound - (last.after == content)
 
 
 def position_written(content: str, history: FileHistory, bound: int, before: Collection[str | None] = ()) -> int | None:
     """Return the position of the newest entry that wrote a content: a call's own, else one observed before any call,
-    else an unproved one. An entry from a content in `before` comes first.
-
-    git writes no content, and neither does a call that returns to an existing content, as by `git stash pop`.
+    else an unproved one. An entry from a content in `before` comes first. git writes no content, and neither does a
+    call that returns to an existing content, as by `git stash pop`.
     """
     recorded, positions = history.recorded, history.positions_by_content.get(content, [])
     earlier = positions[: bisect_left(positions, bound)]
@@ -203,9 +190,9 @@ def position_written(content: str, history: FileHistory, bound: int, before: Col
 
 def make_step(entry: HistoryEntry, after: str) -> HistoryStep:
     return HistoryStep(
-        before=entry.before,
-        after=after,
-        record=entry.record,
+        entry.before,
+        after,
+        entry.record,
         before_lines=entry.before_lines,
         hunks=entry.hunks,
         positions_known=entry.positions_known,
@@ -216,19 +203,9 @@ def make_step(entry: HistoryEntry, after: str) -> HistoryStep:
     )
 
 
-def step_over_gap(content: str, history: FileHistory, bound: int) -> HistoryStep | None:
-    """Return the unrecorded step to `content` from the content seen last; None if no content was seen. If git brought
-    `content`, the step starts from the content before: a person may have changed and committed it.
-    """
-    last = history.recorded[bound - 1] if bound else None
-    before = None if last is None else last.after if last.after != content else last.before if last.by_git else None
-    return None if before is None else HistoryStep(before, content, None, inferred=True)
-
-
 def origins_in_parent(steps: Sequence[HistoryStep], parent: str | None, numbers: Iterable[int]) -> dict[int, int]:
-    """Return for lines that no step added their line in `parent`, from 1.
-
-    Only calls without a gap from `parent` on count: a person's change is known by comparing alone.
+    """Return for lines that no step added their line in `parent`, from 1. Only calls without a gap from `parent` on
+    count: a person's change is known by comparing alone.
     """
     if not steps or steps[0].before != parent or any(s.hunks is None or s.inferred or s.unproved for s in steps):
         return {}
@@ -246,7 +223,7 @@ def line_before(hunks: Iterable[Hunk], number: int) -> int | None:
     """Return the line before a change for a line after it, both from 1; None for an added line."""
     shift = 0
     for hunk in hunks:
-        start = hunk.new if hunk.new_lines else hunk.new + 1
+        start = hunk.new_range.start
         if number < start:
             break
         if number < start + hunk.new_lines:
@@ -259,10 +236,9 @@ def needed_pairs(steps: Sequence[HistoryStep]) -> tuple[tuple[str | None, str], 
     """Return the pairs of contents whose differences are needed to carry attributions through the steps. The first
     step needs none if the record holds its hunks and the number of lines before.
     """
-    first = (
-        steps[:1]
-        if steps and (steps[0].hunks is None or steps[0].likely or (steps[0].before_lines is None and steps[0].before))
-        else ()
-    )
-    others = (s for s in steps[1:] if s.hunks is None or s.inferred or s.unproved)
-    return tuple((s.before, s.after) for s in (*first, *others))
+    if not steps:
+        return ()
+    first, *others = steps
+    needs_first = first.hunks is None or first.likely or (first.before_lines is None and first.before)
+    needed = [s for s in others if s.hunks is None or s.inferred or s.unproved]
+    return tuple((s.before, s.after) for s in ([first] if needs_first else []) + needed)

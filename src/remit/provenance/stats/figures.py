@@ -1,23 +1,332 @@
-"""Figures of `remit stats`: authorship of the lines at HEAD, and counts from the ledger."""
+"""Figures of `remit stats`: authorship of the lines at HEAD, how long recorded lines live, and counts of the ledger.
+
+Lifetimes come from replaying the differences of the history; git starts a few times, however many commits there are. A
+line that a commit removes and inserts elsewhere, or in another layout, has moved and lives on, if the line is
+distinctive or stands beside a distinctive line.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby, zip_longest
+from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from remit.ledger.index.index import Filters
-from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.evidence import LIKELY
-from remit.provenance.stats.line_survival import LineLife, find_line_lives
-from remit.provenance.stats.record_counts import (
-    ApprovalFigures,
-    GroupedFigures,
-    GroupFigures,
-    RecordCounts,
-    ToolFigures,
-    count_records,
-)
+from remit.core.diff.contents import is_distinctive_line
+from remit.ledger.index.index import Filters, Index
+from remit.provenance.blame.blame import Blamer, model_of
+from remit.provenance.blame.blamed_line import body_of
+from remit.provenance.notes.added_lines import FilePatch, parse_patches
+from remit.provenance.origins.attributor import LineAttributor
+from remit.provenance.origins.blame_porcelain import FileVersion, relocate_version
+from remit.provenance.origins.evidence_grades import LIKELY, Attributions, attribution_at, strip_whitespace
+from remit.provenance.origins.file_histories import NEVER_S, SLACK_S
 from remit.workspace.git.command import Git, GitError
+
+LOG_OPTIONS = (
+    *("--first-parent", "--reverse", "--diff-merges=first-parent", "-p", "-U0", "-M", "--no-color", "--no-ext-diff"),
+    *("--no-textconv", "--inter-hunk-context=0", "--src-prefix=a/", "--dst-prefix=b/", "--format=commit %H %ct %P"),
+)
+
+ReplacingRecord = str  # record that put other lines in a line's place; empty if unrecorded
+
+
+class LineLife(Struct):
+    """Lifetime of one recorded line that reached a commit. Times are in seconds; `died` is None while the line stands.
+    `by` is the replacing record, empty for an unknown author, None if not replaced.
+    """
+
+    record: str
+    path: str
+    born: int
+    died: int | None = None
+    by: ReplacingRecord | None = None
+
+
+def find_line_lives(git: Git, attributor: LineAttributor, within: Sequence[str] = ()) -> list[LineLife]:
+    """Return the recorded lines in HEAD's first-parent history. Raises GitError."""
+    commits = commits_since_recording(git, attributor.recorded_since)
+    if commits is None:
+        return []
+    patches = list(parse_patches(git.run("log", *LOG_OPTIONS, commits, "--", *within)))
+    versions = [version_of_patch(patch, attributor.prefix) for patch in patches]
+    asked = (version for version, patch in zip(versions, patches, strict=True) if patch.path and patch.hunks)
+    attributions = attributor.attribute_versions(asked)
+    lives: list[LineLife] = []
+    files: OpenFiles = {}
+    for _, group in groupby(zip(patches, versions, strict=True), key=lambda pair: pair[0].commit):
+        removed: list[RemovedLine] = []
+        inserted: list[FileLine] = []
+        for patch, version in group:
+            gone, fresh = replay_patch(patch, attributions.get(version, []), files)
+            removed += gone
+            inserted += fresh
+        match_moved_lines(removed, inserted)
+        for line in removed:
+            if not line.is_moved and line.life is not None:
+                line.life.died, line.life.by = line.at, line.by
+        lives += [line.life for line in inserted if line.life is not None and line.is_new]
+    return lives
+
+
+def version_of_patch(patch: FilePatch, prefix: str) -> FileVersion:
+    previous = f"{patch.parent} {patch.source}" if patch.parent and patch.source else None
+    return relocate_version(FileVersion(patch.commit, patch.path or "", previous, patch.at), prefix)
+
+
+def commits_since_recording(git: Git, first: float) -> str | None:
+    """Return the range of commits that can hold recorded lines; None if empty."""
+    if first == NEVER_S or git.read_head() is None:
+        return None
+    rows = [row.split(" ") for row in git.text("rev-list", "--first-parent", "--timestamp", "HEAD").splitlines()]
+    oldest = max((n for n, row in enumerate(rows) if int(row[0]) >= first - SLACK_S), default=None)
+    if oldest is None:
+        return None
+    return "HEAD" if oldest + 1 == len(rows) else f"{rows[oldest + 1][1]}..HEAD"
+
+
+class FileLine(Struct):
+    """One current line of a file. `text` has no white space; `is_new` marks a life that began in this commit."""
+
+    text: bytes = b""
+    life: LineLife | None = None
+    is_new: bool = False
+    is_taken: bool = False
+
+
+class RemovedLine(Struct):
+    """One line removed by a commit. `by` is as in `LineLife`."""
+
+    text: bytes
+    life: LineLife | None
+    at: int
+    by: ReplacingRecord | None
+    is_moved: bool = False
+
+
+OpenFiles: TypeAlias = dict[str, list[FileLine | None]]
+
+
+def replay_patch(
+    patch: FilePatch, attributions: Attributions, files: OpenFiles
+) -> tuple[list[RemovedLine], list[FileLine]]:
+    """Apply one patch to the files; return the removed and the inserted lines."""
+    old_texts, new_texts = (list(map(strip_whitespace, texts)) for texts in (patch.old, patch.new))
+    if patch.path is None:
+        current = zip_longest(old_texts, files.pop(patch.source or "", []), fillvalue=None)
+        return [RemovedLine(text or b"", line.life, patch.at, None) for text, line in current if line], []
+    if patch.source is not None and patch.source != patch.path:
+        files[patch.path] = files.pop(patch.source, [])
+    lines = files.setdefault(patch.path, [])
+    removed: list[RemovedLine] = []
+    inserted: list[FileLine] = []
+    for hunk in reversed(patch.hunks):
+        new_lines: list[FileLine] = []
+        for number, text in zip(hunk.new_range, pop_last(new_texts, hunk.new_lines), strict=True):
+            found = attribution_at(attributions, number)
+            life = LineLife(found.record, patch.path, patch.at) if found and found.proved else None
+            new_lines.append(FileLine(text, life, is_new=True))
+        start = hunk.old_range.start - 1
+        lines += [None] * (start + hunk.old_lines - len(lines))
+        by = next((line.life.record for line in new_lines if line.life), "") if new_lines else None
+        old_lines = zip(pop_last(old_texts, hunk.old_lines), lines[start : start + hunk.old_lines], strict=True)
+        removed += [RemovedLine(text, line.life if line else None, patch.at, by) for text, line in old_lines]
+        lines[start : start + hunk.old_lines] = new_lines
+        inserted += new_lines
+    return removed, inserted
+
+
+def pop_last(texts: list[bytes], count: int) -> list[bytes]:
+    """Remove and return the last `count` texts, padded with empty ones."""
+    start = max(0, len(texts) - count)
+    popped = texts[start:]
+    del texts[start:]
+    return [*([b""] * (count - len(popped))), *popped]
+
+
+def match_moved_lines(removed: list[RemovedLine], inserted: list[FileLine]) -> None:
+    """Let removed lines live on that the same commit inserted elsewhere."""
+    positions: dict[bytes, list[int]] = {}
+    for number, line in enumerate(inserted):
+        positions.setdefault(line.text, []).append(number)
+    for number, line in enumerate(removed):
+        if line.is_moved or not is_distinctive_line(line.text):
+            continue
+        if free := [n for n in positions.get(line.text, ()) if not inserted[n].is_taken]:
+            follow_run(removed, inserted, number, free[0], 1)
+            follow_run(removed, inserted, number - 1, free[0] - 1, -1)
+
+
+def follow_run(removed: list[RemovedLine], inserted: list[FileLine], old: int, new: int, direction: int) -> None:
+    while 0 <= old < len(removed) and 0 <= new < len(inserted):
+        line, slot = removed[old], inserted[new]
+        if line.is_moved or slot.is_taken or line.text != slot.text:
+            return
+        line.is_moved = slot.is_taken = True
+        if line.life is not None:
+            slot.life, slot.is_new = line.life, False
+        old, new = old + direction, new + direction
+
+
+# -- counts of the ledger ----------------------------------------------------------------------------------------
+
+
+MAX_ALLOWED_SHARE = 0.95
+DECIDED_EVENTS = ("tool_use", "denied")  # events that occur once per call; later events repeat the decision
+MIN_ANSWERS = 20  # answers below which no habit is inferred
+
+
+class GroupFigures(Struct):
+    """Figures of one agent, model or intent: `generated` lines were written, `accepted` reached a commit,
+    `overridden` of those were replaced by lines of no known agent, `at_head` stand now.
+    """
+
+    generated: int = 0
+    accepted: int = 0
+    overridden: int = 0
+    at_head: int = 0
+    changes: int = 0
+    calls: int = 0
+    denied: int = 0
+
+
+class GroupedFigures(Struct):
+    """Figures by agent, model and intent, with the key `none` for a missing value."""
+
+    agents: dict[str, GroupFigures]
+    models: dict[str, GroupFigures]
+    intents: dict[str, GroupFigures]
+
+    def groups_of(
+        self, agent: str | None, model: str | None, intent: str | None
+    ) -> tuple[GroupFigures, GroupFigures, GroupFigures]:
+        return (
+            self.agents.setdefault(agent or "none", GroupFigures()),
+            self.models.setdefault(model or "none", GroupFigures()),
+            self.intents.setdefault(intent or "none", GroupFigures()),
+        )
+
+
+class ToolFigures(Struct):
+    """Uses and duration of a tool: `mean_ms` is over the `timed` calls."""
+
+    calls: int = 0
+    timed: int = 0
+    mean_ms: float = 0.0
+
+
+class ApprovalFigures(Struct):
+    """Questions to people. `rate` is the share of approvals; None without answers."""
+
+    asked: int = 0
+    allowed: int = 0
+    denied: int = 0
+    rate: float | None = None
+    too_many: bool = False
+    """True if nearly every question was approved: a person who is asked too often stops reading."""
+
+
+class RecordCounts(Struct):
+    """Counts of the ledger. `origin` holds agent, model and intent of each selected change by id; `agents` are the
+    ids of every agent's change. `unproved` lines came while an agent's command ran, without proof of the author.
+    """
+
+    agents: frozenset[str]
+    groups: GroupedFigures = field(default_factory=lambda: GroupedFigures({}, {}, {}))
+    events: Counter[str] = field(default_factory=Counter[str])
+    verdicts: Counter[str] = field(default_factory=Counter[str])
+    violations: Counter[str] = field(default_factory=Counter[str])
+    tools: dict[str, ToolFigures] = {}
+    answers: ApprovalFigures = field(default_factory=ApprovalFigures)
+    paths: set[str] = set()
+    origin: dict[str, tuple[str | None, str | None, str | None]] = {}
+    records: int = 0
+    generated: int = 0
+    unproved: int = 0
+    mean_ms: float | None = None
+
+
+def count_records(index: Index, by: Filters, model: str | None = None) -> RecordCounts:
+    """Count the selected records. Changes and session starts name a model; records without one match every model."""
+    mutations = index.iterate_records(event="mutation")
+    counts = RecordCounts(frozenset(str(document["id"]) for document in mutations))
+    models: dict[str, str] = {}
+    for document in index.iterate_records(**by):
+        body: dict[str, Any] = body_of(document)
+        session = str(body.get("session_id"))
+        named_model = model_of(document) or body.get("model")
+        if isinstance(named_model, str):
+            models[session] = named_model
+        if model is None or models.get(session, model) == model:
+            count_record(counts, document, body, models.get(session))
+    if timed := [tool for tool in counts.tools.values() if tool.timed]:
+        counts.mean_ms = sum(tool.mean_ms * tool.timed for tool in timed) / sum(tool.timed for tool in timed)
+    finish_approvals(counts.answers)
+    return counts
+
+
+def finish_approvals(answers: ApprovalFigures) -> None:
+    if total := answers.allowed + answers.denied:
+        answers.rate = answers.allowed / total
+        answers.too_many = total >= MIN_ANSWERS and answers.rate > MAX_ALLOWED_SHARE
+
+
+def count_record(counts: RecordCounts, document: dict[str, Any], body: dict[str, Any], model: str | None) -> None:
+    """Count one record."""
+    event = str(body.get("event"))
+    origin = (document.get("tool", {}).get("name"), model, body.get("intent_id"))
+    groups = counts.groups.groups_of(*origin)
+    counts.records += 1
+    counts.events[event] += 1
+    if event in DECIDED_EVENTS and (verdict := body.get("decision", {}).get("verdict")):
+        counts.verdicts[str(verdict)] += 1
+    call: dict[str, Any] = body.get("call", {})
+    tool = counts.tools.setdefault(str(call.get("name")), ToolFigures()) if call else ToolFigures()
+    match event:
+        case "tool_use":
+            tool.calls += 1
+            for group in groups:
+                group.calls += 1
+        case "tool_result":
+            if isinstance(ms := body.get("duration_ms"), int | float):
+                tool.timed += 1
+                tool.mean_ms += (ms - tool.mean_ms) / tool.timed
+        case "denied":
+            counts.violations[str(body.get("violation", {}).get("error_type"))] += 1
+            for group in groups:
+                group.denied += 1
+        case "mutation":
+            files: list[dict[str, Any]] = body.get("files", [])
+            unproved = sum(map(count_unproved_lines, files))
+            written = sum(map(count_written_lines, files)) - unproved
+            counts.generated += written
+            counts.unproved += unproved
+            counts.paths.update(str(file.get("path")) for file in files)
+            counts.origin[str(document["id"])] = origin
+            for group in groups:
+                group.generated += written
+                group.changes += 1
+        case "approval_requested":
+            counts.answers.asked += 1
+        case "approval_answered":
+            answer = body.get("approval", {}).get("answer")
+            counts.answers.allowed += answer == "allow"
+            counts.answers.denied += answer == "deny"
+        case _:
+            pass
+
+
+def count_written_lines(file: dict[str, Any]) -> int:
+    hunks: list[list[int]] | None = file.get("hunks")
+    if hunks is not None:
+        return sum(hunk[3] for hunk in hunks)
+    return int(file.get("after", {}).get("lines", 0)) if file.get("operation") == "create" else 0
+
+
+def count_unproved_lines(file: dict[str, Any]) -> int:
+    spans: list[list[int]] = file.get("unproved", [])
+    return min(count_written_lines(file), sum(last - first + 1 for first, last in spans))
+
 
 EMPTY_TREES = {
     40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -30,10 +339,8 @@ DAY_S = 86400.0
 
 
 class FileFigures(Struct, frozen=True):
-    """Lines of one file at HEAD by origin.
-
-    `open` lines came while a command ran that may have written them, without proof; `likely` ones while one command ran
-    alone and no other writer was seen.
+    """Lines of one file at HEAD by origin. `open` lines came while a command ran that may have written them, without
+    proof; `likely` ones while one command ran alone and no other writer was seen.
     """
 
     path: str
@@ -57,12 +364,11 @@ class Durability(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """Lines at HEAD by origin, fate of the agents' lines, and counts of the ledger.
-
-    `files` have lines of agents, most first. `unknown` are the lines at HEAD outside `ai`, `human`, `mixed` and
-    `likely`; `open` ones came while a command ran, without proof. `generated` excludes unproved lines, which `unproved`
-    counts. `accepted` lines reached a commit on HEAD's first-parent history; of those `overridden` were replaced by
-    lines of no known agent, `rewritten` by an agent, `deleted` removed. `by_agent` and `by_intent` count lines at HEAD.
+    """Lines at HEAD by origin, fate of the agents' lines, and counts of the ledger. `files` have lines of agents, most
+    first. `unknown` are the lines at HEAD outside `ai`, `human`, `mixed` and `likely`; `open` ones came while a command
+    ran, without proof. `generated` excludes unproved lines, which `unproved` counts. `accepted` lines reached a commit
+    on HEAD's first-parent history; of those `overridden` were replaced by lines of no known agent, `rewritten` by an
+    agent, `deleted` removed. `by_agent` and `by_intent` count lines at HEAD.
     """
 
     lines: int
@@ -96,9 +402,8 @@ class Figures(Struct, frozen=True):
 def measure_figures(
     blamer: Blamer, within: Sequence[str], by: Filters, now: float, *, model: str | None = None
 ) -> Figures:
-    """Return all figures; lines only of the files `within` (git pathspecs), by default all files. Raises GitError.
-
-    `by` and `model` select the agents' changes; `now` is the time in seconds.
+    """Return all figures; lines only of the files `within` (git pathspecs), by default all files. Raises GitError. `by`
+    and `model` select the agents' changes; `now` is the time in seconds.
     """
     sizes = count_lines(blamer.git, within)
     counts = count_records(blamer.index, by, model)
@@ -141,8 +446,9 @@ def is_overridden(life: LineLife, counts: RecordCounts) -> bool:
 
 
 def count_durable_lines(lives: Sequence[LineLife], days: int, now: float) -> Durability:
-    old = [life for life in lives if life.born <= now - days * DAY_S]
-    return Durability(days, len(old), sum(life.reached_age(days * DAY_S) for life in old))
+    seconds = days * DAY_S
+    old = [life for life in lives if life.born <= now - seconds]
+    return Durability(days, len(old), sum(life.died is None or life.died - life.born >= seconds for life in old))
 
 
 def add_line_counts(counts: RecordCounts, lives: Sequence[LineLife], files: Sequence[FileFigures]) -> None:
@@ -196,7 +502,4 @@ def measure_file(blamer: Blamer, path: str, counts: RecordCounts) -> FileFigures
 
 
 def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total = Counter[str]()
-    for part in parts:
-        total.update(part)
-    return dict(total.most_common())
+    return dict(sum(map(Counter, parts), Counter[str]()).most_common())

@@ -9,14 +9,13 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.record import KEY
-from remit.ledger.machine_logs import list_readable_places
+from remit.ledger.log_files import list_readable_places
 from remit.ledger.reader import read_lines
 
 
 class RefusableCalls(Struct, frozen=True):
-    """Calls allowed in `observe` and `warn` that enforce would have refused or asked about.
-
-    `by_rule` counts each objecting rule; `examples` are the newest calls.
+    """Calls allowed in `observe` and `warn` that enforce would have refused or asked about. `by_rule` counts each
+    objecting rule; `examples` are the newest calls.
     """
 
     calls: int
@@ -35,6 +34,9 @@ def find_refusable_calls(log: Path, max_examples: int = 5) -> RefusableCalls:
     bodies = [body for line in log_lines if (body := decode_body(line.raw)).get("event") == "tool_use"]
     passed = [b for b in bodies if b.get("decision", {}).get("mode") in ("observe", "warn")]
     strict = [b for b in passed if b["decision"].get("verdict") in ("deny", "ask")]
+    # An intent with the right scope would allow these.
+    scoped = (b for b in strict if set(map(str, b["decision"].get("rules", []))) <= {"active_intent", "scope"})
+    loose = (tuple(map(str, b.get("call", {}).get("paths", []))) for b in scoped)
     return RefusableCalls(
         calls=len(passed),
         refused=sum(b["decision"]["verdict"] == "deny" for b in strict),
@@ -42,7 +44,7 @@ def find_refusable_calls(log: Path, max_examples: int = 5) -> RefusableCalls:
         by_rule=dict(Counter(str(rule) for b in strict for rule in b["decision"].get("rules", [])).most_common()),
         sessions=dict(Counter(str(b.get("session_id")) for b in strict).most_common(5)),
         examples=tuple(map(describe_call, reversed(strict[-max_examples:]))),
-        loose=tuple(paths for b in strict if (paths := paths_lacking_intent(b))),
+        loose=tuple(filter(None, loose)),
     )
 
 
@@ -52,12 +54,6 @@ def decode_body(raw: bytes) -> dict[str, Any]:
         return msgspec.json.decode(raw, type=dict[str, Any])["metadata"][KEY]
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
         return {}
-
-
-def paths_lacking_intent(body: dict[str, Any]) -> tuple[str, ...]:
-    """Return the paths of a call that an intent with the right scope would allow; empty for other calls."""
-    rules = set(map(str, body["decision"].get("rules", [])))
-    return tuple(map(str, body.get("call", {}).get("paths", []))) if rules <= {"active_intent", "scope"} else ()
 
 
 def describe_call(body: dict[str, Any]) -> str:

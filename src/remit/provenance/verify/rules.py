@@ -6,8 +6,6 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.record import KEY
-
 Severity: TypeAlias = Literal["note", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("note", "warning", "error")
 Document: TypeAlias = dict[str, Any]
@@ -68,10 +66,6 @@ class CommitRange(Struct, frozen=True):
 
 def make_finding(rule: str, message: str, **about: Any) -> RuleFinding:
     return RuleFinding(rule, RULES[rule][0], message, **about)
-
-
-def body_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    return document["metadata"][KEY]
 
 
 def place_findings(findings: Iterable[RuleFinding], positions: Sequence[LinePosition] | None) -> Iterator[RuleFinding]:

@@ -7,8 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.ledger.index.index import Index
-from remit.provenance.why.causes import body_of
-from remit.provenance.why.conversations import ConversationEntry, Conversations
+from remit.provenance.blame.blamed_line import body_of
+from remit.provenance.why.conversation_store import ConversationEntry, Conversations
 
 StepKind: TypeAlias = Literal["asked", "said", "thought", "call", "summary", "intent", "approval"]
 
@@ -34,7 +34,6 @@ class Consent(Struct, frozen=True):
 
 class StoryStep(Struct, frozen=True):
     """One step. `verdict` of a call is `allow`, `contain`, `deny` or another recorded effect; empty without a record.
-
     `operations` belong to the `changed` files. git brought the contents of `brought`; Remit restored the files
     `undone`. `grant` is `once` or the id of the grant.
     """
@@ -72,25 +71,20 @@ def step_of_entry(
     entry: ConversationEntry, agent: str, steps_of_calls: dict[str, list[StoryStep]], failed: set[str]
 ) -> StoryStep | None:
     """Return the step of a conversation entry, removing its call from `steps_of_calls`; None for tool results."""
-    kind = KINDS.get(entry.role)
-    if kind is not None:
+    if (kind := KINDS.get(entry.role)) is not None:
         return StoryStep(entry.at, kind, entry.text, agent)
     if entry.role != "tool_call":
         return None
-    calls = next(
-        (steps for key in call_keys(entry.call_id, entry.arguments_sha256) if (steps := steps_of_calls.get(key))), None
-    )
+    known = (steps_of_calls.get(key) for key in call_keys(entry.call_id, entry.arguments_sha256))
+    calls = next(filter(None, known), None)
     step = calls.pop(0) if calls else StoryStep(entry.at, "call", entry.text)
     has_failed = step.failed or entry.call_id in failed
     return replace(step, at=entry.at, text=entry.text, agent_id=agent, tool=entry.tool, failed=has_failed)
 
 
-def call_keys(call_id: str, arguments_sha256: str) -> Iterator[str]:
-    """Yield the keys of a call: its id, if the agent's hooks have one, and the hash of its arguments."""
-    if call_id:
-        yield call_id
-    if arguments_sha256:
-        yield f"sha256:{arguments_sha256}"
+def call_keys(call_id: str, arguments_sha256: str) -> list[str]:
+    """Return the keys of a call: its id, if the agent's hooks have one, and the hash of its arguments."""
+    return [call_id] * bool(call_id) + [f"sha256:{arguments_sha256}"] * bool(arguments_sha256)
 
 
 def steps_by_call(records: Iterable[dict[str, Any]]) -> dict[str, list[StoryStep]]:
@@ -99,10 +93,10 @@ def steps_by_call(records: Iterable[dict[str, Any]]) -> dict[str, list[StoryStep
     for document in records:
         body = body_of(document)
         call: dict[str, Any] = body.get("call", {})
-        key = next(call_keys(str(call.get("id") or ""), str(call.get("arguments_sha256") or "")), None)
-        if key is None:
+        keys = call_keys(str(call.get("id") or ""), str(call.get("arguments_sha256") or ""))
+        if not keys:
             continue
-        calls = steps.setdefault(key, [])
+        calls = steps.setdefault(keys[0], [])
         if not calls or (body.get("event") in FIRST_CALL_EVENTS and calls[-1].verdict):
             tool = str(call.get("name") or "")
             action = str(body.get("approval", {}).get("action") or "").removeprefix(f"{tool}: ")
@@ -114,6 +108,8 @@ def steps_by_call(records: Iterable[dict[str, Any]]) -> dict[str, list[StoryStep
 
 def add_record(step: StoryStep, body: dict[str, Any]) -> StoryStep:
     """Return the step with the facts of one more record."""
+    files: list[dict[str, Any]] = body.get("files", [])
+    paths, operations = (tuple(str(file.get(name)) for file in files) for name in ("path", "operation"))
     match body.get("event"):
         case "denied":
             return replace(step, verdict="deny", code=str(body.get("violation", {}).get("error_type") or ""))
@@ -124,12 +120,9 @@ def add_record(step: StoryStep, body: dict[str, Any]) -> StoryStep:
             result: dict[str, Any] = body.get("result", {})
             return replace(step, exit_code=result.get("exit_code"), failed=result.get("ok") is False)
         case "mutation":
-            files: list[dict[str, Any]] = body.get("files", [])
-            operations = tuple(str(file.get("operation")) for file in files)
-            paths = (*step.changed, *file_paths(files))
-            return replace(step, changed=paths, operations=(*step.operations, *operations))
+            return replace(step, changed=(*step.changed, *paths), operations=(*step.operations, *operations))
         case "human_edit":
-            return replace(step, brought=(*step.brought, *file_paths(body.get("files", []))))
+            return replace(step, brought=(*step.brought, *paths))
         case "restore":
             return replace(step, undone=(*step.undone, *map(str, body.get("paths", []))))
         case "approval_requested" | "approval_answered":
@@ -138,20 +131,15 @@ def add_record(step: StoryStep, body: dict[str, Any]) -> StoryStep:
             return step
 
 
-def file_paths(files: Iterable[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(str(file.get("path")) for file in files)
-
-
 def add_approval(consents: tuple[Consent, ...], body: dict[str, Any]) -> tuple[Consent, ...]:
     """Add a question, or the answer to the newest question."""
     approval: dict[str, Any] = body.get("approval", {})
-    if body.get("event") == "approval_requested" or not consents:
+    is_question = body.get("event") == "approval_requested"
+    if is_question or not consents:
+        action, rule = (str(approval.get(name) or "") for name in ("action", "rule"))
         reasons = tuple(map(str, approval.get("reasons", ())))
-        question = Consent(
-            str(approval.get("action") or ""), str(approval.get("rule") or ""), approval.get("risk"), reasons
-        )
-        consents = (*consents, question)
-    if body.get("event") == "approval_requested":
+        consents = (*consents, Consent(action, rule, approval.get("risk"), reasons))
+    if is_question:
         return consents
     words = {key: str(approval.get(key) or "") for key in ("answer", "by", "extent", "words")}
     return (*consents[:-1], replace(consents[-1], **words))
@@ -172,14 +160,10 @@ def approval_steps(records: Iterable[dict[str, Any]]) -> Iterator[StoryStep]:
 
 
 def intent_steps(records: Iterable[dict[str, Any]]) -> Iterator[StoryStep]:
-    """Yield the changes of the session's intent."""
     for document in records:
         body = body_of(document)
-        event = str(body.get("event"))
-        if event in INTENT_EVENTS:
-            word = event.removeprefix("intent_")
+        if (event := str(body.get("event"))) in INTENT_EVENTS:
             target = f" to {body.get('to')}" if body.get("to") else ""
-            text = ": ".join(
-                filter(None, (f"{body.get('intent_id')} {word}{target}", str(body.get("reasoning") or "")))
-            )
+            text = f"{body.get('intent_id')} {event.removeprefix('intent_')}{target}"
+            text += f": {body.get('reasoning')}" if body.get("reasoning") else ""
             yield StoryStep(str(document["timestamp"]), "intent", text, str(body.get("agent_id") or ""))

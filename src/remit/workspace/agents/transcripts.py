@@ -9,20 +9,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from remit.workspace.files.read_files import read_tail
+from remit.workspace.safe_files import read_tail
 
 TAIL_BYTES = 256 * 1024
 MODEL_FIELD = re.compile(rb'"model"\s*:\s*"([A-Za-z0-9][A-Za-z0-9._:@/\[\]-]{1,120})"')
 ANSWER_SIGNS = (b'"assistant"', b'"type":"gemini"')
 
-MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Longer lines are skipped: no message is as long."""
-
+MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are skipped: no message is as long
 MAX_READ_BYTES = 512 * 1024 * 1024
 """Bound per read: an agent names the file, and a sparse file costs the agent no space."""
-
-DOCUMENT_SUFFIX = ".json"
-"""A transcript with this suffix is a single document, rewritten each time."""
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,127}")
 TRANSCRIPT_PATTERNS = {
@@ -34,7 +29,6 @@ TRANSCRIPT_PATTERNS = {
 """Transcript paths relative to HOME, as found 2026-11; `start` is the first 8 characters of the session id."""
 
 CODEX_TAIL_BYTES = 8 * 1024 * 1024
-TURN_SIGN = b'"turn_context"'
 
 
 class TranscriptLine(Struct, frozen=True):
@@ -57,16 +51,11 @@ def find_last_model(path: Path) -> str | None:
     Source: Claude Code 2.1.330 and Qwen Code 0.24.4 name the model in lines of type `assistant`, Gemini CLI 0.61.0 in
     lines of type `gemini`, read 2026-11.
     """
-    return next(
-        (found for most in (TAIL_BYTES // 16, TAIL_BYTES) if (found := find_model(read_tail(path, most)))), None
-    )
-
-
-def find_model(tail: bytes) -> str | None:
-    for line in reversed(tail.split(b"\n")):
-        found = MODEL_FIELD.search(line) if any(sign in line for sign in ANSWER_SIGNS) else None
-        if found:
-            return found[1].decode("ascii")
+    for max_bytes in (TAIL_BYTES // 16, TAIL_BYTES):
+        for line in reversed(read_tail(path, max_bytes).split(b"\n")):
+            found = MODEL_FIELD.search(line) if any(sign in line for sign in ANSWER_SIGNS) else None
+            if found:
+                return found[1].decode("ascii")
     return None
 
 
@@ -80,24 +69,20 @@ def find_transcript(home: Path, agent: str, session: str) -> Path | None:
 
 
 def read_lines_after(path: Path, mark: ReadPosition) -> tuple[ReadPosition, Iterator[TranscriptLine]]:
-    """Return the start position and the lines after `mark`; the `end` of the last line is the next offset.
-
-    A replaced or shortened file is read from its beginning; a last line without newline waits. Empty for a missing or
-    unreadable file.
-    """
+    """Return the start position and the lines after `mark`; a replaced file is read anew, an open last line waits."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):  # an agent names the path: it may hold a NUL
         return mark, iter(())
     status = os.fstat(descriptor)
-    start = mark.offset if mark.inode == status.st_ino and mark.offset <= status.st_size else 0
-    here = ReadPosition(status.st_ino, start)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         return mark, iter(())
-    return here, read_document(descriptor, status.st_size, start) if path.suffix == DOCUMENT_SUFFIX else read_lines(
-        descriptor, start
-    )
+    start = mark.offset if mark.inode == status.st_ino and mark.offset <= status.st_size else 0
+    # A transcript with this suffix is a single document, rewritten each time.
+    is_document = path.suffix == ".json"
+    lines = read_document(descriptor, status.st_size, start) if is_document else read_lines(descriptor, start)
+    return ReadPosition(status.st_ino, start), lines
 
 
 def read_lines(descriptor: int, start: int) -> Iterator[TranscriptLine]:
@@ -117,29 +102,9 @@ def read_lines(descriptor: int, start: int) -> Iterator[TranscriptLine]:
 
 
 def read_document(descriptor: int, size: int, start: int) -> Iterator[TranscriptLine]:
-    """Yield a document as a single line, unless read before."""
     with os.fdopen(descriptor, "rb") as file:
         if size not in (0, start):
             yield TranscriptLine(file.read(MAX_LINE_BYTES) if size <= MAX_LINE_BYTES else b"", size)
-
-
-class SandboxPolicy(Struct, frozen=True):
-    """The sandbox policy of a turn."""
-
-    type: str = ""
-
-
-class TurnContext(Struct, frozen=True):
-    """The environment of a turn."""
-
-    sandbox_policy: SandboxPolicy = SandboxPolicy()
-
-
-class CodexLine(Struct, frozen=True):
-    """A line of a Codex transcript."""
-
-    type: str
-    payload: TurnContext
 
 
 def is_codex_unsandboxed(transcript: str | None) -> bool:
@@ -152,15 +117,17 @@ def is_codex_unsandboxed(transcript: str | None) -> bool:
     if transcript is None or "\0" in transcript:
         return False
     for line in reversed(read_tail(Path(transcript), CODEX_TAIL_BYTES).split(b"\n")):
-        if TURN_SIGN in line and (found := parse_turn_context(line)) is not None:
-            return found.sandbox_policy.type == "danger-full-access"
+        if b'"turn_context"' not in line:
+            continue
+        try:
+            found: object = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        match found:
+            case {"type": "turn_context", "payload": {"sandbox_policy": {"type": "danger-full-access"}}}:
+                return True
+            case {"type": "turn_context", "payload": {}}:
+                return False
+            case _:
+                continue
     return False
-
-
-def parse_turn_context(line: bytes) -> TurnContext | None:
-    """Return the turn that begins in the line; None for any other line."""
-    try:
-        found = msgspec.json.decode(line, type=CodexLine)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return found.payload if found.type == "turn_context" else None

@@ -1,29 +1,57 @@
-"""The git command. Each call of git goes through here, except for reading a repository's settings first."""
+"""The git command: each call of git goes through here, with guards against what a repository may hold.
+
+Programs that a repository's own settings name, which git would run on mere reading, are switched off. A user's settings
+(`~/.gitconfig`, the system's) are trusted; settings in the repository came with the repository, or from an agent.
+Source: git-config(1), gitattributes(5), githooks(5), read 2026-11.
+
+git opens a FIFO with the name of a file that git reads, and waits for a writer forever. A FIFO cannot be committed, and
+no setting comes from a FIFO. If git takes long, each such FIFO below its folder is opened for writing and closed again:
+git reads an empty file and continues. Source: fifo(7) of man-pages 6.9, dir.c and attr.c of git 2.39 to 2.51, read
+2026-11.
+"""
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from remit.workspace.git import early_start
-from remit.workspace.git.early_start import GUARDS, take_started
-from remit.workspace.git.programs_in_settings import override_options
-from remit.workspace.git.run_process import release_pipes, run_git_process
+from remit.workspace.place.workspace import (
+    is_folder,
+    path_exists,
+    resolve_common_folder,
+    resolve_git_folder,
+)
 
 TIMEOUT_S = 60.0
+CONFIG_TIMEOUT_S = 10.0
 
-MISSING_OBJECT_TEXT = "from promisor remote"
-"""git's message for an object that a partial clone lacks and may not fetch."""
+GUARDS = (
+    "--no-optional-locks",
+    *("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
+    *(
+        part
+        for word in ("", "file.", "git.", "ssh.", "http.", "https.", "ext.")
+        for part in ("-c", f"protocol.{word}allow=never")
+    ),
+    *("-c", "core.ignoreStat=false", "-c", "core.checkStat=default", "-c", "core.trustctime=true"),
+    *("-c", "core.untrackedCache=false", "-c", "log.showSignature=false"),
+)
+"""Options against a repository's own configuration: reading must not run programs, take locks, start gc, fetch missing
+objects, or believe a file unchanged without looking. Filters are handled by `override_options`.
+"""
 
+MISSING_OBJECT_TEXT = "from promisor remote"  # git's message for an object that a partial clone lacks and may not fetch
 PARTIAL_CLONE_HELP = (
     "this partial clone lacks a part of its history that is needed here, and Remit itself fetches nothing\n"
     "hint: `git fetch --refetch --no-filter` brings all of it over, once; `git blame FILE` what that file needs"
 )
 
-GIT_FATAL_EXIT_CODE = 128
-"""git's exit code if the repository cannot be used, among other errors."""
-
+GIT_FATAL_EXIT_CODE = 128  # git's exit code if the repository cannot be used, among other errors
 DUBIOUS_OWNERSHIP = re.compile(r"detected dubious ownership in repository at '(?P<folder>[^\n]+)'")
 """git's message for a repository of another user."""
 
@@ -66,39 +94,24 @@ class Git:
 
     def run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         """Return the standard output of `git <arguments>`. Raises GitError for an exit code not in `ok`."""
-        command = (*self._environment_prefix(), *git_words(self.folder, arguments), *arguments)
-        if self.extra_objects is None:
-            try:
-                early = take_early_answer(command, stdin, folder=str(self.folder))
-            except TimeoutError as error:
-                raise GitError(arguments, None, str(error)) from error
-            if early is not None and early[0] in ok and early[0] != GIT_FATAL_EXIT_CODE:
-                return early[1]
+        command = (*git_words(self.folder, arguments), *arguments)
+        if self.extra_objects is not None:
+            # Quoted for git, since a colon would separate two folders: three octal digits per byte.
+            path = "".join(
+                chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:03o}"
+                for byte in os.fsencode(self.extra_objects)
+            )
+            command = ("env", f'GIT_ALTERNATE_OBJECT_DIRECTORIES="{path}"', *command)
         done = execute(command, arguments, stdin, self.folder)
         if done.code not in ok or (done.code == GIT_FATAL_EXIT_CODE and DUBIOUS_OWNERSHIP.search(done.errors)):
             raise GitError(arguments, done.code, done.errors)
         return done.output
 
     def text(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
-        """Return the standard output as text, without the last newline. Raises GitError."""
         return self.run(*arguments, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
 
     def read_head(self) -> str | None:
-        """Return the commit of HEAD; None before the first commit."""
         return self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)) or None
-
-    def start_early(self, *arguments: str) -> None:
-        """Start a command that `run` will be asked for soon; only in a process that began with an early start."""
-        if early_start.START_VARIABLES and not override_options(self.folder):
-            early_start.start_git(early_start.START_VARIABLES, str(self.folder), *arguments)
-
-    def _environment_prefix(self) -> tuple[str, ...]:
-        if self.extra_objects is None:
-            return ()
-        # Quoted, since a colon would separate two folders.
-        characters = str(self.extra_objects)
-        path = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else octal_escape(c) for c in characters)
-        return ("env", f'GIT_ALTERNATE_OBJECT_DIRECTORIES="{path}"')
 
 
 def git_words(folder: Path, arguments: Iterable[str] = (), options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -110,7 +123,6 @@ def git_words(folder: Path, arguments: Iterable[str] = (), options: Sequence[str
 
 
 def execute(command: Sequence[str], arguments: Iterable[str], stdin: bytes, folder: Path) -> GitResult:
-    """Run a complete command in `folder` to its end. Raises GitError if git cannot run."""
     try:
         code, out, errors = run_git_process(command, stdin, TIMEOUT_S, str(folder))
     except FileNotFoundError as error:
@@ -120,24 +132,242 @@ def execute(command: Sequence[str], arguments: Iterable[str], stdin: bytes, fold
     return GitResult(code, out, errors.decode("utf-8", "replace"))
 
 
-def octal_escape(character: str) -> str:
-    """Quote a character for git: three octal digits per byte."""
-    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
+# -- FIFOs that would block git ------------------------------------------------------------------------------
+
+GIT_READ_NAMES = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
+"""Files of a working tree that git reads on its own. In git's own folder, git may read any file."""
+
+PATIENCE_S = 1.0  # time for git before the first search for FIFOs, and between two searches
+PAUSE_S = 0.01  # wait after FIFOs were found
+MAX_ENTRIES = 500_000  # bound of directory entries per search
+KNOWN_PIPES: dict[str, list[str]] = {}  # FIFOs of the last search by worktree: the next git meets them, too
 
 
-def take_early_answer(
-    command: tuple[str, ...], question: bytes, limit_s: float = TIMEOUT_S, folder: str = "."
-) -> tuple[int, bytes] | None:
-    """Return exit code and output if the command was started early; None otherwise, or on failure.
+class DeviceFound(TimeoutError):
+    """A device has the name of a file that git reads, and may never end."""
 
-    Raises TimeoutError: a second attempt would wait as long again.
-    """
-    started = take_started(command, question)
-    if started is None:
-        return None
+
+def run_git_process(command: Sequence[str], question: bytes, limit_s: float, folder: str) -> tuple[int, bytes, bytes]:
+    """Return exit code, output and errors of a command. Raises OSError; TimeoutError after `limit_s`."""
+    import subprocess  # a call that writes a file needs no git
+
+    start = Path(folder).absolute()
+    top = str(next((at for at in (start, *start.parents) if os.path.lexists(at / ".git")), start))
+    until = time.monotonic() + limit_s
+    pipe, unsent = subprocess.PIPE, question or None
+    wait_s = min(PAUSE_S if top in KNOWN_PIPES else PATIENCE_S, limit_s)
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            while True:
+                try:
+                    out, errors = process.communicate(unsent, wait_s)
+                except subprocess.TimeoutExpired as error:
+                    if time.monotonic() >= until:
+                        shown = " ".join(command)[:300]
+                        raise TimeoutError(f"`{shown}` took longer than {limit_s:g} seconds") from error
+                    # Without a FIFO, git is only slow: each search takes long in a large tree, so the waits grow.
+                    wait_s = PAUSE_S if release_pipes(top) else max(PATIENCE_S, 2 * wait_s)
+                    unsent, wait_s = None, min(wait_s, max(until - time.monotonic(), 0.001))
+                else:
+                    return process.returncode, out, errors
+        except BaseException:
+            process.kill()
+            raise
+
+
+def release_pipes(top: str) -> bool:
+    """Unblock a git that waits at a FIFO; return whether the tree has one. Raises DeviceFound."""
+    if any([release_pipe(path) for path in KNOWN_PIPES.get(top, ())]):  # a list: each FIFO is to be opened
+        return True
+    pipes = list(find_pipes(top))
+    KNOWN_PIPES.pop(top, None)
+    if pipes:
+        KNOWN_PIPES[top] = pipes
+    for path in pipes:
+        release_pipe(path)
+    return bool(pipes)
+
+
+def find_pipes(top: str) -> Iterator[str]:
+    """Yield FIFOs with such names, and each FIFO in git's folders; no other link is followed. Raises DeviceFound."""
+    git_folder = resolve_git_folder(top)
+    common = resolve_common_folder(git_folder) if git_folder else None
+    waiting = [(top, False), *((folder, True) for folder in {git_folder, common} if folder)]
+    passed = 0
+    while waiting and passed < MAX_ENTRIES:
+        folder, is_gits = waiting.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = list(found)
+        except OSError:
+            continue
+        for entry in entries:
+            passed += 1
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((entry.path, is_gits or entry.name == ".git"))
+            elif is_gits or entry.name in GIT_READ_NAMES:
+                path = os.path.realpath(entry.path) if is_gits else entry.path
+                if is_pipe(path):
+                    yield path
+
+
+def is_pipe(path: str) -> bool:
+    """Return whether the path is a FIFO. Raises DeviceFound for a device, which git may read without end."""
     try:
-        return started.read_answer(limit_s, lambda: release_pipes(folder))
-    except TimeoutError as error:
-        raise TimeoutError(f"`git` was killed after {limit_s:g} seconds: {error}") from error
+        mode = os.lstat(path).st_mode
     except OSError:
-        return None
+        return False
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise DeviceFound(f"{path!r} is a device, which git may read without end: remove it")
+    return stat.S_ISFIFO(mode)
+
+
+def release_pipe(path: str) -> bool:
+    """Open and close a FIFO if a reader waits; return whether a reader did."""
+    if not is_pipe(path):
+        return False
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+# -- programs in a repository's settings ---------------------------------------------------------------------
+
+PROGRAM_SETTINGS = (
+    r"core\.(?:fsmonitor|pager)|pager\..+|interactive\.difffilter|diff\.external|diff\..+\.(?:command|textconv)"
+    r"|filter\..+\.(?:clean|smudge|process)|gpg\.(?:.+\.)?program"
+)
+"""Settings, in lower case, that make a reading command start a program. Compiled on demand, like the two patterns
+below: few repositories have them.
+"""
+
+PARTIAL_CLONE_SETTINGS = r"extensions\.partialclone|remote\..+\.promisor"
+"""A partial clone fetches missing objects by the transport, helper or proxy in its settings."""
+
+MAY_NAME_PROGRAM = re.compile(
+    rb"include|fsmonitor|pager|command|difffilter|external|textconv|filter|gpg"
+    rb"|partialclone|promisor|excludesfile|worktree|hookspath",
+    re.IGNORECASE,
+)
+"""A settings file without a match names no program and no remote to fetch from: git is not asked about it."""
+
+HARMLESS_VALUES = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1", "cat"})
+GIT_LFS_COMMANDS = r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?"
+"""Commands written by `git lfs install --local`: the program belongs to the user."""
+
+READING_HOOK = "post-index-change"  # the hook that `git status` starts when refreshing the index
+DRIVER_OVERRIDES: dict[str, dict[str, str]] = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "diff": {"textconv": "cat"},
+}
+"""Replacements for driver programs; git would run an empty text converter as a command."""
+
+
+def find_git_folder(folder: Path) -> Path | None:
+    """Return the git folder that git would use in `folder`: the nearest `.git`, or a bare repository above."""
+    for path in (folder, *folder.parents):
+        if path_exists(path / ".git"):
+            return Path(found) if (found := resolve_git_folder(str(path))) else None
+        if path_exists(path / "HEAD") and is_folder(path / "objects") and is_folder(path / "refs"):
+            return path
+    return None
+
+
+def find_programs(folder: Path) -> tuple[str, ...]:
+    """Return the settings and hooks that reading would run in the repository around `folder`; `?` for unreadable
+    settings.
+    """
+    found = find_git_folder(folder)
+    if found is None:
+        return ()
+    settings = read_repository_settings(found)
+    common = Path(resolve_common_folder(str(found)))
+    named = settings.get("core.hookspath")
+    hooks = common.parent / named if named else common / "hooks"
+    programs = [key for key, value in settings.items() if starts_program(key, value)]
+    return (*programs, *([f"the hook {READING_HOOK}"] if path_exists(hooks / READING_HOOK) else ()))
+
+
+def starts_program(key: str, value: str) -> bool:
+    if key == "?" or re.fullmatch(PARTIAL_CLONE_SETTINGS, key, re.DOTALL):
+        return value != "false"
+    if not re.fullmatch(PROGRAM_SETTINGS, key, re.DOTALL):
+        return False
+    return value.lower() not in HARMLESS_VALUES and not re.fullmatch(GIT_LFS_COMMANDS, value)
+
+
+def read_repository_settings(git_dir: Path) -> dict[str, str]:
+    """Return the repository's settings that can run or hide something; keys in lower case."""
+    common = Path(resolve_common_folder(str(git_dir)))
+    files = tuple(dict.fromkeys((common / "config", common / "config.worktree", git_dir / "config.worktree")))
+    return read_settings_files(tuple(f for f in files if path_exists(f)), tuple(map(file_state, files)))
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """Return values that change whenever the file changes; empty without a file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@lru_cache(64)
+def read_settings_files(files: tuple[Path, ...], _states: tuple[tuple[int, ...], ...]) -> dict[str, str]:
+    """Return the settings of these files with includes. `_states` is part of the cache key only."""
+    found: dict[str, str] = {}
+    for file in files:
+        try:
+            with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:  # noqa: PTH123
+                # git could read different bytes from a FIFO or a device.
+                if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                    raise OSError(f"{str(file)!r} is not a regular file")
+                if MAY_NAME_PROGRAM.search(opened.read()):
+                    found |= list_settings(file)
+        except OSError:
+            found["?"] = str(file)
+    return found
+
+
+def list_settings(file: Path) -> dict[str, str]:
+    """Return the settings of a file, section and name in lower case; a key without value is `true`. Raises OSError."""
+    command = ["git", "config", "--file", str(file), "--includes", "--null", "--list"]
+    code, out, text = run_git_process(command, b"", CONFIG_TIMEOUT_S, str(file.parent))
+    if code:
+        raise OSError(text.decode("utf-8", "replace"))
+    settings: dict[str, str] = {}
+    for entry in filter(None, out.decode("utf-8", "surrogateescape").split("\0")):
+        key, line, value = entry.partition("\n")
+        section, _, rest = key.partition(".")
+        middle, dot, name = rest.rpartition(".")  # the middle part is case-sensitive
+        settings[f"{section.lower()}.{middle}{dot}{name.lower()}"] = value if line else "true"
+    return settings
+
+
+def override_options(folder: Path) -> tuple[str, ...]:
+    """Return git options that disable filters and text converters of the repository around `folder`. Other settings are
+    covered by GUARDS. Raises ValueError for a driver name that an option cannot hold.
+    """
+    git_dir = find_git_folder(folder)
+    known = read_repository_settings(git_dir) if git_dir else {}
+    drivers: dict[tuple[str, str], None] = {}
+    is_safe = "?" not in known
+    for key, value in known.items():
+        kind, _, rest = key.partition(".")
+        name, dot, setting = rest.rpartition(".")
+        if dot and kind in DRIVER_OVERRIDES and starts_program(key, value):
+            is_safe = is_safe and "=" not in name and "\n" not in name
+            if setting in DRIVER_OVERRIDES[kind]:
+                drivers[kind, name] = None
+    if not is_safe:
+        raise ValueError(
+            f"the settings of {str(git_dir)!r} cannot be read, or name a filter that cannot be switched off"
+        )
+    return tuple(
+        part
+        for kind, name in drivers
+        for key, value in DRIVER_OVERRIDES[kind].items()
+        for part in ("-c", f"{kind}.{name}.{key}={value}")
+    )

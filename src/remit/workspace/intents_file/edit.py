@@ -7,90 +7,91 @@ it is returned: an edit has exactly the requested effect, or is refused.
 Texts keep their line ends: read them with `path.read_bytes().decode()`.
 """
 
+import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from remit.core.intent import Intent, IntentsDocument, LintFinding, is_intent_id
-from remit.workspace.intents_file.edit_source import (
-    IntentsSource,
-    TextSplice,
-    append_to_flow,
-    content_end,
-    is_block,
-    is_block_scalar,
-    line_after,
-    line_start,
-    open_source,
-    parse_document,
-    skip_comments,
-    starts_line,
-)
-from remit.workspace.intents_file.parse import IntentNode, Value
+from remit.core.intent import Constraint, Criterion, Intent, IntentsDocument, is_intent_id
+from remit.core.intents.validation import describe_constraint, parse_time
+from remit.workspace.intents_file.parse import IntentNode, Value, list_intent_nodes, parse_intents
 from remit.workspace.intents_file.storage import EditRefused
-from remit.workspace.intents_file.yaml_nodes import YamlMapping, YamlNode, YamlScalar, YamlSequence, is_null
-from remit.workspace.intents_file.yaml_text import (
-    BLANK_INTENT,
-    FieldValue,
-    field_lines,
-    flow_text,
-    is_literal,
-    item_lines,
-    literal_lines,
-    plain_item,
-    plain_value,
-    scalar_text,
-    shown_fields,
+from remit.workspace.intents_file.yaml_nodes import (
+    UnreadableYaml,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+    compose_nodes,
+    decode_yaml,
+    is_null,
 )
+
+FieldValue: TypeAlias = str | bool | None | tuple[str, ...] | tuple[Constraint, ...] | tuple[Criterion, ...]
+"""A field's value in an Intent."""
+
+Splice: TypeAlias = tuple[int, int, str]  # A replacement for the characters from the first offset to the second
+BLANK_INTENT = Intent(id="", owned_scope=())
+_PLAIN_TEXT = re.compile(r"[^\W\d_](?:[\w ./@*()+-]*[\w./@*()+-])?")
+_YAML_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
+_ESCAPE_CHARACTERS = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+_NOT_LITERAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]|^[ ]|\n[ ]|^\n|\n\n$")
 
 
 def add_intent(text: str, intent: Intent, *, now: str) -> str:
-    """Append `intent` to the file's text, created (unless stated) and updated `now`.
-
-    An empty text becomes a complete file. Raises EditRefused.
+    """Append `intent` to the file's text, created (unless stated) and updated `now`. An empty text becomes a complete
+    file. Raises EditRefused.
     """
     if not is_intent_id(intent.id):
         raise EditRefused(f"{intent.id!r} is not an intent id; expected one like INT-001")
     added = replace(intent, created_at=intent.created_at or now, updated_at=now)
-    source = open_source(text)
-    before = parse_document(text)
-    if source.entries_of(intent.id):
+    source = IntentsSource(text)
+    if source.list_entries(intent.id):
         raise EditRefused(f"{intent.id} exists already; `next_id` gives a free one")
-    after = source.apply_splices(_build_addition(source, added))
-    return _check_result(after, before, (*before.intents, added), intent.id)
+    return source.apply(_build_addition(source, added), (*source.document.intents, added), intent.id)
 
 
 def set_fields(text: str, intent_id: str, changes: Mapping[str, FieldValue], *, now: str) -> str:
-    """Change fields of an intent, and set its `updated_at` to `now`.
-
-    None resets a field to its default. A value stays in its place and its quotes; unchanged items at the start of a
-    list stay; a new field goes last. Raises EditRefused.
+    """Change fields of an intent, and set its `updated_at` to `now`. None resets a field to its default. A value stays
+    in its place and its quotes; unchanged items at the start of a list stay; a new field goes last. Raises EditRefused.
     """
     unknown = [name for name in changes if name == "id" or name not in Intent.__struct_fields__]
     if unknown:
         raise EditRefused(f"{unknown[0]!r} is no field that can be set; expected one of an intent's, not its id")
-    source = open_source(text)
+    source = IntentsSource(text)
     mapping = source.find_entry(intent_id).node
     if not isinstance(mapping, YamlMapping) or mapping.aliased:
         raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
-    before = parse_document(text)
-    old = next((i for i in before.intents if i.id == intent_id), None)
+    old = next((i for i in source.document.intents if i.id == intent_id), None)
     wanted = {**changes, "updated_at": now}
-    after = source.apply_splices(_build_changes(source, mapping, old, wanted))
+    keys = {key.text: (key, value) for key, value in mapping.pairs if isinstance(key, YamlScalar)}
+    splices: list[Splice] = []
+    new: list[tuple[str, Value]] = []
+    for name, value in wanted.items():
+        before: FieldValue = getattr(old, name) if old else None
+        if old is not None and value == before:
+            continue
+        if name in keys:
+            splices.append(_change_value(source, *keys[name], before, value))
+        elif value is not None:
+            new.append((name, plain_value(value)))
+    if new and mapping.flow:
+        splices.append(_append_to_flow(mapping, source.flow_text(dict(new))[1:-1]))
+    elif new:
+        splices.append(source.insert_lines(_line_after(source.text, mapping), field_lines(new, mapping.column - 1)))
     values = {name: getattr(BLANK_INTENT, name) if value is None else value for name, value in wanted.items()}
-    expected = tuple(replace(i, **values) if i is old else i for i in before.intents)
-    return _check_result(after, before, expected, None if old else intent_id)
+    expected = [replace(i, **values) if i is old else i for i in source.document.intents]
+    return source.apply(splices, expected, None if old else intent_id)
 
 
 def remove_intent(text: str, intent_id: str) -> str:
     """Remove an intent and the comments indented below. Raises EditRefused."""
-    source = open_source(text)
-    entry = source.find_entry(intent_id)
-    before = parse_document(text)
-    after = source.apply_splices([_build_removal(source, entry)])
-    return _check_result(after, before, tuple(i for i in before.intents if i.id != intent_id), intent_id)
+    source = IntentsSource(text)
+    splice = _build_removal(source, source.find_entry(intent_id))
+    return source.apply([splice], [i for i in source.document.intents if i.id != intent_id], intent_id)
 
 
 def next_id(document: IntentsDocument, prefix: str = "INT") -> str:
@@ -102,147 +103,191 @@ def next_id(document: IntentsDocument, prefix: str = "INT") -> str:
     return f"{prefix}-{max((int(number) for start, _, number in parts if start == prefix), default=0) + 1:03d}"
 
 
-# -- adding --------------------------------------------------------------------------------------------------
+class IntentsSource:
+    """A file under edit: its text without byte order mark, its nodes, and the document as others read it. Raises
+    EditRefused for invalid YAML, or a file without a mapping.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text.removeprefix("\ufeff")
+        self.mark = text[: len(text) - len(self.text)]
+        first = self.text.find("\n")
+        self.newline = "\r\n" if first > 0 and self.text[first - 1] == "\r" else "\n"
+        content = _encode(text)
+        try:
+            root = compose_nodes(decode_yaml(content))
+        except UnreadableYaml as error:
+            raise EditRefused(f"line {error.line}, column {error.column}: {error}; mend the file first") from error
+        if root is not None and not isinstance(root, YamlMapping) and not is_null(root):
+            raise EditRefused("the file is no mapping; mend it first")
+        self.root = root if isinstance(root, YamlMapping) else None
+        self.active = None if self.root is None else _find_value(self.root, "active_intents")
+        """The value of `active_intents`, null included."""
+        self.document = parse_intents(content)
+
+    def list_entries(self, intent_id: str) -> list[IntentNode]:
+        def read_id(entry: IntentNode) -> str | None:
+            if entry.key is not None:
+                return entry.key.text
+            node = _find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None
+            return node.text if isinstance(node, YamlScalar) else None
+
+        entries = () if self.active is None else list_intent_nodes(self.active)
+        return [entry for entry in entries if read_id(entry) == intent_id]
+
+    def find_entry(self, intent_id: str) -> IntentNode:
+        """Return the only intent with the id. Raises EditRefused."""
+        found = self.list_entries(intent_id)
+        if len(found) == 1:
+            return found[0]
+        raise EditRefused(f"{intent_id!r} stands {len(found)} times in the file; expected once")
+
+    def flow_text(self, value: Value) -> str:
+        """Return the value on a single line, spelled as JSON if the file is in braces."""
+        return flow_text(value, strict=self.root is not None and self.root.flow)
+
+    def insert_lines(self, at: int, lines: Sequence[str], end: int | None = None) -> Splice:
+        """Return whole lines for `at`, a line's start or the end of the text, in place of the lines up to `end`."""
+        whole = "".join(line + self.newline for line in lines)
+        is_broken = at > 0 and self.text[at - 1] != "\n"
+        return at, at if end is None else end, self.newline + whole if is_broken else whole
+
+    def apply(self, splices: Iterable[Splice], expected: Sequence[Intent], edited: str | None) -> str:
+        """Return the text with the changes; of several at a position, the first comes first. Raises EditRefused unless
+        the text reads as `expected` without a new error. `edited` names an intent that was unreadable before, and may
+        read as anything now.
+        """
+        pieces: list[str] = [self.mark]
+        at = 0
+        for start, end, new in sorted(splices, key=lambda splice: splice[0]):
+            pieces += [self.text[at:start], new]
+            at = end
+        text = "".join([*pieces, self.text[at:]])
+        after = parse_intents(_encode(text))
+        left = Counter((f.code, f.intent_id, f.field) for f in self.document.errors)
+        for f in after.errors:
+            left[f.code, f.intent_id, f.field] -= 1
+            if left[f.code, f.intent_id, f.field] < 0:
+                raise EditRefused(f"the file would then be wrong: line {f.line}: {f.code}: {f.message}")
+        known = {i.id for i in expected}
+        if [i for i in after.intents if i.id in known or i.id != edited] != list(expected):
+            why = "the file would not read back as asked: its layout or a value is in the way; edit it by hand"
+            raise EditRefused(why)
+        return text
 
 
-def _build_addition(source: IntentsSource, intent: Intent) -> list[TextSplice]:
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise EditRefused(f"{text[error.start]!r} cannot be written as UTF-8") from error
+
+
+def _find_value(mapping: YamlMapping, name: str) -> YamlNode | None:
+    return next((v for k, v in mapping.pairs if isinstance(k, YamlScalar) and k.text == name), None)
+
+
+# -- the three changes ---------------------------------------------------------------------------------------
+
+
+def _build_addition(source: IntentsSource, intent: Intent) -> list[Splice]:
     """Return the splices that make `intent` the last in the file. Raises EditRefused."""
     active, root, text = source.active, source.root, source.text
+    fields = shown_fields(intent)
     if root is None:
-        header = ['version: "1.0"', "active_intents:", *item_lines(intent, 2, 2), "metadata: {}"]
+        header = ['version: "1.0"', "active_intents:", *item_lines(fields, 2, 2), "metadata: {}"]
         return [source.insert_lines(len(text), header)]
-    if root.flow:
-        return [_add_to_flow(root, active, intent)]
-    if active is None:
-        margin = " " * (root.column - 1)
-        lines = ["active_intents:", *item_lines(intent, 2, 2)]
-        return [source.insert_lines(line_after(text, root), [margin + line for line in lines])]
-    if active.aliased:
+    if active is None and not root.flow:
+        lines = ["active_intents:", *item_lines(fields, 2, 2)]
+        return [source.insert_lines(_line_after(text, root), [" " * (root.column - 1) + line for line in lines])]
+    if active is not None and active.aliased and not root.flow:
         raise EditRefused("active_intents is an alias; edit the file by hand")
     is_empty = (isinstance(active, YamlSequence) and not active.items) or (
         isinstance(active, YamlMapping) and not active.pairs
     )
-    if is_null(active) or (is_empty and "\n" not in text[active.start : active.end]):
+    if (
+        active is not None
+        and not root.flow
+        and (is_null(active) or (is_empty and "\n" not in text[active.start : active.end]))
+    ):
         # An empty value on the line of its key: the value goes, the intent comes below.
         start = len(text[: active.start].rstrip(" "))
-        lines = source.insert_lines(line_after(text, active), item_lines(intent, root.column + 1, 2))
-        return [TextSplice(start, active.end, ""), lines]
+        lines = source.insert_lines(_line_after(text, active), item_lines(fields, root.column + 1, 2))
+        return [(start, active.end, ""), lines]
+    if root.flow or not isinstance(active, YamlSequence | YamlMapping) or active.flow:
+        # In braces or brackets, spelled as JSON.
+        if isinstance(active, YamlMapping):
+            own = flow_text(dict(fields[1:]), strict=True)
+            return [_append_to_flow(active, f"{scalar_text(intent.id, strict=True)}: {own}")]
+        item = flow_text(dict(fields), strict=True)
+        if isinstance(active, YamlSequence):
+            return [_append_to_flow(active, item)]
+        if active is None:
+            return [_append_to_flow(root, f'"active_intents": [{item}]')]
+        return [(active.start, active.end, f" [{item}]" if active.start == active.end else f"[{item}]")]
     margin = active.column - 1
-    if isinstance(active, YamlSequence) and not active.flow:
-        last = active.items[-1]
-        neighbours = active.items[-2:]
-        lines = item_lines(intent, margin, max(last.column - active.column, 2))
-    elif isinstance(active, YamlMapping) and not active.flow:
+    if isinstance(active, YamlSequence):
+        last, neighbours = active.items[-1], active.items[-2:]
+        lines = item_lines(fields, margin, max(last.column - active.column, 2))
+    else:
         last = active.pairs[-1][1]
         neighbours = (active.pairs[-2][1], active.pairs[-1][0]) if len(active.pairs) > 1 else ()
         inner = last.column - 1 if isinstance(last, YamlMapping) and not last.flow else margin + 2
-        lines = [" " * margin + f"{intent.id}:", *field_lines(shown_fields(intent)[1:], inner)]
-    else:
-        return [_add_to_flow(root, active, intent)]
-    blank = [""] * (len(neighbours) == 2 and _has_blank_line_between(text, *neighbours))
-    return [source.insert_lines(skip_comments(text, line_after(text, last), margin), blank + lines)]
-
-
-def _has_blank_line_between(text: str, node: YamlNode, following: YamlNode) -> bool:
-    between = text[content_end(text, node) : following.start].split("\n")[1:-1]
-    return any(not line.strip() for line in between)
-
-
-def _add_to_flow(root: YamlMapping, active: YamlNode | None, intent: Intent) -> TextSplice:
-    """Add the intent to a collection in braces or brackets, spelled as JSON."""
-    fields = dict(shown_fields(intent))
-    if isinstance(active, YamlMapping):
-        fields.pop("id")
-        return append_to_flow(active, f"{scalar_text(intent.id, strict=True)}: {flow_text(fields, strict=True)}")
-    item = flow_text(fields, strict=True)
-    if isinstance(active, YamlSequence):
-        return append_to_flow(active, item)
-    if active is None:
-        return append_to_flow(root, f'"active_intents": [{item}]')
-    return TextSplice(active.start, active.end, f" [{item}]" if active.start == active.end else f"[{item}]")
-
-
-# -- changing ------------------------------------------------------------------------------------------------
-
-
-def _build_changes(
-    source: IntentsSource, mapping: YamlMapping, old: Intent | None, wanted: Mapping[str, FieldValue]
-) -> list[TextSplice]:
-    """Return the splices that give the intent in `mapping` the `wanted` values; `old` is the intent if readable."""
-    keys = {key.text: (key, value) for key, value in mapping.pairs if isinstance(key, YamlScalar)}
-    splices: list[TextSplice] = []
-    new: list[tuple[str, Value]] = []
-    for name, value in wanted.items():
-        before: FieldValue = getattr(old, name) if old else None
-        if old is not None and value == before:
-            continue
-        if name in keys:
-            splices.append(_change_value(source, *keys[name], before, value))
-        elif value is not None:
-            new.append((name, plain_value(value)))
-    if new and mapping.flow:
-        strict = source.is_json
-        pairs = (f"{scalar_text(name, strict=strict)}: {flow_text(value, strict=strict)}" for name, value in new)
-        splices.append(append_to_flow(mapping, ", ".join(pairs)))
-    elif new:
-        splices.append(source.insert_lines(line_after(source.text, mapping), field_lines(new, mapping.column - 1)))
-    return splices
+        lines = [" " * margin + f"{intent.id}:", *field_lines(fields[1:], inner)]
+    if len(neighbours) == 2:
+        between = text[_content_end(text, neighbours[0]) : neighbours[1].start].split("\n")[1:-1]
+        lines = ["", *lines] if any(not line.strip() for line in between) else lines
+    return [source.insert_lines(_skip_comments(text, _line_after(text, last), margin), lines)]
 
 
 def _change_value(
     source: IntentsSource, key: YamlScalar, node: YamlNode, before: FieldValue, value: FieldValue
-) -> TextSplice:
+) -> Splice:
     text = source.text
     if isinstance(value, tuple) and isinstance(node, YamlSequence) and not node.aliased:
         splice = _change_items(source, node, before, value)
         if splice is not None:
             return splice
-    end = content_end(text, node)
+    end = _content_end(text, node)
     if isinstance(value, str) and isinstance(node, YamlScalar):
-        if is_block_scalar(node) and is_literal(value):
-            literal = source.newline.join(literal_lines(value, key.column + 1))
-            return TextSplice(node.start, end, literal + source.newline if end == len(text) else literal)
-        new = _quote_alike(value, node.style)
+        if _is_block_scalar(node) and _is_literal(value):
+            literal = source.newline.join(_literal_lines(value, key.column + 1))
+            return node.start, end, literal + source.newline if end == len(text) else literal
+        if node.style == "'" and value.isascii() and value.isprintable():
+            new = "'" + value.replace("'", "''") + "'"
+        else:
+            new = scalar_text(value, strict=node.style == '"')
     else:
-        new = flow_text(plain_value(value), strict=source.is_json)
-        if is_block(node):
-            return TextSplice(text.index(":", key.end) + 1, end, f" {new}")
+        new = source.flow_text(plain_value(value))
+        if isinstance(node, YamlSequence | YamlMapping) and not node.flow and not node.aliased:
+            return text.index(":", key.end) + 1, end, f" {new}"
     is_glued = node.start > 0 and text[node.start - 1] not in " \n"
-    return TextSplice(node.start, end, f" {new}" if is_glued else new)
+    return node.start, end, f" {new}" if is_glued else new
 
 
 def _change_items(
     source: IntentsSource, node: YamlSequence, before: FieldValue, value: tuple[object, ...]
-) -> TextSplice | None:
+) -> Splice | None:
     """Replace the items after the unchanged ones; None if the list has to be written anew."""
     old = before if isinstance(before, tuple) and len(before) == len(node.items) else ()
     same = 0
     while same < min(len(old), len(value)) and old[same] == value[same]:
         same += 1
-    texts = [flow_text(plain_item(item), strict=source.is_json) for item in value[same:]]
+    texts = [source.flow_text(plain_item(item)) for item in value[same:]]
     if node.flow:
         last = node.items[same - 1].end if same else 0
-        return TextSplice(last, node.items[-1].end, "".join(f", {text}" for text in texts)) if same else None
+        return (last, node.items[-1].end, "".join(f", {text}" for text in texts)) if same else None
+    margin = " " * (node.column - 1)
     if same:
-        dash = " " * (node.column - 1) + "-" + " " * max(node.items[-1].column - node.column - 1, 1)
-        start = line_after(source.text, node.items[same - 1])
-        return source.insert_lines(start, [dash + text for text in texts], end=line_after(source.text, node))
-    if not texts or not starts_line(source.text, node.start):
+        dash = margin + "-" + " " * max(node.items[-1].column - node.column - 1, 1)
+        start = _line_after(source.text, node.items[same - 1])
+        return source.insert_lines(start, [dash + text for text in texts], end=_line_after(source.text, node))
+    if not texts or source.text[_line_start(source.text, node.start) : node.start].strip(" "):
         return None
-    between = source.newline + " " * (node.column - 1)
-    return TextSplice(node.start, content_end(source.text, node), between.join(f"- {text}" for text in texts))
+    return node.start, _content_end(source.text, node), f"{source.newline}{margin}".join(f"- {text}" for text in texts)
 
 
-def _quote_alike(value: str, style: str) -> str:
-    if style == "'" and value.isascii() and value.isprintable():
-        return "'" + value.replace("'", "''") + "'"
-    return scalar_text(value, strict=style == '"')
-
-
-# -- removing ------------------------------------------------------------------------------------------------
-
-
-def _build_removal(source: IntentsSource, entry: IntentNode) -> TextSplice:
+def _build_removal(source: IntentsSource, entry: IntentNode) -> Splice:
     active, text = source.active, source.text
     if active is None or active.aliased or not isinstance(active, YamlSequence | YamlMapping):
         raise EditRefused("active_intents is an alias; edit the file by hand")
@@ -252,40 +297,150 @@ def _build_removal(source: IntentsSource, entry: IntentNode) -> TextSplice:
     if active.flow:
         # With the comma before, or for the first part the comma after.
         if index:
-            return TextSplice(parts[index - 1][1].end, last.end, "")
-        return TextSplice(first.start, parts[1][0].start if len(parts) > 1 else last.end, "")
-    start = line_start(text, first.start)
+            return parts[index - 1][1].end, last.end, ""
+        return first.start, parts[1][0].start if len(parts) > 1 else last.end, ""
+    start = _line_start(text, first.start)
     if isinstance(active, YamlSequence):
         # The dash may stand on a line of its own, with comments between the dash and the mapping.
-        at = line_after(text, active.items[index - 1]) if index else line_start(text, active.start)
+        at = _line_after(text, active.items[index - 1]) if index else _line_start(text, active.start)
         dash = re.compile(rf"^ {{{active.column - 1}}}-(?=\s)", re.MULTILINE).search(text, at)
         start = dash.start() if dash else first.start
-    return TextSplice(start, skip_comments(text, line_after(text, last), active.column - 1), "")
+    return start, _skip_comments(text, _line_after(text, last), active.column - 1), ""
 
 
-# -- checking ------------------------------------------------------------------------------------------------
+# -- positions -----------------------------------------------------------------------------------------------
 
 
-def _check_result(text: str, before: IntentsDocument, expected: Sequence[Intent], edited: str | None) -> str:
-    """Return `text` if it reads as `expected` without a new error; raise EditRefused otherwise.
-
-    `edited` names an intent that was unreadable before, and may read as anything now.
-    """
-    after = parse_document(text)
-    new = _find_new_error(before, after)
-    if new is not None:
-        raise EditRefused(f"the file would then be wrong: line {new.line}: {new.code}: {new.message}")
-    known = {i.id for i in expected}
-    if [i for i in after.intents if i.id in known or i.id != edited] != list(expected):
-        raise EditRefused("the file would not read back as asked: its layout or a value is in the way; edit it by hand")
-    return text
+def _is_block_scalar(node: YamlNode) -> bool:
+    return isinstance(node, YamlScalar) and node.style in ("|", ">")
 
 
-def _find_new_error(before: IntentsDocument, after: IntentsDocument) -> LintFinding | None:
-    left = Counter((f.code, f.intent_id, f.field) for f in before.errors)
-    for finding in after.errors:
-        kind = (finding.code, finding.intent_id, finding.field)
-        left[kind] -= 1
-        if left[kind] < 0:
-            return finding
-    return None
+def _last_leaf(node: YamlNode) -> YamlNode:
+    while not node.aliased:
+        if isinstance(node, YamlMapping) and node.pairs and not node.flow:
+            node = node.pairs[-1][1]
+        elif isinstance(node, YamlSequence) and node.items and not node.flow:
+            node = node.items[-1]
+        else:
+            break
+    return node
+
+
+def _content_end(text: str, node: YamlNode) -> int:
+    """Return the offset after the value's last character, without trailing line ends."""
+    leaf = _last_leaf(node)
+    return len(text[: leaf.end].rstrip()) if _is_block_scalar(leaf) else leaf.end
+
+
+def _line_after(text: str, node: YamlNode) -> int:
+    """Return the start of the first line after the value, or the end of the text."""
+    leaf = _last_leaf(node)
+    if _is_block_scalar(leaf) and "+" in text[leaf.start :].split("\n", 1)[0]:
+        return leaf.end  # `|+` keeps the blank lines after the text
+    newline = text.find("\n", _content_end(text, node))
+    return len(text) if newline < 0 else newline + 1
+
+
+def _skip_comments(text: str, at: int, column: int) -> int:
+    """Move the line start `at` past following comments that are indented by more than `column` spaces."""
+    end = at
+    for line in text[at:].splitlines(keepends=True):
+        bare = line.strip()
+        at += len(line)
+        if not bare:
+            continue
+        if not bare.startswith("#") or len(line) - len(line.lstrip(" ")) <= column:
+            break
+        end = at
+    return end
+
+
+def _line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def _append_to_flow(node: YamlMapping | YamlSequence, text: str) -> Splice:
+    parts = node.items if isinstance(node, YamlSequence) else [value for _, value in node.pairs]
+    at = parts[-1].end if parts else node.end - 1
+    return at, at, f", {text}" if parts else text
+
+
+# -- spelling, as a person would write -----------------------------------------------------------------------
+
+
+def shown_fields(intent: Intent) -> list[tuple[str, Value]]:
+    """Return the fields that are not at their default, id first."""
+    shown = ((name, getattr(intent, name)) for name in Intent.__struct_fields__)
+    always = ("status", "priority")
+    return [(name, plain_value(v)) for name, v in shown if name in always or v != getattr(BLANK_INTENT, name)]
+
+
+def plain_value(value: FieldValue) -> Value:
+    return [plain_item(item) for item in value] if isinstance(value, tuple) else value
+
+
+def plain_item(item: object) -> Value:
+    """Return a list item as written in the file. A constraint's text is left out if reading would derive the same."""
+    match item:
+        case Constraint(text=text, kind=str(kind), options=options):
+            said = {} if text == describe_constraint(kind, options) else {"text": text}
+            return {"type": kind, **options, **said}
+        case Constraint(text=text) | Criterion(text=text, verify=None) | str(text):
+            return text
+        case Criterion(text=text, verify=verify):
+            return {"text": text, "verify": verify}
+        case _:
+            raise EditRefused(f"{item!r} is no item of an intent's list")
+
+
+def item_lines(fields: Sequence[tuple[str, Value]], dash: int, offset: int) -> list[str]:
+    """Return the fields as lines of a list item: the dash in column `dash` (0-based), its keys `offset` further."""
+    first, *rest = field_lines(fields, dash + offset)
+    return [" " * dash + "-" + first[dash + 1 :], *rest]
+
+
+def field_lines(fields: Iterable[tuple[str, Value]], margin: int) -> list[str]:
+    """Return the fields as lines of a mapping, indented by `margin` spaces."""
+    lead = " " * margin
+    lines: list[str] = []
+    for name, value in fields:
+        if isinstance(value, list) and value:
+            lines += [f"{lead}{name}:", *(f"{lead}  - {flow_text(item)}" for item in value)]
+        elif isinstance(value, str) and _is_literal(value):
+            first, *rest = _literal_lines(value, margin + 2)
+            lines += [f"{lead}{name}: {first}", *rest]
+        else:
+            lines.append(f"{lead}{name}: {flow_text(value)}")
+    return lines
+
+
+def _is_literal(text: str) -> bool:
+    return "\n" in text and text != "\n" and _NOT_LITERAL.search(text) is None
+
+
+def _literal_lines(text: str, margin: int) -> list[str]:
+    lines = text.removesuffix("\n").split("\n")
+    return ["|" if text.endswith("\n") else "|-", *(" " * margin + line if line else "" for line in lines)]
+
+
+def flow_text(value: Value, *, strict: bool = False) -> str:
+    """Return the value on a single line; `strict` spells as JSON does."""
+    match value:
+        case str():
+            return scalar_text(value, strict=strict)
+        case list():
+            return "[" + ", ".join(flow_text(item, strict=strict) for item in value) + "]"
+        case dict():
+            pairs = (f"{scalar_text(k, strict=strict)}: {flow_text(v, strict=strict)}" for k, v in value.items())
+            return "{" + ", ".join(pairs) + "}"
+        case _:
+            return json.dumps(value)
+
+
+def scalar_text(text: str, *, strict: bool) -> str:
+    """Return the text plain if YAML 1.1 and 1.2 both read exactly the same text, else in double quotes."""
+    plain = _PLAIN_TEXT.fullmatch(text) is not None and text.lower() not in _YAML_WORDS
+    if not strict and (plain or parse_time(text) is not None):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _ESCAPE_CHARACTERS.sub(lambda bad: f"\\u{ord(bad.group()):04x}", quoted)

@@ -1,8 +1,8 @@
 """Reading of `.orchestration/active_intents.yaml`: bytes in; intents and findings out."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -15,13 +15,13 @@ from remit.core.intent import (
     Criterion,
     Intent,
     IntentsDocument,
+    LintCode,
     LintFinding,
-    Status,
+    Severity,
     is_intent_id,
 )
-from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, validate_intents
-from remit.core.scope.globs import glob_error, is_absolute_pattern
-from remit.workspace.intents_file.fields import FieldReader, describe_node, join_alternatives
+from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, parse_time, validate_intents
+from remit.core.scope.path_patterns import glob_error, is_absolute_pattern
 from remit.workspace.intents_file.yaml_nodes import (
     UnreadableYaml,
     YamlMapping,
@@ -33,13 +33,17 @@ from remit.workspace.intents_file.yaml_nodes import (
     is_null,
 )
 
+Choice = TypeVar("Choice", bound=str)
 Value: TypeAlias = "str | int | bool | None | list[Value] | dict[str, Value]"
 
 MAX_NAME_CHARS = 200
-VERSIONS = frozenset({"1.0"})
+VERSIONS = ("1.0",)
 _TOP_KEYS = frozenset({"version", "active_intents", "metadata"})
 _INTENT_KEYS = frozenset(Intent.__struct_fields__)
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
+_FLAG_WORDS = {**dict.fromkeys(("true", "yes", "on"), True), **dict.fromkeys(("false", "no", "off"), False)}
+_TAG_KINDS = ("str", "int", "null", "bool", "timestamp", "seq", "map", "float")
+_PLAIN_TAGS = frozenset({None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _TAG_KINDS)})
 
 
 class IntentNode(Struct, frozen=True):
@@ -50,10 +54,9 @@ class IntentNode(Struct, frozen=True):
 
 
 def parse_intents(text: bytes) -> IntentsDocument:
-    """Return the intents of a file and the findings, for any bytes; never raises.
-
-    An intent with an error of its own is left out, and so is a second intent with the same id; an intent with wrong
-    references stays. Findings are in file order.
+    """Return the intents of a file and the findings, for any bytes; never raises. An intent with an error of its own is
+    left out, and so is a second intent with the same id; an intent with wrong references stays. Findings are in file
+    order.
     """
     digest = sha256(text)
     try:
@@ -66,9 +69,8 @@ def parse_intents(text: bytes) -> IntentsDocument:
 
 
 def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]:
-    """Return an intent without id, and the errors; never raises. An open scope is allowed.
-
-    The fields are those of an intent in the intents file.
+    """Return an intent without id, and the errors; never raises. An open scope is allowed. The fields are those of an
+    intent in the intents file.
     """
     try:
         root = compose_nodes(decode_yaml(text))
@@ -91,7 +93,7 @@ def list_intent_nodes(active: YamlNode) -> tuple[IntentNode, ...]:
 
 
 def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFinding]]:
-    if root is None or is_null(root) or not isinstance(root, YamlMapping):
+    if not isinstance(root, YamlMapping):
         text = "empty" if root is None or is_null(root) else describe_node(root)
         message = f"the file is {text}; expected a mapping with active_intents"
         line, column = (1, 1) if root is None else (root.line, root.column)
@@ -99,192 +101,158 @@ def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFind
     top = FieldReader(root, _TOP_KEYS)
     version = top.text("version")
     if version is not None and version not in VERSIONS:
-        text = f"version is {version[:80]!r}; expected {join_alternatives(sorted(VERSIONS))}"
-        top.add_error(top.nodes["version"], "version", text)
+        top.add(top.nodes["version"], "version", f"version is {version[:80]!r}; expected {join_alternatives(VERSIONS)}")
     if "active_intents" not in top.nodes:
-        top.add_error(root, "active_intents", "there is no active_intents", "MISSING_ACTIVE_INTENTS")
+        top.add(root, "active_intents", "there is no active_intents", "MISSING_ACTIVE_INTENTS")
     active = top.find_value("active_intents")
     if active is None:
         return (), top.findings
     if isinstance(active, YamlScalar):
-        top.add_error(active, "active_intents", f"active_intents is {describe_node(active)}; expected a list")
+        top.add(active, "active_intents", f"active_intents is {describe_node(active)}; expected a list")
     if isinstance(active, YamlMapping):
         top.read_pairs(active, "active_intents")
     read = [_read_intent(entry) for entry in list_intent_nodes(active)]
     placed = [intent for intent, _ in read if intent is not None]
-    findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed)]
-    return _sound(placed), findings
-
-
-def _sound(placed: Sequence[PlacedIntent]) -> tuple[Intent, ...]:
     first: dict[str, PlacedIntent] = {}
     for item in placed:
         if is_intent_id(item.intent.id):
             first.setdefault(item.intent.id, item)
-    return tuple(item.intent for item in first.values() if item.sound)
+    findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed)]
+    return tuple(item.intent for item in first.values() if item.sound), findings
+
+
+# -- an intent -----------------------------------------------------------------------------------------------
 
 
 def _read_intent(entry: IntentNode) -> tuple[PlacedIntent | None, list[LintFinding]]:
     """Return the intent as far as readable (None for a non-mapping), and its findings."""
-    name = _declared_id(entry)
-    fields = FieldReader(entry.node, _INTENT_KEYS, name)
-    if not isinstance(entry.node, YamlMapping):
+    node, key = entry.node, entry.key
+    name = key.text if key is not None else None
+    if key is None and isinstance(node, YamlMapping):
+        ids = (value for k, value in node.pairs if isinstance(k, YamlScalar) and k.text == "id")
+        first = next(ids, None)
+        name = first.text if isinstance(first, YamlScalar) and not is_null(first) else None
+    fields = FieldReader(node, _INTENT_KEYS, name)
+    if not isinstance(node, YamlMapping):
         return None, fields.findings
     inner = fields.text("id")
-    if entry.key is not None and inner is not None and inner != entry.key.text:
-        fields.add_error(fields.nodes["id"], "id", f"id is {inner[:80]!r} under the key {entry.key.text[:80]!r}")
+    if key is not None and inner is not None and inner != key.text:
+        fields.add(fields.nodes["id"], "id", f"id is {inner[:80]!r} under the key {key.text[:80]!r}")
+    title = fields.text("name") or ""
+    if len(title) > MAX_NAME_CHARS:
+        said = f"name has {len(title)} characters; expected at most {MAX_NAME_CHARS}"
+        fields.add(fields.nodes["name"], "name", said)
+    status = fields.find_value("status")
+    alias = STATUS_ALIASES.get(status.text) if isinstance(status, YamlScalar) else None
     intent = Intent(
         id=name or "",
-        owned_scope=_scope(fields),
-        name=_name(fields),
+        owned_scope=_read_scope(fields),
+        name=title,
         description=fields.text("description") or "",
-        status=_status(fields),
+        status=alias or fields.choice("status", STATUSES, "DRAFT", "INVALID_STATUS"),
         priority=fields.choice("priority", PRIORITIES, "MEDIUM"),
-        owner=fields.own_text("owner") or "",
-        constraints=tuple(constraints_in(fields)),
-        acceptance_criteria=tuple(criteria_in(fields)),
+        owner=fields.text("owner", own=True) or "",
+        constraints=tuple(_read_constraints(fields)),
+        acceptance_criteria=tuple(_read_criteria(fields)),
         companions=fields.flag("companions"),
         network=fields.choice("network", ("allow", "none"), "allow"),
         dependencies=fields.texts("dependencies"),
         parent_intent=fields.text("parent_intent"),
-        references=fields.own_texts("references"),
+        references=fields.texts("references", own=True),
         blocked_reason=fields.text("blocked_reason"),
         created_at=fields.time("created_at"),
         updated_at=fields.time("updated_at"),
     )
+    places = {"": FilePosition(node.line, node.column)}
+    for field, value in fields.nodes.items():
+        places[field] = FilePosition(value.line, value.column)
+        for n, item in enumerate(value.items if isinstance(value, YamlSequence) else ()):
+            places[f"{field}.{n}"] = FilePosition(item.line, item.column)
+    if key is not None:
+        places["id"] = FilePosition(key.line, key.column)
     sound = all(f.severity == "warning" for f in fields.findings)
-    return PlacedIntent(intent, _places(entry, fields.nodes), sound), fields.findings
+    return PlacedIntent(intent, places, sound), fields.findings
 
 
-def _declared_id(entry: IntentNode) -> str | None:
-    if entry.key is not None:
-        return entry.key.text
-    if not isinstance(entry.node, YamlMapping):
-        return None
-    for key, value in entry.node.pairs:
-        if isinstance(key, YamlScalar) and key.text == "id":
-            return value.text if isinstance(value, YamlScalar) and not is_null(value) else None
-    return None
-
-
-def _places(entry: IntentNode, nodes: Mapping[str, YamlNode]) -> dict[str, FilePosition]:
-    places = {"": FilePosition(entry.node.line, entry.node.column)}
-    for name, node in nodes.items():
-        places[name] = FilePosition(node.line, node.column)
-        if isinstance(node, YamlSequence):
-            spots = {f"{name}.{n}": FilePosition(item.line, item.column) for n, item in enumerate(node.items)}
-            places.update(spots)
-    if entry.key is not None:
-        places["id"] = FilePosition(entry.key.line, entry.key.column)
-    return places
-
-
-def _status(fields: FieldReader) -> Status:
-    node = fields.find_value("status")
-    alias = STATUS_ALIASES.get(node.text) if isinstance(node, YamlScalar) else None
-    return alias or fields.choice("status", STATUSES, "DRAFT", "INVALID_STATUS")
-
-
-def _name(fields: FieldReader) -> str:
-    name = fields.text("name") or ""
-    if len(name) > MAX_NAME_CHARS:
-        text = f"name has {len(name)} characters; expected at most {MAX_NAME_CHARS}"
-        fields.add_error(fields.nodes["name"], "name", text)
-    return name
-
-
-def _scope(fields: FieldReader) -> tuple[str, ...]:
-    before = len(fields.findings)
-    read = ((node, fields.as_text(node, "owned_scope")) for node in fields.items("owned_scope"))
-    patterns = [(node, text) for node, text in read if text is not None]
-    for node, pattern in patterns:
-        _check_pattern(fields, node, pattern)
-    texts = tuple(pattern for _, pattern in patterns)
+def _read_scope(fields: "FieldReader") -> tuple[str, ...]:
+    before, field = len(fields.findings), "owned_scope"
+    read = [(node, fields.as_text(node, field)) for node in fields.items(field)]
+    texts: list[str] = []
+    for node, pattern in read:
+        if pattern is None:
+            continue
+        texts.append(pattern)
+        if is_absolute_pattern(pattern):
+            said = f"{pattern[:200]!r} is absolute; expected a pattern relative to the workspace root"
+            fields.add(node, field, said, "ABSOLUTE_PATH")
+        elif (error := glob_error(pattern)) is not None:
+            fields.add(node, field, f"{pattern[:200]!r} is no pattern: {error}", "INVALID_GLOB")
     if len(fields.findings) == before and all(text.startswith("!") for text in texts):
         said = "owned_scope has no pattern" + (" that takes anything in" if texts else "")
-        node = fields.nodes.get("owned_scope", fields.node)
-        fields.add_error(node, "owned_scope", f"{said}; expected at least one, such as src/**", "EMPTY_SCOPE")
-    return texts
+        node = fields.nodes.get(field, fields.node)
+        fields.add(node, field, f"{said}; expected at least one, such as src/**", "EMPTY_SCOPE")
+    return tuple(texts)
 
 
-def _check_pattern(fields: FieldReader, node: YamlNode, pattern: str) -> None:
-    if is_absolute_pattern(pattern):
-        text = f"{pattern[:200]!r} is absolute; expected a pattern relative to the workspace root"
-        fields.add_error(node, "owned_scope", text, "ABSOLUTE_PATH")
-        return
-    error = glob_error(pattern)
-    if error is not None:
-        fields.add_error(node, "owned_scope", f"{pattern[:200]!r} is no pattern: {error}", "INVALID_GLOB")
-
-
-def constraints_in(fields: FieldReader) -> Iterator[Constraint]:
-    """Yield the readable constraints; findings on the rest go to `fields`."""
-    for node in fields.items("constraints"):
-        if isinstance(node, YamlMapping):
-            constraint = _rule(fields, node)
-            if constraint is not None:
-                yield constraint
+def _read_constraints(fields: "FieldReader") -> Iterator[Constraint]:
+    """Yield the readable constraints; findings on the rest go to `fields`. A structured constraint without its own text
+    gets a description of the rule.
+    """
+    field = "constraints"
+    for node in fields.items(field):
+        if not isinstance(node, YamlMapping):
+            if (text := fields.as_text(node, field)) is not None:
+                yield Constraint(text)
             continue
-        text = fields.as_text(node, "constraints")
-        if text is not None:
-            yield Constraint(text)
+        from remit.core.intents.constraints import (  # costs start-up time; needed for changed files with rules
+            CONSTRAINT_KINDS,
+            find_constraint_problems,
+        )
+
+        parts = fields.read_pairs(node, field)
+        kind_node = parts.pop("type", None)
+        expected = f"expected {join_alternatives(tuple(CONSTRAINT_KINDS))}"
+        if kind_node is None:
+            fields.add(node, field, f"the constraint has no type; {expected}")
+            continue
+        kind = fields.as_text(kind_node, field)
+        if kind is None:
+            continue
+        if kind not in CONSTRAINT_KINDS:
+            fields.add(kind_node, field, f"type is {kind[:80]!r}; {expected}")
+        text_node = parts.pop("text", None)
+        text = None if text_node is None else fields.as_text(text_node, field)
+        options = {name: _read_option(fields, part, field) for name, part in parts.items()}
+        for problem in find_constraint_problems(kind, options) if kind in CONSTRAINT_KINDS else ():
+            fields.add(parts.get(problem.option, node), field, problem.message)
+        yield Constraint(text or describe_constraint(kind, options), kind, options)
 
 
-def criteria_in(fields: FieldReader) -> Iterator[Criterion]:
+def _read_criteria(fields: "FieldReader") -> Iterator[Criterion]:
     """Yield the readable criteria; findings on the rest go to `fields`."""
     field = "acceptance_criteria"
     for node in fields.items(field):
         parts = fields.read_pairs(node, field) if isinstance(node, YamlMapping) else {"text": node}
-        for name in parts:
-            if name not in ("text", "verify"):
-                fields.add_unknown_key(parts[name], name)
+        for name in (name for name in parts if name not in ("text", "verify")):
+            fields.add_unknown_key(parts[name], name)
         if "text" not in parts:
-            fields.add_error(node, field, "the criterion has no text")
+            fields.add(node, field, "the criterion has no text")
             continue
         text = fields.as_text(parts["text"], field)
-        verify_node = parts.get("verify")
-        bare = verify_node is None or is_null(verify_node)
-        verify = None if bare or verify_node is None else fields.as_text(verify_node, field)
+        verify = parts.get("verify")
+        command = None if verify is None or is_null(verify) else fields.as_text(verify, field)
         if text is not None:
-            yield Criterion(text, verify)
+            yield Criterion(text, command)
 
 
-def _rule(fields: FieldReader, node: YamlMapping) -> Constraint | None:
-    """Return a structured constraint; without its own text, the constraint gets a description of the rule."""
-    from remit.core.intents.constraints import (  # costs start-up time; needed for changed files with rules
-        CONSTRAINT_KINDS,
-        find_constraint_problems,
-    )
-
-    parts = fields.read_pairs(node, "constraints")
-    kind_node = parts.pop("type", None)
-    if kind_node is None:
-        fields.add_error(
-            node, "constraints", f"the constraint has no type; expected {join_alternatives(tuple(CONSTRAINT_KINDS))}"
-        )
-        return None
-    kind = fields.as_text(kind_node, "constraints")
-    if kind is None:
-        return None
-    if kind not in CONSTRAINT_KINDS:
-        said = f"type is {kind[:80]!r}; expected {join_alternatives(tuple(CONSTRAINT_KINDS))}"
-        fields.add_error(kind_node, "constraints", said)
-    text_node = parts.pop("text", None)
-    text = None if text_node is None else fields.as_text(text_node, "constraints")
-    options = {name: _value(fields, part, "constraints") for name, part in parts.items()}
-    for problem in find_constraint_problems(kind, options) if kind in CONSTRAINT_KINDS else ():
-        fields.add_error(parts.get(problem.option, node), "constraints", problem.message)
-    return Constraint(text or describe_constraint(kind, options), kind, options)
-
-
-def _value(fields: FieldReader, node: YamlNode, field: str) -> Value:
+def _read_option(fields: "FieldReader", node: YamlNode, field: str) -> Value:
     """Return an option as a plain value. Only integers, true, false and null are more than text: `version: 1.10` is not
     1.1, and a path may be named `no`.
     """
     if isinstance(node, YamlSequence):
-        return [_value(fields, item, field) for item in node.items]
+        return [_read_option(fields, item, field) for item in node.items]
     if isinstance(node, YamlMapping):
-        return {name: _value(fields, part, field) for name, part in fields.read_pairs(node, field).items()}
+        return {name: _read_option(fields, part, field) for name, part in fields.read_pairs(node, field).items()}
     if is_null(node):
         return None
     text = fields.as_text(node, field)
@@ -293,3 +261,134 @@ def _value(fields: FieldReader, node: YamlNode, field: str) -> Value:
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
         return text.lower() == "true"
     return int(text) if _INTEGER.fullmatch(text) else text
+
+
+# -- typed fields --------------------------------------------------------------------------------------------
+
+
+class FieldReader:
+    """Reads fields of a mapping by name. Errors are collected in `findings`, never raised. With `own`, a text must be
+    one to YAML, too: numbers, dates and booleans are errors.
+    """
+
+    def __init__(self, node: YamlNode, known: frozenset[str], intent_id: str | None = None) -> None:
+        self.node = node
+        self.intent_id = intent_id
+        self.findings: list[LintFinding] = []
+        self.nodes: dict[str, YamlNode] = self.read_pairs(node)
+        for name in self.nodes:
+            if name not in known:
+                self.add_unknown_key(self.nodes[name], name)
+
+    def add(
+        self,
+        node: YamlNode,
+        field: str | None,
+        message: str,
+        code: LintCode = "INVALID_FIELD",
+        severity: Severity = "error",
+    ) -> None:
+        self.findings.append(LintFinding(code, severity, message, self.intent_id, field, node.line, node.column))
+
+    def add_unknown_key(self, node: YamlNode, field: str) -> None:
+        self.add(node, field, f"{field[:80]!r} is not a key Remit knows; kept", "UNKNOWN_KEY", "warning")
+
+    def read_pairs(self, node: YamlNode, field: str | None = None) -> dict[str, YamlNode]:
+        """Return the mapping's values by key, the first of each."""
+        found: dict[str, YamlNode] = {}
+        if not isinstance(node, YamlMapping):
+            self.add(node, field, f"expected a mapping, got {describe_node(node)}")
+            return found
+        for key, value in node.pairs:
+            name = key.text if isinstance(key, YamlScalar) else None
+            if name is None:
+                self.add(key, field, f"a key must be text, got {describe_node(key)}")
+            elif name == "<<":
+                self.add(key, field, "merge keys (<<) are not read; write the fields out")
+            elif name in found:
+                self.add(key, field or name, f"the key {name[:80]!r} stands here a second time")
+            else:
+                found[name] = value
+        return found
+
+    def find_value(self, field: str) -> YamlNode | None:
+        node = self.nodes.get(field)
+        return None if node is None or is_null(node) else node
+
+    def as_text(self, node: YamlNode, field: str, *, own: bool = False) -> str | None:
+        """Return the text of `node`; None, with a finding, for a node without text."""
+        if is_null(node):
+            self.add(node, field, f"{field} is empty here; expected text")
+        elif node.tag not in _PLAIN_TAGS:
+            self.add(node, field, f"{node.tag} reads as a YAML tag; quote a value that starts with !")
+        elif not isinstance(node, YamlScalar):
+            self.add(node, field, f"{field} is {describe_node(node)}; expected text (quote braces and brackets)")
+        elif own and (kind := yaml_kind(node)) != "str":
+            text = node.text[:80]
+            self.add(node, field, f"{field} is {text}, which YAML reads as {kind}; expected text, in quotes: {text!r}")
+        else:
+            return node.text
+        return None
+
+    def text(self, field: str, *, own: bool = False) -> str | None:
+        node = self.find_value(field)
+        return None if node is None else self.as_text(node, field, own=own)
+
+    def texts(self, field: str, *, own: bool = False) -> tuple[str, ...]:
+        read = (self.as_text(node, field, own=own) for node in self.items(field))
+        return tuple(text for text in read if text is not None)
+
+    def items(self, field: str) -> tuple[YamlNode, ...]:
+        node = self.find_value(field)
+        if isinstance(node, YamlSequence):
+            return node.items
+        if node is not None:
+            self.add(node, field, f"{field} is {describe_node(node)}; expected a list")
+        return ()
+
+    def choice(self, field: str, among: Sequence[Choice], default: Choice, code: LintCode = "INVALID_FIELD") -> Choice:
+        text = self.text(field)
+        for item in among:
+            if text == item:
+                return item
+        if text is not None:
+            said = f"{field} is {text[:80]!r}; expected {join_alternatives(among)}"
+            self.add(self.nodes[field], field, said, code)
+        return default
+
+    def flag(self, field: str) -> bool:
+        node = self.find_value(field)
+        if node is None:
+            return False
+        value = _FLAG_WORDS.get(node.text.lower()) if isinstance(node, YamlScalar) and not node.style else None
+        if value is None:
+            self.add(node, field, f"{field} is {describe_node(node)}; expected true or false")
+        return value or False
+
+    def time(self, field: str) -> str | None:
+        text = self.text(field)
+        if text is not None and parse_time(text) is None:
+            said = f"{field} is {text[:80]!r}; expected ISO 8601 with Z or an offset: 2026-02-16T10:00:00Z"
+            self.add(self.nodes[field], field, said, "INVALID_TIMESTAMP_FORMAT")
+        return text
+
+
+def yaml_kind(node: YamlNode) -> str:
+    """Return the YAML 1.1 type of a value: `str`, `int`, `float`, `bool`, `timestamp` …"""
+    if not isinstance(node, YamlScalar) or node.style or node.tag is not None:
+        return "str"
+    import yaml  # loaded already: it read the node
+
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(node.text[:1], ())
+    tag = next((tag for tag, form in resolvers if form.match(node.text)), "str")
+    return tag.rpartition(":")[2]
+
+
+def join_alternatives(words: Sequence[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def describe_node(node: YamlNode) -> str:
+    if isinstance(node, YamlScalar):
+        return "empty" if is_null(node) else repr(node.text[:80])
+    return "a list" if isinstance(node, YamlSequence) else "a mapping"

@@ -1,8 +1,12 @@
-"""Intents file on disk: reads through a cache, writes only over the version that was edited.
+"""The intents file and `.intentignore` on disk.
 
-Each tool call reads the intents and the file changes rarely, so the YAML parser is imported only for a changed file.
+Each tool call reads the intents and the file changes rarely, so they are read through a cache, and the YAML parser is
+imported only for a changed file. A write replaces only the version that was edited. `.intentignore` bars intents, and
+paths that no intent may change; its path patterns are `.gitignore` patterns, so git evaluates them.
 """
 
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,21 +14,20 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.diff.contents import Sha256, sha256
-from remit.core.gc_pause import pause_gc
-from remit.core.intent import MAX_FILE_BYTES, IntentsDocument, LintFinding
-from remit.workspace.files.atomic import write_atomically, write_below
-from remit.workspace.files.locks import hold_lock
-from remit.workspace.files.read_files import read_regular_file
+from remit.core.intent import MAX_FILE_BYTES, IntentsDocument, LintFinding, is_intent_id
+from remit.core.python_runtime import pause_gc
+from remit.workspace.git.ignored_files import PRIVATE_EXCLUDES, create_probe, list_matches
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import hold_lock, read_regular_file, write_atomically, write_below
 
-CACHE_FORMAT = 3
-"""Format of the cache. To be raised whenever equal bytes would be read differently."""
+MAX_IGNORE_BYTES = 256 * 1024
+CACHE_FORMAT = 3  # format of the cache. To be raised whenever equal bytes would be read differently.
 
 
 def read_intents(path: Path, cache: Path | None = None) -> IntentsDocument | None:
-    """Return the parsed file at `path`; None without a file.
-
-    A file that is irregular, unreadable or too large gives a document with a single error. `cache` is a file in Remit's
-    state folder: valid for exactly these bytes and this CACHE_FORMAT, and ignored if unusable.
+    """Return the parsed file at `path`; None without a file. A file that is irregular, unreadable or too large gives a
+    document with a single error. `cache` is a file in Remit's state folder: valid for exactly these bytes and this
+    CACHE_FORMAT, and ignored if unusable.
     """
     try:
         content = read_regular_file(path, MAX_FILE_BYTES)
@@ -33,21 +36,19 @@ def read_intents(path: Path, cache: Path | None = None) -> IntentsDocument | Non
     except OSError as error:
         message = f"{str(path)!r} cannot be read: {error.strerror or error}"
         return IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", message),))
-    if cache is None:
-        return _parse(content)
+    digest = sha256(content)
     with pause_gc():
-        known = _read_cache(cache, sha256(content))
-        if known is not None:
+        if cache is not None and (known := _read_cache(cache, digest)) is not None:
             return known
-        document = _parse(content)
-        _write_cache(cache, document)
+        from remit.workspace.intents_file.parse import parse_intents  # milliseconds, and few calls find a changed file
+
+        document = parse_intents(content)
+        if cache is not None:
+            with suppress(OSError):
+                cache.parent.mkdir(parents=True, exist_ok=True)
+                compiled = _CachedIntents(CACHE_FORMAT, digest, document)
+                write_atomically(cache, msgspec.msgpack.encode(compiled), 0o600)
         return document
-
-
-def _parse(content: bytes) -> IntentsDocument:
-    from remit.workspace.intents_file.parse import parse_intents  # milliseconds, and few calls find a changed file
-
-    return parse_intents(content)
 
 
 class _CachedIntents(Struct, frozen=True, array_like=True):
@@ -65,11 +66,7 @@ def _read_cache(cache: Path, digest: Sha256) -> IntentsDocument | None:
     return compiled.document if fits else None
 
 
-def _write_cache(cache: Path, document: IntentsDocument) -> None:
-    with suppress(OSError):
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        compiled = _CachedIntents(CACHE_FORMAT, document.sha256, document)
-        write_atomically(cache, msgspec.msgpack.encode(compiled), 0o600)
+# -- writing -------------------------------------------------------------------------------------------------
 
 
 class EditRefused(ValueError):
@@ -88,24 +85,63 @@ class IntentsFileChanged(RuntimeError):
 
 
 def write_intents(path: Path, text: str, *, expected_sha256: Sha256 | None, lock: Path) -> Sha256:
-    """Write `text` to `path` atomically; return the SHA-256 of the new content.
-
-    `expected_sha256` names the edited content, None for no file. `lock` is a file in Remit's state folder. Raises
-    IntentsFileChanged, FileLocked, OSError.
+    """Write `text` to `path` atomically; return the SHA-256 of the new content. `expected_sha256` names the edited
+    content, None for no file. `lock` is a file in Remit's state folder. Raises IntentsFileChanged, FileLocked, OSError.
     """
     content = text.encode("utf-8")
     with hold_lock(lock):
-        found, mode = _read_current(path)
+        try:
+            found, mode = sha256(read_regular_file(path, MAX_FILE_BYTES)), path.stat().st_mode & 0o777
+        except FileNotFoundError:
+            found, mode = None, 0o666
         if found != expected_sha256:
             raise IntentsFileChanged(path, expected_sha256, found)
         write_below(path.parent.parent, path, content, mode)
     return sha256(content)
 
 
-def _read_current(path: Path) -> tuple[Sha256 | None, int]:
-    """Return the SHA-256 of the current content (None without a file), and the mode for the new content."""
-    try:
-        content = read_regular_file(path, MAX_FILE_BYTES)
-        return sha256(content), path.stat().st_mode & 0o777
-    except FileNotFoundError:
-        return None, 0o666
+# -- `.intentignore` -----------------------------------------------------------------------------------------
+
+
+class IntentIgnore(Struct, frozen=True):
+    """The merged content of both files."""
+
+    intents: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+
+
+def read_intent_ignore(workspace: Workspace) -> IntentIgnore:
+    """Return both `.intentignore` files, the root's first. Raises OSError for an unreadable file."""
+    lines: list[str] = []
+    for path in (workspace.root / ".intentignore", workspace.folder / ".intentignore"):
+        if path.is_file():
+            lines += path.read_bytes()[:MAX_IGNORE_BYTES].decode("utf-8", "surrogateescape").splitlines()
+    barred = frozenset(found for line in lines if (found := parse_barred_intent(line)))
+    return IntentIgnore(barred, tuple(line for line in lines if is_pattern(line)))
+
+
+def parse_barred_intent(line: str) -> str | None:
+    """Return the id in `intent: INT-003`, or in a line with only an id."""
+    found = re.fullmatch(r"\s*(?:intent:\s*)?([A-Z]{2,8}-\d{3,})\s*(?:#.*)?", line, re.ASCII)
+    return found[1] if found and is_intent_id(found[1]) else None
+
+
+def is_pattern(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("#") and parse_barred_intent(line) is None
+
+
+def find_barred_paths(workspace: Workspace, ignore: IntentIgnore, paths: Iterable[str]) -> dict[str, str]:
+    """Return the `paths` barred by a pattern, with the pattern. Raises GitError, OSError."""
+    query = [p for p in paths if p != "."]
+    if not ignore.patterns or not query:
+        return {}
+    # A private empty repository with the patterns as its only exclude file, created once per content.
+    text = "".join(f"{line}\n" for line in ignore.patterns).encode("utf-8", "surrogateescape")
+    probe = workspace.state / "ignore" / sha256(text)[:16]
+    if not (probe / "git" / PRIVATE_EXCLUDES).is_file():
+        import shutil
+
+        shutil.rmtree(probe, ignore_errors=True)
+        create_probe(probe, text, {})
+    rows = list_matches(probe, query, "-c", "core.excludesFile=/dev/null")
+    return {path: pattern for _, pattern, path in rows if not pattern.startswith("!")}

@@ -6,7 +6,7 @@ boolean of `no` and no number of 1:30.
 """
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -16,22 +16,17 @@ from remit.core.intent import MAX_FILE_BYTES
 if TYPE_CHECKING:
     import yaml
 
-MAX_DEPTH = 40
-"""Levels of nesting; an intents file needs seven."""
-
-MAX_ALIASED_NODES = 10_000
-"""Total of nodes that aliases may expand to."""
-
+MAX_DEPTH = 40  # levels of nesting; an intents file needs seven
+MAX_ALIASED_NODES = 10_000  # total of nodes that aliases may expand to
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _QUOTES = "; a value that starts with *, ! or & needs quotes"
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class YamlNode(Struct, frozen=True):
-    """A piece of the file. `start` and `end` are offsets in characters; `line` and `column` are 1-based.
-
-    The span of an aliased node is that of the alias; its children keep the span of the anchor. The end of a block
-    collection is the position of the parser: `edit_source.content_end` gives the real end.
+    """A piece of the file. `start` and `end` are offsets in characters; `line` and `column` are 1-based. The span of an
+    aliased node is that of the alias; its children keep the span of the anchor. The end of a block collection is the
+    position of the parser: `edit_source.content_end` gives the real end.
     """
 
     start: int
@@ -93,11 +88,18 @@ def compose_nodes(text: str, *, pure: bool = False) -> YamlNode | None:
     """Return the document as nodes; None if empty. `pure` avoids the C parser. Raises UnreadableYaml."""
     import yaml
 
-    fast = yaml.__with_libyaml__ and not pure
+    composer = _Composer()
     try:
-        return _root(yaml.CSafeLoader(text) if fast else yaml.SafeLoader(text))
+        is_fast = yaml.__with_libyaml__ and not pure
+        parser = cast("_EventSource", yaml.CSafeLoader(text) if is_fast else yaml.SafeLoader(text))
+        while (event := parser.get_event()) is not None:
+            composer.handle_event(event)
+        return composer.root
     except yaml.MarkedYAMLError as error:
-        raise UnreadableYaml(_explain_error(error), *_mark_position(error.problem_mark)) from error
+        problem, context, mark = error.problem or "this is not YAML", error.context or "", error.problem_mark
+        said = f"{problem}, {context}" if context else problem
+        said += _QUOTES if context.endswith((" alias", " anchor", " tag")) else ""
+        raise UnreadableYaml(said, *((mark.line + 1, mark.column + 1) if mark else (1, 1))) from error
     except yaml.reader.ReaderError as error:
         raise UnreadableYaml(error.reason) from error
 
@@ -106,15 +108,8 @@ def is_null(node: YamlNode) -> bool:
     return isinstance(node, YamlScalar) and not node.style and node.tag is None and node.text in _NULLS
 
 
-class _Events(Protocol):
+class _EventSource(Protocol):
     def get_event(self) -> "yaml.Event | None": ...
-
-
-def _root(events: _Events) -> YamlNode | None:
-    composer = _Composer()
-    while (event := events.get_event()) is not None:
-        composer.handle_event(event)
-    return composer.root
 
 
 class _OpenCollection:
@@ -142,19 +137,39 @@ class _Composer:
     def handle_event(self, event: "yaml.Event") -> None:
         """Process an event. Raises UnreadableYaml beyond a limit."""
         kinds = self._yaml
+        start, end, line, column = _span(event)
         if isinstance(event, kinds.ScalarEvent):
-            node = YamlScalar(*_span(event), event.tag, text=event.value, style=event.style or "")
+            node = YamlScalar(start, end, line, column, event.tag, text=event.value, style=event.style or "")
             self._add(node, event.anchor)
         elif isinstance(event, kinds.CollectionStartEvent):
-            self._start(event)
+            if len(self._open) >= MAX_DEPTH:
+                raise UnreadableYaml(f"nested deeper than {MAX_DEPTH} levels, which is the limit", line, column)
+            self._open.append(_OpenCollection(event))
         elif isinstance(event, kinds.CollectionEndEvent):
-            self._close(event)
+            done = self._open.pop()
+            start, _, line, column = _span(done.event)
+            place = (start, end, line, column, done.event.tag)
+            children, flow = done.children, bool(done.event.flow_style)
+            if isinstance(done.event, kinds.MappingStartEvent):
+                pairs = tuple(zip(children[::2], children[1::2], strict=True))
+                self._add(YamlMapping(*place, pairs=pairs, flow=flow), done.event.anchor, done.weight)
+            else:
+                self._add(YamlSequence(*place, items=tuple(children), flow=flow), done.event.anchor, done.weight)
         elif isinstance(event, kinds.AliasEvent):
-            self._alias(event)
+            anchored = self._anchors.get(event.anchor or "")
+            if anchored is None:
+                raise UnreadableYaml(f"the alias *{event.anchor} has no anchor before it{_QUOTES}", line, column)
+            node, weight = anchored
+            self._aliased += weight
+            if self._aliased > MAX_ALIASED_NODES:
+                text = f"aliases stand for more than {MAX_ALIASED_NODES} nodes, which is the limit"
+                raise UnreadableYaml(text, line, column)
+            alias = msgspec.structs.replace(node, start=start, end=end, line=line, column=column, aliased=True)
+            self._add(alias, None, weight)
         elif isinstance(event, kinds.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise UnreadableYaml("a second document starts here; expected one", *_span(event)[2:])
+                raise UnreadableYaml("a second document starts here; expected one", line, column)
 
     def _add(self, node: YamlNode, anchor: str | None, weight: int = 1) -> None:
         if anchor is not None:
@@ -165,37 +180,6 @@ class _Composer:
         self._open[-1].children.append(node)
         self._open[-1].weight += weight
 
-    def _start(self, event: "yaml.CollectionStartEvent") -> None:
-        if len(self._open) >= MAX_DEPTH:
-            raise UnreadableYaml(f"nested deeper than {MAX_DEPTH} levels, which is the limit", *_span(event)[2:])
-        self._open.append(_OpenCollection(event))
-
-    def _close(self, event: "yaml.CollectionEndEvent") -> None:
-        done = self._open.pop()
-        start, _, line, column = _span(done.event)
-        path = (start, _span(event)[1], line, column, done.event.tag)
-        children, flow = done.children, bool(done.event.flow_style)
-        node: YamlNode
-        if isinstance(done.event, self._yaml.MappingStartEvent):
-            node = YamlMapping(*path, pairs=tuple(zip(children[::2], children[1::2], strict=True)), flow=flow)
-        else:
-            node = YamlSequence(*path, items=tuple(children), flow=flow)
-        self._add(node, done.event.anchor, done.weight)
-
-    def _alias(self, event: "yaml.AliasEvent") -> None:
-        start, end, line, column = _span(event)
-        anchored = self._anchors.get(event.anchor or "")
-        if anchored is None:
-            text = f"the alias *{event.anchor} has no anchor before it"
-            raise UnreadableYaml(text + _QUOTES, line, column)
-        node, weight = anchored
-        self._aliased += weight
-        if self._aliased > MAX_ALIASED_NODES:
-            text = f"aliases stand for more than {MAX_ALIASED_NODES} nodes, which is the limit"
-            raise UnreadableYaml(text, line, column)
-        alias = msgspec.structs.replace(node, start=start, end=end, line=line, column=column, aliased=True)
-        self._add(alias, None, weight)
-
 
 def _span(event: "yaml.Event") -> tuple[int, int, int, int]:
     start, end = event.start_mark, event.end_mark
@@ -204,16 +188,5 @@ def _span(event: "yaml.Event") -> tuple[int, int, int, int]:
     return start.index, end.index, start.line + 1, start.column + 1
 
 
-def _mark_position(mark: "yaml.Mark | None") -> tuple[int, int]:
-    return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-
-
 def _position(before: str) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - before.rfind("\n")
-
-
-def _explain_error(error: "yaml.MarkedYAMLError") -> str:
-    problem = error.problem or "this is not YAML"
-    context = error.context or ""
-    text = f"{problem}, {context}" if context else problem
-    return text + _QUOTES if context.endswith((" alias", " anchor", " tag")) else text

@@ -1,4 +1,7 @@
-"""Observations of the workspace before and after a tool call: effects are compared, not announcements."""
+"""Observations of the workspace before and after a tool call: effects are compared, not announcements.
+
+Contents that git itself brings, when HEAD moves or during a stopped merge or rebase, are told from the call's.
+"""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,29 +11,27 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from remit.core.diff.contents import ContentVersion
-from remit.workspace.files.read_files import ObservedFile, observe_file, observed_content
-from remit.workspace.git.command import Git
-from remit.workspace.git.hidden_files import (
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.ignored_files import (
     IGNORE_FILE,
     MAX_HIDDEN_FILES,
     PRIVATE_EXCLUDES,
-    IndexFlags,
+    find_hidden,
     find_hidden_files,
     find_outside_links,
     read_index_flags,
     refuse_other_worktree,
 )
-from remit.workspace.git.tree_files import prefix_in_repository, read_tree_entries, read_worktree_form
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.git.repository import OID, prefix_in_repository, read_tree_entries, read_worktree_form
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, read_pointer
+from remit.workspace.safe_files import ObservedFile, observe_file, observed_content
 from remit.workspace.sharing.tracked_logs import is_own_write
 
 if TYPE_CHECKING:
-    from remit.workspace.processes.left_running import Suspect
+    from remit.workspace.processes.process_tracking import Suspect
 
 GOVERNING_FILES = (
-    f"{ORCHESTRATION_FOLDER}/active_intents.yaml",
-    f"{ORCHESTRATION_FOLDER}/remit.toml",
-    f"{ORCHESTRATION_FOLDER}/.intentignore",
+    *(f"{ORCHESTRATION_FOLDER}/{name}" for name in ("active_intents.yaml", "remit.toml", ".intentignore")),
     ".intentignore",
 )
 """Governing files: always observed, even if git ignores them."""
@@ -38,29 +39,35 @@ GOVERNING_FILES = (
 INTENT_MAP = f"{ORCHESTRATION_FOLDER}/intent_map.md"
 """Remit's own page, written only if git ignores the page or without git."""
 
-HOOKS_FOLDER = f"{ORCHESTRATION_FOLDER}/hooks"
-"""A team's hooks: each file below governs, too."""
-
+HOOKS_FOLDER = f"{ORCHESTRATION_FOLDER}/hooks"  # a team's hooks: each file below governs, too
 LOG_VIEW = f"{ORCHESTRATION_FOLDER}/agent_trace.jsonl"
 """Remit's own copy of its log, which grows with each call: never an effect of the call."""
 
 GOVERNING_GIT_FILES = ("config", "config.worktree", "hooks", "info")
 """Files of the git folder that can make git run programs or pass over files. Reported as `.git/…`."""
 
-VOLATILE_GIT_FILES = frozenset({"info/refs"})
-"""Files that git writes there on its own."""
+VOLATILE_GIT_FILES = frozenset({"info/refs"})  # git writes there on its own
+MAX_REFS = 5000
+PUSH_REFLOG_TEXT = "update by push"
+"""Reflog text of a remote ref after a push from this repository. Source: git-push(1), read 2026-11."""
+
+OPERATION_RANGES: dict[str, str] = {
+    "MERGE_HEAD": "HEAD...{0}",
+    **dict.fromkeys(("CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD"), "{0}^..{0}"),
+}
+"""Files in git's folder that name incoming commits, and the range of each. Source: gitrevisions(7)."""
 
 
 class Observation(Struct, frozen=True):
     """Files found. Each path that differs from `HEAD` has an entry; None means no file.
 
-    `head` is None without a commit or without git: each file has an entry.
+    `head` is None without a commit or without git: each file has an entry. `remarks` name unobserved places (nested
+    repositories, links to outside folders), and files that git is told to pass over.
     """
 
     head: str | None
     files: dict[str, ObservedFile | None]
     remarks: tuple[str, ...] = ()
-    """Unobserved places (nested repositories, links to outside folders), and files that git is told to pass over."""
 
 
 class Observer(Protocol):
@@ -76,16 +83,11 @@ class Observer(Protocol):
 
 
 def observe_paths(workspace: Workspace, paths: Iterable[str]) -> Observation:
-    """Observe only these paths, relative to the root."""
     return Observation(None, {path: try_observe_file(workspace.root / path) for path in paths})
 
 
 def observe_workspace(workspace: Workspace) -> Observation:
-    """Observe each difference from HEAD, untracked files included; without git, each file.
-
-    Files ignored by `.gitignore` are left out; files hidden by index flags or private patterns are included. Raises
-    GitError.
-    """
+    """Observe each difference from HEAD, untracked and hidden files included, ignored ones not. Raises GitError."""
     if workspace.common_dir is None:
         return Observation(None, dict(observe_tree(workspace.root)))
     refuse_other_worktree(workspace)
@@ -94,49 +96,25 @@ def observe_workspace(workspace: Workspace) -> Observation:
 
 def observe_dirty_paths(workspace: Workspace, head: str | None, dirty: list[str]) -> Observation:
     """Observe the workspace when the paths that differ from `head` are known. Raises GitError."""
-    flags, hidden = read_index_flags(workspace), find_hidden_files(workspace)
-    files = {
-        path: try_observe_file(workspace.root / path) for path in dirty if path != LOG_VIEW and not path.endswith("/")
-    }
-    files |= {
-        path: found for path in flags.overlooked if (found := try_observe_file(workspace.root / path)) is not None
-    }
-    files |= {path: drop_content(try_observe_file(workspace.root / path)) for path in hidden or ()}
-    return Observation(
-        head,
-        {**files, **dict(observe_governing_files(workspace))},
-        build_remarks(workspace, dirty, flags, files, hidden),
-    )
-
-
-def build_remarks(
-    workspace: Workspace,
-    dirty: list[str],
-    flags: IndexFlags,
-    files: dict[str, ObservedFile | None],
-    hidden: tuple[str, ...] | None,
-) -> tuple[str, ...]:
-    """Return remarks for people: places left out here, and places that git would leave out."""
-    fresh = tuple(path for path, found in files.items() if found and found.version.mode == "120000")
+    root, flags, hidden = workspace.root, read_index_flags(workspace), find_hidden_files(workspace)
+    files = {path: try_observe_file(root / path) for path in dirty if path != LOG_VIEW and not path.endswith("/")}
+    overlooked = {path: found for path in flags.overlooked if (found := try_observe_file(root / path)) is not None}
+    files |= overlooked
+    for path in hidden or ():
+        found = try_observe_file(root / path)
+        # Without content: files hidden from git must not be stored in git.
+        files[path] = None if found is None else ObservedFile(found.version, None)
+    links = tuple(path for path, found in files.items() if found and found.version.mode == "120000")
+    outside = dict.fromkeys(find_outside_links(root, (*flags.links, *links)))
     repositories = dict.fromkeys((*flags.repositories, *(path.rstrip("/") for path in dirty if path.endswith("/"))))
-    links = dict.fromkeys(find_outside_links(workspace.root, (*flags.links, *fresh)))
-    crowd = (
-        ()
-        if hidden is not None
-        else (f"not observed: more than {MAX_HIDDEN_FILES} files that {PRIVATE_EXCLUDES} hides",)
-    )
-    overlooked = (path for path in flags.overlooked if path in files)
-    return (
+    remarks = [
         *(f"not observed: nested repository {path}" for path in repositories),
-        *(f"not observed: link to a folder outside, {path}" for path in links),
-        *(f"observed, though git is told to overlook it: {path}" for path in overlooked),
-        *crowd,
-    )
-
-
-def drop_content(found: ObservedFile | None) -> ObservedFile | None:
-    """Return the file without content: files hidden from git must not be stored in git."""
-    return None if found is None else ObservedFile(found.version, None)
+        *(f"not observed: link to a folder outside, {path}" for path in outside),
+        *(f"observed, though git is told to overlook it: {path}" for path in flags.overlooked if path in files),
+    ]
+    if hidden is None:
+        remarks.append(f"not observed: more than {MAX_HIDDEN_FILES} files that {PRIVATE_EXCLUDES} hides")
+    return Observation(head, {**files, **dict(observe_governing_files(workspace))}, tuple(remarks))
 
 
 def git_status(workspace: Workspace) -> tuple[str | None, list[str]]:
@@ -172,15 +150,11 @@ def find_files_hidden_by_new_rules(
     Whoever writes a file may also write the rule that hides the file. Before the first commit each rule counts. Rules
     in `.orchestration/` always count: agents may not write there, and the rules hide only files of Remit's own.
     """
-    ignored = [path for path in ignored if not path.startswith(f"{ORCHESTRATION_FOLDER}/")]
+    dirty, ignored = ([p for p in paths if not p.startswith(f"{ORCHESTRATION_FOLDER}/")] for paths in (dirty, ignored))
     own = [path for path in ignored if is_ignore_file(path)]
-    changed = [
-        path for path in (*dirty, *own) if is_ignore_file(path) and not path.startswith(f"{ORCHESTRATION_FOLDER}/")
-    ]
+    changed = [path for path in (*dirty, *own) if is_ignore_file(path)]
     if head is None or not changed:
         return ()
-    from remit.workspace.git.committed_ignores import find_hidden  # costs start-up time; needed for changed rules
-
     above = tuple(path.removesuffix(IGNORE_FILE) for path in changed)
     return (*own, *find_hidden(workspace, head, [p for p in ignored if p not in own and p.startswith(above)]))
 
@@ -196,8 +170,7 @@ def observe_governing_files(workspace: Workspace) -> Iterator[tuple[str, Observe
     common = workspace.common_dir
     if common is None:
         return
-    for name in GOVERNING_GIT_FILES:
-        found = common / name
+    for found in (common / name for name in GOVERNING_GIT_FILES):
         for path in sorted(found.iterdir()) if found.is_dir() else [found]:
             name = str(path.relative_to(common))
             if not name.endswith(".sample") and name not in VOLATILE_GIT_FILES and not path.is_dir():
@@ -214,10 +187,8 @@ def walk_paths(root: Path) -> Iterator[str]:
         here = Path(folder)
         if here == root / ORCHESTRATION_FOLDER:
             names[:] = [n for n in names if n != ".state"]
-        for name in files:
-            path = str((here / name).relative_to(root))
-            if path not in (LOG_VIEW, INTENT_MAP):
-                yield path
+        paths = (str((here / name).relative_to(root)) for name in files)
+        yield from (path for path in paths if path not in (LOG_VIEW, INTENT_MAP))
 
 
 def try_observe_file(path: Path) -> ObservedFile | None:
@@ -228,16 +199,21 @@ def try_observe_file(path: Path) -> ObservedFile | None:
         return None
 
 
+# -- changes -------------------------------------------------------------------------------------------------
+
+
 class Change(Struct, frozen=True):
-    """A path whose content or mode differs from before."""
+    """A path whose content or mode differs from before.
+
+    `from_git`: git put the content there from an earlier commit, by a merge, a pull, a branch switch. The commands of
+    `possible_sessions` ran at the time and may have made the change.
+    """
 
     path: str
     before: ObservedFile | None
     after: ObservedFile | None
     from_git: bool = False
-    """git put the content there from an earlier commit: a merge, a pull, a branch switch."""
     possible_sessions: tuple[str, ...] = ()
-    """Sessions whose commands ran at the time and may have made the change."""
 
 
 def find_changes(workspace: Workspace, before: Observation, after: Observation) -> tuple[Change, ...]:
@@ -246,36 +222,25 @@ def find_changes(workspace: Workspace, before: Observation, after: Observation) 
     A path without an entry had the content of HEAD before, so git is asked. The present content is read from disk: git
     may call a file clean although a checkout would write different line endings. Remit's own tracked log is left out.
     """
-    paths = set(before.files) | set(after.files) | list_changed_paths(workspace, before.head, after.head)
-    old = fill_from_head(workspace, before, paths)
+    paths = set(before.files) | set(after.files)
+    if after.head is not None and before.head != after.head:
+        git = Git(workspace.root)
+        base = before.head or git.text("hash-object", "-t", "tree", "/dev/null")
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-only", "--relative", base, after.head)
+        paths |= set(split_paths(git.run(*words)))
+    absent = sorted(path for path in paths if path not in before.files)
+    committed = read_at_commit(workspace, before.head, absent) if before.head else dict.fromkeys(absent)
+    old = {**committed, **before.files}
     new = {**{path: try_observe_file(workspace.root / path) for path in paths - set(after.files)}, **after.files}
     found = (Change(p, old[p], new[p]) for p in sorted(paths) if content_identity(old[p]) != content_identity(new[p]))
     return tuple(c for c in found if c.after is None or not is_own_write(workspace, c.path, c.after.version.sha256))
 
 
 def content_identity(found: ObservedFile | None) -> tuple[str, str] | None:
-    """Return the values that make two versions equal: hash and mode."""
     return None if found is None else (found.version.sha256, found.version.mode)
 
 
-def list_changed_paths(workspace: Workspace, old: str | None, new: str | None) -> set[str]:
-    """Return the paths that differ between two commits; empty if HEAD did not move."""
-    if old == new or new is None:
-        return set()
-    base = old or Git(workspace.root).text("hash-object", "-t", "tree", "/dev/null")
-    out = Git(workspace.root).run("diff-tree", "-r", "-z", "--no-renames", "--name-only", "--relative", base, new)
-    return {path for path in out.decode("utf-8", "surrogateescape").split("\0") if path}
-
-
-def fill_from_head(workspace: Workspace, observation: Observation, paths: set[str]) -> dict[str, ObservedFile | None]:
-    """Return the observation with an entry for each of `paths`, read from HEAD where absent."""
-    absent = sorted(p for p in paths if p not in observation.files)
-    committed = read_at_commit(workspace, observation.head, absent) if observation.head else dict.fromkeys(absent)
-    return {**committed, **observation.files}
-
-
 def read_at_commit(workspace: Workspace, commit: str, paths: list[str]) -> dict[str, ObservedFile | None]:
-    """Return the paths as a checkout of the commit would write them."""
     if not paths:
         return {}
     modes = read_tree_entries(workspace, commit, paths)
@@ -286,3 +251,76 @@ def read_at_commit(workspace: Workspace, commit: str, paths: list[str]) -> dict[
 
 def versions_by_path(observation: Observation) -> dict[str, ContentVersion | None]:
     return {path: found.version if found else None for path, found in observation.files.items()}
+
+
+def split_paths(listed: bytes) -> Iterator[str]:
+    return (path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path)
+
+
+# -- contents that git brings --------------------------------------------------------------------------------
+
+
+def list_known_commits(workspace: Workspace, head: str | None) -> tuple[str, ...]:
+    """Return the tips of each ref and `head`; empty without git. With very many refs, only branches."""
+    if workspace.common_dir is None:
+        return ()
+    git = Git(workspace.root)
+    found = set(git.text("for-each-ref", "--format=%(objectname)").split())
+    if len(found) > MAX_REFS:
+        found = set(git.text("for-each-ref", "--format=%(objectname)", "refs/heads").split()[:MAX_REFS])
+    return tuple(sorted(found | ({head} if head else set())))
+
+
+def find_git_arrivals(
+    workspace: Workspace, before: Observation, after: Observation, paths: set[str], known: tuple[str, ...]
+) -> set[str]:
+    """Return the `paths` whose content was in the repository before the call, or was fetched during the call.
+
+    Commit dates count for nothing: the author chooses them. A path that differs from the new HEAD was changed by hand.
+    A removed file arrived only if HEAD moved to a commit that existed before. Empty if git fails: the call is held
+    responsible.
+    """
+    clean = sorted(path for path in paths if path not in after.files)
+    if after.head is None or before.head == after.head or not clean or not known:
+        return set()
+    try:
+        fresh = list_new_objects(workspace, after.head, known)
+        held = read_tree_entries(workspace, after.head, clean)
+    except GitError:
+        return set()
+    arrived = after.head not in fresh
+    return {path for path in clean if (held[path][1] not in fresh if path in held else arrived)}
+
+
+def list_new_objects(workspace: Workspace, head: str, known: tuple[str, ...]) -> set[str]:
+    """Return the objects that `head` reaches, and no known or fetched commit does."""
+    others = (*known, *list_fetched_tips(workspace, known))
+    lines = "".join(f"{name}\n" for name in (head, *(f"^{oid}" for oid in others)))
+    words = ("rev-list", "--objects", "--no-object-names", "--ignore-missing", "--stdin")
+    return set(Git(workspace.root).run(*words, stdin=lines.encode()).decode("ascii", "replace").split())
+
+
+def list_fetched_tips(workspace: Workspace, known: tuple[str, ...]) -> list[str]:
+    """Return remote refs that moved since, except by a push from this repository."""
+    git = Git(workspace.root)
+    out = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes")
+    rows = [line.partition(" ")[::2] for line in os.fsdecode(out).splitlines()]
+    moved = [(oid, name) for oid, name in rows if oid not in known]
+    # Without a reflog, the text is empty.
+    texts = [git.text("reflog", "-1", "--format=%gs", name, ok=(0, 128)) for _, name in moved]
+    return [oid for (oid, _), text in zip(moved, texts, strict=True) if not text.startswith(PUSH_REFLOG_TEXT)]
+
+
+def find_arriving_paths(workspace: Workspace, known: tuple[str, ...]) -> frozenset[str]:
+    """Return the paths that a stopped operation brings: undoing would lose them from the merge. Empty if git fails."""
+    found: set[str] = set()
+    try:
+        for name, between in OPERATION_RANGES.items() if known else ():
+            for commit in filter(OID.fullmatch, read_pointer(f"{workspace.git_dir}/{name}").split()):
+                # Without commits made by the call itself.
+                if commit not in list_new_objects(workspace, commit, known):
+                    words = ("diff", "--name-only", "-z", "--no-renames", "--relative", between.format(commit), "--")
+                    found.update(split_paths(Git(workspace.root).run(*words)))
+    except GitError:
+        return frozenset()
+    return frozenset(found)

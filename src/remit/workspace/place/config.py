@@ -1,36 +1,36 @@
-"""The configuration in `remit.toml` and in the folder `hooks/` beside the file.
+"""The configuration in `remit.toml` and in the folder `hooks/` beside the file, and a person's trust in its commands.
 
 Reading gives typed values. Grants are added and removed as text, so that bytes outside the change stay; the result is
-parsed again, and a result that differs from the request changes nothing.
+parsed again, and a result that differs from the request changes nothing. Trust is stored outside the repository.
 """
 
 import json
 import os
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Struct
 
-from remit.core.config import Config
+from remit.core.config import Config, Hook, HookFile, NamedHook, TrustItem
+from remit.core.decision import ProjectGrant
 from remit.core.diff.contents import sha256
-from remit.core.grant import ProjectGrant
-from remit.core.team_hooks import Hook, HookFile, NamedHook
+from remit.core.machine_paths import STATE_FOLDER
+from remit.workspace.safe_files import write_atomically
 
 MAX_CONFIG_BYTES = 256 * 1024
 
-HOOKS_FOLDER = "hooks"
-"""Folder beside `remit.toml`: `*.toml` files add hooks, other files are programs for the hooks."""
-
+HOOKS_FOLDER = "hooks"  # folder beside `remit.toml`: `*.toml` files add hooks, other files are programs for the hooks
 MAX_HOOK_FILES = 200
 MAX_HOOK_FILE_BYTES = 1 << 20
 
 TomlType = TypeVar("TomlType", Config, HookFile)
 
-GRANTS_KEY = "grants"
-GRANT_HEADER = f"[[{GRANTS_KEY}]]"
+GRANT_HEADER = "[[grants]]"
+TRUST_FOLDER = f"{STATE_FOLDER}/trust"
 
 
 class ConfigError(ValueError):
@@ -45,7 +45,6 @@ class HookFolder(Struct, frozen=True):
 
 
 def read_config(path: Path) -> Config | None:
-    """Return the configuration; None without a file. Raises ConfigError."""
     try:
         if not path.is_file():
             if path.exists():
@@ -62,6 +61,35 @@ def read_config_text(path: Path) -> str | None:
         return read_bounded_file(path, MAX_CONFIG_BYTES).decode() if path.exists() else None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path.name} is not UTF-8 ({error.reason} at byte {error.start}); save it so") from error
+
+
+def read_bounded_file(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a file. Raises ConfigError for a non-file or a file above `max_bytes`, OSError."""
+    if not path.is_file():
+        raise ConfigError("it is not a file")
+    if path.stat().st_size > max_bytes:
+        raise ConfigError(f"it is larger than {max_bytes // 1024} KiB")
+    return path.read_bytes()
+
+
+def decode_toml(content: bytes, kind: type[TomlType]) -> TomlType:
+    """Decode TOML as `kind`. Raises ConfigError with the key at fault."""
+    try:
+        return msgspec.toml.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        # msgspec's message on an invalid enum value lacks the allowed words.
+        path = re.search(r"Invalid enum value .* at `\$((?:\.\w+)+)`", str(error))
+        wanted: object = kind
+        for name in path[1].split(".")[1:] if path else ():
+            struct = cast("type[Struct]", wanted) if hasattr(wanted, "__struct_fields__") else Struct
+            fields = msgspec.structs.fields(struct)
+            wanted = next((field.type for field in fields if field.name == name), None)
+        words = [word for part in (wanted, *get_args(wanted)) for word in get_args(part) if isinstance(word, str)]
+        expected = f"; expected {' or '.join(dict.fromkeys(words))}" if path and words else ""
+        raise ConfigError(f"{error}{expected}") from error
+
+
+# -- hooks ---------------------------------------------------------------------------------------------------
 
 
 def read_hooks(folder: Path) -> HookFolder:
@@ -87,7 +115,6 @@ def number_hooks(file: str, hooks: tuple[Hook, ...]) -> list[NamedHook]:
 
 
 def is_hook_file(folder: Path, path: Path) -> bool:
-    """Return whether the file adds hooks: files in sub-folders do not."""
     return path.parent == folder and path.suffix == ".toml"
 
 
@@ -102,98 +129,103 @@ def list_hook_files(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def read_bounded_file(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a file. Raises ConfigError for a non-file or a file above `max_bytes`, OSError."""
-    if not path.is_file():
-        raise ConfigError("it is not a file")
-    if path.stat().st_size > max_bytes:
-        raise ConfigError(f"it is larger than {max_bytes // 1024} KiB")
-    return path.read_bytes()
-
-
-def decode_toml(content: bytes, kind: type[TomlType]) -> TomlType:
-    """Decode TOML as `kind`. Raises ConfigError with the key at fault."""
-    try:
-        return msgspec.toml.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{error}{expected_words(str(error), kind)}") from error
-
-
-def expected_words(said: str, kind: type[Struct]) -> str:
-    """Return the allowed words for an invalid enum value: msgspec's message lacks them."""
-    path = re.search(r"Invalid enum value .* at `\$((?:\.\w+)+)`", said)
-    wanted: object = kind
-    for name in path[1].split(".")[1:] if path else ():
-        known = {field.name: field.type for field in msgspec.structs.fields(wanted)} if is_struct(wanted) else {}
-        wanted = known.get(name)
-    words = [word for part in (wanted, *get_args(wanted)) for word in get_args(part) if isinstance(word, str)]
-    return f"; expected {' or '.join(dict.fromkeys(words))}" if path and words else ""
-
-
-def is_struct(kind: object) -> TypeGuard[type[Struct]]:
-    return isinstance(kind, type) and issubclass(kind, Struct)
+# -- grants --------------------------------------------------------------------------------------------------
 
 
 def add_grant(text: str, grant: ProjectGrant) -> str:
     """Append a grant to the text of `remit.toml`. Raises ConfigError if the text does not allow an appended table."""
+    fields: dict[str, Any] = msgspec.to_builtins({**msgspec.structs.asdict(grant), "command": list(grant.command)})
+    fields = {key: value for key, value in fields.items() if value}
+    # JSON strings and lists of strings are valid TOML, except for DEL.
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
+    lines = [line.replace("\x7f", "\\u007f") for line in lines]
     newline = "\r\n" if "\r\n" in text else "\n"
     before = parse_toml(text)
     led = "" if not text else newline if text.endswith("\n") else newline * 2
-    after = text + led + "".join(line + newline for line in grant_lines(grant))
-    if parse_toml_or_none(after) != {**before, GRANTS_KEY: [*before.get(GRANTS_KEY, []), grant_fields(grant)]}:
-        raise ConfigError(
-            f"a table {GRANT_HEADER} cannot be appended; add it by hand: {', '.join(grant_lines(grant)[1:])}"
-        )
+    after = text + led + "".join(line + newline for line in (GRANT_HEADER, *lines))
+    if not _reads_as(after, {**before, "grants": [*before.get("grants", []), fields]}):
+        raise ConfigError(f"a table {GRANT_HEADER} cannot be appended; add it by hand: {', '.join(lines)}")
     return after
 
 
 def remove_grant(text: str, grant_id: str) -> str:
     """Remove the grant of the given id. Raises ConfigError if its lines cannot be identified."""
-    before = parse_toml(text)
-    left = [entry for entry in before.get(GRANTS_KEY, []) if entry.get("id") != grant_id]
-    wanted = (
-        {**before, GRANTS_KEY: left} if left else {key: value for key, value in before.items() if key != GRANTS_KEY}
-    )
-    kept = text.splitlines(keepends=True)
-    for start in (number for number, line in enumerate(kept) if line.split("#")[0].strip() == GRANT_HEADER):
-        found = "".join((*kept[: table_start(kept, start)], *kept[table_end(kept, start) :]))
-        if parse_toml_or_none(found) == wanted:
-            return found
+    wanted = parse_toml(text)
+    wanted["grants"] = [entry for entry in wanted.get("grants", []) if entry.get("id") != grant_id]
+    if not wanted["grants"]:
+        del wanted["grants"]
+    lines = text.splitlines(keepends=True)
+    for start in (number for number, line in enumerate(lines) if line.split("#")[0].strip() == GRANT_HEADER):
+        end = next((n for n in range(start + 1, len(lines)) if lines[n].lstrip().startswith("[")), len(lines))
+        while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+            end -= 1
+        before = start - 1 if start and not lines[start - 1].strip() else start
+        if _reads_as(left := "".join((*lines[:before], *lines[end:])), wanted):
+            return left
     raise ConfigError(f"the table {GRANT_HEADER} with `id = {json.dumps(grant_id)}` cannot be taken out; do it by hand")
 
 
-def table_start(kept: list[str], start: int) -> int:
-    return start - 1 if start and not kept[start - 1].strip() else start
-
-
-def table_end(kept: list[str], start: int) -> int:
-    end = next((n for n in range(start + 1, len(kept)) if kept[n].lstrip().startswith("[")), len(kept))
-    while end > start + 1 and (not kept[end - 1].strip() or kept[end - 1].lstrip().startswith("#")):
-        end -= 1
-    return end
-
-
-def grant_lines(grant: ProjectGrant) -> list[str]:
-    """Return the lines of an entry. JSON strings and lists of strings are valid TOML, except for DEL."""
-    output = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in grant_fields(grant).items())
-    return [GRANT_HEADER, *(line.replace("\x7f", "\\u007f") for line in output)]
-
-
-def grant_fields(grant: ProjectGrant) -> dict[str, Any]:
-    output: dict[str, Any] = msgspec.to_builtins({**msgspec.structs.asdict(grant), "command": list(grant.command)})
-    return {key: value for key, value in output.items() if value}
-
-
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse the text. Raises ConfigError."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"it is no TOML ({error}); mend it first") from error
 
 
-def parse_toml_or_none(text: str) -> dict[str, Any] | None:
+def _reads_as(text: str, wanted: dict[str, Any]) -> bool:
     try:
-        return parse_toml(text)
+        return parse_toml(text) == wanted
     except ConfigError:
+        return False
+
+
+# -- trust ---------------------------------------------------------------------------------------------------
+
+
+class Trust(Struct, frozen=True):
+    """A person's consent for a repository. `root` is where the consent was given, `at` the time: UTC, ISO 8601."""
+
+    repository: str
+    root: str
+    at: str
+    commands: tuple[TrustItem, ...]
+
+    @property
+    def digests(self) -> frozenset[str]:
+        return frozenset(command.digest for command in self.commands)
+
+
+def trust_file_path(home: Path, repository: str) -> Path:
+    return home / TRUST_FOLDER / f"{sha256(repository.encode())[:32]}.json"
+
+
+def read_trust(home: Path, repository: str) -> Trust | None:
+    """Return the trust for a repository; None if absent. An unreadable file grants no trust."""
+    found = _read_trust_file(trust_file_path(home, repository))
+    return found if found is not None and found.repository == repository else None
+
+
+def _read_trust_file(path: Path) -> Trust | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Trust)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def write_trust(home: Path, trust: Trust) -> None:
+    path = trust_file_path(home, trust.repository)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(path, msgspec.json.encode(trust) + b"\n")
+
+
+def forget_trust(home: Path, repository: str) -> bool:
+    """Remove the trust for a repository; return whether any existed. Raises OSError."""
+    path = trust_file_path(home, repository)
+    known = path.exists()
+    path.unlink(missing_ok=True)
+    return known
+
+
+def list_trusts(home: Path) -> Iterator[Trust]:
+    found = (_read_trust_file(path) for path in sorted((home / TRUST_FOLDER).glob("*.json")))
+    return (trust for trust in found if trust is not None)

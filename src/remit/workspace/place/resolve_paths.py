@@ -4,19 +4,21 @@ import os
 import re
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from remit.core.facts import Target
+from remit.core.call import ToolCall
+from remit.core.decision import Target
 from remit.core.machine_paths import STATE_FOLDER
-from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath, check_path_text, fold_case
-from remit.workspace.files.read_files import ObservedFile
+from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath, check_path_text, fold_case
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.safe_files import ObservedFile
 
-MAX_LINKS_FOLLOWED = 40
-"""Links that a kernel follows in a path. Source: path_resolution(7), read 2026-11."""
+MAX_LINKS_FOLLOWED = 40  # links that a kernel follows in a path. Source: path_resolution(7), read 2026-11.
 
 
 INVISIBLE_CHARACTERS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
@@ -38,10 +40,9 @@ class MachinePlaces(Struct, frozen=True):
 
 
 def resolve_real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
-    """Return the absolute paths that `raw` may name, links followed: two if agents may differ.
-
-    `a/link/../b` is `a/b` to an agent that normalises the text first, and a different file to the kernel. Raises
-    InvalidPath, also for white space at the ends, which only some agents cut off.
+    """Return the absolute paths that `raw` may name, links followed: two if agents may differ. `a/link/../b` is `a/b`
+    to an agent that normalises the text first, and a different file to the kernel. Raises InvalidPath, also for white
+    space at the ends, which only some agents cut off.
     """
     if raw != raw.strip():
         raise InvalidPath(raw, "it begins or ends with white space")
@@ -54,9 +55,8 @@ def resolve_real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
 
 
 def follow_links(path: str) -> str:
-    """Return the path with links followed. Raises InvalidPath for a loop.
-
-    `realpath` leaves the rest of a path behind a looping link unresolved, hence the repetition.
+    """Return the path with links followed. Raises InvalidPath for a loop. `realpath` leaves the rest of a path behind a
+    looping link unresolved, hence the repetition.
     """
     for _ in range(MAX_LINKS_FOLLOWED):
         try:
@@ -69,41 +69,38 @@ def follow_links(path: str) -> str:
     raise InvalidPath(path, "its links lead round and round")
 
 
+def paths_in_workspace(workspace: Workspace, call: ToolCall, raws: Iterable[str], around: MachinePlaces) -> list[str]:
+    """Return the paths of `raws` inside the workspace, relative to the root."""
+    found: list[str] = []
+    for raw in raws:
+        with suppress(InvalidPath, OutsideWorkspace):
+            reals = resolve_real_paths(raw, Path(call.cwd), around.home)
+            found += [str(RepoPath.parse(real, str(workspace.root))) for real in reals]
+    return found
+
+
 def resolve_target(workspace: Workspace, real: str, raw: str, around: MachinePlaces) -> Target:
     """Return `real` as a target in the workspace; the caller adds the content."""
     try:
-        path: RepoPath | None = RepoPath.parse(real, str(workspace.root))
+        path = RepoPath.parse(real, str(workspace.root))
     except OutsideWorkspace:
-        path = None
-    inside = (
-        (inside_protection_reason(path, around.settings) or moved_settings_reason(real, around.settings))
-        if path
-        else None
-    )
-    reason = inside if path else outside_protection_reason(workspace, real, around)
-    return Target(
-        raw=raw,
-        resolved=real,
-        path=path,
-        protected=reason,
-        tolerated=path is None and reason is None and is_tolerated_path(workspace, real, around),
-    )
+        reason = outside_protection_reason(workspace, real, around)
+        tolerated = [around.home / folder for folder in around.own_folders]
+        if not is_inside(str(workspace.root), around.temporary):  # else the workspace has no tolerated neighbours
+            tolerated.append(around.temporary)
+        is_tolerated = reason is None and any(is_inside(real, place) for place in tolerated)
+        return Target(raw=raw, resolved=real, path=None, protected=reason, tolerated=is_tolerated)
+    reason = inside_protection_reason(path, around.settings)
+    moved = (Path(setting) for setting in around.settings if setting.startswith("/"))
+    if reason is None and any(is_inside(real, place) for place in moved):
+        reason = STEERS_AGENT
+    return Target(raw=raw, resolved=real, path=path, protected=reason)
 
 
 def add_content(target: Target, now: ObservedFile | None, seen_sha256: str | None, diff: str) -> Target:
     """Return the target with the content on disk and the hash that the session saw last."""
-    return Target(
-        raw=target.raw,
-        resolved=target.resolved,
-        path=target.path,
-        protected=target.protected,
-        tolerated=target.tolerated,
-        sha256=now.version.sha256 if now else None,
-        seen_sha256=seen_sha256,
-        diff=diff,
-        ignored_by=target.ignored_by,
-        folds=target.folds,
-    )
+    sha256 = now.version.sha256 if now else None
+    return replace(target, sha256=sha256, seen_sha256=seen_sha256, diff=diff)
 
 
 def special_file_reason(path: Path) -> str | None:
@@ -135,13 +132,7 @@ def inside_protection_reason(path: str, settings: Iterable[str]) -> str | None:
 
 @lru_cache(16)
 def fold_settings(settings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the settings folded, with a `/` at both ends. Cached: each call passes the same tuple."""
     return tuple(f"/{fold_case(setting)}/" for setting in settings)
-
-
-def moved_settings_reason(real: str, settings: Iterable[str]) -> str | None:
-    moved = (Path(setting) for setting in settings if setting.startswith("/"))
-    return STEERS_AGENT if any(is_inside(real, path) for path in moved) else None
 
 
 def outside_protection_reason(workspace: Workspace, real: str, around: MachinePlaces) -> str | None:
@@ -155,17 +146,6 @@ def outside_protection_reason(workspace: Workspace, real: str, around: MachinePl
     return next((reason for path, reason in places if path and is_inside(real, path)), None)
 
 
-def is_tolerated_path(workspace: Workspace, real: str, around: MachinePlaces) -> bool:
-    """Return whether the path lies in a temporary folder or in a folder of the agent.
-
-    A workspace inside the temporary folder has no tolerated neighbours.
-    """
-    places = [around.home / folder for folder in around.own_folders]
-    if not is_inside(str(workspace.root), around.temporary):
-        places.append(around.temporary)
-    return any(is_inside(real, path) for path in places)
-
-
 def is_inside(real: str, place: Path) -> bool:
     """Return whether the absolute path is `place` or below, with links in `place` followed."""
     folder = os.path.realpath(place)
@@ -173,7 +153,6 @@ def is_inside(real: str, place: Path) -> bool:
 
 
 def folds_case(root: Path) -> bool:
-    """Return whether the file system at `root` ignores case, tested with an existing name."""
     if not root.name:
         return False
     swapped = root.with_name(root.name.swapcase())

@@ -1,15 +1,20 @@
-"""Location of a workspace and of its git folders. Only folders are looked at; no process is started."""
+"""Location of a workspace and of its git folders, and the registry of governed repositories.
+
+Only folders are looked at; no process is started. The registry lies outside of the repositories: deleting
+`.git/remit` does not end governing.
+"""
 
 import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from stat import S_ISDIR
 
 from msgspec import Struct
 
-from remit.core.lazy_property import LazyProperty
-from remit.workspace.files.read_files import read_tail
+from remit.core.diff.contents import sha256
+from remit.core.machine_paths import STATE_FOLDER
+from remit.core.python_runtime import LazyProperty
+from remit.workspace.safe_files import read_tail, write_atomically
 
 ORCHESTRATION_FOLDER = ".orchestration"
 TRACKED_LOGS_FOLDER = f"{ORCHESTRATION_FOLDER}/log"
@@ -18,6 +23,7 @@ TRACKED_LOGS_FOLDER = f"{ORCHESTRATION_FOLDER}/log"
 GOVERNED_MARKER = "governed"
 """Marker file in the state folder. The content lists governed nested roots, each ended by a NUL."""
 
+GOVERNED_FOLDER = f"{STATE_FOLDER}/governed"
 MAX_MARKER_BYTES = 1 << 20
 ENFORCE_MARKER = "enforce"
 MAX_POINTER_BYTES = 8192
@@ -35,7 +41,6 @@ class Workspace(Struct, frozen=True, dict=True):
 
     @LazyProperty
     def folder(self) -> Path:
-        """The path of `.orchestration/`, present or not."""
         return self.root / ORCHESTRATION_FOLDER
 
     @LazyProperty
@@ -45,7 +50,6 @@ class Workspace(Struct, frozen=True, dict=True):
 
     @property
     def is_governed(self) -> bool:
-        """Whether a person ran `remit init` here."""
         return os.path.isfile(self.governed_marker)  # noqa: PTH113  asked several times for each call
 
     @LazyProperty
@@ -88,12 +92,11 @@ class Workspace(Struct, frozen=True, dict=True):
 
 
 def locate_workspace(start: Path) -> Workspace | None:
-    """Return the workspace that holds `start`, which need not exist; None outside of any.
-
-    The nearest folder with `.orchestration/` wins, else the nearest with `.git`. A governed repository ends the search
-    even without the folder (a fresh worktree inside the main worktree), since folders above belong to another
-    workspace. In a governed repository, a nested `.orchestration/` counts only after a person began to govern there: an
-    agent's shell can create the folder, too.
+    """Return the workspace that holds `start`, which need not exist; None outside of any. The nearest folder with
+    `.orchestration/` wins, else the nearest with `.git`. A governed repository ends the search even without the folder
+    (a fresh worktree inside the main worktree), since folders above belong to another workspace. In a governed
+    repository, a nested `.orchestration/` counts only after a person began to govern there: an agent's shell can create
+    the folder, too.
     """
     return locate_by_real_path(os.path.realpath(start))
 
@@ -105,19 +108,18 @@ def locate_by_real_path(real: str) -> Workspace | None:
         inside = "" if name == "/" else name
         here = path_exists(f"{inside}/.git")
         if is_folder(f"{inside}/{ORCHESTRATION_FOLDER}"):
-            found = workspace_at_names(name, name if here else find_git_root_name(name))
+            found = workspace_at(name, name if here else find_git_root(name))
             if here or found.is_separate_workspace:
                 return found
         if here:
             repository = repository or name
-            own = workspace_at_names(name, name)
+            own = workspace_at(name, name)
             if own.is_governed:
                 return own
-    return workspace_at_names(repository, repository) if repository else None
+    return workspace_at(repository, repository) if repository else None
 
 
 def parent_paths(name: str) -> Iterator[str]:
-    """Yield an absolute folder and each folder above, as text."""
     while True:
         yield name
         above = name.rpartition("/")[0] or "/"
@@ -126,48 +128,29 @@ def parent_paths(name: str) -> Iterator[str]:
         name = above
 
 
-def workspace_at(root: Path, repository: Path | None) -> Workspace:
-    """Return the workspace at `root`, with the git folders of the given repository."""
-    return workspace_at_names(str(root), str(repository) if repository else None)
-
-
-def workspace_at_names(root: str, repository: str | None) -> Workspace:
-    """Return the workspace for names as text: building Path objects costs more than the lookups."""
-    git_dir = resolve_git_folder_name(repository) if repository else None
-    return cached_workspace(root, git_dir, resolve_common_folder(git_dir) if git_dir else None)
+def workspace_at(root: Path | str, repository: Path | str | None) -> Workspace:
+    """Return the workspace at `root`, with the git folders of the given repository; names as text cost least."""
+    git_dir = resolve_git_folder(str(repository)) if repository else None
+    return _shared_workspace(str(root), git_dir, resolve_common_folder(git_dir) if git_dir else None)
 
 
 @lru_cache(MAX_KNOWN_WORKSPACES)
-def cached_workspace(root: str, git_dir: str | None, common_dir: str | None) -> Workspace:
+def _shared_workspace(root: str, git_dir: str | None, common_dir: str | None) -> Workspace:
     """Return a shared instance for equal folders, so that derived paths are computed once."""
     return Workspace(Path(root), Path(git_dir) if git_dir else None, Path(common_dir) if common_dir else None)
 
 
-def find_git_root(start: Path) -> Path | None:
-    found = find_git_root_name(str(start))
-    return Path(found) if found else None
+def find_git_root(start: Path | str) -> Path | None:
+    return next((Path(name) for name in parent_paths(str(start)) if path_exists(f"{name.rstrip('/')}/.git")), None)
 
 
-def find_git_root_name(start: str) -> str | None:
-    return next((name for name in parent_paths(start) if path_exists(f"{name.rstrip('/')}/.git")), None)
-
-
-def resolve_git_folder(repository: Path) -> Path | None:
+def resolve_git_folder(repository: str) -> str | None:
     """Return the folder that `.git` stands for: the folder or the target of a `gitdir:` line; None if invalid.
-
     `repository` is absolute with links followed. Source: gitrepository-layout(5), read 2026-11.
     """
-    found = resolve_git_folder_name(str(repository))
-    return Path(found) if found else None
-
-
-def resolve_git_folder_name(repository: str) -> str | None:
     dot_git = f"{repository.rstrip('/')}/.git"
-    status = try_lstat(dot_git)
-    if status is not None and S_ISDIR(status.st_mode):
-        return dot_git
     if is_folder(dot_git):
-        return os.path.realpath(dot_git)
+        return os.path.realpath(dot_git) if os.path.islink(dot_git) else dot_git  # noqa: PTH114
     key, _, name = read_pointer(dot_git).partition(":")
     named = os.path.join(repository, name.strip())  # noqa: PTH118
     return os.path.realpath(named) if key == "gitdir" and name.strip() and is_folder(named) else None
@@ -193,14 +176,6 @@ def find_main_worktree(workspace: Workspace) -> Path | None:
     return common.parent
 
 
-def try_lstat(path: str) -> os.stat_result | None:
-    """Return the status of the path without following links; None if missing or not visible."""
-    try:
-        return os.lstat(path)
-    except (OSError, ValueError):
-        return None
-
-
 def is_folder(path: Path | str) -> bool:
     """Return whether a visible folder exists at the path. `Path.is_dir` raises for folders that are not visible."""
     return os.path.isdir(path)  # noqa: PTH112
@@ -208,3 +183,45 @@ def is_folder(path: Path | str) -> bool:
 
 def path_exists(path: Path | str) -> bool:
     return os.path.exists(path)  # noqa: PTH110
+
+
+def registry_file_path(home: Path, workspace: Workspace) -> Path:
+    return home / GOVERNED_FOLDER / sha256(str(workspace.state).encode("utf-8", "surrogateescape"))[:32]
+
+
+def register_repository(home: Path, workspace: Workspace) -> None:
+    path = registry_file_path(home, workspace)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path, repository_mark(workspace) + os.fsencode(workspace.root) + b"\n", durable=False)
+
+
+def is_repository_registered(home: Path, workspace: Workspace) -> bool:
+    try:
+        return registry_file_path(home, workspace).read_bytes().startswith(repository_mark(workspace))
+    except OSError:
+        return False
+
+
+def repository_mark(workspace: Workspace) -> bytes:
+    status = (workspace.common_dir or workspace.root).stat()
+    return b"%d:%d\n" % (status.st_dev, status.st_ino)
+
+
+def list_governed_roots(home: Path) -> list[str]:
+    """Return the registered repositories that still exist; forget those whose folder is gone. Entries of older versions
+    name no folder and are skipped.
+    """
+    found: list[str] = []
+    for path in sorted((home / GOVERNED_FOLDER).iterdir()) if (home / GOVERNED_FOLDER).is_dir() else []:
+        root = os.fsdecode(path.read_bytes().partition(b"\n")[2].removesuffix(b"\n"))
+        workspace = locate_workspace(Path(root)) if root else None
+        if workspace is not None and is_repository_registered(home, workspace):
+            found.append(root)
+        elif root and not Path(root).exists():
+            path.unlink(missing_ok=True)
+    return found
+
+
+def unregister_repository(home: Path, workspace: Workspace) -> None:
+    registry_file_path(home, workspace).unlink(missing_ok=True)

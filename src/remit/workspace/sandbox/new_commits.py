@@ -9,16 +9,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from remit.workspace.git.command import Git, GitError
-from remit.workspace.sandbox.git_changes import LASTING_REFS, OBJECT_NAME, GitChanges
-from remit.workspace.sandbox.layered_git import LayeredGit
+from remit.workspace.git.command import Git
+from remit.workspace.sandbox.git_folder_checks import LASTING_REFS, OBJECT_NAME, GitChanges, LayeredGit
 
-MAX_COMMITS = 1000
-"""Bound of commits per command that are examined."""
-
-MAX_CHANGES_COMPARED = 400
-"""Known commits searched for a change that the command repeated."""
-
+MAX_COMMITS = 1000  # examined per command
+MAX_CHANGES_COMPARED = 400  # known commits searched for a change that the command repeated
 RAW_DIFF_OPTIONS = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
 
 
@@ -30,7 +25,7 @@ class TooManyCommits(RuntimeError):
 
 
 class TreeChange(Struct, frozen=True):
-    """A path changed by a commit, or in the index if `commit` is empty. Blob names are empty for no file."""
+    """A path changed by a commit, or in the index (no `commit`). Empty blob names are no file; `conflict`: unmerged."""
 
     path: str
     mode: str
@@ -38,7 +33,6 @@ class TreeChange(Struct, frozen=True):
     new: str
     commit: str = ""
     conflict: bool = False
-    """Not merged yet."""
 
 
 class NewCommit(Struct, frozen=True):
@@ -49,10 +43,7 @@ class NewCommit(Struct, frozen=True):
 
 
 class CommandHistory:
-    """The history before and after a command. `fetched` are commits from a remote of the settings.
-
-    Methods raise GitError, OSError.
-    """
+    """History before and after a command; `fetched` are a known remote's commits. Methods raise GitError, OSError."""
 
     def __init__(self, found: GitChanges, scratch: Path, fetched: Sequence[str] = ()) -> None:
         self.found = found
@@ -61,31 +52,27 @@ class CommandHistory:
         git = Git(found.common)
         rows = git.text("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
         self.names = {name: commit for commit, _, name in (row.partition(" ") for row in rows)}
-        self.head_before = self.resolve_head(found.common)
+        self.head_before = self.resolve_head(is_after=False)
         heads = [self.head_before, git.read_head() or "", *fetched]
         lasting = [commit for name, commit in self.names.items() if name.startswith(LASTING_REFS)]
         self.known = tuple(dict.fromkeys(filter(None, [*lasting, *heads])))
-        self.head_after = self.resolve_head(found.upper)
+        self.head_after = self.resolve_head(is_after=True)
 
-    def resolve_head(self, folder: Path) -> str:
-        """Return the commit of HEAD; empty before the first. The upper `folder` gives the state after the command."""
+    def resolve_head(self, *, is_after: bool) -> str:
+        """Return the commit of HEAD before or after the command; empty before the first."""
         own = self.found.worktree_path("HEAD")
-        after = folder == self.found.upper
-        path = self.found.path_after(own) if after else self.found.common / own
+        path = self.found.path_after(own) if is_after else self.found.common / own
         text = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
         name = text.removeprefix("ref: ")
         if OBJECT_NAME.fullmatch(name):
             return name
         moved = next((move.new for move in self.found.ref_moves if move.name == name), None)
-        return moved if after and moved is not None else self.names.get(name, "")
+        return moved if is_after and moved is not None else self.names.get(name, "")
 
     def list_commits(
         self, wanted: Iterable[str], without: Iterable[str], *words: str, max_count: int = MAX_COMMITS + 1
     ) -> list[str]:
-        """Return lines of `rev-list`: reachable from `wanted`, not from `without`.
-
-        `max_count` limits the number; 0 means no limit.
-        """
+        """Return lines of `rev-list`: reachable from `wanted`, not from `without`; `max_count` 0 means no limit."""
         wanted = [name for name in wanted if name]
         if not wanted:
             return []
@@ -94,27 +81,21 @@ class CommandHistory:
         return self.layered.output("rev-list", *limit, *words, "--stdin", stdin=query.encode()).decode().splitlines()
 
     def find_new_commits(self, tips: Iterable[str]) -> list[NewCommit]:
-        """Return commits reachable only from these tips. Raises TooManyCommits."""
         lines = self.list_commits(tips, self.known, "--parents")
         if len(lines) > MAX_COMMITS:
             raise TooManyCommits
         return [NewCommit(name, tuple(parents)) for name, *parents in (line.split() for line in lines)]
 
     def find_lost_commits(self, without: Iterable[str]) -> list[str]:
-        """Return commits that a branch, a tag or HEAD reached before, and no ref reaches now.
-
-        `without` are refs that moved for other reasons: fetched remote branches.
-        """
+        """Return commits that a branch, tag or HEAD reached before, and no ref now; `without` are fetched branches."""
         left = set(without)
         moved = {move.name: move for move in self.found.ref_moves if move.is_branch_or_tag}
+        lasting = {name: commit for name, commit in self.names.items() if name.startswith(LASTING_REFS)}
+        after = lasting | {name: move.new for name, move in moved.items()}
         olds = [move.old for move in moved.values() if move.name not in left]
-        after = {
-            name: commit for name, commit in self.names.items() if name.startswith(LASTING_REFS) and name not in moved
-        }
-        after |= {name: move.new for name, move in moved.items()}
         gone = [self.head_before] if self.head_after != self.head_before else []
-        kept = [name for name in (*after.values(), self.head_after) if OBJECT_NAME.fullmatch(name)]
-        return self.list_commits((name for name in (*olds, *gone) if OBJECT_NAME.fullmatch(name)), kept)
+        kept = filter(OBJECT_NAME.fullmatch, (*after.values(), self.head_after))
+        return self.list_commits(filter(OBJECT_NAME.fullmatch, (*olds, *gone)), list(kept))
 
     # -- what commits change --------------------------------------------------------------------------------
 
@@ -128,49 +109,41 @@ class CommandHistory:
         found = list(parse_raw_diff(raw))
         for commit in commits:
             if len(commit.parents) > 1:
-                found += self.list_merge_changes(commit, stashed=commit.name in stashed)
+                # Beyond merging the first two parents; with more parents, each change.
+                base = commit.parents[0]
+                if len(commit.parents) == 2 or commit.name in stashed:
+                    base = self.merge_trees(*commit.parents[:2]) or base
+                raw = self.layered.output("diff-tree", *RAW_DIFF_OPTIONS, base, commit.name, scratch=self.scratch)
+                found += [TreeChange(e.path, e.mode, e.old, e.new, commit.name) for e in parse_raw_diff(raw)]
         return found
-
-    def list_merge_changes(self, commit: NewCommit, *, stashed: bool) -> list[TreeChange]:
-        """Return changes of a merge beyond merging its first two parents; with more parents, each change."""
-        base = commit.parents[0]
-        if len(commit.parents) == 2 or stashed:
-            base = self.merge_trees(*commit.parents[:2]) or base
-        done = self.layered.run("diff-tree", *RAW_DIFF_OPTIONS, base, commit.name, scratch=self.scratch)
-        if done.code:
-            raise GitError(("diff-tree", base, commit.name), done.code, done.errors)
-        return [TreeChange(e.path, e.mode, e.old, e.new, commit.name) for e in parse_raw_diff(done.output)]
 
     def merge_trees(self, one: str, other: str) -> str:
         """Return the tree that git makes of two commits, conflicts included; empty if none."""
         self.scratch.mkdir(exist_ok=True)
-        done = self.layered.run("merge-tree", "--write-tree", "--allow-unrelated-histories", one, other,
-                                scratch=self.scratch)  # fmt: skip
+        words = ("merge-tree", "--write-tree", "--allow-unrelated-histories", one, other)
+        done = self.layered.run(*words, scratch=self.scratch)
         first = done.output.decode("utf-8", "replace").partition("\n")[0].partition("\0")[0].strip()
         return first if done.code in (0, 1) and OBJECT_NAME.fullmatch(first) else ""
 
+    def empty_tree_name(self) -> str:
+        return self.layered.output("hash-object", "-t", "tree", "/dev/null").decode().strip()
+
     def diff_commits(self, before: str, after: str) -> dict[str, TreeChange]:
-        """Return the differences between two commits by path; an empty name is the empty tree."""
         if before == after:
             return {}
-        names = [name or self.layered.empty_tree_name() for name in (before, after)]
-        return {
-            entry.path: entry for entry in parse_raw_diff(self.layered.output("diff-tree", *RAW_DIFF_OPTIONS, *names))
-        }
+        names = [name or self.empty_tree_name() for name in (before, after)]
+        raw = self.layered.output("diff-tree", *RAW_DIFF_OPTIONS, *names)
+        return {entry.path: entry for entry in parse_raw_diff(raw)}
 
     def diff_index(self, index: Path, head: str) -> dict[str, TreeChange]:
-        """Return the differences between an index and a commit by path."""
-        raw = self.layered.output(
-            "diff-index", "--cached", *RAW_DIFF_OPTIONS, head or self.layered.empty_tree_name(), index=index
-        )
+        words = ("diff-index", "--cached", *RAW_DIFF_OPTIONS, head or self.empty_tree_name())
         found: dict[str, TreeChange] = {}
-        for entry in parse_raw_diff(raw):
+        for entry in parse_raw_diff(self.layered.output(*words, index=index)):
             if entry.path not in found or entry.conflict:
                 found[entry.path] = entry
         return found
 
     def list_known_changes(self, paths: Sequence[str]) -> list[TreeChange]:
-        """Return changes of known commits at these paths, newest first."""
         if not paths or not self.known:
             return []
         limit = f"--max-count={MAX_CHANGES_COMPARED}"
@@ -178,11 +151,7 @@ class CommandHistory:
         return list(parse_raw_diff(self.layered.output(*words, stdin="".join(f"{n}\n" for n in self.known).encode())))
 
     def is_merge_of(self, change: tuple[str, str], old: str, new: str) -> bool:
-        """Return whether a known change, applied to the blob `old`, gives the blob `new`.
-
-        `change` is the blob before and after; empty names are no file. Contents changed on both sides are merged as git
-        does.
-        """
+        """Return whether a known change (blobs before and after) of `old` gives `new`, merged as git does."""
         base, other = change
         if old == base:
             return new == other
@@ -208,8 +177,9 @@ class CommandHistory:
 
 
 def parse_raw_diff(raw: bytes) -> Iterator[TreeChange]:
-    """Yield the entries of git's raw diff format with NUL separators. Source: git-diff-tree(1), "Raw output format",
-    read 2026-11.
+    """Yield the entries of git's raw diff format with NUL separators; zeros, which stand for no file, become empty.
+
+    Source: git-diff-tree(1), "Raw output format", read 2026-11.
     """
     parts = iter(raw.decode("utf-8", "surrogateescape").split("\0")[:-1])
     commit = ""
@@ -218,13 +188,9 @@ def parse_raw_diff(raw: bytes) -> Iterator[TreeChange]:
         if not part.startswith(":"):
             commit = part
             continue
-        _, mode, old, new, status = part.lstrip(":").split(" ")
-        yield TreeChange(next(parts), mode, nonzero_name(old), nonzero_name(new), commit, conflict=status == "U")
-
-
-def nonzero_name(name: str) -> str:
-    """Return a blob name; empty for zeros, which stand for no file."""
-    return name if name.strip("0") else ""
+        _, mode, *names, status = part.lstrip(":").split(" ")
+        old, new = (name if name.strip("0") else "" for name in names)
+        yield TreeChange(next(parts), mode, old, new, commit, conflict=status == "U")
 
 
 def read_index_blobs(layered: LayeredGit, index: Path) -> dict[str, str]:
@@ -232,6 +198,5 @@ def read_index_blobs(layered: LayeredGit, index: Path) -> dict[str, str]:
     if not index.is_file():
         return {}
     lines = layered.output("ls-files", "--stage", "-z", index=index).decode("utf-8", "surrogateescape").split("\0")
-    entries = (line.partition("\t") for line in lines[:-1])
-    found = ((path, *what.split(" ")) for what, _, path in entries)
-    return {path: name for path, _, name, stage in found if stage == "0"}
+    entries = ((path, *what.split(" ")) for what, _, path in (line.partition("\t") for line in lines[:-1]))
+    return {path: name for path, _, name, stage in entries if stage == "0"}

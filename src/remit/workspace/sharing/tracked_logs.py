@@ -11,16 +11,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
-from msgspec import Struct
-
 from remit.core.diff.contents import sha256
-from remit.workspace.files.atomic import write_below
-from remit.workspace.files.read_files import read_tail
 from remit.workspace.git.command import Git
-from remit.workspace.git.tree_files import parse_batch_output, prefix_in_repository
+from remit.workspace.git.repository import parse_batch_output, prefix_in_repository
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER, Workspace, path_exists
+from remit.workspace.safe_files import read_tail, write_below
 
+LOG_NAME = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}\.jsonl")
 ATTRIBUTES = ".gitattributes"
+ATTRIBUTES_CONTENT = b"""\
+# Written by `remit ledger push`. Logs are read byte for byte, and merged by no line: `remit ledger push` settles it.
+*.jsonl -text -diff -merge -filter -ident linguist-generated
+"""
 MAX_LOG_BYTES = 96 * 1024 * 1024
 """Limit per file: hosting sites accept none above 100 MiB. Larger files are neither written nor read."""
 
@@ -29,22 +31,11 @@ MAX_LOG_FILES = 500
 OWN_WRITES_FILE = "tracked"
 MAX_OWN_WRITES = 8
 MAX_OWN_WRITES_BYTES = 1 << 16
-
-_LOG = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}\.jsonl")
-
-ATTRIBUTES_CONTENT = b"""\
-# Written by `remit ledger push`. Logs are read byte for byte, and merged by no line: `remit ledger push` settles it.
-*.jsonl -text -diff -merge -filter -ident linguist-generated
-"""
-MAX_HISTORY_BYTES = 256 * 1024 * 1024
-"""Limit for contents read from the history, newest and longest first."""
-
-IN_PROGRESS_FILES = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
-ZERO_DIGITS = frozenset("0")
+MAX_HISTORY_BYTES = 256 * 1024 * 1024  # limit for contents read from the history, newest and longest first
 
 
 def is_log_name(name: str) -> bool:
-    return _LOG.fullmatch(name) is not None
+    return LOG_NAME.fullmatch(name) is not None
 
 
 def is_shared_log_file(path: str) -> bool:
@@ -83,7 +74,6 @@ def list_log_names(logs: Path) -> list[str]:
 
 
 def unreadable_reason(path: Path) -> str | None:
-    """Return why a file is not read as a log; None if readable."""
     return inspect_log(path)[0]
 
 
@@ -120,7 +110,6 @@ def read_own_writes(state: Path) -> list[str]:
 
 
 def record_own_writes(state: Path, name: str, hashes: Iterator[str]) -> None:
-    """Record contents before they are written. Raises OSError."""
     state.mkdir(parents=True, exist_ok=True)
     known = dict.fromkeys([*hashes, *read_own_writes(state)[1:]])
     write_below(state, state / OWN_WRITES_FILE, "\n".join([name, *list(known)[:MAX_OWN_WRITES], ""]).encode())
@@ -150,18 +139,8 @@ class FolderInTheWay(OSError):
         )
 
 
-class _LogVersion(Struct, frozen=True):
-    """A version of a tracked log in the history."""
-
-    name: str
-    blob: str
-
-
 class TrackedLogs:
-    """Tracked logs of a workspace in git.
-
-    `index` is a locked index that may be written nevertheless: git passed the index to a hook.
-    """
+    """Tracked logs of a workspace in git; `index` is a locked one that may be written, as git passed it to a hook."""
 
     def __init__(self, workspace: Workspace, index: Path | None = None) -> None:
         self.workspace = workspace
@@ -175,16 +154,14 @@ class TrackedLogs:
     @property
     def is_operation_in_progress(self) -> bool:
         """Whether a merge, rebase or the like is in progress, during which no extra commit may be made."""
-        return any(path_exists(f"{self.workspace.git_dir}/{name}") for name in IN_PROGRESS_FILES)
+        names = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+        return any(path_exists(f"{self.workspace.git_dir}/{name}") for name in names)
 
     def read_present(self, name: str) -> bytes | None:
         """Return the file on disk; None if absent or unreadable. No link is followed."""
         path = self.log_path(name)
-        return (
-            path.read_bytes()
-            if folder_unreadable_reason(path.parent) is None and unreadable_reason(path) is None
-            else None
-        )
+        reason = folder_unreadable_reason(path.parent) or unreadable_reason(path)
+        return path.read_bytes() if reason is None else None
 
     def read_head_version(self, name: str) -> bytes | None:
         return next(iter(self.read_blobs([f"HEAD:{self.prefix}{TRACKED_LOGS_FOLDER}/{name}"])), None)
@@ -194,11 +171,9 @@ class TrackedLogs:
         return [name for path in out.split("\0") if is_log_name(name := path.rpartition("/")[2])]
 
     def read_merge_sides(self) -> dict[str, list[bytes]]:
-        """Return both sides of a merge by name, for each conflicting log."""
         out = self.git.text("ls-files", "--unmerged", "-z", "--", f":(literal){TRACKED_LOGS_FOLDER}")
-        rows = [row.partition("\t") for row in out.split("\0") if row]
         found: dict[str, list[bytes]] = {}
-        for about, _, path in rows:
+        for about, _, path in (row.partition("\t") for row in out.split("\0") if row):
             _, blob, stage = about.split(" ")
             if stage != "1" and is_log_name(name := path.rpartition("/")[2]):
                 found.setdefault(name, []).extend(self.read_blobs([blob]))
@@ -207,8 +182,8 @@ class TrackedLogs:
     def write_and_stage(self, contents: dict[str, bytes], own: str) -> bool:
         """Write and stage the files; return whether any differs from HEAD.
 
-        If staging fails, no file is written: a log file changes only at a commit. Raises IndexLocked, FolderInTheWay,
-        GitError.
+        If staging fails, no file is written: a log file changes only at a commit. Staging replaces any side of a merge.
+        Raises IndexLocked, FolderInTheWay.
         """
         lock = Path(f"{self.workspace.git_dir}/index.lock")
         if lock.exists() and self.index != lock:
@@ -219,29 +194,21 @@ class TrackedLogs:
                 raise FolderInTheWay(path)
         record_own_writes(self.workspace.state, own, map(sha256, files.values()))
         for name, content in files.items():
-            self.stage_content(name, content)
+            blob = self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode().strip()
+            entry = f"100644,{blob},{self.prefix}{TRACKED_LOGS_FOLDER}/{name}"
+            self.git.run("update-index", "--add", "--cacheinfo", entry)
             if self.read_present(name) != content:
                 write_below(self.workspace.root, self.log_path(name), content, follow_links=False)
         self.git.run("update-index", "-q", "--refresh", ok=(0, 1))
         return any(self.read_head_version(name) != content for name, content in contents.items())
 
-    def stage_content(self, name: str, content: bytes) -> None:
-        """Stage the content, replacing any side of a merge. Raises GitError."""
-        blob = self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode().strip()
-        self.git.run("update-index", "--add", "--cacheinfo", f"100644,{blob},{self.prefix}{TRACKED_LOGS_FOLDER}/{name}")
-
     def commit_logs(self, names: Iterable[str], message: str) -> str:
-        """Commit only these files; return the commit. Raises GitError."""
         paths = [f":(literal){TRACKED_LOGS_FOLDER}/{name}" for name in (ATTRIBUTES, *names)]
         self.git.run("commit", "--quiet", "--no-verify", "--only", "-m", message, "--", *paths)
         return self.git.read_head() or ""
 
     def read_history(self) -> dict[str, list[bytes]]:
-        """Return by name the maximal contents of tracked logs in commits of HEAD and each branch.
-
-        A log only grows, so newer versions contain older ones; contents dropped by a merge or a person are found as
-        well. Raises GitError.
-        """
+        """Return by name the maximal contents of tracked logs on HEAD and each branch, even if a merge dropped them."""
         found: dict[str, list[bytes]] = {}
         left = MAX_HISTORY_BYTES
         for name, content in self.read_versions():
@@ -254,40 +221,26 @@ class TrackedLogs:
         return found
 
     def read_versions(self) -> Iterator[tuple[str, bytes]]:
-        """Yield contents of tracked logs in the history, unreplaced contents first."""
-        moves = list(self.list_version_changes())
-        blobs = dict.fromkeys(item for move in moves for item in move if not ZERO_DIGITS.issuperset(item.blob))
-        sizes = self.read_blob_sizes(blobs)
-        replaced = {old for old, new in moves if sizes.get(new, -1) >= sizes.get(old, 0)}
-        wanted = sorted((item for item in blobs if 0 < sizes.get(item, 0) <= MAX_LOG_BYTES), key=replaced.__contains__)
-        for item in wanted:
-            for content in self.read_blobs([item.blob]):
-                yield item.name, content
-
-    def list_version_changes(self) -> Iterator[tuple[_LogVersion, _LogVersion]]:
-        """Yield each change of a tracked log, old and new version, against each parent, newest first."""
+        """Yield name and content of tracked logs in the history, unreplaced contents first."""
+        # 1. Each change, against each parent, newest first: name, old blob, new blob.
         words = ("log", "--format=", "--diff-merges=separate", "--raw", "-z", "--no-abbrev", "--no-renames")
-        out = self.git.text(
-            *words, "--branches", "--remotes", "HEAD", "--", f":(literal){TRACKED_LOGS_FOLDER}", ok=(0, 128)
-        )
-        parts = [part for part in out.split("\0") if part]
-        for about, path in zip(parts[::2], parts[1::2], strict=False):
-            words_of = about.strip().split(" ")
-            if len(words_of) == 5 and is_log_name(name := path.rpartition("/")[2]):
-                yield _LogVersion(name, words_of[2]), _LogVersion(name, words_of[3])
-
-    def read_blob_sizes(self, blobs: Iterable[_LogVersion]) -> dict[_LogVersion, int]:
-        """Return the sizes of existing blobs."""
-        query = list(blobs)
-        lines = "".join(f"{item.blob}\n" for item in query).encode()
-        output = (
-            self.git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=lines).decode().splitlines()
-        )
-        words = [line.split(" ") for line in output]
-        return {item: int(size) for item, (kind, size, *_) in zip(query, words, strict=True) if kind == "blob"}
+        places = ("--branches", "--remotes", "HEAD", "--", f":(literal){TRACKED_LOGS_FOLDER}")
+        parts = [part for part in self.git.text(*words, *places, ok=(0, 128)).split("\0") if part]
+        rows = ((path.rpartition("/")[2], about.strip().split(" ")) for about, path in zip(parts[::2], parts[1::2]))  # noqa: B905  an odd part has no path
+        moves = [(name, row[2], row[3]) for name, row in rows if len(row) == 5 and is_log_name(name)]
+        # 2. The sizes of the blobs that exist.
+        versions = list(dict.fromkeys((name, blob) for name, *blobs in moves for blob in blobs if blob.strip("0")))
+        query = "".join(f"{blob}\n" for _, blob in versions).encode()
+        lines = self.git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=query).decode().splitlines()
+        words_of = zip(versions, (line.split(" ") for line in lines), strict=True)
+        sizes = {version: int(size) for version, (kind, size, *_) in words_of if kind == "blob"}
+        # 3. The contents. A version is replaced by one at least as long.
+        replaced = {(name, old) for name, old, new in moves if sizes.get((name, new), -1) >= sizes.get((name, old), 0)}
+        wanted = [version for version in versions if 0 < sizes.get(version, 0) <= MAX_LOG_BYTES]
+        for name, blob in sorted(wanted, key=replaced.__contains__):
+            yield from ((name, content) for content in self.read_blobs([blob]))
 
     def read_blobs(self, names: Iterable[str]) -> list[bytes]:
         query = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
-        return [
-            found for found in parse_batch_output(self.git.run("cat-file", "--batch", stdin=query)) if found is not None
-        ]
+        out = self.git.run("cat-file", "--batch", stdin=query)
+        return [found for found in parse_batch_output(out) if found is not None]

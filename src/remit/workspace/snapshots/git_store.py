@@ -1,22 +1,35 @@
-"""Snapshots as commits in Remit's own repository. Source: git-fast-import(1), git-for-each-ref(1), read 2026-11."""
+"""Snapshots as commits in Remit's own repository, written by a `git fast-import` that keeps running in the daemon.
+
+Source: git-fast-import(1), git-for-each-ref(1), git-pack-objects(1), read 2026-11.
+"""
 
 import os
 import re
+import subprocess
+import tempfile
+import threading
 import time
+import weakref
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from typing import IO
 
 import msgspec
 from msgspec.structs import replace
 
-from remit.workspace.contents.blob_folder import BlobFolder
-from remit.workspace.contents.remit_repository import RemitRepository
-from remit.workspace.files.read_files import ObservedFile
-from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.refs import head_commit, may_have_refs_below
-from remit.workspace.git.tree_files import parse_batch_output, prefix_in_repository, read_worktree_form
+from remit.workspace.contents.content_store import LOCK_NAME, BlobFolder, RemitRepository
+from remit.workspace.git.command import Git, GitError, git_words
+from remit.workspace.git.repository import (
+    head_commit,
+    may_have_refs_below,
+    parse_batch_output,
+    prefix_in_repository,
+    read_loose_ref,
+    read_worktree_form,
+)
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.snapshots.fast_import import MAX_COMMITS, FastImport, fold_packs
+from remit.workspace.safe_files import try_lock
 from remit.workspace.snapshots.snapshot import (
     FilesByPath,
     Listing,
@@ -31,15 +44,138 @@ from remit.workspace.snapshots.snapshot import (
 )
 
 SNAPSHOT_REFS = "refs/remit/snapshots"
+LIST_WORDS = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00")
 REF_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 FILE_MODES = frozenset({"100644", "100755", "120000"})
-BASE_MARK = ":2"
-UNUSED_MARKER = "unused"
-"""Marker file: objects may have become unneeded."""
+UNUSED_MARKER = "unused"  # a file: objects may have become unneeded
+IMPORT_COMMAND = ("fast-import",)
+ANSWER_TIMEOUT_S = 60.0
+MAX_COMMITS = 25  # snapshots per process: at each, git checks every ref that the process made
+IMPORT_OPTIONS = ("-c", "fastimport.unpackLimit=0", "-c", "core.ignoreCase=false")
+"""Always a pack, never loose objects; and case-sensitive names."""
+
+PACKS_PER_FOLD = 8
+
+
+class FastImport:
+    """A running fast-import: starting a git process costs more than the written data.
+
+    After `write_commit` returns, the commit is durable and under its ref. No object is dropped while the process runs.
+    """
+
+    def __init__(self, repository: RemitRepository) -> None:
+        self.repository = repository
+        self.commit_count = 0
+        self.exit_stack = ExitStack()
+        self.exit_stack.enter_context(repository.prevent_dropping())
+        # An owner that is dropped without `close` leaves no process behind.
+        weakref.finalize(self, self.exit_stack.close)
+        self.stderr_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed with the stack
+        self.exit_stack.enter_context(self.stderr_file)
+        words = [*git_words(repository.path, IMPORT_COMMAND, IMPORT_OPTIONS), "--git-dir=.", *IMPORT_COMMAND]
+        pipe = subprocess.PIPE
+        try:
+            self.process = subprocess.Popen(
+                [*words, "--quiet", "--force"], stdin=pipe, stdout=pipe, stderr=self.stderr_file
+            )
+        except OSError as error:
+            self.close()
+            raise GitError(IMPORT_COMMAND, None, str(error)) from error
+        self.exit_stack.callback(wait_for_end, self.process)
+
+    def write_commit(self, stream: bytes, ref: str) -> str:
+        """Write the commit in `stream`, marked `:1`, on `ref`; return its name. Raises GitError."""
+        name = self.ask(stream + b"checkpoint\nget-mark :1\n").decode()
+        # fast-import continues after a failed ref update.
+        if read_loose_ref(self.repository.path, ref) != name:
+            out = self.repository.run("rev-parse", "--verify", "--quiet", ref, ok=(0, 1, 128))
+            if out.decode().strip() != name:
+                raise GitError(IMPORT_COMMAND, None, f"the ref {ref!r} was not written: {self.read_stderr()}")
+        self.commit_count += 1
+        return name
+
+    def read_tree(self, commit: str) -> str:
+        mode, _, rest = self.ask(b'ls %s ""\n' % commit.encode()).partition(b" ")
+        if mode != b"040000":
+            raise self.build_error(f"it knows no tree of {commit}")
+        return rest.split()[1].decode()
+
+    def ask(self, stream: bytes) -> bytes:
+        """Send commands and return the line of output. Raises GitError if none comes in time."""
+        timer = threading.Timer(ANSWER_TIMEOUT_S, self.process.kill)
+        timer.start()
+        try:
+            if self.process.stdin is None or self.process.stdout is None:
+                raise AssertionError("the process was started with pipes")
+            self.process.stdin.write(stream)
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except OSError as error:
+            raise self.build_error(str(error)) from error
+        finally:
+            timer.cancel()
+        if not line:
+            raise self.build_error(f"it ended, or gave no answer within {ANSWER_TIMEOUT_S:.0f} s")
+        return line.rstrip(b"\n")
+
+    def build_error(self, reason: str) -> GitError:
+        self.process.kill()
+        self.process.wait()
+        (self.repository.path / f"fast_import_crash_{self.process.pid}").unlink(missing_ok=True)
+        return GitError(IMPORT_COMMAND, self.process.returncode, f"{reason}: {self.read_stderr()}")
+
+    def read_stderr(self) -> str:
+        self.stderr_file.seek(0)
+        return self.stderr_file.read(2000).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        self.exit_stack.close()
+
+
+def wait_for_end(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes and wait for the process to end."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):  # the process ended before reading its input
+                pipe.close()
+    try:
+        process.wait(ANSWER_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def fold_packs(repository: RemitRepository) -> None:
+    """Fold packs while no importer runs: eight of a size become one. Drops no object. Raises OSError, GitError."""
+    if not repository.exists:
+        return
+    folder = repository.path / "objects/pack"
+    with try_lock(repository.path / LOCK_NAME) as is_free:
+        if not is_free:
+            return
+        for mark in folder.glob("*.keep"):  # of a killed fast-import
+            mark.unlink()
+        borrowed = set(repository.read_borrow_list().packs)
+        names_by_class: dict[int, list[str]] = defaultdict(list)
+        for pack in folder.glob("*.pack"):
+            status = pack.stat()
+            # A pack with a second name is the user's. Classes differ eightfold, so few copies are made of an object.
+            if status.st_nlink == 1 and pack.stem not in borrowed:
+                names_by_class[status.st_size.bit_length() // 3].append(pack.stem)
+        for names in names_by_class.values():
+            if len(names) < PACKS_PER_FOLD:
+                continue
+            words = ("pack-objects", "--stdin-packs", "--quiet", "--threads=1", str(folder / "pack"))
+            listed = "".join(f"{name}.pack\n" for name in names).encode()
+            made = f"pack-{repository.run(*words, stdin=listed).decode().strip()}"
+            for name in names:
+                # Index first: a pack without an index is never read.
+                for suffix in ("idx", "rev", "bitmap", "pack") if name != made else ():
+                    (folder / f"{name}.{suffix}").unlink(missing_ok=True)
 
 
 class GitSnapshotStore:
-    """Snapshots of a workspace in git. `keeps_importer` keeps the writing process running between snapshots."""
+    """Snapshots of a workspace in git; `keeps_importer` between snapshots. Methods raise GitError, OSError."""
 
     def __init__(self, workspace: Workspace, machine: str, *, keeps_importer: bool = False) -> None:
         self.workspace = workspace
@@ -51,7 +187,7 @@ class GitSnapshotStore:
         self.importer: FastImport | None = None
 
     def take(self, snapshot: Snapshot, files: FilesByPath) -> Snapshot:
-        """Store these files on top of HEAD's."""
+        """Store these files on top of HEAD's. After an error no snapshot exists."""
         secret = {path: seen for path, seen in files.items() if is_secret_path(path)}
         private = {
             encode_path(p): (seen.version.mode, self.copies.store(read_content(self.workspace, p, seen)))
@@ -60,17 +196,18 @@ class GitSnapshotStore:
             for p, seen in secret.items()
         }
         made = replace(snapshot, head=head_commit(self.workspace), private=private)
-        ref = f"{self.refs}/{ref_group(made)}/{made.id}"
-        plain = {path: seen for path, seen in files.items() if path not in secret}
+        # By session if valid in a ref name, else by day.
+        group = made.occasion.session
+        if not REF_SAFE_NAME.fullmatch(group):
+            group = time.strftime("%Y-%m-%d", time.gmtime(made.at))
+        ref = f"{self.refs}/{group}/{made.id}"
         self.repository.create()
-        with self.repository.prevent_dropping():
-            name = self.write_commit(made, ref, plain)
+        name = self.write_commit(made, ref, {path: seen for path, seen in files.items() if path not in secret})
         return replace(made, commit=name, ref=ref)
 
     def write_commit(self, snapshot: Snapshot, ref: str, files: FilesByPath) -> str:
-        """Write the snapshot commit and return its name. Raises GitError, OSError."""
-        importer = self.importer or FastImport(self.repository)
-        self.importer = None
+        """Write the snapshot commit and return its name."""
+        importer, self.importer = self.importer or FastImport(self.repository), None
         try:
             known, head = self.repository.read_borrow_list(), snapshot.head
             base = known.heads.get(head) if head else None
@@ -80,7 +217,7 @@ class GitSnapshotStore:
                 fresh = base_commit_stream(ref, importer.read_tree(head))
             name = importer.write_commit(fresh + b"".join(self.commit_stream(snapshot, ref, files, base)), ref)
             if head and fresh:
-                known.heads[head] = importer.read_mark(BASE_MARK)
+                known.heads[head] = importer.ask(b"get-mark :2\n").decode()
                 self.repository.write_borrow_list(known)
         except BaseException:
             importer.close()
@@ -89,56 +226,38 @@ class GitSnapshotStore:
             self.importer = importer
         else:
             importer.close()
-            self.fold_if_many()
+            # Without a daemon no idle time comes. A failure does not harm the snapshot.
+            with suppress(GitError, OSError):
+                fold_packs(self.repository)
         return name
 
-    def fold_if_many(self) -> None:
-        """Fold packs if many: without a daemon no idle time comes. A failure does not harm the snapshot."""
-        if len(list((self.folder / "edges").glob("*"))) >= MAX_COMMITS:
-            with suppress(GitError, OSError):
-                fold_packs(self.repository, self.folder)
-
     def commit_stream(self, snapshot: Snapshot, ref: str, files: FilesByPath, base: str | None) -> Iterator[bytes]:
-        """Yield the commit on top of `base`, deletions first, since a file may replace a folder.
-
-        Without `base`, the commit follows the ref: HEAD's files, or an empty tree.
-        """
+        """Yield the commit on top of `base`, else of the ref; deletions first, since a file may replace a folder."""
         prefix = os.fsencode(prefix_in_repository(self.workspace))
-        yield from self.commit_header(snapshot, ref)
+        yield commit_header(snapshot, ref)
         if base:
             yield f"from {base}\n".encode()
         for path in (p for p, seen in files.items() if seen is None):
             yield b"D %s\n" % quote_path(prefix + os.fsencode(path))
         for path, seen in files.items():
             if seen is not None:
-                yield self.file_command(prefix, path, seen)
+                content = read_content(self.workspace, path, seen)
+                words = (seen.version.mode.encode(), quote_path(prefix + os.fsencode(path)), len(content), content)
+                yield b"M %s inline %s\ndata %d\n%s\n" % words
         yield b"\n"
 
-    def commit_header(self, snapshot: Snapshot, ref: str) -> Iterator[bytes]:
-        message = f"{commit_title(snapshot)}\n\n{msgspec.json.encode(snapshot).decode()}\n".encode()
-        yield f"commit {ref}\nmark :1\ncommitter Remit <remit@localhost> {int(snapshot.at)} +0000\n".encode()
-        yield b"data %d\n%s\n" % (len(message), message)
-
-    def file_command(self, prefix: bytes, path: str, seen: ObservedFile) -> bytes:
-        content = read_content(self.workspace, path, seen)
-        place = quote_path(prefix + os.fsencode(path))
-        return b"M %s inline %s\ndata %d\n%s\n" % (seen.version.mode.encode(), place, len(content), content)
-
     def list_snapshots(self) -> list[Snapshot]:
-        """Return this workspace's snapshots; foreign commits under the refs are skipped."""
+        """Return this workspace's snapshots, newest first; foreign commits under the refs are skipped."""
         own = encode_path(str(self.workspace.root))
         mine = (mark_lost_files(s, self.copies) for s in self.list_all_snapshots() if s.root == own)
         return sorted(mine, key=lambda s: (s.at, s.id), reverse=True)
 
     def list_all_snapshots(self) -> Iterator[Snapshot]:
         """Yield the snapshots of each worktree and machine, including those of older versions."""
-        query = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00")
-        out = self.repository.run(*query, SNAPSHOT_REFS) if self.repository.exists else b""
+        out = self.repository.run(*LIST_WORDS, SNAPSHOT_REFS) if self.repository.exists else b""
         if may_have_refs_below(self.workspace, SNAPSHOT_REFS):
-            out += Git(self.workspace.root).run(*query, self.refs)
-        parts = out.decode("utf-8", "replace").split("\0")
-        found = (parse_snapshot(*parts[n : n + 3]) for n in range(0, len(parts) - 2, 3))
-        return (snapshot for snapshot in found if snapshot)
+            out += Git(self.workspace.root).run(*LIST_WORDS, self.refs)
+        return (snapshot for *_, snapshot in parse_snapshots(out) if snapshot)
 
     def list_files(self, snapshot: Snapshot) -> Listing:
         """Return each file of the snapshot, without nested repositories."""
@@ -154,66 +273,56 @@ class GitSnapshotStore:
         return found
 
     def list_tree(self, commit: str, ok: tuple[int, ...] = (0,)) -> Listing:
-        """Return the files of a commit below the workspace root. Raises GitError for an exit code not in `ok`."""
         out = self.repository.reader.run("ls-tree", "-r", "-z", commit, ok=ok)
         lines = (line.partition(b"\t") for line in out.split(b"\0"))
-        found = ((about.split(b" "), os.fsdecode(path)) for about, _, path in lines)
+        found = ((about.decode().split(" "), os.fsdecode(path)) for about, _, path in lines)
         return {
-            path: SnapshotFile(about[0].decode(), about[2].decode())
+            path: SnapshotFile(about[0], about[2])
             for about, path in found
-            if about[0].decode() in FILE_MODES and is_restorable_path(path)
+            if about[0] in FILE_MODES and is_restorable_path(path)
         }
 
     def read_contents(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        """Return the bytes to write. HEAD's files get their line endings; no filter runs, so LFS pointers stay
-        pointers.
-        """
-        private = {path: self.copies.load(entry.key) for path, entry in entries.items() if entry.private}
-        plain = {p: e for p, e in entries.items() if not e.private and (e.raw or e.mode == "120000")}
-        return {
-            **private,
-            **self.read_raw(plain),
-            **self.read_worktree_form({p: e for p, e in entries.items() if not e.raw}),
-        }
-
-    def read_raw(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        keys = list(dict.fromkeys(e.key for e in entries.values()))
-        query = "".join(f"{key}\n" for key in keys).encode()
-        out = self.repository.reader.run("cat-file", "--batch", stdin=query) if keys else b""
-        found = dict(zip(keys, parse_batch_output(out), strict=True))
-        if lost := [path for path, e in entries.items() if found[e.key] is None]:
-            raise GitError(("cat-file",), None, f"the content of {lost[0]!r} is gone from the repository")
-        return {path: content for path, e in entries.items() if (content := found[e.key]) is not None}
-
-    def read_worktree_form(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        files = {p: e.key for p, e in entries.items() if e.mode != "120000"}
-        prefix = prefix_in_repository(self.workspace)
-        return read_worktree_form(self.repository.reader, prefix, files, *self.no_filter_options())
-
-    def no_filter_options(self) -> list[str]:
-        """Return options that disable each filter in any settings, the user's included."""
+        """Return the bytes to write: HEAD's files with their line endings, no filter run, so LFS pointers stay."""
+        found = {path: self.copies.load(entry.key) for path, entry in entries.items() if entry.private}
+        plain = {p: e.key for p, e in entries.items() if not e.private and (e.raw or e.mode == "120000")}
+        keys = list(dict.fromkeys(plain.values()))
+        out = b""
+        if keys:
+            out = self.repository.reader.run("cat-file", "--batch", stdin="".join(f"{k}\n" for k in keys).encode())
+        contents = dict(zip(keys, parse_batch_output(out), strict=True))
+        for path, key in plain.items():
+            content = contents[key]
+            if content is None:
+                raise GitError(("cat-file",), None, f"the content of {path!r} is gone from the repository")
+            found[path] = content
+        # Options that disable each filter in any settings, the user's included.
         out = Git(self.workspace.root).run("config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
-        names = {os.fsdecode(key).split(".", 1)[1].rpartition(".")[0] for key in out.split(b"\0") if key}
-        values = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-        settings = (f"filter.{name}.{key}={value}" for name in sorted(names) for key, value in values)
-        return [part for setting in settings for part in ("-c", setting)]
+        names = sorted({os.fsdecode(key).split(".", 1)[1].rpartition(".")[0] for key in out.split(b"\0") if key})
+        values = ("clean=", "smudge=", "process=", "required=false")
+        options = [word for name in names for value in values for word in ("-c", f"filter.{name}.{value}")]
+        converted = {p: e.key for p, e in entries.items() if not e.raw and e.mode != "120000"}
+        prefix = prefix_in_repository(self.workspace)
+        return found | read_worktree_form(self.repository.reader, prefix, converted, *options)
 
     def forget(self, snapshots: Iterable[Snapshot]) -> None:
         """Delete the refs and unneeded copies. Objects are dropped while idle."""
         self.close()
         gone = list(snapshots)
         own = set(self.repository.list_refs(SNAPSHOT_REFS))
-        here = [f"delete {s.ref} {s.commit}\n" for s in gone if s.ref in own]
-        before = [f"delete {s.ref} {s.commit}\n" for s in gone if s.ref not in own]
+        here = "".join(f"delete {s.ref} {s.commit}\n" for s in gone if s.ref in own)
+        before = "".join(f"delete {s.ref} {s.commit}\n" for s in gone if s.ref not in own)
         if here:
-            self.repository.run("update-ref", "--stdin", stdin="".join(here).encode())
+            self.repository.run("update-ref", "--stdin", stdin=here.encode())
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (self.folder / UNUSED_MARKER).touch()
         if before:
-            Git(self.workspace.root).run("update-ref", "--stdin", stdin="".join(before).encode())
+            Git(self.workspace.root).run("update-ref", "--stdin", stdin=before.encode())
         if gone:
             self.drop_secrets(gone)
 
     def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
+        """Drop possible secrets of these snapshots unless a different snapshot needs them."""
         gone = {s.id for s in snapshots}
         self.copies.keep_only(
             key for s in self.list_all_snapshots() if s.id not in gone for _, key in s.private.values()
@@ -222,19 +331,18 @@ class GitSnapshotStore:
     def disk_usage(self, snapshots: Iterable[Snapshot]) -> int:
         """Return the bytes that only snapshots hold."""
         found = list(snapshots)
-        names = [s.commit for s in found]
-        if not names:
+        if not found:
             return 0
         query = "".join(f"{s.commit}\n" + (f"^{s.commit}^\n" if s.head else "") for s in found)
         out = self.repository.reader.run("rev-list", "--objects", "--disk-usage", "--stdin", stdin=query.encode())
         return int(out) + self.copies.total_bytes(key for s in found for _, key in s.private.values() if key)
 
     def tidy(self) -> None:
-        """End the importer, migrate old snapshots, fold packs, drop unneeded objects. Raises OSError, GitError."""
+        """End the importer, migrate old snapshots, fold packs, drop unneeded objects."""
         self.close()
         if may_have_refs_below(self.workspace, SNAPSHOT_REFS):
             self.migrate_old_refs()
-        fold_packs(self.repository, self.folder)
+        fold_packs(self.repository)
         unused = self.folder / UNUSED_MARKER
         is_due = self.repository.exists and (unused.exists() or self.repository.has_stale_packs())
         # Without space for the new pack, the objects stay until a later run.
@@ -243,28 +351,21 @@ class GitSnapshotStore:
                 unused.unlink(missing_ok=True)
 
     def migrate_old_refs(self) -> None:
-        """Move snapshots of an older version from the user's repository to Remit's own."""
-        query = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00", SNAPSHOT_REFS)
-        parts = Git(self.workspace.root).run(*query).decode("utf-8", "replace").split("\0")
+        """Move snapshots of an older version from the user's repository, without history, to Remit's own."""
+        git = Git(self.workspace.root)
         self.repository.create()
-        with self.repository.prevent_dropping():
+        importer = FastImport(self.repository)
+        try:
             known = self.repository.read_borrow_list()
             self.repository.borrow_objects(known)
             self.repository.write_borrow_list(known)
-            for number in range(0, len(parts) - 2, 3):
-                ref, commit = parts[number].strip(), parts[number + 1]
-                if (snapshot := parse_snapshot(ref, commit, parts[number + 2])) is not None:
-                    self.import_snapshot(snapshot)
-                Git(self.workspace.root).run("update-ref", "-d", ref, commit)
-
-    def import_snapshot(self, snapshot: Snapshot) -> None:
-        """Copy a snapshot of the user's repository with HEAD's files, without history."""
-        importer = FastImport(self.repository)
-        try:
-            base = base_commit_stream(snapshot.ref, importer.read_tree(f"{snapshot.head}")) if snapshot.head else b""
-            tree = b'M 040000 %s ""\n' % importer.read_tree(snapshot.commit).encode()
-            plain = replace(snapshot, commit="", ref="")
-            importer.write_commit(base + b"".join(self.commit_header(plain, snapshot.ref)) + tree + b"\n", snapshot.ref)
+            for ref, commit, found in parse_snapshots(git.run(*LIST_WORDS, SNAPSHOT_REFS)):
+                if found is not None:
+                    base = base_commit_stream(ref, importer.read_tree(found.head)) if found.head else b""
+                    tree = b'M 040000 %s ""\n\n' % importer.read_tree(commit).encode()
+                    header = commit_header(replace(found, commit="", ref=""), ref)
+                    importer.write_commit(base + header + tree, ref)
+                git.run("update-ref", "-d", ref, commit)
         finally:
             importer.close()
 
@@ -275,32 +376,29 @@ class GitSnapshotStore:
 
 
 def base_commit_stream(ref: str, tree: str) -> bytes:
-    """Return a parentless commit with HEAD's files, the base of a snapshot."""
-    header = f"commit {ref}\nmark {BASE_MARK}\ncommitter Remit <remit@localhost> 0 +0000\ndata 5\nFiles\n"
+    header = f"commit {ref}\nmark :2\ncommitter Remit <remit@localhost> 0 +0000\ndata 5\nFiles\n"
     return f'{header}M 040000 {tree} ""\n\n'.encode()
 
 
-def parse_snapshot(ref: str, commit: str, body: str) -> Snapshot | None:
-    """Return the snapshot in a commit message; None for any other message."""
-    try:
-        found = msgspec.json.decode(body.strip(), type=Snapshot)
-    except (msgspec.DecodeError, ValueError):
-        return None
-    return replace(found, commit=commit, ref=ref.strip())
-
-
-def ref_group(snapshot: Snapshot) -> str:
-    """Return the session if valid in a ref name; else the day."""
-    session = snapshot.occasion.session
-    return session if REF_SAFE_NAME.fullmatch(session) else time.strftime("%Y-%m-%d", time.gmtime(snapshot.at))
-
-
-def commit_title(snapshot: Snapshot) -> str:
+def commit_header(snapshot: Snapshot, ref: str) -> bytes:
     what = {"session": "a session", "restore": "a restore", "resume": "finishing a restore", "undone": "undoing"}
     about = what.get(snapshot.occasion.kind) or snapshot.occasion.tool or "a call"
-    return f"Remit: before {about}"[:72].replace("\n", " ")
+    title = f"Remit: before {about}"[:72].replace("\n", " ")
+    message = f"{title}\n\n{msgspec.json.encode(snapshot).decode()}\n".encode()
+    head = f"commit {ref}\nmark :1\ncommitter Remit <remit@localhost> {int(snapshot.at)} +0000\n"
+    return b"%sdata %d\n%s\n" % (head.encode(), len(message), message)
+
+
+def parse_snapshots(out: bytes) -> Iterator[tuple[str, str, Snapshot | None]]:
+    """Yield ref, commit and snapshot from the output of `LIST_WORDS`; None for any other message."""
+    parts = out.decode("utf-8", "replace").split("\0")
+    for ref, commit, body in zip(parts[0:-1:3], parts[1:-1:3], parts[2:-1:3], strict=True):
+        ref = ref.strip()
+        try:
+            yield ref, commit, replace(msgspec.json.decode(body.strip(), type=Snapshot), commit=commit, ref=ref)
+        except (msgspec.DecodeError, ValueError):
+            yield ref, commit, None
 
 
 def quote_path(path: bytes) -> bytes:
-    """Return a path quoted for fast-import, for any bytes."""
     return b'"' + b"".join(bytes([b]) if 32 <= b < 127 and b not in b'"\\' else b"\\%03o" % b for b in path) + b'"'

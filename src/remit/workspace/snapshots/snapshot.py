@@ -12,23 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.display_text import escape_surrogates
-from remit.core.secrets.secret_files import is_secret_file
-from remit.workspace.contents.blob_folder import BlobFolder
-from remit.workspace.files.read_files import MAX_KEPT_BYTES, ObservedFile, read_bytes
+from remit.core.redaction import is_secret_file
+from remit.core.untrusted_input import escape_surrogates
+from remit.workspace.contents.content_store import BlobFolder
 from remit.workspace.observe.observation import LOG_VIEW, observe_workspace, try_observe_file
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import MAX_KEPT_BYTES, ObservedFile, read_bytes, write_atomically
 
 SnapshotKind: TypeAlias = Literal["session", "call", "restore", "resume", "undone"]
-FilesByPath: TypeAlias = Mapping[str, ObservedFile | None]
-"""Differences from HEAD by path; None means no file."""
+FilesByPath: TypeAlias = Mapping[str, ObservedFile | None]  # differences from HEAD by path; None means no file
 
 MIB = 1 << 20
 SECRET_LEFT_OUT = "it may hold secrets, and such files are not kept, or no longer ([snapshots] secret_days)"  # noqa: S105  no password
-
 USUAL_PERMISSIONS = frozenset({0o644, 0o755, 0o664, 0o775})
 GIT_NAMES = re.compile(r"\.git[ .]*|git~\d+", re.IGNORECASE)
 
@@ -91,42 +90,85 @@ class Snapshot(Struct, frozen=True):
 
 
 class SnapshotStore(Protocol):
-    """Storage of snapshots. Methods raise GitError, OSError."""
+    """Storage of snapshots: `GitSnapshotStore` or `CopySnapshotStore`. Methods raise GitError, OSError.
 
-    def take(self, snapshot: Snapshot, files: FilesByPath) -> Snapshot:
-        """Store these files. After an error no snapshot exists."""
-        ...
+    After an error in `take` no snapshot exists. `list_snapshots` returns the newest first. `drop_secrets` spares what
+    other snapshots need. `tidy` does deferred work while idle.
+    """
 
-    def list_snapshots(self) -> list[Snapshot]:
-        """Return the workspace's snapshots, newest first."""
-        ...
-
+    def take(self, snapshot: Snapshot, files: FilesByPath) -> Snapshot: ...
+    def list_snapshots(self) -> list[Snapshot]: ...
     def list_files(self, snapshot: Snapshot) -> Listing: ...
-
-    def read_contents(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        """Return the bytes to write at each path."""
-        ...
-
+    def read_contents(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]: ...
     def forget(self, snapshots: Iterable[Snapshot]) -> None: ...
-
-    def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
-        """Drop possible secrets of these snapshots unless a different snapshot needs them."""
-        ...
-
+    def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None: ...
     def disk_usage(self, snapshots: Iterable[Snapshot]) -> int: ...
-
-    def tidy(self) -> None:
-        """Do deferred work while idle."""
-        ...
-
+    def tidy(self) -> None: ...
     def close(self) -> None: ...
 
 
-class SortedFiles(Struct, frozen=True):
-    """Files to store, and files left out with reasons."""
+class CopySnapshotStore:
+    """Snapshots of a workspace without git: lists and a copy per content, in `.orchestration/.state/snapshots/`."""
 
-    files: dict[str, ObservedFile | None]
-    left_out: dict[str, str]
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.folder = workspace.state / "snapshots"
+        self.copies = BlobFolder(self.folder / "private")
+
+    def take(self, snapshot: Snapshot, files: FilesByPath) -> Snapshot:
+        kept = {
+            encode_path(path): (seen.version.mode, self.copies.store(read_content(self.workspace, path, seen)))
+            for path, seen in files.items()
+            if seen is not None
+        }
+        made = replace(snapshot, private=kept)
+        lists = self.folder / "lists"
+        lists.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Written last: without the list no snapshot exists.
+        write_atomically(lists / f"{made.id}.json", msgspec.json.encode(made), 0o600)
+        return made
+
+    def list_snapshots(self) -> list[Snapshot]:
+        found: list[Snapshot] = []
+        for path in sorted((self.folder / "lists").glob("*.json"), reverse=True):
+            try:
+                found.append(mark_lost_files(msgspec.json.decode(path.read_bytes(), type=Snapshot), self.copies))
+            except msgspec.DecodeError:
+                continue
+        return found
+
+    def list_files(self, snapshot: Snapshot) -> Listing:
+        named = {
+            decode_path(p): (mode, key) for p, (mode, key) in snapshot.private.items() if self.copies.has_blob(key)
+        }
+        return {path: SnapshotFile(*of, private=True) for path, of in named.items() if is_restorable_path(path)}
+
+    def read_contents(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
+        return {path: self.copies.load(entry.key) for path, entry in entries.items()}
+
+    def forget(self, snapshots: Iterable[Snapshot]) -> None:
+        for snapshot in snapshots:
+            (self.folder / "lists" / f"{snapshot.id}.json").unlink(missing_ok=True)
+        self.copies.keep_only(key for s in self.list_snapshots() for _, key in s.private.values())
+
+    def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
+        """Drop copies of secret files that no remaining list needs. Equal content under a harmless name stays."""
+        gone = {s.id for s in snapshots}
+        self.copies.keep_only(
+            key
+            for s in self.list_snapshots()
+            for path, (_, key) in s.private.items()
+            if s.id not in gone or not is_secret_path(decode_path(path))
+        )
+
+    def disk_usage(self, snapshots: Iterable[Snapshot]) -> int:
+        return self.copies.total_bytes(key for s in snapshots for _, key in s.private.values())
+
+    def tidy(self) -> None:
+        """Do nothing: no work is deferred."""
+
+    def close(self) -> None:
+        """Do nothing: no process runs."""
 
 
 def take_snapshot(
@@ -146,33 +188,46 @@ def take_snapshot(
     `dirty` holds each difference from HEAD, observed just now by `read_files`. Without `secrets`, files whose names
     suggest secrets are left out.
     """
-    found = sort_files(workspace, dirty, max_mib, secrets=secrets)
+    kept: dict[str, ObservedFile | None] = {}
+    left: dict[str, str] = {}
+    for path, seen in dirty.items():
+        if not is_restorable_path(path):
+            continue
+        reason = ""
+        if seen is None:
+            reason = missing_content_reason(workspace, path)
+        elif not secrets and is_secret_path(path):
+            reason = SECRET_LEFT_OUT
+        elif seen.content is None and seen.version.size <= MAX_KEPT_BYTES:
+            continue  # hidden from git without a `.gitignore`: observed without content
+        elif seen.content is None and seen.version.size > max_mib * MIB:
+            reason = f"larger than {max_mib} MiB"
+        if reason:
+            left[encode_path(path)] = reason
+        else:
+            kept[path] = seen
+    bits_by_path = {path: unusual_permissions(workspace.root / path) for path in kept}
     snapshot = Snapshot(
-        id=new_snapshot_id(at),
+        # Names sort by time.
+        id=f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(at))}-{os.urandom(4).hex()}",
         at=at,
         root=encode_path(str(workspace.root)),
         occasion=occasion,
-        files=len(found.files),
-        left={encode_path(path): reason for path, reason in found.left_out.items()},
-        overlooked=tuple(encode_path(path) for path in overlooked if found.files.get(path) is not None),
+        files=len(kept),
+        left=left,
+        overlooked=tuple(encode_path(path) for path in overlooked if kept.get(path) is not None),
         remarks=tuple(map(escape_surrogates, remarks)),
-        permissions={
-            encode_path(path): bits
-            for path in found.files
-            if (bits := unusual_permissions(workspace.root / path)) is not None
-        },
+        permissions={encode_path(path): bits for path, bits in bits_by_path.items() if bits is not None},
     )
-    return store.take(snapshot, found.files)
+    return store.take(snapshot, kept)
 
 
 def read_files(workspace: Workspace, dirty: Iterable[str] | None = None) -> FilesByPath:
     """Return the files at these paths; without paths, ask git for the differences. Raises GitError."""
     if dirty is None:
         return observe_workspace(workspace).files
-    return {
-        path: None if is_beyond_link(workspace.root, path) else try_observe_file(workspace.root / path)
-        for path in dirty
-    }
+    root = workspace.root
+    return {path: None if is_beyond_link(root, path) else try_observe_file(root / path) for path in dirty}
 
 
 def is_beyond_link(root: Path, path: str) -> bool:
@@ -184,30 +239,6 @@ def parent_folders(path: str) -> Iterator[str]:
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
-
-
-def sort_files(workspace: Workspace, files: FilesByPath, max_mib: int, *, secrets: bool = True) -> SortedFiles:
-    """Decide which files to store. Files hidden from git without a `.gitignore` have no content and are dropped."""
-    kept: dict[str, ObservedFile | None] = {}
-    left: dict[str, str] = {}
-    for path, seen in files.items():
-        if not is_restorable_path(path):
-            continue
-        if seen is None:
-            reason = missing_content_reason(workspace, path)
-        elif not secrets and is_secret_path(path):
-            reason = SECRET_LEFT_OUT
-        elif seen.content is not None:
-            reason = ""
-        elif seen.version.size <= MAX_KEPT_BYTES:
-            continue
-        else:
-            reason = f"larger than {max_mib} MiB" if seen.version.size > max_mib * MIB else ""
-        if reason:
-            left[path] = reason
-        else:
-            kept[path] = seen
-    return SortedFiles(kept, left)
 
 
 def missing_content_reason(workspace: Workspace, path: str) -> str:
@@ -238,26 +269,14 @@ def is_secret_path(path: str) -> bool:
 
 
 def is_restorable_path(path: str) -> bool:
-    """Return whether a path may be written below the root: no `..`, no spelling of `.git`, not Remit's log view.
-
-    Snapshots may be forged: git trees can hold any name.
-    """
-    parts = path.split("/")
-    return (
-        path not in ("", LOG_VIEW)
-        and not any(p in ("", ".", "..") or GIT_NAMES.fullmatch(p) for p in parts)
-        and "\0" not in path
-    )
+    """Return whether a path may be written below the root. Snapshots may be forged: git trees can hold any name."""
+    is_bad = any(part in ("", ".", "..") or GIT_NAMES.fullmatch(part) for part in path.split("/"))
+    return path != LOG_VIEW and not is_bad and "\0" not in path
 
 
 def mark_lost_files(snapshot: Snapshot, blobs: BlobFolder) -> Snapshot:
     lost = {path: SECRET_LEFT_OUT for path, (mode, key) in snapshot.private.items() if mode and not blobs.has_blob(key)}
     return replace(snapshot, left={**snapshot.left, **lost}) if lost else snapshot
-
-
-def new_snapshot_id(at: float) -> str:
-    """Return a name that sorts by time: UTC to the second and four random bytes."""
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(at))}-{os.urandom(4).hex()}"
 
 
 def encode_path(path: str) -> str:
@@ -286,7 +305,6 @@ class PinnedSnapshots:
         (self.folder / name).touch(mode=0o600)
 
     def unpin(self, name: str) -> bool:
-        """Remove a pin; return whether the snapshot was pinned. Raises OSError."""
         try:
             (self.folder / name).unlink()
         except FileNotFoundError:

@@ -7,56 +7,54 @@ Info-ZIP 3.0 and 6.0, read 2026-11.
 import re
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
-from remit.policy.commands.parse.options import OptionRow, parse_options
-from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import CommandEffects, Write, extract_to, write_to
+from remit.policy.commands.options import OptionRow, parse_options
 from remit.policy.commands.programs.row import (
+    CommandEffects,
     Program,
     WriterRow,
     Writes,
+    check_no_at_files,
+    extract_to,
     packer_row,
     rows,
+    write_all,
+    write_files,
 )
-from remit.policy.commands.programs.row_writes import check_no_at_files
+from remit.policy.commands.words import UnprovedCommand, Word
 
 
 def read_tar(name: str, words: Sequence[Word]) -> CommandEffects:
     """Evaluate `tar tf ARCHIVE MEMBER…`: `I`, `F` and long options run programs, and so does `host:archive`."""
-    if len(words) < 2 or not all(word.is_literal for word in words[:2]):
-        raise UnprovedCommand("`tar` is proved only as `tar tf ARCHIVE`")
-    letters, archive = words[0].text, words[1].text
-    listing = re.fullmatch(r"-?[tvzjJ]*f", letters) and "t" in letters
+    letters, archive = (words[0].text, words[1].text) if len(words) > 1 else ("", "")
+    listing = re.fullmatch(r"-?[tvzjJ]*f", letters) and "t" in letters and all(word.is_literal for word in words[:2])
     if not listing or ":" in archive or any(word.may_be_option for word in words[1:]):
         raise UnprovedCommand("`tar` is proved only as `tar tf ARCHIVE`")
     return CommandEffects((name,), (archive,))
 
 
+TAR = OptionRow(
+    "cxzjJavkmphoU",
+    "fC",
+    "create extract get gzip bzip2 xz zstd verbose auto-compress keep-old-files no-same-owner overwrite "
+    "no-same-permissions exclude-vcs numeric-owner sort mtime owner group",
+    "file directory exclude strip-components",
+)
+
+
 def write_tar(name: str, words: Sequence[Word]) -> Writes:
     """Return the archive that is made, or the folder of extracted files. Refuse options that run programs, and `-P`."""
-    bundled = bool(words) and words[0].is_literal and not words[0].text.startswith("-")
-    if bundled:
-        words = (Word("-" + words[0].text), *words[1:]) if re.fullmatch(r"[a-zA-Z]+", words[0].text) else words
-    row = OptionRow(
-        "cxzjJavkmphoU",
-        "fC",
-        "create extract get gzip bzip2 xz zstd verbose auto-compress keep-old-files no-same-owner overwrite "
-        "no-same-permissions exclude-vcs numeric-owner sort mtime owner group",
-        "file directory exclude strip-components",
-    )
-    parsed = parse_options(name, row, words, globs_are_operands=True)
+    if words and words[0].is_literal and re.fullmatch(r"[a-zA-Z]+", words[0].text):
+        words = (Word("-" + words[0].text), *words[1:])
+    parsed = parse_options(name, TAR, words, takes_globs=True)
     creates, extracts = parsed.has_option("-c", "--create"), parsed.has_option("-x", "--extract", "--get")
     archives, folders = parsed.values("-f", "--file"), parsed.values("-C", "--directory")
     if creates == extracts or len(archives) > 1 or any(":" in word.text for word in archives):
         raise UnprovedCommand("what `tar` does is not in its words")
     if creates:
-        target = [word for word in archives if not word.is_literal or word.text != "-"]
-        return tuple(write_to(word, name) for word in target)
+        return write_files(name, archives)
     if len(folders) > 1:
         raise UnprovedCommand("`tar` takes files out into several folders")
-    into = folders[0] if folders else Word(".")
-    return (replace(write_to(into, name), adds_names=True, may_be_link=True),)
+    return extract_to(name, folders[0] if folders else Word("."))
 
 
 SEVEN_ZIP_OPTION = re.compile(
@@ -64,7 +62,7 @@ SEVEN_ZIP_OPTION = re.compile(
 )
 
 
-def write_seven_zip(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
+def write_seven_zip(name: str, words: Sequence[Word]) -> Writes:
     """Return the writes of `7z a ARCHIVE FILE…` and `7z x ARCHIVE -oFOLDER`. A word `@FILE` is a list of names."""
     check_no_at_files(name, words)
     if not words or not all(word.is_literal for word in words):
@@ -78,37 +76,31 @@ def write_seven_zip(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
     if verb in ("l", "t"):
         return ()
     if verb in ("x", "e"):
-        return (extract_to(Word(folders[0] if folders else "."), name),)
+        return extract_to(name, Word(folders[0] if folders else "."))
     if verb not in ("a", "u", "d") or folders:
         raise UnprovedCommand(f"what `{name} {verb}` does is not on the tables")
-    archive = write_to(operands[0], name)
-    if "." in archive.path.rpartition("/")[2]:
-        return (archive,)
-    if any(option.startswith("-t") for option in options):
-        raise UnprovedCommand(f"the name that `{name}` gives to {archive.path!r} is not on the tables")
-    return (replace(archive, path=f"{archive.path}.7z"),)
+    archive = operands[0].text
+    has_suffix = "." in archive.rpartition("/")[2]
+    if not has_suffix and any(option.startswith("-t") for option in options):
+        raise UnprovedCommand(f"the name that `{name}` gives to {archive!r} is not on the tables")
+    return write_all(name, (Word(archive if has_suffix else f"{archive}.7z"),))
 
 
-def write_unrar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
+def write_unrar(name: str, words: Sequence[Word]) -> Writes:
     """Return the writes of `unrar x ARCHIVE [FOLDER/]`."""
     rest = [word for word in words if word.text not in ("-y", "-o+", "-o-", "-idq", "-inul")]
-    verb, *operands = [word.text for word in check_plain_words(name, rest)] or [""]
+    if not all(word.is_literal and word.text and not word.may_be_option for word in rest):
+        raise UnprovedCommand(f"a word of `{name}` is not literal, or may be an option")
+    verb, *operands = [word.text for word in rest] or [""]
     if verb in ("l", "t", "v", "lb"):
         return ()
     folder = operands[1] if len(operands) == 2 else "./"
     if verb not in ("x", "e") or len(operands) not in (1, 2) or not folder.endswith("/"):
         raise UnprovedCommand(f"`{name}` is not on the tables with these words")
-    return (extract_to(Word(folder), name),)
+    return extract_to(name, Word(folder))
 
 
-def check_plain_words(program: str, words: Sequence[Word]) -> Sequence[Word]:
-    """Return the words. Raises UnprovedCommand unless all are literal and no options."""
-    if not all(word.is_literal and word.text and not word.may_be_option for word in words):
-        raise UnprovedCommand(f"a word of `{program}` is not literal, or may be an option")
-    return words
-
-
-def write_cpio(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
+def write_cpio(name: str, words: Sequence[Word]) -> Writes:
     """Return the writes of `cpio -o`, and of `cpio -i` with the option that keeps names below the present folder."""
     long = "create extract no-absolute-filenames make-directories unconditional verbose quiet null"
     parsed = parse_options(name, OptionRow("oidmuvB0", "HFO", long, "format file"), words)
@@ -118,14 +110,13 @@ def write_cpio(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
     if parsed.has_option("-i", "--extract"):
         if not parsed.has_option("--no-absolute-filenames"):
             raise UnprovedCommand(f"where `{name} -i` puts files is not in its words")
-        return (extract_to(Word("."), name),)
+        return extract_to(name, Word("."))
     if not parsed.has_option("-o", "--create"):
         raise UnprovedCommand(f"what `{name}` does is not in its words")
-    return tuple(write_to(word, name) for word in archives)
+    return write_all(name, archives)
 
 
-def write_ar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """Return the writes of `ar rcs ARCHIVE FILE…`, and of `ar x`, which drops the folders of names."""
+def write_ar(name: str, words: Sequence[Word]) -> Writes:
     check_no_at_files(name, words)
     found = re.fullmatch(r"-?([a-zA-Z]+)", words[0].text) if words and words[0].is_literal else None
     letters = set(found[1]) if found else set[str]()
@@ -134,10 +125,10 @@ def write_ar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
         raise UnprovedCommand(f"`{name}` is not on the tables with these words")
     if verbs & {"t", "p"}:
         return ()
-    return (extract_to(Word("."), name),) if "x" in verbs else (write_to(words[1], name),)
+    return extract_to(name, Word(".")) if "x" in verbs else write_all(name, words[1:2])
 
 
-def write_jar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
+def write_jar(name: str, words: Sequence[Word]) -> Writes:
     """Return the writes of `jar cf ARCHIVE FILE…` and `jar xf ARCHIVE`."""
     check_no_at_files(name, words)
     letters = words[0].text.removeprefix("-") if words and words[0].is_literal else ""
@@ -148,15 +139,15 @@ def write_jar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
         raise UnprovedCommand(f"an option of `{name}` is not on the tables")
     if letters[0] == "t":
         return ()
-    return (extract_to(Word("."), name),) if letters[0] == "x" else (write_to(words[1], name),)
+    return extract_to(name, Word(".")) if letters[0] == "x" else write_all(name, words[1:2])
 
+
+PACKED_READER = OptionRow("tlvq", "", "list quiet test verbose", required="--list --test -l -t", reads="all")
 
 PROGRAMS = rows({
     "zcat": Program(reads=OptionRow("fq", reads="all")),
-    "gzip": Program(reads=OptionRow("tlvq", "", "list quiet test verbose", required="--list --test -l -t",
-        reads="all"), writes=packer_row(".gz")),
-    "xz": Program(reads=OptionRow("tlvq", "", "list quiet test verbose", required="--list --test -l -t", reads="all"),
-        writes=packer_row(".xz", "0123456789")),
+    "gzip": Program(reads=PACKED_READER, writes=packer_row(".gz")),
+    "xz": Program(reads=PACKED_READER, writes=packer_row(".xz", "0123456789")),
     "bzip2": Program(reads=OptionRow("tvq", "", "test", required="--test -t", reads="all"), writes=packer_row(".bz2")),
     "zipinfo": Program(reads=OptionRow("12smlvht")),
     "unzip": Program(reads=OptionRow("ltvqZ", required="-Z -l -t -v"), writes=WriterRow(OptionRow("oqnjuL", "d"),

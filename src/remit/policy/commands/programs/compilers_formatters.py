@@ -12,62 +12,49 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.parse.options import OptionRow, dashed_options, parse_options, word_set
-from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import write_files, write_to
+from remit.policy.commands.options import OptionRow, dashed_options, parse_dashed, parse_options, word_set
 from remit.policy.commands.programs.row import (
     DESTROYS_REMOTELY,
     DangerRule,
     Program,
     WriterRow,
     Writes,
+    check_no_at_files,
     formatter_row,
     rows,
+    write_all,
+    write_files,
 )
-from remit.policy.commands.programs.row_writes import check_no_at_files
+from remit.policy.commands.words import UnprovedCommand, Word
 
 RUFF: Mapping[str, WriterRow] = {
-    "format": formatter_row(
-        OptionRow("qvs", "", "check diff quiet verbose no-cache", "line-length exclude target-version"),
-        "--check --diff",
-        here=True,
-    ),
-    "check": formatter_row(
-        OptionRow(
-            "qvse",
-            "",
-            "fix fix-only unsafe-fixes quiet verbose no-cache show-fixes exit-zero diff no-fix",
-            "select ignore extend-select line-length exclude output-format",
-        ),
-        "--diff",
-        "--fix --fix-only",
-        here=True,
-    ),
-}
+    "format": formatter_row(OptionRow("qvs", "", "check diff quiet verbose no-cache",
+        "line-length exclude target-version"), "--check --diff", here=True),
+    "check": formatter_row(OptionRow("qvse", "", "fix fix-only unsafe-fixes quiet verbose no-cache show-fixes "
+        "exit-zero diff no-fix", "select ignore extend-select line-length exclude output-format"), "--diff",
+        "--fix --fix-only", here=True),
+}  # fmt: skip
 """Without `--config`: a setting given there makes a reader write (`fix=true`), and elsewhere (`cache-dir`)."""
 
 TIDY_OPTIONS = dashed_options("i indent q quiet m modify asxml asxhtml utf8 e errors", "o output f file wrap w")
 
 
 def write_tidy(name: str, words: Sequence[Word]) -> Writes:
-    values, operands = TIDY_OPTIONS.parse(name, words)
+    values, operands = parse_dashed(name, TIDY_OPTIONS, words)
     outputs = [word for option in ("-o", "-output", "-f", "-file") for word in values.get(option, ())]
-    changed = operands if {"-m", "-modify"} & set(values) else ()
-    return (*write_files(name, outputs), *(replace(write, edits_in_place=True) for write in write_files(name, changed)))
+    changed = write_files(name, operands if {"-m", "-modify"} & set(values) else ())
+    return (*write_files(name, outputs), *(replace(write, edits_in_place=True) for write in changed))
 
 
 TERRAFORM_OPTIONS = dashed_options("check diff recursive no-color")
 
 
 def write_terraform(name: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of `terraform fmt`."""
     if not words or words[0].text != "fmt" or not words[0].is_literal:
         raise UnprovedCommand(f"what `{name}` does is not on the tables")
-    values, operands = TERRAFORM_OPTIONS.parse(f"{name} fmt", words[1:])
-    if "-check" in values:
-        return ()
-    found = (write_to(word, name) for word in operands or (Word("."),))
-    return tuple(replace(write, is_recursive=True, edits_in_place=True, is_optional=True) for write in found)
+    values, operands = parse_dashed(f"{name} fmt", TERRAFORM_OPTIONS, words[1:])
+    folders = () if "-check" in values else operands or (Word("."),)
+    return write_all(name, folders, is_recursive=True, edits_in_place=True, is_optional=True)
 
 
 COMPILER_OPTION = re.compile(
@@ -106,32 +93,22 @@ def write_compiler(name: str, words: Sequence[Word]) -> Writes:
             raise UnprovedCommand(f"{word.text!r} of `{name}` is not on the tables")
     if len(outputs) > 1 or not all(posixpath.splitext(word.glob or "")[1] in SOURCE_SUFFIXES for word in sources):
         raise UnprovedCommand(f"`{name}` with several outputs, or with what is no source")
-    return write_files(name, outputs) if outputs else default_outputs(name, sources, given)
-
-
-def default_outputs(name: str, sources: Sequence[Word], given: set[str]) -> Writes:
-    """Return the writes of a compiler without `-o`. Raises UnprovedCommand where they are not sure."""
+    if outputs:
+        return write_files(name, outputs)
     if not sources or (given & {"-E", "-fsyntax-only"} and not given & {"-c", "-S"}):
         return ()
     suffix = ".o" if "-c" in given else ".s" if "-S" in given else ""
     if not suffix or not all(word.is_literal and "." in word.text for word in sources) or {"-c", "-S"} <= given:
         raise UnprovedCommand(f"what `{name}` writes to is not in its words")
     stems = (posixpath.splitext(posixpath.basename(word.text))[0] for word in sources)
-    return tuple(write_to(Word(stem + suffix), name) for stem in stems)
-
-
-OBJCOPY_OPTIONS = OptionRow(
-    "SgxXpvD",
-    "OIjR",
-    long="strip-all strip-debug strip-unneeded only-keep-debug preserve-dates verbose",
-    long_valued="output-target input-target only-section remove-section",
-)
+    return write_all(name, (Word(stem + suffix) for stem in stems))
 
 
 def write_objcopy(name: str, words: Sequence[Word]) -> Writes:
-    """Return the output of `objcopy IN [OUT]`."""
     check_no_at_files(name, words)
-    operands = parse_options(name, OBJCOPY_OPTIONS, words).operands
+    long = "strip-all strip-debug strip-unneeded only-keep-debug preserve-dates verbose"
+    row = OptionRow("SgxXpvD", "OIjR", long, "output-target input-target only-section remove-section")
+    operands = parse_options(name, row, words).operands
     if len(operands) not in (1, 2) or not all(word.is_single for word in operands):
         raise UnprovedCommand(f"`{name}` without one or two files")
     return write_files(name, operands[-1:])

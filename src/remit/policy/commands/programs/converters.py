@@ -12,20 +12,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.parse.options import (
-    OptionRow,
-    dashed_options,
-    parse_options,
-    word_set,
-)
-from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import write_files, write_to
-from remit.policy.commands.programs.row import (
-    Program,
-    WriterRow,
-    Writes,
-    rows,
-)
+from remit.policy.commands.options import OptionRow, dashed_options, parse_dashed, parse_options, word_set
+from remit.policy.commands.programs.row import Program, WriterRow, Writes, rows, write_all, write_files
+from remit.policy.commands.words import UnprovedCommand, Word
 
 OPENSSL_OPTIONS = dashed_options(
     "noout text nodes x509 new hex base64 d e a salt pbkdf2 pubout pubin subject issuer dates fingerprint startdate "
@@ -40,7 +29,7 @@ def write_openssl(name: str, words: Sequence[Word]) -> Writes:
     verb = words[0].text if words and words[0].is_literal else ""
     if verb not in OPENSSL_VERBS:
         raise UnprovedCommand(f"what `{name} {verb}` does is not on the tables")
-    values, _ = OPENSSL_OPTIONS.parse(name, words[1:])
+    values, _ = parse_dashed(name, OPENSSL_OPTIONS, words[1:])
     if verb == "req" and "-keyout" not in values and ("-newkey" in values or "-key" not in values):
         raise UnprovedCommand(f"`{name} req` may write a key to a name of its own")
     return write_files(name, (*values.get("-out", ()), *values.get("-keyout", ())))
@@ -69,15 +58,11 @@ MEDIA_SUFFIXES = word_set(
 
 
 def write_ffmpeg(name: str, words: Sequence[Word]) -> Writes:
-    _, outputs = FFMPEG_OPTIONS.parse(name, words)
+    _, outputs = parse_dashed(name, FFMPEG_OPTIONS, words)
     for word in outputs:
         kind = posixpath.splitext(word.text)[1].lower()
-        if (
-            not word.is_literal
-            or "%" in word.text
-            or ":" in word.text
-            or (word.text != "-" and kind not in MEDIA_SUFFIXES)
-        ):
+        odd = "%" in word.text or ":" in word.text or (word.text != "-" and kind not in MEDIA_SUFFIXES)
+        if not word.is_literal or odd:
             raise UnprovedCommand(f"what `{name}` makes of {word.text!r} is not on the tables")
     return write_files(name, outputs)
 
@@ -86,15 +71,11 @@ WEBP_OPTIONS = dashed_options("lossless quiet mt exact short noalpha v", "q z m 
 
 
 def write_webp(name: str, words: Sequence[Word]) -> Writes:
-    return write_files(name, WEBP_OPTIONS.parse(name, words)[0].get("-o", ()))
+    return write_files(name, parse_dashed(name, WEBP_OPTIONS, words)[0].get("-o", ()))
 
 
-PANDOC_OPTIONS = OptionRow(
-    "sN",
-    "oftMVrw",
-    long="standalone toc table-of-contents number-sections section-divs",
-    long_valued="output from to read write metadata variable wrap columns toc-depth shift-heading-level-by",
-)
+PANDOC_OPTIONS = OptionRow("sN", "oftMVrw", "standalone toc table-of-contents number-sections section-divs",
+    "output from to read write metadata variable wrap columns toc-depth shift-heading-level-by")  # fmt: skip
 
 
 def write_pandoc(name: str, words: Sequence[Word]) -> Writes:
@@ -113,13 +94,11 @@ PDFTOTEXT_OPTIONS = dashed_options("layout raw nopgbrk q", "f l enc eol r x y W 
 
 
 def write_pdftotext(name: str, words: Sequence[Word]) -> Writes:
-    """Return the output of `pdftotext IN [OUT]`."""
-    _, operands = PDFTOTEXT_OPTIONS.parse(name, words)
+    _, operands = parse_dashed(name, PDFTOTEXT_OPTIONS, words)
     if len(operands) not in (1, 2) or not all(word.is_literal for word in operands):
         raise UnprovedCommand(f"`{name}` without one or two files")
-    if len(operands) == 2:
-        return write_files(name, operands[1:])
-    return (write_to(Word(re.sub(r"\.(?:pdf|PDF)$", "", operands[0].text) + ".txt"), name),)
+    named = Word(re.sub(r"\.(?:pdf|PDF)$", "", operands[0].text) + ".txt")
+    return write_files(name, operands[1:]) if len(operands) == 2 else write_all(name, (named,))
 
 
 PROGRAMS = rows({

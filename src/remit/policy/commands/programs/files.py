@@ -10,30 +10,26 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.parse.options import (
-    OptionRow,
-    ParsedOptions,
-    harmless_row,
-    parse_options,
-    word_set,
-)
-from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import CommandEffects, Lines, write_to
+from remit.policy.commands.options import OptionRow, ParsedOptions, harmless_row, parse_options, word_set
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
     CHANGES_USERS,
     EVADES_CONTROL,
     WORKS_ON_DISKS,
+    CommandEffects,
     DangerRule,
+    Lines,
     Program,
     RunCommand,
     StdinRule,
     WriterRow,
     Writes,
+    find_row_writes,
     rows,
+    write_all,
 )
-from remit.policy.commands.programs.row_writes import find_row_writes
 from remit.policy.commands.programs.shell import substitute_word
+from remit.policy.commands.words import UnprovedCommand, Word
 
 # find
 
@@ -49,8 +45,7 @@ FIND_TESTS = word_set(
 EXACT_TESTS = word_set("-name -type -print -print0 -delete -exec -maxdepth -mindepth")
 """Tests that leave the pattern of the found files exact."""
 
-LEADING_OPTIONS = word_set("-H -L -P")
-"""Options of find that stand before the folders."""
+LEADING_OPTIONS = word_set("-H -L -P")  # Options of find that stand before the folders
 
 LISTING_ACTIONS = word_set("-exec -execdir -printf -ls -delete -fprint")
 
@@ -73,49 +68,41 @@ def check_find_tests(words: Sequence[Word], table: str = "tables") -> None:
 def write_find(name: str, words: Sequence[Word], run_command: RunCommand) -> CommandEffects:
     """Evaluate `-delete`, `-fprint FILE`, and `-exec COMMAND` with the found files in place of `{}`."""
     given = [word for word in words if word.text not in LEADING_OPTIONS]
-    at = next((i for i, word in enumerate(given) if word.text[:1] in ("-", "(", "!")), len(given))
-    starts, tests = given[:at] or [Word(".")], given[at:]
+    starts, tests = split_starts(given)
     effects: list[CommandEffects] = []
     left: list[Word] = []
     while tests:
         word = tests.pop(0)
-        if word.text in ("-exec", "-fprint", "-fls", "-fprint0", "-fprintf") and word.is_literal:
-            effects.append(run_find_action(name, word.text, tests, found_files(starts, words), run_command))
+        if word.text == "-exec" and word.is_literal:
+            command: list[Word] = []
+            while tests and tests[0].text != ";" and (tests[0].text != "+" or not command or command[-1].text != "{}"):
+                command.append(tests.pop(0))
+            if not tests or not command or "{}" in command[0].text:
+                raise UnprovedCommand("`find -exec` without an end, or without a literal command")
+            tests.pop(0)
+            found = found_files(starts, words)
+            effects += (run_command([substitute_word(word, item) for word in command]) for item in found)
+        elif word.text in ("-fprint", "-fls", "-fprint0", "-fprintf") and word.is_literal:
+            if not tests:
+                raise UnprovedCommand(f"`find {word.text}` lacks its file")
+            effects.append(CommandEffects((), changes_state=True, writes=write_all(name, (tests.pop(0),))))
         elif word.text == "-delete":
-            deleted = (replace(write_to(item, name), follows_links=False) for item in found_files(starts, words))
-            effects.append(CommandEffects((), changes_state=True, writes=tuple(deleted)))
+            deleted = write_all(name, found_files(starts, words), follows_links=False)
+            effects.append(CommandEffects((), changes_state=True, writes=deleted))
         else:
             left.append(word)
     check_find_tests(left)
     if not effects:
         raise UnprovedCommand("`find` is not on the tables with these words")
-    return join_effects(name, effects)
-
-
-def run_find_action(
-    name: str, action: str, tests: list[Word], found: Sequence[Word], run_command: RunCommand
-) -> CommandEffects:
-    """Return the effects of one action; its words are taken off `tests`."""
-    if action != "-exec":
-        if not tests:
-            raise UnprovedCommand(f"`find {action}` lacks its file")
-        return CommandEffects((), changes_state=True, writes=(write_to(tests.pop(0), name),))
-    command: list[Word] = []
-    while tests and not (tests[0].text == ";" or (tests[0].text == "+" and command and command[-1].text == "{}")):
-        command.append(tests.pop(0))
-    if not tests or not command or "{}" in command[0].text:
-        raise UnprovedCommand("`find -exec` without an end, or without a literal command")
-    tests.pop(0)
-    return join_effects("", [run_command([substitute_word(word, item) for word in command]) for item in found])
-
-
-def join_effects(name: str, effects: Sequence[CommandEffects]) -> CommandEffects:
-    """Return the effects of several commands as one. Refuse shells, and git in another folder."""
     if any(one.script is not None or one.folder is not None for one in effects):
-        raise UnprovedCommand(f"`{name or 'find'}` runs a shell, or git, on what it finds")
-    programs = tuple(dict.fromkeys((name, *(p for one in effects for p in one.programs)) if name else ()))
+        raise UnprovedCommand(f"`{name}` runs a shell, or git, on what it finds")
     writes = tuple(dict.fromkeys(write for one in effects for write in one.writes))
-    return CommandEffects(programs, changes_state=any(one.changes_state for one in effects), writes=writes)
+    return CommandEffects((name,), changes_state=any(one.changes_state for one in effects), writes=writes)
+
+
+def split_starts(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
+    at = next((i for i, word in enumerate(words) if word.text[:1] in ("-", "(", "!")), len(words))
+    return [*words[:at]] or [Word(".")], [*words[at:]]
 
 
 def found_files(folders: Sequence[Word], words: Sequence[Word]) -> tuple[Word, ...]:
@@ -126,46 +113,36 @@ def found_files(folders: Sequence[Word], words: Sequence[Word]) -> tuple[Word, .
     simple &= not any(word.text == "!" for word in words)
     name = names[0].text if simple else "*"
     optional = not simple or any(test not in EXACT_TESTS or test in ("-maxdepth", "-mindepth") for test in tests)
-    found: list[Word] = []
-    for folder in folders:
-        if folder.glob is None or folder.may_split:
-            raise UnprovedCommand("where `find` begins is not in the text")
-        pattern = f"{folder.glob.rstrip('/') or '/'}/**/{name}"
-        found.append(
-            Word(fixed_start(folder), is_literal=False, may_be_several=True, pattern=pattern, is_optional=optional)
-        )
-    return tuple(found)
+    found = [pattern_below(folder, name, is_optional=optional) for folder in folders]
+    if None in found:
+        raise UnprovedCommand("where `find` begins is not in the text")
+    return tuple(filter(None, found))
+
+
+def pattern_below(folder: Word, name: str, *, is_optional: bool = True) -> Word | None:
+    if folder.glob is None or folder.may_split:
+        return None
+    # The common beginning of all names in the folder
+    fixed = folder.text.rstrip("/") if folder.is_literal else ""
+    pattern = f"{folder.glob.rstrip('/')}/**/{name}"
+    return Word(
+        f"{fixed}/" if fixed else "", is_literal=False, may_be_several=True, pattern=pattern, is_optional=is_optional
+    )
 
 
 def list_find(name: str, words: Sequence[Word]) -> Lines:
     acts = any(word.text in LISTING_ACTIONS for word in words)
     if acts and not any(word.text == "-print0" for word in words):
         return None
-    at = next((i for i, w in enumerate(words) if w.text[:1] in ("-", "(", "!")), len(words))
-    return found_files(words[:at] or (Word("."),), words)
+    return found_files(split_starts(words)[0], words)
 
 
 def files_below(folders: Sequence[Word]) -> Lines:
-    """Return the words for any file in these folders, or for the files themselves."""
-    found: list[Word] = []
-    for folder in folders or (Word("."),):
-        if folder.glob is None or folder.may_split:
-            return None
-        pattern = f"{folder.glob.rstrip('/')}/**/*"
-        found.append(
-            Word(fixed_start(folder), is_literal=False, may_be_several=True, pattern=pattern, is_optional=True)
-        )
-    return tuple(found)
-
-
-def fixed_start(folder: Word) -> str:
-    """Return the common beginning of all names in a folder; empty if unknown."""
-    fixed = folder.text.rstrip("/") if folder.is_literal else ""
-    return f"{fixed}/" if fixed else ""
+    found = [pattern_below(folder, "*") for folder in folders or (Word("."),)]
+    return None if None in found else tuple(filter(None, found))
 
 
 def list_ls(name: str, words: Sequence[Word]) -> Lines:
-    """Return the names in the present folder, or the operands if they name files themselves."""
     parsed = parse_options(name, OptionRow("1dtr"), words)
     if not parsed.operands:
         return (Word("", is_literal=False, may_be_several=True, pattern="*", is_optional=True),)
@@ -173,39 +150,24 @@ def list_ls(name: str, words: Sequence[Word]) -> Lines:
     return parsed.operands if named else None
 
 
-# Copies
-
 TARGET_FOLDER = "-t --target-directory"
-CP = WriterRow(
-    OptionRow(
-        "afidLPnpRruvxH",
-        "",
-        "archive force interactive dereference no-dereference no-clobber recursive update verbose one-file-system "
-        "preserve no-target-directory remove-destination",
-        "no-preserve",
-    ),
-    "copied",
-    folders=TARGET_FOLDER,
-    recursive="-R -r --recursive -a --archive -d --no-dereference -P",
-)
+CP = WriterRow(OptionRow("afidLPnpRruvxH", "", "archive force interactive dereference no-dereference no-clobber "
+    "recursive update verbose one-file-system preserve no-target-directory remove-destination", "no-preserve"),
+    "copied", folders=TARGET_FOLDER, recursive="-R -r --recursive -a --archive -d --no-dereference -P")  # fmt: skip
 SCP = WriterRow(OptionRow("rpqCTOv346"), "copied", recursive="-r")
-INSTALL = WriterRow(
-    OptionRow("cCDpsvT", "gmo", "compare preserve-timestamps strip verbose", "group mode owner"),
-    "copied",
-    folders=TARGET_FOLDER,
-)
+INSTALL = WriterRow(OptionRow("cCDpsvT", "gmo", "compare preserve-timestamps strip verbose", "group mode owner"),
+    "copied", folders=TARGET_FOLDER)  # fmt: skip
 
 
 def write_install(name: str, words: Sequence[Word]) -> Writes:
     """Return the writes of `install`, and of `install -d FOLDER…`, which makes folders."""
-    known = INSTALL.options
-    row = replace(known, flags=known.flags + "d", long="directory verbose")
+    row = replace(INSTALL.options, flags=INSTALL.options.flags + "d", long="directory verbose")
     if not any(word.is_literal and re.fullmatch(r"-[a-zA-Z]*d\w*|--directory", word.text) for word in words):
         return find_row_writes(name, INSTALL, words)
     parsed = parse_options(name, row, words)
     if not parsed.has_option("-d", "--directory"):
         raise UnprovedCommand(f"`{name}` is not on the tables with these words")
-    return tuple(replace(write_to(word, name), edits_in_place=True, makes_folder=True) for word in parsed.operands)
+    return write_all(name, parsed.operands, edits_in_place=True, makes_folder=True)
 
 
 def check_local(program: str, parsed: ParsedOptions) -> None:
@@ -219,35 +181,24 @@ def write_scp(name: str, words: Sequence[Word]) -> Writes:
     return find_row_writes(name, SCP, words)
 
 
+RSYNC = OptionRow("avrlptgoDunPhzcqHAX", "", "archive recursive links perms times verbose quiet human-readable "
+    "progress update checksum delete dry-run stats ignore-existing existing", "exclude include")  # fmt: skip
+
+
 def write_rsync(name: str, words: Sequence[Word]) -> Writes:
-    """Return the target of a copy between folders of this machine."""
-    row = OptionRow(
-        "avrlptgoDunPhzcqHAX",
-        "",
-        "archive recursive links perms times verbose quiet human-readable progress update checksum delete dry-run "
-        "stats ignore-existing existing",
-        "exclude include",
-    )
-    parsed = parse_options(name, row, words, globs_are_operands=True)
+    parsed = parse_options(name, RSYNC, words, takes_globs=True)
     operands = parsed.operands
     if len(operands) < 2 or any(":" in word.text for word in operands):
         raise UnprovedCommand("`rsync` with another machine, or without a target")
-    if parsed.has_option("-n", "--dry-run"):
-        return ()
-    target = write_to(operands[-1], name)
-    write = replace(target, adds_names=True, may_be_link=True, is_recursive=parsed.has_option("--delete"))
-    return (write,)
-
-
-# Disks, temporary files, attributes
+    target = () if parsed.has_option("-n", "--dry-run") else operands[-1:]
+    return write_all(name, target, adds_names=True, may_be_link=True, is_recursive=parsed.has_option("--delete"))
 
 
 def write_dd(name: str, words: Sequence[Word]) -> Writes:
     known = re.compile(r"(?:if|of|bs|ibs|obs|count|skip|seek|conv|status|iflag|oflag)=")
     if not all(word.is_literal and known.match(word.text) for word in words):
         raise UnprovedCommand("a word of `dd` is not literal, or not on the tables")
-    outputs = [Word(word.text[3:]) for word in words if word.text.startswith("of=")]
-    return tuple(write_to(word, name) for word in outputs)
+    return write_all(name, (Word(word.text[3:]) for word in words if word.text.startswith("of=")))
 
 
 TEMPORARY_FOLDER = "/tmp"  # noqa: S108  nothing is made there: it is where mktemp would, unless TMPDIR says otherwise
@@ -260,7 +211,7 @@ def write_mktemp(name: str, words: Sequence[Word]) -> Writes:
     made = parsed.operands[0] if parsed.operands else Word("tmp.XXXXXXXXXX")
     if not made.is_literal or not place.is_literal or (folder and not place.text):
         raise UnprovedCommand("the name of what `mktemp` makes is not in the text")
-    return (write_to(Word(posixpath.join(place.text, made.text)), name),)
+    return write_all(name, (Word(posixpath.join(place.text, made.text)),))
 
 
 def write_chattr(name: str, words: Sequence[Word]) -> Writes:
@@ -273,19 +224,12 @@ def write_chattr(name: str, words: Sequence[Word]) -> Writes:
         raise UnprovedCommand(f"the mode of `{name}` is not in the text")
     if any(word.may_be_option for word in rest[1:]):
         raise UnprovedCommand(f"a word of `{name}` may become any option")
-    return tuple(replace(write_to(word, name), is_recursive=deep, edits_in_place=True) for word in rest[1:])
+    return write_all(name, rest[1:], is_recursive=deep, edits_in_place=True)
 
 
 RECURSIVE = "-R -r --recursive"
-GOVERNING = (
-    DangerRule(
-        "",
-        EVADES_CONTROL,
-        "-i +i",
-        words=r".*(?:\.orchestration|\.git|\.claude|\.intentignore).*",
-        is_irreversible=False,
-    ),
-)
+GOVERNING = (DangerRule("", EVADES_CONTROL, "-i +i", words=r".*(?:\.orchestration|\.git|\.claude|\.intentignore).*",
+    is_irreversible=False),)  # fmt: skip
 
 PROGRAMS = rows({
     "ls": Program(reads=harmless_row("ITw"), lists=list_ls),

@@ -1,4 +1,8 @@
-"""The row of git, and the git commands with writes known from the words: named files, and git's own data.
+"""The row of git, its commands that only read, and those with writes known from the words: named files and own data.
+
+git runs programs that its settings name (external diffs, text converters, clean filters, file system monitors, the
+pager on a terminal). Agents may not write the settings of the repository and of the user; settings on the command line
+are refused, and so is every other repository (see `analyse`).
 
 git's own data (index, objects, references) are no files of the user. Left out are commands with hooks of the repository
 (`commit`, `merge`, `push` …), with names from commits or patches (`pull`, `checkout BRANCH`, `apply` …), and with a
@@ -9,26 +13,188 @@ Source: the manual pages of git 2.39 and 2.51, read 2026-11.
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.parse.options import OptionRow, ParsedOptions, parse_options
-from remit.policy.commands.parse.words import GLOB_CHARACTER, HOME_MARK, START_MARK, UnprovedCommand, Word
-from remit.policy.commands.programs.effects import CommandEffects, Write, write_to
-from remit.policy.commands.programs.git_reads import GLOBAL_OPTIONS, LOG_OPTIONS, check_reading_git, list_git, read_git
+from remit.policy.commands.options import OptionRow, ParsedOptions, parse_options, word_set
+from remit.policy.commands.programs.files import files_below
 from remit.policy.commands.programs.row import (
     DISCARDS_WORK,
     EVADES_CONTROL,
     REWRITES_HISTORY,
     REWRITES_SHARED_BRANCH,
+    CommandEffects,
     DangerRule,
+    Lines,
     Program,
     RunCommand,
+    Write,
     WriterRow,
+    Writes,
+    add_valued_options,
+    find_row_writes,
     rows,
+    write_all,
 )
-from remit.policy.commands.programs.row_writes import add_valued_options, find_row_writes
+from remit.policy.commands.words import GLOB_CHARACTER, HOME_MARK, START_MARK, UnprovedCommand, Word
+
+GLOBAL_OPTIONS = OptionRow("P", "C", "no-pager no-optional-locks literal-pathspecs no-replace-objects")
+
+LOG_LONG = (
+    "oneline stat shortstat numstat name-only name-status summary patch no-patch patch-with-stat graph "
+    "decorate no-decorate all branches tags remotes merges no-merges first-parent reverse follow cached "
+    "staged color no-color word-diff color-words abbrev-commit no-abbrev-commit abbrev date relative-date "
+    "pretty format since after until before author committer grep max-count skip no-ext-diff no-textconv "
+    "text binary full-index raw minimal patience histogram diff-filter diff-algorithm find-renames "
+    "find-copies find-copies-harder no-renames unified ignore-all-space ignore-space-change "
+    "ignore-blank-lines ignore-space-at-eol quiet exit-code check left-right left-only right-only "
+    "cherry-pick cherry-mark cherry merge-base date-order topo-order author-date-order walk-reflogs source "
+    "full-history simplify-merges ancestry-path children parents boundary count not glob exclude no-walk "
+    "submodule ignore-submodules function-context inter-hunk-context src-prefix dst-prefix no-prefix "
+    "relative pickaxe-all pickaxe-regex dirstat compact-summary notes no-notes mailmap use-mailmap cc "
+    "regexp-ignore-case extended-regexp fixed-strings invert-grep all-match color-moved no-color-moved "
+    "max-parents min-parents root no-index no-commit-id no-mailmap objects"
+)
+LOG_VALUED = (
+    "since after until before author committer grep max-count skip diff-filter diff-algorithm "
+    "src-prefix dst-prefix inter-hunk-context"
+)
+
+LOG_OPTIONS = OptionRow("pusmctrzigEFPqwbaRW", "nSGL", LOG_LONG, LOG_VALUED, "UMCBD", takes_number=True)
+
+
+def git_row(flags: str = "", valued: str = "", long: str = "", attached: str = "", valued_long: str = "") -> OptionRow:
+    return OptionRow(flags, valued, long, valued_long, attached, takes_number=True)
+
+
+SELECTING_OPTIONS = "--contains --no-contains --merged --no-merged --points-at"
+
+LOGS = word_set("log show diff whatchanged diff-tree diff-index diff-files range-diff rev-list reflog stash")
+HARMLESS = word_set(
+    "ls-files ls-tree rev-parse merge-base name-rev show-ref check-ignore check-attr check-mailmap check-ref-format "
+    "count-objects var version"
+)
+"""Subcommands of which no option writes or runs anything."""
+
+READING_SUBCOMMANDS: dict[str, OptionRow] = {
+    **dict.fromkeys(LOGS, LOG_OPTIONS),
+    **dict.fromkeys(HARMLESS, OptionRow(allows_any=True, takes_number=True)),
+    "cherry": git_row("v"),
+    "status": git_row(
+        "sbvz", long="short branch verbose porcelain long show-stash untracked-files ignored ignore-submodules "
+        "column no-column renames no-renames ahead-behind no-ahead-behind find-renames", attached="uM"),
+    "blame": git_row("lbtfnsewpc", "L", "line-porcelain porcelain root show-stats date show-name show-number "
+                  "show-email abbrev color-lines first-parent", "MC"),
+    "annotate": git_row("lbtfnsewpc", "L", "", "MC"),
+    "shortlog": git_row("snec", "", "summary numbered email committer group since until no-merges all author",
+                     "w"),
+    "describe": git_row("", "", "all tags contains abbrev candidates exact-match debug long match exclude always "
+                     "first-parent dirty broken"),
+    "branch": git_row("arvi", "", "all remotes list verbose show-current contains no-contains merged no-merged "
+                   "points-at abbrev no-abbrev color no-color column no-column ignore-case", "", "sort format"),
+    "tag": git_row("li", "", "list contains no-contains merged no-merged points-at color column no-column "
+                "ignore-case", "n", "sort format"),
+    "grep": git_row("nilcwveEFPGhHqazoLpWIr", "efmABC", "name-only files-with-matches files-without-match count "
+                 "ignore-case line-number column word-regexp extended-regexp fixed-strings perl-regexp "
+                 "basic-regexp show-function heading break color no-color cached untracked untracked "
+                 "no-index exclude-standard recurse-submodules max-depth threads and or not all-match quiet "
+                 "only-matching invert-match text function-context full-name max-count"),
+    "remote": git_row("v", "", "verbose push all"),
+    "config": git_row("lz", "", "get get-all get-regexp list global local system worktree show-origin show-scope "
+                   "name-only null type bool int path default includes no-includes all"),
+    "worktree": git_row("vz", "", "porcelain verbose"),
+    "notes": git_row("", "", "ref"),
+    "submodule": git_row("q", "", "cached recursive quiet"),
+    "bisect": git_row(),
+    "symbolic-ref": OptionRow("q", long="short quiet", operands=1),
+    "cat-file": git_row("tpse", "", "batch batch-check batch-all-objects buffer follow-symlinks unordered"),
+    "for-each-ref": git_row("", "", "merged no-merged contains no-contains shell perl python tcl ignore-case", "",
+                         "count sort format points-at exclude"),
+    "show-branch": git_row("ar", "", "all remotes list sha1-name no-name current topo-order date-order color"),
+}  # fmt: skip
+
+READING_VERBS: dict[str, frozenset[str]] = {
+    "reflog": frozenset({"", "show", "exists"}),
+    "stash": frozenset({"list", "show"}),
+    "worktree": frozenset({"list"}),
+    "notes": frozenset({"", "list", "show"}),
+    "submodule": frozenset({"status", "summary"}),
+    "bisect": frozenset({"log"}),
+    "remote": frozenset({"", "get-url"}),
+}
+"""The first operands with which a subcommand only reads; empty if an operand may be missing."""
+
+
+def split_git(words: Sequence[Word]) -> tuple[ParsedOptions, str | None]:
+    parsed = parse_options("git", GLOBAL_OPTIONS, words, stop_at_operand=True)
+    folders = parsed.values("-C")
+    if len(folders) > 1 or not all(word.is_literal for word in folders):
+        raise UnprovedCommand("`git -C` names no literal folder")
+    return parsed, folders[0].text.rstrip("/") if folders and folders[0].text != "." else None
+
+
+def read_git(name: str, words: Sequence[Word]) -> CommandEffects:
+    parsed, folder = split_git(words)
+    if parsed.has_option("--help"):
+        raise UnprovedCommand("`git --help` may open a viewer")
+    if parsed.operands:
+        check_reading(parsed.operands)
+    elif not parsed.has_option("--version"):
+        raise UnprovedCommand("`git` without a subcommand is not on the read-only table")
+    return CommandEffects((name,), folder=folder)
+
+
+def check_reading(words: Sequence[Word]) -> None:
+    """Raise UnprovedCommand unless a command, given from its verb on, only reads."""
+    name = words[0].text
+    row = READING_SUBCOMMANDS.get(name)
+    if row is None or not words[0].is_literal:
+        raise UnprovedCommand(f"`git {name}` is not on the read-only table")
+    if any("%G" in word.text or "signature" in word.text for word in words[1:]):
+        raise UnprovedCommand(f"`git {name}` may run gpg for a signature")
+    if any(word.text in ("--help", "-h") for word in words[1:]):
+        raise UnprovedCommand(f"`git {name} --help` may open a viewer")
+    parsed = parse_options(f"git {name}", row, words[1:])
+    operands = parsed.operands
+    if not all(word.is_literal for word in parsed.values("--format", "--pretty")):
+        raise UnprovedCommand(f"the format of `git {name}` is not literal")
+    if name in READING_VERBS:
+        first = operands[0] if operands else Word("")
+        if operands and words[1] != first:
+            raise UnprovedCommand(f"`git {name}` with an option before its verb is not on the read-only table")
+        if not first.is_literal or first.text not in READING_VERBS[name]:
+            raise UnprovedCommand(f"`git {name} {first.text}` is not on the read-only table")
+    selects = parsed.has_option("--list", *SELECTING_OPTIONS.split())
+    if name == "branch" and operands and not selects:
+        raise UnprovedCommand("`git branch` with a name may create or move a branch")
+    if name == "tag" and operands and not selects and not parsed.has_option("-l"):
+        raise UnprovedCommand("`git tag` with a name may create a tag")
+    if name == "config" and not parsed.has_option("--get", "--get-all", "--get-regexp", "--list", "-l"):
+        match [word.text if word.is_literal else "" for word in operands]:
+            case ["list"] | ["get", str()] if all(word.is_literal for word in operands):
+                pass
+            case [key] if "." in key:
+                pass
+            case _:
+                raise UnprovedCommand("`git config` may set a value")
+
+
+def list_git(name: str, words: Sequence[Word]) -> Lines:
+    """Return the files that `git ls-files` and `git grep -l` list, from the present folder."""
+    if not words or not words[0].is_literal or any(word.text.startswith(":") for word in words):
+        return None
+    if words[0].text == "ls-files":
+        row = OptionRow("mcdoz", long="modified cached deleted others exclude-standard")
+        operands = parse_options("git ls-files", row, words[1:]).operands
+        patterns = any(word.is_literal and GLOB_CHARACTER.search(word.text) for word in operands)
+        return files_below(() if patterns else operands)
+    if words[0].text == "grep":
+        parsed = parse_options("git grep", OptionRow("lniwEFe", long="name-only files-with-matches"), words[1:])
+        if parsed.has_option("-l", "--name-only", "--files-with-matches"):
+            return files_below(parsed.operands[1:])
+    return None
+
 
 GIT_WRITERS: dict[str, WriterRow] = {
     "add": WriterRow(OptionRow("AuvNn", "", "all update verbose intent-to-add dry-run"), "none"),
@@ -42,199 +208,138 @@ GIT_WRITERS: dict[str, WriterRow] = {
                            folders="-o --output-directory", idle="--stdout"),
     "merge-file": WriterRow(OptionRow("qp", "L", "quiet stdout ours theirs union diff3 zdiff3"), "first",
                          idle="-p --stdout"),
-    "log": WriterRow(LOG_OPTIONS),
-    "show": WriterRow(LOG_OPTIONS),
-    "diff": WriterRow(LOG_OPTIONS),
 }  # fmt: skip
 
 
 def write_git(name: str, words: Sequence[Word], run_command: RunCommand) -> CommandEffects:
     """Return the effects of a git command that writes. Raises UnprovedCommand."""
-    parsed = parse_options("git", GLOBAL_OPTIONS, words, stop_at_operand=True)
-    folders = parsed.values("-C")
-    if len(folders) > 1 or not all(word.is_literal for word in folders):
-        raise UnprovedCommand("`git -C` names no literal folder")
+    parsed, folder = split_git(words)
     if not parsed.operands or not parsed.operands[0].is_literal or parsed.has_option("--help"):
         raise UnprovedCommand("the command of `git` is not literal")
     verb, rest = parsed.operands[0].text, parsed.operands[1:]
     if any(word.text in ("--help", "-h") for word in rest):
         raise UnprovedCommand(f"`git {verb} --help` may open a viewer")
-    folder = folders[0].text.rstrip("/") if folders and folders[0].text != "." else None
-    find = GIT_WRITE_FUNCTIONS.get(verb)
     try:
-        if find is None and verb not in GIT_WRITERS:
-            raise UnprovedCommand(f"what `git {verb}` changes is not in its words")
-        writes = find(rest) if find else write_by_row(verb, rest)
+        if verb in ("log", "show", "diff"):
+            writes = write_git_output(verb, rest)
+        elif verb in GIT_WRITERS:
+            writes = find_row_writes(f"git {verb}", GIT_WRITERS[verb], check_pathspecs(rest))
+        else:
+            writes = write_own_data(verb, rest)
     except UnprovedCommand as refused:
-        return CommandEffects(
-            (name,),
-            folder=folder,
-            changes_state=True,
-            git_verb=describe_undetermined(verb, rest),
-            undetermined=str(refused),
-        )
+        undetermined = describe_undetermined(verb, rest)
+        effects = CommandEffects((name,), folder=folder, changes_state=True, git_verb=undetermined)
+        return replace(effects, undetermined=str(refused))
     if folder:
         writes = tuple(replace(write, path=posixpath.join(folder, write.path)) for write in writes)
     return CommandEffects((name,), folder=folder, changes_state=True, writes=writes, git_verb=verb)
 
 
-def write_by_row(verb: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """Return the writes by the table. Refuse a path that git itself would take for a pattern."""
-    writer = GIT_WRITERS[verb]
-    if verb in ("log", "show", "diff"):
-        return write_git_output(verb, words)
-    for word in words:
-        check_pathspec(word)
-    return find_row_writes(f"git {verb}", writer, words)
-
-
-def write_git_output(verb: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """Return the file of `--output=FILE` in a command that otherwise only reads."""
+def write_git_output(verb: str, words: Sequence[Word]) -> Writes:
     at = next((i for i, word in enumerate(words) if word.text.partition("=")[0] == "--output"), None)
     if at is None:
         raise UnprovedCommand(f"`git {verb}` is not on the tables with these words")
     parsed = parse_options(f"git {verb}", add_valued_options(LOG_OPTIONS, "--output"), words[at : at + 2])
-    attached = "=" in words[at].text
-    check_reading_git((Word(verb), *words[:at], *words[at + (1 if attached else 2) :]))
-    return tuple(write_to(word, f"git {verb}") for word in parsed.values("--output"))
+    check_reading((Word(verb), *words[:at], *words[at + (1 if "=" in words[at].text else 2) :]))
+    return write_all(f"git {verb}", parsed.values("--output"))
 
 
-def check_pathspec(word: Word) -> None:
-    if word.is_literal and (word.text.startswith(":") or GLOB_CHARACTER.search(word.text)):
-        raise UnprovedCommand(f"{word.text!r} is a pattern of git's own")
+def check_pathspecs(words: Sequence[Word]) -> Sequence[Word]:
+    for word in words:
+        if word.is_literal and (word.text.startswith(":") or GLOB_CHARACTER.search(word.text)):
+            raise UnprovedCommand(f"{word.text!r} is a pattern of git's own")
+    return words
 
 
-def restored_files(verb: str, parsed: ParsedOptions) -> tuple[Write, ...]:
-    """Return the operands as files that get the content of a commit."""
-    for word in parsed.operands:
-        check_pathspec(word)
-    return tuple(
-        replace(write_to(word, f"git {verb}"), follows_links=False, is_recursive=True) for word in parsed.operands
-    )
+def restored_files(verb: str, words: Sequence[Word]) -> Writes:
+    return write_all(f"git {verb}", check_pathspecs(words), follows_links=False, is_recursive=True)
 
 
-def write_branch(words: Sequence[Word]) -> tuple[Write, ...]:
-    """Allow a new branch at HEAD, a new name, and the deletion of a merged branch."""
-    parsed = parse_options("git branch", OptionRow("qvdm", "", "quiet verbose delete move no-track"), words)
-    if len(parsed.operands) > 1 and not parsed.has_option("-d", "--delete", "-m", "--move"):
-        raise UnprovedCommand("which commit `git branch` gives a name has to be looked at")
-    return ()
-
-
-def write_reset(words: Sequence[Word]) -> tuple[Write, ...]:
-    """Allow the reset of the index to HEAD; any other commit moves the branch, or changes files."""
-    parsed = parse_options("git reset", OptionRow("q", "", "soft mixed quiet"), words)
-    at = next((i for i, word in enumerate(words) if word.is_literal and word.text == "--"), len(words))
-    before = parse_options("git reset", OptionRow("q", "", "soft mixed quiet"), words[:at]).operands
-    if before and not (before[0].is_literal and before[0].text == "HEAD"):
-        raise UnprovedCommand("which commit `git reset` goes to has to be looked at")
-    for word in parsed.operands:
-        check_pathspec(word)
-    return ()
-
-
-def write_restore(words: Sequence[Word]) -> tuple[Write, ...]:
+def write_restore(words: Sequence[Word]) -> Writes:
     row = OptionRow("qSW", "s", "quiet staged worktree ignore-unmerged", "source")
-    parsed = parse_options("git restore", row, words, globs_are_operands=True)
+    parsed = parse_options("git restore", row, words, takes_globs=True)
     if parsed.has_option("-S", "--staged") and parsed.has_option("-s", "--source"):
         raise UnprovedCommand("what `git restore` stages from a commit has to be looked at")
     index_only = parsed.has_option("-S", "--staged") and not parsed.has_option("-W", "--worktree")
-    return () if index_only else restored_files("restore", parsed)
+    return () if index_only else restored_files("restore", parsed.operands)
 
 
-def write_switch(words: Sequence[Word]) -> tuple[Write, ...]:
-    parsed = parse_options("git switch", OptionRow("q", "c", "quiet", "create"), words)
-    if parsed.operands or not parsed.has_option("-c", "--create"):
-        raise UnprovedCommand("`git switch` takes what it changes from a commit")
-    return ()
-
-
-def write_checkout(words: Sequence[Word]) -> tuple[Write, ...]:
+def write_checkout(words: Sequence[Word]) -> Writes:
     """Return the files of `checkout [COMMIT] -- PATH…`; allow a new branch at HEAD."""
     mark = next((at for at, word in enumerate(words) if word.is_literal and word.text == "--"), None)
     if mark is not None:
-        before = parse_options("git checkout", OptionRow("q", "", "quiet"), words[:mark])
-        if len(before.operands) > 1 or not all(word.is_single for word in before.operands):
+        before = parse_options("git checkout", OptionRow("q", "", "quiet"), words[:mark]).operands
+        if len(before) > 1 or not all(word.is_single for word in before):
             raise UnprovedCommand("`git checkout` of several commits")
-        return restored_files("checkout", ParsedOptions((), tuple(words[mark + 1 :])))
+        return restored_files("checkout", words[mark + 1 :])
     parsed = parse_options("git checkout", OptionRow("q", "b", "quiet"), words)
     if not parsed.has_option("-b") or parsed.operands:
         raise UnprovedCommand("`git checkout` takes what it changes from a commit")
     return ()
 
 
-def write_clone(words: Sequence[Word]) -> tuple[Write, ...]:
-    row = OptionRow(
-        "qvnls", "b", "quiet verbose no-checkout bare no-hardlinks single-branch no-tags mirror", "depth branch"
-    )
-    operands = list(parse_options("git clone", row, words).operands)
-    if not operands or len(operands) > 2 or not operands[0].is_literal or "::" in operands[0].text:
-        raise UnprovedCommand("`git clone` of what the text does not show")
-    if len(operands) == 2:
-        return (new_work_tree(operands[1]),)
-    name = re.split(r"[/:]", operands[0].text.rstrip("/").removesuffix("/.git").removesuffix(".git"))[-1]
-    return (new_work_tree(Word(name)),)
+def write_own_data(verb: str, words: Sequence[Word]) -> Writes:
+    """Return the writes of a command that changes references, settings, or makes a working tree or a bundle."""
+    command, first = f"git {verb}", words[0].text if words else ""
+    match verb:
+        case "restore":
+            return write_restore(words)
+        case "checkout":
+            return write_checkout(words)
+        case "branch":  # a new branch at HEAD, a new name, the deletion of a merged branch
+            parsed = parse_options(command, OptionRow("qvdm", "", "quiet verbose delete move no-track"), words)
+            if len(parsed.operands) > 1 and not parsed.has_option("-d", "--delete", "-m", "--move"):
+                raise UnprovedCommand("which commit `git branch` gives a name has to be looked at")
+        case "reset":  # of the index to HEAD; any other commit moves the branch, or changes files
+            row = OptionRow("q", "", "soft mixed quiet")
+            operands = parse_options(command, row, words).operands
+            at = next((i for i, word in enumerate(words) if word.is_literal and word.text == "--"), len(words))
+            before = parse_options(command, row, words[:at]).operands
+            if before and not (before[0].is_literal and before[0].text == "HEAD"):
+                raise UnprovedCommand("which commit `git reset` goes to has to be looked at")
+            check_pathspecs(operands)
+        case "switch":
+            parsed = parse_options(command, OptionRow("q", "c", "quiet", "create"), words)
+            if parsed.operands or not parsed.has_option("-c", "--create"):
+                raise UnprovedCommand("`git switch` takes what it changes from a commit")
+        case "clone":
+            long = "quiet verbose no-checkout bare no-hardlinks single-branch no-tags mirror"
+            sources = list(parse_options(command, OptionRow("qvnls", "b", long, "depth branch"), words).operands)
+            if not sources or len(sources) > 2 or not sources[0].is_literal or "::" in sources[0].text:
+                raise UnprovedCommand("`git clone` of what the text does not show")
+            name = re.split(r"[/:]", sources[0].text.rstrip("/").removesuffix("/.git").removesuffix(".git"))[-1]
+            return new_work_tree(sources[1] if len(sources) == 2 else Word(name))
+        case "init":
+            operands = parse_options(command, OptionRow("q", "b", "quiet bare", "initial-branch"), words).operands
+            if len(operands) > 1:
+                raise UnprovedCommand("`git init` of several folders")
+            return new_work_tree(operands[0] if operands else Word("."))
+        case "worktree" if first == "remove":
+            gone = parse_options("git worktree remove", OptionRow("f", "", "force"), words[1:]).operands
+            return write_all("git", gone, follows_links=False, is_recursive=True)
+        case "worktree" if first == "add":
+            operands = parse_options("git worktree add", OptionRow("fq", "b", "detach quiet"), words[1:]).operands
+            if not operands:
+                raise UnprovedCommand("`git worktree add` without a folder")
+            return new_work_tree(operands[0])
+        case "bundle" if first == "create" and len(words) > 2 and not words[1].may_be_option:
+            return write_all(command, words[1:2])
+        case "config":  # of the repository, the user, or the machine
+            texts = [word.text for word in words]
+            elsewhere = any(text in ("-f", "--blob", "--worktree") or text.startswith("--file") for text in texts)
+            if elsewhere or not all(word.is_literal for word in words):
+                raise UnprovedCommand("which settings `git config` changes is not in its words")
+            user = f"{HOME_MARK}/.gitconfig" if "--global" in texts else None
+            return (Write(user or ("/etc/gitconfig" if "--system" in texts else ".git/config"), edits_in_place=True),)
+        case "remote" if first in ("add", "remove", "rm", "rename", "set-url", "set-head", "set-branches"):
+            return (Write(".git/config", edits_in_place=True),)
+        case _:
+            raise UnprovedCommand(f"what `git {verb}` changes is not in its words")
+    return ()
 
 
-def write_worktree(words: Sequence[Word]) -> tuple[Write, ...]:
-    if words and words[0].text == "remove":
-        gone = parse_options("git worktree remove", OptionRow("f", "", "force"), words[1:]).operands
-        return tuple(replace(write_to(word, "git"), follows_links=False, is_recursive=True) for word in gone)
-    if not words or words[0].text != "add":
-        raise UnprovedCommand("what `git worktree` changes is not in its words")
-    operands = parse_options("git worktree add", OptionRow("fq", "b", "detach quiet"), words[1:]).operands
-    if not operands:
-        raise UnprovedCommand("`git worktree add` without a folder")
-    return (new_work_tree(operands[0]),)
-
-
-def write_init(words: Sequence[Word]) -> tuple[Write, ...]:
-    parsed = parse_options("git init", OptionRow("q", "b", "quiet bare", "initial-branch"), words)
-    if len(parsed.operands) > 1:
-        raise UnprovedCommand("`git init` of several folders")
-    return (new_work_tree(parsed.operands[0] if parsed.operands else Word(".")),)
-
-
-def new_work_tree(word: Word) -> Write:
-    return replace(write_to(word, "git"), adds_names=True, may_be_link=True, is_work_tree=True)
-
-
-def write_bundle(words: Sequence[Word]) -> tuple[Write, ...]:
-    if len(words) < 3 or words[0].text != "create" or words[1].may_be_option:
-        raise UnprovedCommand("what `git bundle` changes is not in its words")
-    return (write_to(words[1], "git bundle"),)
-
-
-def write_config(words: Sequence[Word]) -> tuple[Write, ...]:
-    """Return the file of a setting: the repository's, the user's, or the machine's."""
-    texts = [word.text for word in words]
-    if not all(word.is_literal for word in words) or "-f" in texts or "--blob" in texts or "--worktree" in texts:
-        raise UnprovedCommand("which settings `git config` changes is not in its words")
-    if any(text.startswith("--file") for text in texts):
-        raise UnprovedCommand("which settings `git config` changes is not in its words")
-    place = "~/.gitconfig" if "--global" in texts else "/etc/gitconfig" if "--system" in texts else ".git/config"
-    return (Write("\x01/.gitconfig" if place.startswith("~") else place, edits_in_place=True),)
-
-
-def write_remote(words: Sequence[Word]) -> tuple[Write, ...]:
-    if not words or words[0].text not in ("add", "remove", "rm", "rename", "set-url", "set-head", "set-branches"):
-        raise UnprovedCommand("what `git remote` changes is not in its words")
-    return (Write(".git/config", edits_in_place=True),)
-
-
-GIT_WRITE_FUNCTIONS: dict[str, Callable[[Sequence[Word]], tuple[Write, ...]]] = {
-    "branch": write_branch,
-    "reset": write_reset,
-    "restore": write_restore,
-    "checkout": write_checkout,
-    "switch": write_switch,
-    "clone": write_clone,
-    "worktree": write_worktree,
-    "init": write_init,
-    "bundle": write_bundle,
-    "config": write_config,
-    "remote": write_remote,
-}
+def new_work_tree(word: Word) -> Writes:
+    return write_all("git", (word,), adds_names=True, may_be_link=True, is_work_tree=True)
 
 
 def describe_undetermined(verb: str, words: Sequence[Word]) -> str:
@@ -290,9 +395,13 @@ UNDETERMINED_COMMANDS: dict[str, OptionRow] = {
 FETCHING_VERBS = frozenset({"fetch", "pull"})
 
 
-# Dangerous uses
-
 EVERYTHING_HERE = r"\.|\./|\*|:/|\./\*|\.\.(?:/.*)?"
+FORCING_OPTIONS = "-f --force --force-with-lease --force-if-includes --mirror --delete -d --prune"
+READING_SETTINGS = "--get --get-all --get-regexp --list -l get list"
+GOVERNING_SETTINGS = (
+    r"(?i)(?:core\.(?:hookspath|fsmonitor|sshcommand|editor|pager|worktree|attributesfile)|alias\..*|"
+    r"filter\..*|diff\..*|merge\..*\.driver|credential\..*|include.*\.path|url\..*|protocol\..*|gpg\..*)"
+)
 GIT_DANGERS = (
     # work in the working tree
     DangerRule("reset", DISCARDS_WORK, "--hard --merge --keep", is_irreversible=False),
@@ -318,24 +427,12 @@ GIT_DANGERS = (
     DangerRule("gc", REWRITES_HISTORY, "--prune"),
     DangerRule("prune|prune-packed", REWRITES_HISTORY, unless="-n --dry-run"),
     # branches of others
-    DangerRule(
-        "push",
-        REWRITES_SHARED_BRANCH,
-        "-f --force --force-with-lease --force-if-includes --mirror --delete -d --prune",
-        unless="-n --dry-run",
-    ),
+    DangerRule("push", REWRITES_SHARED_BRANCH, FORCING_OPTIONS, unless="-n --dry-run"),
     DangerRule("push", REWRITES_SHARED_BRANCH, words=r"\+.+|:[^/].*", unless="-n --dry-run"),
     # hooks and settings that govern agents
     DangerRule("commit|merge|push|am|rebase|cherry-pick|revert", EVADES_CONTROL, "--no-verify", is_irreversible=False),
     DangerRule("commit", EVADES_CONTROL, "-n", is_irreversible=False),
-    DangerRule(
-        "config",
-        EVADES_CONTROL,
-        words=r"(?i)(?:core\.(?:hookspath|fsmonitor|sshcommand|editor|pager|worktree|attributesfile)|alias\..*|"
-        r"filter\..*|diff\..*|merge\..*\.driver|credential\..*|include.*\.path|url\..*|protocol\..*|gpg\..*)",
-        unless="--get --get-all --get-regexp --list -l get list",
-        is_irreversible=False,
-    ),
+    DangerRule("config", EVADES_CONTROL, words=GOVERNING_SETTINGS, unless=READING_SETTINGS, is_irreversible=False),
 )
 
 PROGRAMS = rows({"git": Program(reads=read_git, effects=write_git, lists=list_git, danger=GIT_DANGERS)})

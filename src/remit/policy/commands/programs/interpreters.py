@@ -7,31 +7,21 @@ Source: the manuals of the programs named, read 2026-11.
 import re
 from collections.abc import Sequence
 
-from remit.policy.commands.parse.options import OptionRow
-from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import CommandEffects
-from remit.policy.commands.programs.row import (
-    ANY_NUMBER,
-    Program,
-    StdinRule,
-    formatter_row,
-    rows,
-)
-from remit.policy.commands.programs.sed_awk_perl import read_awk, write_perl
-from remit.policy.commands.programs.services import REGISTRY
+from remit.policy.commands.options import OptionRow
+from remit.policy.commands.programs.remote_services import REGISTRY
+from remit.policy.commands.programs.row import ANY_NUMBER, CommandEffects, Program, StdinRule, formatter_row, rows
+from remit.policy.commands.programs.text import read_awk, write_perl
+from remit.policy.commands.words import UnprovedCommand, Word
 
 PYTHON_PRINTS = re.compile(r"print\((?:[\s\d.+*/%<>=!,()-]|\"[^\"\\]*\"|'[^'\\]*')*\)")
 """`print` of numbers and texts: no other name occurs, so no other function is called."""
 
 
 def read_python(name: str, words: Sequence[Word]) -> CommandEffects:
-    match words:
-        case [option, script] if option.text == "-c" and option.is_literal and script.is_literal:
-            if PYTHON_PRINTS.fullmatch(script.text):
-                return CommandEffects((name,))
-        case _:
-            pass
-    raise UnprovedCommand(f"`{name}` runs a program")
+    prints = len(words) == 2 and words[0].text == "-c" and all(word.is_literal for word in words)
+    if not prints or not PYTHON_PRINTS.fullmatch(words[1].text):
+        raise UnprovedCommand(f"`{name}` runs a program")
+    return CommandEffects((name,))
 
 
 PYTHON_STDIN = StdinRule(1, "c m V h", "i", "W X --check-hash-based-pycs")

@@ -6,63 +6,43 @@ Source: the manuals of curl 8.5, GNU Wget 1.21 and OpenSSH 9.6, read 2026-11.
 import posixpath
 from collections.abc import Sequence
 
-from msgspec.structs import replace
+from remit.policy.commands.options import OptionRow, parse_options
+from remit.policy.commands.programs.row import ANY_NUMBER, DangerRule, Program, StdinRule, Writes, rows, write_all
+from remit.policy.commands.words import GLOB_CHARACTER, UnprovedCommand, Word
 
-from remit.policy.commands.parse.options import (
-    OptionRow,
-    parse_options,
-)
-from remit.policy.commands.parse.words import GLOB_CHARACTER, UnprovedCommand, Word
-from remit.policy.commands.programs.effects import write_to
-from remit.policy.commands.programs.row import (
-    ANY_NUMBER,
-    DangerRule,
-    Program,
-    StdinRule,
-    Writes,
-    rows,
-)
-
-CURL_OPTIONS = OptionRow(
-    "sSLfgikIvN46qOJRG#k0",
-    "oHAbeurmDc",
-    long=("silent show-error location fail globoff include insecure head verbose compressed remote-name "
-               "create-dirs no-progress-meter progress-bar http1.1 http2 fail-with-body ipv4 ipv6"),
-    long_valued=("output header user-agent cookie referer user range max-time connect-timeout retry retry-delay "
-                      "cookie-jar dump-header output-dir"),
-)  # fmt: skip
+CURL_OPTIONS = OptionRow("sSLfgikIvN46qOJRG#k0", "oHAbeurmDc",
+    "silent show-error location fail globoff include insecure head verbose compressed remote-name create-dirs "
+    "no-progress-meter progress-bar http1.1 http2 fail-with-body ipv4 ipv6",
+    "output header user-agent cookie referer user range max-time connect-timeout retry retry-delay cookie-jar "
+    "dump-header output-dir")  # fmt: skip
 
 
 def write_curl(name: str, words: Sequence[Word]) -> Writes:
     """Return the outputs of a fetch with headers and URLs in the text: no body, no settings file, no list of URLs."""
     parsed = parse_options(name, CURL_OPTIONS, words)
-    if parsed.has_option("-J") or not all(
-        word.is_literal for word in (*parsed.operands, *parsed.values("-H", "--header", "-b"))
-    ):
+    asked = (*parsed.operands, *parsed.values("-H", "--header", "-b"))
+    if parsed.has_option("-J") or not all(word.is_literal for word in asked):
         raise UnprovedCommand("what `curl` asks for, or of whom, is not in the text")
-    folder = parsed.values("--output-dir")
-    if any("#" in word.text for word in parsed.values("-o", "--output")):
+    outputs = list(parsed.values("-o", "--output"))
+    if any("#" in word.text for word in outputs):
         raise UnprovedCommand("`curl` puts a part of the URL for a `#1` in the name of its output")
-    outputs = [word for word in parsed.values("-o", "--output") if word.text != "-"]
+    outputs = [word for word in outputs if word.text != "-"]
     if parsed.has_option("-O", "--remote-name"):
         outputs += [Word(name_in_url(word.text)) for word in parsed.operands]
-    if folder:
-        outputs = [Word(posixpath.join(folder[0].text, word.text), is_literal=folder[0].is_literal) for word in outputs]
+    for folder in parsed.values("--output-dir")[:1]:
+        outputs = [Word(posixpath.join(folder.text, word.text), is_literal=folder.is_literal) for word in outputs]
     outputs += [w for w in parsed.values("-c", "--cookie-jar", "-D", "--dump-header") if w.text != "-"]
-    return tuple(write_to(word, name) for word in outputs)
+    return write_all(name, outputs)
 
 
-WGET_OPTIONS = OptionRow(
-    "qvcN46",
-    "OPtTUoa",
-    long="quiet verbose no-verbose continue no-check-certificate timestamping show-progress",
-    long_valued="output-document directory-prefix tries timeout header user-agent output-file append-output",
-)
+WGET_OPTIONS = OptionRow("qvcN46", "OPtTUoa",
+    "quiet verbose no-verbose continue no-check-certificate timestamping show-progress",
+    "output-document directory-prefix tries timeout header user-agent output-file append-output")  # fmt: skip
 
 
 def write_wget(name: str, words: Sequence[Word]) -> Writes:
-    letters = [replace(word, text="--no-verbose") if word.text == "-nv" and word.is_literal else word for word in words]
-    parsed = parse_options(name, WGET_OPTIONS, letters)
+    given = [Word("--no-verbose") if word.text == "-nv" and word.is_literal else word for word in words]
+    parsed = parse_options(name, WGET_OPTIONS, given)
     if not all(word.is_literal for word in parsed.operands):
         raise UnprovedCommand("what `wget` asks for is not in the text")
     outputs = list(parsed.values("-O", "--output-document"))
@@ -70,7 +50,7 @@ def write_wget(name: str, words: Sequence[Word]) -> Writes:
         folder = "".join(word.text for word in parsed.values("-P", "--directory-prefix"))
         outputs = [Word(posixpath.join(folder, name_in_url(word.text))) for word in parsed.operands]
     outputs += parsed.values("-o", "-a", "--output-file", "--append-output")
-    return tuple(write_to(word, name) for word in outputs if word.text != "-")
+    return write_all(name, (word for word in outputs if word.text != "-"))
 
 
 def name_in_url(url: str) -> str:

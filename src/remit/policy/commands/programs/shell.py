@@ -8,19 +8,21 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.parse.options import OptionRow, harmless_row, parse_options, word_set
-from remit.policy.commands.parse.words import ANY_WORDS, HOME_MARK, UnprovedCommand, Word, escape_glob
-from remit.policy.commands.programs.effects import CommandEffects, Lines, write_to
+from remit.policy.commands.options import OptionRow, harmless_row, parse_options, word_set
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
     ANY_USE,
     CHANGES_MACHINE,
+    CommandEffects,
     DangerRule,
     InnerCommand,
+    Lines,
     Program,
     StdinRule,
     rows,
+    write_all,
 )
+from remit.policy.commands.words import ANY_WORDS, HOME_MARK, UnprovedCommand, Word, escape_glob
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
@@ -39,9 +41,9 @@ SCRIPT_NAMES = word_set(
 )
 """Names in capitals that scripts choose: no program of the table looks at one."""
 
-HARMLESS_VARIABLES = frozenset(
-    {"LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LANG", "LANGUAGE", "TZ"}
-    | {"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES"}
+HARMLESS_VARIABLES = word_set(
+    "LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLOR "
+    "CLICOLOR_FORCE COLUMNS LINES"
 )
 """Variables that may stand before a command: no program of the table runs or writes anything because of them."""
 
@@ -58,19 +60,15 @@ def check_variable(name: str, value: str) -> None:
         raise UnprovedCommand(f"{name}={value!r} may change what a program does")
 
 
-# Builtins
-
-
 def read_cd(name: str, words: Sequence[Word]) -> CommandEffects:
+    folder = ""
     if not words and name == "cd":
-        return CommandEffects((name,), folder=HOME_MARK, changes_folder=True)
-    if len(words) != 1 or not words[0].is_literal or words[0].text.startswith(("-", "+")):
-        return CommandEffects((name,), folder="", changes_folder=True)
-    path = words[0].text
-    if not path:
+        folder = HOME_MARK
+    elif len(words) == 1 and words[0].is_literal and not words[0].text.startswith(("-", "+")):
         # `cd ''` stays in the folder in bash, dash and zsh; shells differ on `pushd ''`.
-        return CommandEffects((name,), folder="." if name == "cd" else "", changes_folder=True)
-    return CommandEffects((name,), folder=path.rstrip("/") or "/", changes_folder=True)
+        stays = "." if name == "cd" else ""
+        folder = (words[0].text.rstrip("/") or "/") if words[0].text else stays
+    return CommandEffects((name,), folder=folder, changes_folder=True)
 
 
 SET_MODES = word_set("pipefail errexit nounset")
@@ -101,14 +99,11 @@ def read_printf(name: str, words: Sequence[Word]) -> CommandEffects:
 
 
 def list_echo(name: str, words: Sequence[Word]) -> Lines:
-    """Return literal words without blanks, which would split them."""
     rest = words[1:] if name == "printf" else words
     if name == "printf" and (not words or words[0].text not in ("%s\\n", "%s\\0")):
         return None
-    plain = all(
-        word.is_literal and not word.text.startswith("-") and not re.search(r"[\s\\'\"]", word.text) for word in rest
-    )
-    return tuple(rest) if plain and rest else None
+    plain = (word.is_literal and not re.search(r"^-|[\s\\'\"]", word.text) for word in rest)
+    return tuple(rest) if rest and all(plain) else None
 
 
 UNARY_TESTS = word_set("-b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S")
@@ -143,18 +138,13 @@ def check_test(words: Sequence[Word]) -> None:
             raise UnprovedCommand(f"the test {' '.join(word.text for word in words)!r} is not on the read-only table")
 
 
-# Shells
-
-
 def read_shell(name: str, words: Sequence[Word]) -> CommandEffects:
     """Evaluate `bash -c 'literal'`, and `bash -n FILE`, which only parses."""
-    match words:
-        case [option, file] if option.is_literal and option.text == "-n" and not file.may_be_option:
-            if file.is_single:
-                return CommandEffects((name,), (file.text,) if file.is_literal else ())
-        case _:
-            pass
     left = list(words)
+    if len(left) == 2 and left[0].is_literal and left[0].text == "-n":
+        file = left[1]
+        if file.is_single and not file.may_be_option:
+            return CommandEffects((name,), (file.text,) if file.is_literal else ())
     while left and left[0].is_literal and re.fullmatch(r"-[euxf]*[oc]?", left[0].text):
         option = left.pop(0).text
         if option.endswith("o") and (not left or left.pop(0).text not in SET_MODES | {"xtrace"}):
@@ -162,9 +152,6 @@ def read_shell(name: str, words: Sequence[Word]) -> CommandEffects:
         if option.endswith("c") and left and left[0].is_literal:
             return CommandEffects((name,), script=left[0].text, is_posix_shell=name != "bash")
     raise UnprovedCommand(f"`{name}` runs a script that the text does not show")
-
-
-# Programs that run another command
 
 
 def unwrap_command(words: Sequence[Word], lines: Lines) -> InnerCommand:
@@ -197,7 +184,7 @@ def unwrap_flock(words: Sequence[Word], lines: Lines) -> InnerCommand:
     operands = parse_options("flock", row, words, stop_at_operand=True).operands
     if len(operands) < 2 or operands[1].may_be_option:
         raise UnprovedCommand("`flock` without a command of words")
-    return InnerCommand(operands[1:], lines, (replace(write_to(operands[0], "flock"), edits_in_place=True),))
+    return InnerCommand(operands[1:], lines, write_all("flock", operands[:1], edits_in_place=True))
 
 
 def unwrap_xargs(words: Sequence[Word], lines: Lines) -> InnerCommand:

@@ -5,9 +5,7 @@ Source: the manuals of procps 4.0 and util-linux 2.38, read 2026-11.
 
 from collections.abc import Sequence
 
-from remit.policy.commands.parse.options import OptionRow, harmless_row, parse_options
-from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import CommandEffects
+from remit.policy.commands.options import OptionRow, harmless_row, parse_options
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
     ANY_USE,
@@ -15,11 +13,13 @@ from remit.policy.commands.programs.row import (
     CHANGES_USERS,
     EVADES_CONTROL,
     WORKS_ON_DISKS,
+    CommandEffects,
     DangerRule,
     Program,
     StdinRule,
     rows,
 )
+from remit.policy.commands.words import UnprovedCommand, Word
 
 
 def read_date(name: str, words: Sequence[Word]) -> CommandEffects:

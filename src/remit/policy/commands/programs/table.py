@@ -1,13 +1,17 @@
-"""The table of shell programs: one row a program, in the module of its family.
+"""The table of shell programs, one row a program in the module of its family; and the effects of a command by its row.
 
 Left out on purpose, since they run what the repository or a file says: `make`, package managers, `patch` and
 `git apply` (the names stand in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its library in
 the present folder), `man`, `nm` (loads plugins) and `ss` (`-K` kills).
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from remit.policy.commands.parse.options import word_set
+from msgspec.structs import replace
+
+from remit.policy.commands.options import OptionRow, file_operands, parse_options, word_set
 from remit.policy.commands.programs import (
     archives,
     compilers_formatters,
@@ -16,12 +20,13 @@ from remit.policy.commands.programs import (
     git,
     interpreters,
     network,
-    services,
+    remote_services,
     shell,
     system,
     text,
 )
-from remit.policy.commands.programs.row import Program
+from remit.policy.commands.programs.row import CommandEffects, InnerCommand, Lines, Program, find_row_writes
+from remit.policy.commands.words import UnprovedCommand, Word
 
 FAMILIES = (
     shell.PROGRAMS,
@@ -33,14 +38,13 @@ FAMILIES = (
     converters.PROGRAMS,
     git.PROGRAMS,
     network.PROGRAMS,
-    services.PROGRAMS,
+    remote_services.PROGRAMS,
     system.PROGRAMS,
 )
 
 PROGRAMS: Mapping[str, Program] = {name: program for family in FAMILIES for name, program in family.items()}
 
-UNLISTED = Program()
-"""The row of a program that is not in the table."""
+UNLISTED = Program()  # The row of a program that is not in the table
 
 
 def find_program(name: str) -> Program:
@@ -49,3 +53,90 @@ def find_program(name: str) -> Program:
 
 def has_role(name: str, *roles: str) -> bool:
     return not word_set(find_program(name).roles).isdisjoint(roles)
+
+
+SYSTEM_FOLDER = re.compile(r"^(?:/usr)?/bin/")
+MAX_WRAPPERS = 8  # Programs that run a program that runs a program …
+
+FILTER_OPTION = re.compile(r"-(?:[viEFwxurzn0-9]+|n)")
+
+
+def evaluate_command(words: Sequence[Word], input_lines: Lines = None, depth: int = 0) -> CommandEffects:
+    """Return the effects of one simple command, which may be run by `depth` wrappers. Raises UnprovedCommand."""
+    if not words or not words[0].is_literal:
+        raise UnprovedCommand("the name of a command is not literal")
+    if depth > MAX_WRAPPERS:
+        raise UnprovedCommand("too many programs run each other")
+    name, rest = SYSTEM_FOLDER.sub("", words[0].text), words[1:]
+    program = find_program(name)
+    try:
+        effects = evaluate_reader(name, program, rest, input_lines, depth)
+    except UnprovedCommand:
+        if not program.is_writer:
+            raise
+        effects = evaluate_writer(name, program, rest, depth)
+    if effects.output_lines is not None:
+        return effects
+    # The lines of the output, for what `xargs` and `while read` make of them.
+    if input_lines is not None and program.filters_lines:
+        return replace(effects, output_lines=filter_lines(name, rest, input_lines))
+    with suppress(UnprovedCommand):
+        return replace(effects, output_lines=program.lists(name, rest) if program.lists is not None else None)
+    return effects
+
+
+def evaluate_reader(
+    name: str, program: Program, words: Sequence[Word], input_lines: Lines, depth: int
+) -> CommandEffects:
+    """Return the effects of a reading program, or of a wrapper. Raises UnprovedCommand."""
+    if len(words) == 1 and words[0].is_literal and words[0].text in word_set(program.version_options):
+        return CommandEffects((name,))
+    if program.runs is None:
+        if isinstance(program.reads, OptionRow):
+            return CommandEffects((name,), file_operands(program.reads, parse_options(name, program.reads, words)))
+        if program.reads is None:
+            raise UnprovedCommand(f"`{name}` is not on the read-only table")
+        return program.reads(name, words)
+    if isinstance(program.runs, OptionRow):
+        inner = InnerCommand(parse_options(name, program.runs, words, stop_at_operand=True).operands, input_lines)
+    else:
+        inner = program.runs(words, input_lines)
+    if not inner.words:
+        return CommandEffects((name,))
+    effects = evaluate_command(inner.words, inner.lines, depth + 1)
+    if effects.changes_folder and name not in ("command", "builtin"):
+        raise UnprovedCommand(f"`{name}` with a command of the shell's own")
+    changes, writes = effects.changes_state or bool(inner.writes), (*inner.writes, *effects.writes)
+    return replace(effects, programs=(name, *effects.programs), changes_state=changes, writes=writes)
+
+
+def evaluate_writer(name: str, program: Program, words: Sequence[Word], depth: int) -> CommandEffects:
+    """Return the effects of a program that writes. Raises UnprovedCommand."""
+    if program.effects is not None:
+        return program.effects(name, words, lambda inner: evaluate_command(inner, None, depth + 1))
+    if program.verbs:
+        verb = words[0].text if words and words[0].is_literal else ""
+        writer = program.verbs.get(verb)
+        if writer is None:
+            raise UnprovedCommand(f"what `{name} {verb}` does is not on the tables")
+        # Without files the program takes those of its settings, unless its default is the present folder.
+        if not writer.defaults_to_folder and all(word.may_be_option for word in words[1:]):
+            raise UnprovedCommand(f"which files `{name} {verb}` takes is not in its words")
+        writes = find_row_writes(f"{name} {verb}", writer, words[1:])
+    elif program.writes is None:
+        raise UnprovedCommand(f"`{name}` is not on the tables")
+    elif callable(program.writes):
+        writes = program.writes(name, words)
+    else:
+        writes = find_row_writes(name, program.writes, words)
+    return CommandEffects((name,), changes_state=True, writes=writes)
+
+
+def filter_lines(name: str, words: Sequence[Word], input_lines: tuple[Word, ...]) -> Lines:
+    options = [word for word in words if word.text.startswith("-") and word.text != "-"]
+    operands = [word for word in words if word not in options]
+    patterns = 1 if name.endswith("grep") or name in ("head", "tail") else 0
+    numbered = name.endswith("grep") and any("n" in option.text for option in options)
+    if numbered or len(operands) > patterns or not all(FILTER_OPTION.fullmatch(option.text) for option in options):
+        return None
+    return tuple(replace(word, is_optional=True) for word in input_lines)

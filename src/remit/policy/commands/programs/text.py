@@ -1,27 +1,175 @@
 """Text: programs that print, search, compare, sort, edit and convert text.
 
 Source: the manuals of GNU coreutils 9.1, grep 3.8, diffutils 3.8, sed 4.9, ripgrep 14, jq 1.6, read 2026-11.
+
+Scripts of sed, awk and perl, proved to write no unknown file and to run no program.
+
+A script is read once, from left to right: no script takes long. No proof rests on possessive or atomic regular
+expressions (`++`, `(?>…)`): Python 3.11.0 to 3.11.4 match too much with them, and would prove a script refused by other
+versions. Source: CPython issues 100061 and 106052, read 2026-11.
 """
 
+import re
 from collections.abc import Sequence
 
-from remit.policy.commands.parse.options import (
-    OptionRow,
-    file_operands,
-    harmless_row,
-    parse_options,
-)
-from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import CommandEffects, Lines
-from remit.policy.commands.programs.files import files_below
-from remit.policy.commands.programs.row import ANY_NUMBER, Program, StdinRule, WriterRow, Writes, rows
-from remit.policy.commands.programs.row_writes import find_row_writes
-from remit.policy.commands.programs.sed_awk_perl import read_sed, write_sed
+from msgspec.structs import replace
 
-PAGER_OPTIONS = {
-    "less": OptionRow("NSRFXnirEeKsw", reads="all"),
-    "more": OptionRow("dfps", "n", reads="all"),
-}
+from remit.policy.commands.options import OptionRow, file_operands, harmless_row, parse_options
+from remit.policy.commands.programs.files import files_below
+from remit.policy.commands.programs.row import (
+    ANY_NUMBER,
+    CommandEffects,
+    Lines,
+    Program,
+    StdinRule,
+    Write,
+    WriterRow,
+    Writes,
+    find_row_writes,
+    rows,
+    write_all,
+)
+from remit.policy.commands.words import UnprovedCommand, Word
+
+MAX_SCRIPT = 4096
+"""Characters of a script; a longer script is refused. Patterns are compiled at their first use, not at the start."""
+
+SED_BLANKS = " \t\n\r\v\f;}"
+SED_PATTERN = r"(?:\\[^\n]|[^\\\n\[{d}]|\[\^?(?!\^)(?:{c}[^\]\\\n\[{d}])+\])*"
+"""A pattern. A bracket expression with the delimiter in it is refused: some builds of sed end the pattern there."""
+
+SED_CLASS = r"\[:[a-z]+:\]|"
+SED_ADDRESS = rf"(?:/{SED_PATTERN.format(d='/', c=SED_CLASS)}/I?|\d+(?:~\d+)?|\$)"
+SED_SUBSTITUTE = "|".join(
+    rf"\{d}{SED_PATTERN.format(d=d, c='' if d == ':' else SED_CLASS)}\{d}(?:\\[^\n]|[^\\\n{d}])*\{d}"
+    for d in "/|,#:@!%"
+)
+SED_COMMAND = (
+    rf"(?:{SED_ADDRESS}[ \t]*(?:,[ \t]*(?:{SED_ADDRESS}|[+~]\d+)[ \t]*)?(?:![ \t]*)?)?"
+    rf"(?:s(?:{SED_SUBSTITUTE})[gpiI0-9]*|[{{pdnNDPgGhHx=]|[qQl]\d*|(?P<text>[aic](?:[^\n\\]|\\[\s\S])*\n?\Z))"
+)
+"""A command without a file: not `w W r R e`, nor a substitution with the flag `w`, `e` or `m`.
+
+Added `text` is everything up to a new line that is not escaped.
+"""
+
+PERL_PART = r"(?:\\[^\nN-PpkgEU]|[^\\\n$@({d}]|\((?!\?[?{{])|\$(?=[\d&)|{d}])|\$(?=$)|@(?![\w{{$:]))*"
+"""Without `${{…}}`, `@{{…}}` and `(?{{…}})`, which run code, and without variables by name."""
+
+PERL_SUBSTITUTE = "|".join(
+    f"s{mark}{PERL_PART.format(d=mark)}{mark}{PERL_PART.format(d=mark)}{mark}[gimsx]*"
+    f"|(?:tr|y){mark}{PERL_PART.format(d=mark)}{mark}{PERL_PART.format(d=mark)}{mark}[cds]*"
+    for mark in ("/", r"\|", ",", "#", ":", "!", "%")
+)
+PERL_SCRIPT = rf"\s*(?:{PERL_SUBSTITUTE})(?:\s*;\s*(?:{PERL_SUBSTITUTE}))*\s*;?\s*"
+"""Substitutions only, without the flag `e`."""
+
+
+def is_plain_sed(script: str, *, text_at_end: bool = False) -> bool:
+    """Return True if a sed script uses no file and runs nothing; with `text_at_end` the last command may add text."""
+    while len(script) <= MAX_SCRIPT:
+        rest = script.lstrip(SED_BLANKS)
+        if not rest:
+            return True
+        command = re.match(SED_COMMAND, rest)
+        if command is None or (command["text"] is not None and not text_at_end):
+            return False
+        script = rest[command.end() :]
+    return False
+
+
+def is_plain_perl(script: str) -> bool:
+    return len(script) <= MAX_SCRIPT and re.fullmatch(PERL_SCRIPT, script) is not None
+
+
+SED_LONG = "quiet silent regexp-extended expression null-data separate"
+
+
+def read_sed(name: str, words: Sequence[Word]) -> CommandEffects:
+    row = OptionRow("nErzsu", "e", f"{SED_LONG} unbuffered", "expression")
+    parsed = parse_options(name, row, words)
+    given = parsed.values("-e", "--expression")
+    scripts = given or parsed.operands[:1]
+    if not scripts or not all(word.is_literal and is_plain_sed(word.text) for word in scripts):
+        raise UnprovedCommand("a script of `sed` is not literal, or may write or run something")
+    operands = parsed.operands if given else parsed.operands[1:]
+    return CommandEffects((name,), tuple(word.text for word in operands if word.is_literal and word.text != "-"))
+
+
+def write_sed(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
+    """Return the files of `sed -i`, and the backups of them if the option has a suffix."""
+    row = OptionRow("nErzs", "e", f"{SED_LONG} in-place follow-symlinks", "expression", attached="i")
+    parsed = parse_options(name, row, words, takes_globs=True)
+    operands = [word for word in parsed.operands if not word.is_literal or word.text]
+    scripts = parsed.values("-e", "--expression")
+    if not scripts:
+        scripts, operands = tuple(operands[:1]), operands[1:]
+    if not scripts or not all(word.is_literal and is_plain_sed(word.text, text_at_end=True) for word in scripts):
+        raise UnprovedCommand("a script of `sed` is not literal, or may write or run something")
+    if not parsed.has_option("-i", "--in-place"):
+        return ()
+    follows = parsed.has_option("--follow-symlinks")
+    files = write_all(name, operands, follows_links=follows, edits_in_place=True)
+    suffix = "".join(word.text for word in parsed.values("-i", "--in-place"))
+    return (*files, *backup_copies(files, suffix))
+
+
+def write_perl(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
+    """Return the files of `perl -pi -e 's/…/…/'` with a harmless substitution."""
+    scripts: list[Word] = []
+    suffix: str | None = None
+    rest = list(words)
+    while rest and rest[0].is_literal and rest[0].text.startswith("-") and len(rest[0].text) > 1:
+        letters = rest.pop(0).text[1:]
+        if letters == "-":
+            break
+        found = re.fullmatch(r"(0[0-7]*|0777)?([plnwW]*)(?:i([\w.~]*)|(e))?", letters)
+        if found is None:
+            raise UnprovedCommand(f"'-{letters}' of `perl` is not on the tables")
+        suffix = found[3] if found[3] is not None else suffix
+        if found[4]:
+            scripts += rest[:1]
+            rest = rest[1:]
+    if suffix is None or not scripts or not all(word.is_literal and is_plain_perl(word.text) for word in scripts):
+        raise UnprovedCommand("`perl` runs a program")
+    files = write_all(name, rest, follows_links=False, edits_in_place=True)
+    return (*files, *backup_copies(files, suffix))
+
+
+def backup_copies(files: Sequence[Write], suffix: str) -> list[Write]:
+    """Return the copies of `-i.bak`. Refuse `*` (stands for the name) and `/` (names another folder)."""
+    if not suffix:
+        return []
+    if "*" in suffix or "/" in suffix:
+        raise UnprovedCommand(f"where copies go by the suffix {suffix!r} is not on the tables")
+    return [replace(file, path=file.path + suffix, follows_links=False) for file in files]
+
+
+AWK_EFFECTS = re.compile(r"system|getline|@|\\\n")
+
+
+def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
+    """Evaluate awk with a literal program without words for running or writing.
+
+    `>` and `|` write only in `print`, and `print` stands only in an action, after the first brace.
+    """
+    row = OptionRow("", "Fv", reads="rest")
+    parsed = parse_options(name, row, words, stop_at_operand=True)
+    if not parsed.operands or not parsed.operands[0].is_literal:
+        raise UnprovedCommand(f"`{name}` without a literal program")
+    program = parsed.operands[0].text
+    action = program.partition("{")[2] if "print" in program else ""
+    found = AWK_EFFECTS.search(program) or re.search(r"[>|]", action.replace("||", ""))
+    if found:
+        raise UnprovedCommand(f"{found[0]!r} in a program of `{name}` may run or write something")
+    if not all(word.is_literal for word in parsed.values("-v", "-F")):
+        raise UnprovedCommand(f"`{name}` with a value that is not literal")
+    if any(word.may_be_option for word in parsed.operands[1:]):
+        raise UnprovedCommand(f"a word of `{name}` may become any option")
+    return CommandEffects((name,), file_operands(row, parsed))
+
+
+PAGER_OPTIONS = {"less": OptionRow("NSRFXnirEeKsw", reads="all"), "more": OptionRow("dfps", "n", reads="all")}
 
 
 def read_pager(name: str, words: Sequence[Word]) -> CommandEffects:
@@ -70,7 +218,6 @@ RG = OptionRow(
 
 
 def list_grep(name: str, words: Sequence[Word]) -> Lines:
-    """Return the files below the operands for `grep -l`, whose output names the files that match."""
     parsed = parse_options(name, RG if name == "rg" else SEARCH, words)
     if not parsed.has_option("-l", "-L", "--files-with-matches", "--files-without-match", "--files"):
         return None

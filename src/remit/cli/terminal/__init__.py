@@ -1,1 +1,0 @@
-"""Terminal output: colour, screen, views, pager."""

@@ -1,1 +1,0 @@
-"""Secrets: redaction, secret-like file names, regular expressions of bounded cost."""

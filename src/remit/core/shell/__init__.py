@@ -1,1 +1,0 @@
-"""Shell text: simple commands, and permission rules of agents for commands."""

@@ -1,0 +1,81 @@
+"""Untrusted input: text sanitised, truncated and escaped for terminals, logs and JSON; JSON of the expected type."""
+
+import re
+import unicodedata
+from typing import Any, cast
+
+CONTROL_CHARS = (
+    "\x1b\\[(?:[0-2]|[39][0-7])(?:;(?:[0-2]|[39][0-7]))*m|([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f])"
+)
+"""Characters that move the cursor, control the terminal, reverse text or are invisible; colour sequences match first
+and stay.
+
+Compiled on use, like INVISIBLE_CHARS: few commands need the pattern.
+"""
+INVISIBLE_CHARS = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+"""Invisible characters that JSON does not escape by itself."""
+
+
+def sanitise_text(text: str) -> str:
+    """Escape control characters in multi-line text for a terminal, keeping colours.
+
+    Applied last before printing. Untrusted parts pass through `sanitise_line` earlier, to keep each on its line.
+    """
+    return re.sub(CONTROL_CHARS, lambda match: f"\\x{ord(match[1]):02x}" if match[1] else match[0], text)
+
+
+def escape_json(text: str) -> str:
+    """Escape characters in JSON that a terminal would obey or hide."""
+
+    def escape(match: re.Match[str]) -> str:
+        raw = match[0].encode("utf-16-be").hex()  # without `json`, which makes commands start slower
+        return "".join(f"\\u{raw[at : at + 4]}" for at in range(0, len(raw), 4))
+
+    return re.sub(INVISIBLE_CHARS, escape, text)
+
+
+def sanitise_line(text: str, limit: int = 300) -> str:
+    """Return `text` on a single line without control or invisible characters, truncated at `limit`."""
+    if len(text) <= limit and text.isprintable():
+        return text
+    clean = "".join(
+        c if unicodedata.category(c)[0] != "C" and c not in "\u2028\u2029" else f"\\x{ord(c):02x}"
+        for c in text[: limit + 1]
+    )
+    return clean if len(clean) <= limit else clean[:limit] + "…"
+
+
+def sanitise_full_line(text: str) -> str:
+    return sanitise_line(text, 10 * len(text))
+
+
+def quote_path(path: str) -> str:
+    """Return `path` as encodable text; paths outside UTF-8 are quoted as git does.
+
+    Bytes outside UTF-8 arrive as lone surrogates, which neither JSON nor databases accept.
+    """
+    if path.isascii() or escape_surrogates(path) == path:
+        return path
+    raw = path.encode("utf-8", "surrogateescape")
+    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in raw) + '"'
+
+
+def escape_surrogates(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def as_object(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_array(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def as_objects(value: object) -> list[dict[str, Any]]:
+    return [as_object(item) for item in as_array(value)]

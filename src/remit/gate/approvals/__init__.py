@@ -1,1 +1,0 @@
-"""Questions to a person, project grants, and the person's own permission rules for an agent."""

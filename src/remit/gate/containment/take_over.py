@@ -1,0 +1,532 @@
+"""Judgement of a contained command's layers, transfer of approved changes into the real tree, and the result."""
+
+import json
+import os
+import re
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.core.call import Outcome
+from remit.core.decision import Decision, ErrorType, Finding
+from remit.core.diff.contents import sha256
+from remit.core.record import Record, Vcs
+from remit.core.shell_commands import UnreadableShell
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.containment.contained_command import (
+    ContainedCommand,
+    find_broken_constraints,
+    find_generated_files,
+    find_write_objections,
+)
+from remit.gate.containment.git_judgement import (
+    GIT_FOLDER,
+    MADE_FACT,
+    NO_GIT_CHANGES,
+    GitJudgement,
+    GitVerdict,
+    WorkingTrees,
+)
+from remit.gate.containment.messages import (
+    describe_ended_background,
+    describe_missing_signature,
+    describe_missing_ssh_agent,
+    describe_protected_places,
+    describe_result,
+    describe_unreachable_processes,
+    git_part_dropped,
+    make_finding,
+    path_finding,
+)
+from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
+from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
+from remit.gate.effects.other_writers import ConcurrentCalls
+from remit.gate.effects.unexplained_changes import ChangesBetweenCalls
+from remit.gate.pending_messages import PendingMessages
+from remit.gate.records.call_records import generated_record, record_denial
+from remit.gate.scope_exempt_files import (
+    MAX_LISTING_BYTES,
+    GeneratedChange,
+    format_listing,
+    is_exempt_from_scope,
+    record_left_files,
+)
+from remit.gate.snapshots.take import SnapshotTaker
+from remit.gate.state.tickets import has_uncontained_call
+from remit.gate.state.workspace_state import PendingCall, baseline_head, mark_recorded, read_baseline
+from remit.policy.commands.dangers import find_program_calls
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.observe.observation import Change, Observation, try_observe_file
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, is_folder
+from remit.workspace.safe_files import hash_file
+from remit.workspace.sandbox import staging
+from remit.workspace.sandbox.containment import CommandEnd
+from remit.workspace.sandbox.git_folder_checks import REMOTES, GitChanges, write_tracking_settings
+from remit.workspace.sandbox.jail import may_be_ssh_socket
+from remit.workspace.sandbox.new_commits import TooManyCommits
+from remit.workspace.sandbox.staged_changes import (
+    SPECIAL_KINDS,
+    ChangeApplier,
+    StagedChange,
+    could_be_removed_meanwhile,
+    find_staged_changes,
+    has_origin_mark,
+    has_privilege_bits,
+    is_changed_since,
+    save_aside,
+)
+from remit.workspace.sandbox.staging import MAX_FILE_BYTES, Staging
+
+INEXCUSABLE_CODES: frozenset[ErrorType] = frozenset({"PROTECTED_PATH", "OUTSIDE_WORKSPACE", "INVALID_ARGUMENTS"})
+"""Findings that hold even for a file in its committed version."""
+
+CACHE_FOLDERS = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+"""Folders that interpreters and checkers keep beside the sources."""
+
+ASIDE_FOLDER = "aside"
+"""Folder below Remit's own with a command's versions of files that someone else changed meanwhile."""
+
+MAX_RECORDED_PATHS = 100
+"""Dropped paths in one record."""
+
+PLAIN_CALL_ID = re.compile(r"\w[\w-]{0,99}", re.ASCII)
+"""Call ids usable as a folder name."""
+
+
+class ContainedResult(Struct, frozen=True):
+    """Result of a contained command. `dropped` maps paths to reasons; `said` is the full message for a model."""
+
+    code: int
+    kept: tuple[str, ...] = ()
+    dropped: dict[str, str] = {}
+    said: str = ""
+
+
+def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) -> ContainedResult:
+    """Judge the layers, bring over approved changes, and record the result."""
+    upper, root = staging.root.upper, command.context.workspace.root
+    every = find_staged_changes(upper, root, with_times=True)
+    if command.ticket is not None and not every and staging.common is None and not ended.stop_text:
+        return ContainedResult(ended.code, said=describe_sandbox_limits(command, ended))
+
+    # 1 Judge git's part and the files. Both stay or neither does; changed times are no part of git's.
+    own, never_kept = split_changes(command, every, upper)
+    git = GitPart(command, staging, [c for c in every if not c.only_time], [c for c in own if not c.only_time])
+    verdict = git.judge()
+    # A folder replaced by a file or a link is judged as its new kind: an ignored folder's exemption is gone.
+    plain = {c.path for c in own if c.kind not in ("folder", "gone")}
+    were_folders = (c.path for c in own if c.kind == "folder" or (c.kind == "gone" and is_folder(root / c.path)))
+    folders = dict.fromkeys(path for path in were_folders if path not in plain)
+    generated = find_generated_files(command, [c.path for c in own if c.path not in folders], list(folders))
+    objections, silent = find_objections(command, own, staging, generated, verdict.excused if verdict.stays else ())
+    times = {c.path: objections[c.path] for c in own if c.only_time and c.path in objections}
+    verdict, objections = join_verdicts(verdict, {p: f for p, f in objections.items() if p not in times})
+    objections |= times
+
+    # 2 Bring the files over. A generated file is counted, not recorded by itself; its size is read before the move.
+    kept = [c for c in own if c.path not in objections]
+    counted = [c for c in kept if c.path in generated and c.kind != "folder" and not c.only_time]
+    sizes = {c.path: hash_file(upper / c.path) if c.kind != "gone" else None for c in counted}
+    done, failed = bring_over(command, upper, kept, generated)
+    # No message needs the loss of a folder with content, of another name for a file, of times.
+    parents = {str(place) for c in own for place in PurePosixPath(c.path).parents}
+    silent |= {c.path for c in own if c.same_content or c.only_time or (c.kind == "folder" and c.path in parents)}
+    stale = [path for path, f in objections.items() if f.code == "STALE_FILE" and path not in silent]
+    save_aside(upper, [*stale, *failed], aside_folder(command))
+    findings = [f for path, f in objections.items() if path not in silent]
+    findings += [path_finding("not written", path, why=why) for path, why in failed.items()]
+
+    # 3 Bring git's part over, unless a file of it could not be written.
+    if failed and verdict.stays:
+        verdict = drop_git_part(verdict, f"{sanitise_line(next(iter(failed)), 80)} could not be written")
+    findings += git.bring_over(verdict)
+    git_findings = git.describe_findings(verdict)
+    told = {f.path for f in git_findings}
+    findings = [*(f for f in findings if f.path not in told), *git_findings, *never_kept]
+
+    # 4 Record kept and dropped changes.
+    findings += [
+        path_finding("stripped privileges", c.path) for c in kept if not c.only_time and has_privilege_bits(upper, c)
+    ]
+    record_generated(command, [c for c in counted if c.path not in failed], generated, sizes)
+    done = {path: replace(change, from_git=path in verdict.brought) for path, change in done.items()}
+    named = tuple(c.path for c in kept if c.path not in failed and c.path not in silent and c.kind != "folder")
+    return record_result(command, ended, done, findings, named)
+
+
+# -- judging ------------------------------------------------------------------------------------------------
+
+
+def split_changes(
+    command: ContainedCommand, changes: Sequence[StagedChange], upper: Path
+) -> tuple[list[StagedChange], list[Finding]]:
+    """Return the changes outside git's folder that may come over, and findings for those that never may."""
+    root, common = command.context.workspace.root, command.context.workspace.common_dir
+    git = str(common.relative_to(root)) if common is not None and common.is_relative_to(root) else None
+    own = [c for c in changes if git is None or not is_inside(c.path, git)]
+    # Folders made by `git worktree add` hold a file that leads to git's folder.
+    links = [c.path for c in own if c.kind == "file" and not c.only_time and c.path.endswith("/.git")]
+    worktrees = [path.removesuffix("/.git") for path in links if (upper / path).read_bytes()[:8] == b"gitdir: "]
+    own = [c for c in own if not any(is_inside(c.path, folder) for folder in worktrees)]
+    refused = [path_finding("new work tree", path) for path in worktrees]
+    special = [c for c in own if c.kind in SPECIAL_KINDS]
+    refused += [path_finding("too deep" if c.kind == "deep" else "special file", c.path, kind=c.kind) for c in special]
+    return [c for c in own if c.kind not in SPECIAL_KINDS], refused
+
+
+def find_objections(
+    command: ContainedCommand,
+    own: Sequence[StagedChange],
+    staging: Staging,
+    generated: Mapping[str, str],
+    excused: Container[str],
+) -> tuple[dict[str, Finding], set[str]]:
+    """Return the refused changes by path, and the paths among them whose loss needs no message.
+
+    `excused` are files brought by git in their committed version: no violation of the agent's.
+    """
+    context, root, upper = command.context, command.context.workspace.root, staging.root.upper
+
+    # 1 The checks, then the intent's constraints.
+    exempt = {path for path, top in generated.items() if is_exempt_from_scope(top)}
+    found = find_write_objections(command, [c.path for c in own], exempt)
+    unjudged = [c for c in own if c.path not in found and c.path not in generated and not c.only_time]
+    found |= find_broken_constraints(command, unjudged, upper)
+    found = {path: f for path, f in found.items() if path not in excused or f.code in INEXCUSABLE_CODES}
+    made = {c.path for c in own if c.kind != "gone"}
+    emptied = {c.path for c in own if c.kind == "gone" and c.path not in made and (root / c.path).is_dir()}
+    silent = {
+        path
+        for path, f in found.items()
+        if f.code == "SCOPE_VIOLATION" and (path in emptied or not CACHE_FOLDERS.isdisjoint(PurePosixPath(path).parts))
+    }
+
+    # 2 Races with people and other calls. A link on the way to a file that a file tool is about to write, as absolute
+    # paths, would redirect the write.
+    others = [c for c in own if c.path not in found]
+    found |= find_concurrent_changes(context, upper, others, staging.began_ns)
+    own_call = (command.call.session, command.call.call_id)
+    calls = [c.pending for c in context.state.list_open_calls() if (c.session, c.call_id) != own_call]
+    writing = [pending for pending in calls if pending is not None and pending.effect in ("write", "delete")]
+    awaited = {place for pending in writing for place in (*pending.places, *pending.spelled)}
+    is_alone = not awaited and not has_uncontained_call(command.call, context.state)
+    links = [c.path for c in others if c.kind == "link" and any(is_inside(p, str(root / c.path)) for p in awaited)]
+    for change in others:
+        path, place = change.path, upper / change.path
+        link = next((one for one in links if is_inside(path, one)), None)
+        if link is not None:
+            found[path] = path_finding("link in use", path, link=sanitise_line(link))
+        if change.kind == "file" and place.lstat().st_size > MAX_FILE_BYTES:
+            found.setdefault(path, path_finding("too large", path))
+        elif not is_alone and change.kind == "link":
+            # No link may lead out of the workspace or to governing files while another call runs.
+            target = os.path.realpath((root / path).parent / place.readlink())
+            parts = Path(os.path.relpath(target, os.path.realpath(root))).parts
+            if not {os.pardir, ".git", ORCHESTRATION_FOLDER}.isdisjoint(parts):
+                found.setdefault(path, path_finding("escaping link", path))
+    return found, silent
+
+
+def find_concurrent_changes(
+    context: WorkspaceContext, upper: Path, changes: Sequence[StagedChange], began_ns: int
+) -> dict[str, Finding]:
+    """Return findings for files changed or deleted by others meanwhile. Raises OSError, GitError, StateError."""
+    root = context.workspace.root
+    found = {c.path: path_finding("changed meanwhile", c.path) for c in changes if is_changed_since(root, c, began_ns)}
+    missing = [c for c in changes if could_be_removed_meanwhile(root, c, began_ns)]
+    if not missing:
+        return found
+    # The files of the last observation, and of git's index and commits.
+    known = {version.path for version in read_baseline(context.state) if version.version is not None}
+    if context.workspace.common_dir is not None:
+        git = Git(context.workspace.root)
+        listed = [git.run("ls-files", "-z")]
+        for commit in {"HEAD", baseline_head(context.state) or "HEAD"}:
+            listed.append(git.run("ls-tree", "-r", "-z", "--name-only", commit, ok=(0, 128)))
+        known.update(b"".join(listed).decode("utf-8", "surrogateescape").split("\0"))
+    # A copied-up file existed below; after a rename by the command a copy may stand at a new name.
+    has_moves = any(c.kind == "gone" for c in changes)
+    lost = [c.path for c in missing if c.path in known or (not has_moves and has_origin_mark(upper / c.path))]
+    return found | {path: path_finding("deleted meanwhile", path) for path in lost}
+
+
+def join_verdicts(verdict: GitVerdict, objections: Mapping[str, Finding]) -> tuple[GitVerdict, dict[str, Finding]]:
+    """Join the verdict on git's part with those on the files: both stay or neither does.
+
+    If a file in git's part may not stay, git's part is dropped with every file it brought.
+    """
+    joined = {**objections, **{path: path_finding("half brought", path) for path in verdict.halves - verdict.brought}}
+    refused = sorted(verdict.paths & joined.keys())
+    if verdict.stays and not refused:
+        return verdict, joined
+    if verdict.stays:
+        names = ", ".join(sanitise_line(path, 80) for path in refused[:3]) + (", …" if len(refused) > 3 else "")
+        verdict = drop_git_part(verdict, f"it contains {names}, which may not change in this way")
+    return verdict, {**{path: path_finding("dropped with git", path) for path in verdict.brought}, **joined}
+
+
+def drop_git_part(verdict: GitVerdict, why: str) -> GitVerdict:
+    return replace(verdict, stays=False, findings=(*verdict.findings, git_part_dropped(GIT_FOLDER, why)))
+
+
+def is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+# -- bringing over ------------------------------------------------------------------------------------------
+
+
+def bring_over(
+    command: ContainedCommand, upper: Path, kept: Sequence[StagedChange], generated: Container[str]
+) -> tuple[dict[str, Change], dict[str, str]]:
+    """Bring over these changes; return the individually recorded changes, and the failures."""
+    context, root = command.context, command.context.workspace.root
+    files = [c.path for c in kept if c.kind != "folder" and not c.only_time and c.path not in generated]
+    before = {path: try_observe_file(root / path) for path in files}
+    context.keep_contents(contents_to_keep(before.items()))
+    ChangesBetweenCalls(context).record_changed_files("after a contained command", before, command.call.session)
+    if command.ticket is not None and any(before.values()):
+        # Before an agent's own call changes existing files: most commands change none, so none was taken before.
+        facts = command.gather_facts()
+        decision = Decision("contain", "contain", "destructive", facts.mode, intent_id=facts.session.intent_id)
+        snapshot = SnapshotTaker(context).take_before_call(command.call, facts, decision, context.observe())
+        if snapshot.refusal is not None:
+            return {}, {c.path: snapshot.refusal.message for c in kept}
+        context.recorder.append_or_spool(snapshot.records)
+    failed = ChangeApplier(upper, root).apply_changes(kept)
+    done = (Change(path, before[path], try_observe_file(root / path)) for path in files if path not in failed)
+    return {c.path: c for c in done if c.before is not None or c.after is not None}, failed
+
+
+def record_generated(
+    command: ContainedCommand,
+    counted: Sequence[StagedChange],
+    generated: Mapping[str, str],
+    sizes: Mapping[str, tuple[str, int] | None],
+) -> None:
+    if not counted:
+        return
+    found = [GeneratedChange(c.path, generated[c.path], *(sizes[c.path] or (None, 0))) for c in counted]
+    record_left_files(command.context.state, found)
+    context, listing = command.context, format_listing(found)
+    if len(listing) <= MAX_LISTING_BYTES:
+        context.keep_contents([("generated", listing)])
+    record = generated_record(context.recorder, command.call, command.intent_id or None, found, listing)
+    context.recorder.append_or_spool([record])
+
+
+# -- git's part ---------------------------------------------------------------------------------------------
+
+
+class GitPart:
+    """One command's changes to git's folder; `changes` are those outside of it that may come over.
+
+    `git_changes` is None without a repository.
+    """
+
+    def __init__(
+        self,
+        command: ContainedCommand,
+        staging: Staging,
+        every: Sequence[StagedChange],
+        changes: Sequence[StagedChange],
+    ) -> None:
+        workspace = command.context.workspace
+        self.command = command
+        self.staging = staging
+        self.changes = changes
+        self.git_changes: GitChanges | None = None
+        self.trees = WorkingTrees(workspace, staging.root.upper, changes)
+        common, git_dir = workspace.common_dir, workspace.git_dir
+        if common is None:
+            return
+        if staging.common is not None:
+            upper, own = staging.common.upper, find_staged_changes(staging.common.upper, common)
+        else:
+            name = str(common.relative_to(workspace.root))
+            upper = staging.root.upper / name
+            own = [replace(c, path=c.path[len(name) + 1 :]) for c in every if c.path.startswith(f"{name}/")]
+        # A linked worktree's git folder, relative to the repository's.
+        is_linked = git_dir is not None and git_dir != common and git_dir.is_relative_to(common)
+        linked = str(git_dir.relative_to(common)) if git_dir and is_linked else ""
+        self.git_changes = GitChanges(upper, common, own, linked)
+
+    def judge(self) -> GitVerdict:
+        """Judge the changes as a whole. Raises OSError, StateError."""
+        found = self.git_changes
+        if found is None:
+            return NO_GIT_CHANGES
+        refs = [f"{GIT_FOLDER}/{c.path}" for c in found.remit_changes if c.path.startswith("refs/")]
+        why = "only Remit writes this ref: it is as it was before."
+        remit_refs = tuple(make_finding("PROTECTED_PATH", ref, why) for ref in refs)
+        try:
+            judgement = GitJudgement(self.command, self.staging, self.changes, found, self.trees)
+            verdict = judgement.judge() if found.changes or found.has_settings_change else NO_GIT_CHANGES
+            verdict = replace(verdict, halves=judgement.find_half_brought())
+        except (GitError, TooManyCommits, UnicodeDecodeError) as error:
+            # Files brought by git cannot be told from the command's own: every change is dropped.
+            dropped = (git_part_dropped(GIT_FOLDER, str(error)),)
+            verdict = GitVerdict(findings=dropped, brought=frozenset(change.path for change in self.changes))
+        return replace(verdict, findings=(*remit_refs, *verdict.findings))
+
+    def bring_over(self, verdict: GitVerdict) -> list[Finding]:
+        """Bring over approved changes and return the failures. Raises GitError, StateError."""
+        found = self.git_changes
+        if found is None or not verdict.stays:
+            return []
+        failed = ChangeApplier(found.upper, found.common).apply_in_order(found.order_changes())
+        if failed:
+            return [path_finding("not written", f"{GIT_FOLDER}/{path}", why=why) for path, why in failed.items()]
+        write_tracking_settings(found.common, verdict.settings)
+        if found.index is not None and self.changes:
+            # The index identifies a file by inode and times, different now from those in the sandbox: without a
+            # refresh `git merge --abort` and the like would take the file for changed.
+            Git(self.trees.top).run("update-index", "-q", "--refresh", ok=(0, 1, 128))
+        # The session and intent that made these commits and names may rewrite them later.
+        state = self.command.context.state
+        maker = json.dumps([self.command.call.session.session_id, self.command.intent_id])
+        with state.transaction():
+            for name in verdict.new_names:
+                state.put_fact(f"{MADE_FACT}{name}", maker)
+        return []
+
+    def describe_findings(self, verdict: GitVerdict) -> list[Finding]:
+        """Return the findings, with the dropped commits, which are kept as objects without a name."""
+        found, findings = self.git_changes, list(verdict.findings)
+        at = next((i for i, f in enumerate(findings) if f.path == GIT_FOLDER), None)
+        if found is None or not findings or verdict.stays:
+            return findings
+        # None after a fetch: objects of a later fetch must not exist beforehand.
+        if found.worktree_path("FETCH_HEAD") in found.paths or any(m.name.startswith(REMOTES) for m in found.ref_moves):
+            return findings
+        tips = [tip for tip in dict.fromkeys(found.list_tips().values()) if not found.is_real_object(tip)]
+        objects = found.valid_objects() if tips else []
+        failed = ChangeApplier(found.upper, found.common).apply_in_order(objects)
+        if objects and not failed and at is not None:
+            few = ", ".join(tips[:3]) + (", …" if len(tips) > 3 else "")
+            kept = f" Its commits are kept without a name until git prunes them: {few}. Only a person can name them."
+            findings[at] = replace(findings[at], message=f"{findings[at].message}{kept}")
+        return findings
+
+
+# -- the result ---------------------------------------------------------------------------------------------
+
+
+def aside_folder(command: ContainedCommand) -> Path:
+    name = command.call.call_id or "call"
+    name = name if PLAIN_CALL_ID.fullmatch(name) else sha256(name.encode("utf-8", "surrogateescape"))[:16]
+    return command.context.workspace.state / ASIDE_FOLDER / name
+
+
+def record_result(
+    command: ContainedCommand,
+    ended: CommandEnd,
+    done: Mapping[str, Change],
+    findings: Sequence[Finding],
+    kept: tuple[str, ...],
+    observation: Observation | None = None,
+) -> ContainedResult:
+    """Record kept and dropped changes, and return the result with its message.
+
+    `observation` is that of a command without an overlay, after it ended.
+    """
+    context, call, ticket = command.context, command.call, command.ticket
+    state, attempts = context.state, Attempts()
+    row: int | None = None
+    found: PendingCall | None = None
+    with attempts.step():
+        row, found = state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
+    if found is None:
+        # No hook decided the command: the pending call is made of the current state.
+        facts = command.gather_facts()
+        found = PendingCall(
+            intent_id=facts.session.intent_id,
+            verdict="allow" if ticket is None else "contain",
+            mode=facts.mode,
+            rules=(),
+            judged=(),
+            whole=False,
+            head=None,
+            before={},
+            agent=call.agent,
+            owned_scope=facts.active.owned_scope if facts.active else (),
+        )
+    pending = replace(found, judged=tuple(done), whole=not command.is_staged)
+    outcome = Outcome(ok=ended.code == 0, exit_code=ended.code, summary=ended.stop_text)
+    changes = tuple(c for c in done.values() if c.before is None or c.after is None or c.before != c.after)
+
+    vcs: Vcs | None = None
+    with attempts.step():
+        vcs = context.recorder.vcs
+    completed = CompletedCall(context, call, outcome, row, pending, vcs, attempts)
+
+    # 1 The records; the end of an agent's own call is recorded by its hook.
+    records: list[Record] = []
+    waiting: str | None = None
+    with attempts.step():
+        records = make_call_records(completed, Effects(changes, observation))
+    with attempts.step():
+        waiting = context.recorder.append_or_spool(records if ticket is None else records[:-1])
+    with attempts.step():
+        if findings:
+            # A denial, which does not count against the session.
+            facts, (first, *others) = command.gather_facts(), findings
+            dropped = [sanitise_line(f.path or "", 200) for f in findings[:MAX_RECORDED_PATHS]]
+            first = replace(first, context={**first.context, "dropped": dropped, "dropped_count": len(findings)})
+            told, intent_id = (first, *others), facts.session.intent_id
+            denial = Decision("deny", "deny", "destructive", facts.mode, told, intent_id)
+            record_denial(context.recorder, call, facts, denial)
+
+    # 2 The state: the next comparison does not report these changes again.
+    is_recorded, now = not attempts.failures, context.environment.clock()
+    with attempts.step():
+        if ticket is None:
+            update_state(completed, changes, recorded=is_recorded)
+        else:
+            with state.transaction():
+                mark_recorded(state, changes)
+                ConcurrentCalls(state, now).record_changes(call.session, changes)
+                if row is not None and not command.is_staged:
+                    # The hook that follows compares from here on.
+                    state.delete_call(row)
+                    left = replace(pending, whole=False, judged=(), before={})
+                    state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, left, now)
+
+    # 3 The message.
+    message = join_lines(
+        describe_result(ended, kept, findings, aside_folder(command)),
+        describe_sandbox_limits(command, ended),
+        waiting or "",
+        attempts.failure_notice,
+    )
+    if ticket is not None:
+        with Attempts().step():
+            PendingMessages(state).add_contained_result(call, ticket.token, message)
+    return ContainedResult(ended.code, kept, {str(f.path): f.message for f in findings}, message)
+
+
+def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str:
+    """Describe, from the command's text, the accesses that the sandbox denied."""
+    workspace, settings = command.context.workspace, command.context.environment.settings
+    root, text, programs = workspace.root, command.call.command or "", set[str]()
+    with suppress(UnreadableShell):
+        programs = {one.name for one in find_program_calls(text)}
+    messages = [describe_unreachable_processes(text, programs), describe_ended_background(text)]
+    if ended.code:
+        places = staging.read_only_paths(workspace, settings)
+        inside = [str(place.relative_to(root)) for place in places if root in place.parents]
+        has_no_agent = any(may_be_ssh_socket(door) for door in command.find_hidden_sockets())
+        signs = False
+        if "git" in text and workspace.common_dir is not None:
+            words = ("config", "--type=bool", "--get-regexp", r"^(commit|tag)\.gpgsign$")
+            signs = " true" in Git(root).text(*words, ok=(0, 1, 128))
+        messages = [
+            describe_protected_places(text, dict.fromkeys((*inside, *settings))),
+            describe_missing_ssh_agent(text) if has_no_agent else "",
+            describe_missing_signature(text, signs=signs),
+            *messages,
+        ]
+    return join_lines(*messages)

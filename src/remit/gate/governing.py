@@ -1,0 +1,279 @@
+"""The rules of a workspace: mode, intents, ignore file, configuration and hooks, read again only when they change.
+Copies of the governing files stay in force while `.orchestration/` is missing; markers tell Remit and the hook client
+which workspaces are governed, and which enforce.
+"""
+
+import os
+import re
+import time
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items
+from remit.core.decision import Mode
+from remit.core.diff.contents import sha256
+from remit.core.intent import IntentsDocument, IntentSet, LintFinding
+from remit.workspace.intents_file.storage import IntentIgnore, read_intent_ignore, read_intents
+from remit.workspace.place.config import (
+    HOOKS_FOLDER,
+    ConfigError,
+    HookFolder,
+    list_hook_files,
+    number_hooks,
+    read_config,
+    read_config_text,
+    read_hooks,
+)
+from remit.workspace.place.workspace import (
+    ENFORCE_MARKER,
+    GOVERNED_MARKER,
+    ORCHESTRATION_FOLDER,
+    Workspace,
+    find_main_worktree,
+    is_folder,
+    path_exists,
+)
+from remit.workspace.safe_files import remove_below, write_below
+
+COPIES_FOLDER = "governing"
+VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file ever had, by SHA-256: records name them so
+INTENTS_CACHE = "intents-cache"
+GOVERNING_FILES = ("active_intents.yaml", "remit.toml", ".intentignore")
+
+UNSETTLED_S = 0.05  # age up to which a changed file may change again without a new time
+MAX_CACHED = 64
+
+
+class Rules(Struct, frozen=True):
+    """The rules in force; `document` is None if there is no intents file, and never was."""
+
+    mode: Mode
+    config: Config
+    config_error: str | None
+    document: IntentsDocument | None
+    ignore: IntentIgnore
+    intents: IntentSet
+    hooks: tuple[NamedHook, ...] = ()
+    repository_commands: tuple[TrustItem, ...] = ()
+    """Commands that the repository would have Remit run: first `hooks`, in their order, then those of criteria."""
+    invalid: bool = False
+    """Whether the intents file has errors; computed once, as a thousand intents may have many findings."""
+
+
+FileStates: TypeAlias = tuple[tuple[int, ...], ...]
+
+RULES_CACHE: dict[Path, tuple[FileStates, Rules]] = {}
+"""Rules by workspace, with the states of their files: a process that stays asks for them at every call."""
+
+
+# Copies
+
+
+def source_folder(workspace: Workspace) -> Path:
+    """Return the `.orchestration/` in force: the workspace's own, else the main worktree's, else the newest copy. The
+    workspace's own is missing at an old commit, after a stash, or in a fresh worktree.
+    """
+    if workspace.folder.is_dir():
+        return workspace.folder
+    main = find_main_worktree(workspace)
+    if main is not None and (main / ORCHESTRATION_FOLDER).is_dir():
+        return main / ORCHESTRATION_FOLDER
+    return copies_folder(workspace)
+
+
+def copies_folder(workspace: Workspace) -> Path:
+    folder = workspace.state / COPIES_FOLDER
+    return folder / sha256(os.fsencode(workspace.root))[:16] if workspace.is_nested else folder
+
+
+def save_copies(workspace: Workspace) -> None:
+    """Copy the governing files as they are now. Raises OSError."""
+    copies, folder, root = copies_folder(workspace), source_folder(workspace), workspace.common_dir or workspace.root
+    copies.mkdir(parents=True, exist_ok=True)
+    if folder == copies:
+        return
+    contents = {name: (folder / name).read_bytes() for name in GOVERNING_FILES if (folder / name).is_file()}
+    for name, content in contents.items():
+        write_below(root, copies / name, content)
+    intents = contents.get(GOVERNING_FILES[0], b"")
+    version = copies / VERSIONS_FOLDER / sha256(intents)
+    if intents and not version.exists():
+        write_below(root, version, intents)
+
+    hooks, copied_hooks = folder / HOOKS_FOLDER, copies / HOOKS_FOLDER
+    wanted = {path.relative_to(hooks): path for path in list_governed_hooks(hooks) if path.is_file()}
+    for path in list_governed_hooks(copied_hooks):
+        if path.relative_to(copied_hooks) not in wanted:
+            remove_below(root, path)
+    for name, path in wanted.items():
+        write_below(root, copied_hooks / name, path.read_bytes(), path.stat().st_mode & 0o777)
+
+
+def copies_signature(workspace: Workspace) -> str:
+    folder = source_folder(workspace)
+    paths = (*(folder / name for name in GOVERNING_FILES), *list_governed_hooks(folder / HOOKS_FOLDER))
+    return repr([read_file_state(path) for path in paths])
+
+
+def list_governed_hooks(folder: Path) -> list[Path]:
+    try:
+        return list_hook_files(folder) if is_folder(folder) else []
+    except ConfigError:
+        return []
+
+
+def read_file_state(path: Path | str) -> tuple[int, ...]:
+    """Return device, inode, size and times of a file: any change of the file shows in them."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  a Path would be made anew for each of ten files, for every call
+    except OSError:
+        return (0,)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+# Rules in force
+
+
+def load_rules(workspace: Workspace) -> Rules:
+    """Return the rules in force. A file that cannot be read becomes an error in the rules, never a guess."""
+    folder = source_folder(workspace)
+    paths = (*governing_paths(workspace, folder), *list_governed_hooks(folder / HOOKS_FOLDER))
+    states = tuple(read_file_state(path) for path in paths)
+    newest = max((times[-1] for times in states), default=0)
+    is_settled = time.time_ns() - newest > UNSETTLED_S * 1e9
+    cached = RULES_CACHE.get(workspace.root)
+    if is_settled and cached is not None and cached[0] == states:
+        return cached[1]
+    rules = read_rules(workspace)
+    if len(RULES_CACHE) >= MAX_CACHED:
+        RULES_CACHE.clear()
+    RULES_CACHE[workspace.root] = (states if is_settled else (), rules)
+    return rules
+
+
+@lru_cache(MAX_CACHED)
+def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
+    names = (copies_folder(workspace) / name for name in GOVERNING_FILES)
+    paths = (folder, folder / HOOKS_FOLDER, *(folder / name for name in GOVERNING_FILES), *names)
+    return tuple(map(str, (*paths, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
+
+
+def read_rules(workspace: Workspace) -> Rules:
+    """Read all governing files. Of several errors the first one counts, and each leads to enforcement."""
+    folder, copies = source_folder(workspace), copies_folder(workspace)
+    ignore, hook_folder = IntentIgnore(), HookFolder()
+    config, config_error = load_config(workspace)
+    config, errors = config or Config(), [config_error] if config_error else []
+    try:
+        ignore = read_intent_ignore(workspace)
+    except OSError as failure:
+        errors.append(f".intentignore cannot be read ({failure.strerror})")
+    try:
+        hook_folder = read_hooks(folder / HOOKS_FOLDER)
+    except ConfigError as failure:
+        errors.append(f"{ORCHESTRATION_FOLDER}/{failure}")
+
+    if workspace.is_governed and not folder.is_dir():
+        lost = f"{ORCHESTRATION_FOLDER}/ is missing, and no copy of it is left. Restore it, or run `remit uninstall`."
+        document = IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
+    else:
+        document = read_intents(folder / GOVERNING_FILES[0], workspace.state / INTENTS_CACHE)
+
+    # Broken or deleted rules are no way out of enforcement.
+    mode: Mode = "observe"
+    if workspace.is_governed:
+        was_there = document is not None or (copies / GOVERNING_FILES[0]).exists()
+        mode = "enforce" if errors else config.mode or ("enforce" if was_there else "observe")
+    hooks = (*number_hooks("remit.toml", config.hooks), *hook_folder.hooks)
+    intents = document.intents if document else ()
+    return Rules(
+        mode=mode,
+        config=config,
+        config_error=errors[0] if errors else None,
+        document=document,
+        ignore=ignore,
+        intents=IntentSet(intents),
+        hooks=hooks,
+        repository_commands=(
+            *list_trust_items(hooks, hook_folder.files, intents),
+            *list_on_write_items(config.verify.on_write),
+            *config.containment.trust_items,
+        ),
+        invalid=document is not None and bool(document.errors),
+    )
+
+
+def load_config(workspace: Workspace) -> tuple[Config | None, str | None]:
+    try:
+        own = read_config(source_folder(workspace) / "remit.toml")
+        return own or read_config(copies_folder(workspace) / "remit.toml"), None
+    except ConfigError as error:
+        return None, f"{ORCHESTRATION_FOLDER}/remit.toml cannot be used: {error}"
+
+
+# Markers
+
+IGNORED_FILES = b"agent_trace.jsonl\nintent_map.md\nTODO.md\n.state/\n"  # content of `.orchestration/.gitignore`
+TABLE_START = re.compile(r"^[ \t]*\[", re.MULTILINE)
+MODE_LINE = re.compile(r"""^[ \t]*mode[ \t]*=[ \t]*(?:"[^"\r\n]*"|'[^'\r\n]*'|[^\s#]*)""", re.MULTILINE)
+"""The mode's line up to the end of its value: a comment behind it stays."""
+
+
+def govern_workspace(workspace: Workspace) -> None:
+    """Begin to govern: make the state folder, its marker, and the files that git should ignore. Raises OSError."""
+    workspace.folder.mkdir(exist_ok=True)
+    ignored = workspace.folder / ".gitignore"
+    if not ignored.exists():
+        write_below(workspace.root, ignored, IGNORED_FILES)
+    resume_governing(workspace)
+
+
+def resume_governing(workspace: Workspace) -> None:
+    """Set the marker, with the root of a nested workspace; also after a deletion of Remit's state. Raises OSError."""
+    workspace.state.mkdir(parents=True, exist_ok=True)
+    marker = workspace.state / GOVERNED_MARKER
+    marker.touch()
+    if workspace.is_nested and os.fsencode(workspace.root) not in workspace.governed_nested_roots:
+        with marker.open("ab") as file:
+            file.write(os.fsencode(workspace.root) + b"\0")
+    update_marker(workspace, load_rules(workspace).mode)
+
+
+def update_marker(workspace: Workspace, mode: Mode) -> None:
+    """Keep the marker true that tells a failing hook client whether to deny. Raises OSError. The marker names the
+    enforcing workspaces of a repository, and is deleted with the last of them.
+    """
+    marker, own = workspace.state / ENFORCE_MARKER, os.fsencode(workspace.root)
+    before = set(marker.read_bytes().split(b"\0")) - {b""} if marker.exists() else None
+    others = ((root, Path(os.fsdecode(root))) for root in (before or set()) - {own})
+    enforcing = {root for root, path in others if is_folder(path / ORCHESTRATION_FOLDER) or path_exists(path / ".git")}
+    enforcing |= {own} if mode == "enforce" else set()
+    if enforcing and enforcing != before:
+        write_below(workspace.common_dir or workspace.root, marker, b"\0".join(sorted(enforcing)))
+    elif not enforcing and before is not None:
+        marker.unlink(missing_ok=True)
+
+
+def set_mode(workspace: Workspace, mode: Mode) -> None:
+    """Write the mode into `remit.toml`, and leave the rest byte for byte. Raises ConfigError, OSError."""
+    path = workspace.config_path
+    old = read_config_text(path) or ""
+    ending = "\r\n" if "\r\n" in old else "\n"
+    table = TABLE_START.search(old)
+    top, tables = (old[: table.start()], old[table.start() :]) if table else (old, "")
+    line = f'mode = "{mode}"'
+    top = MODE_LINE.sub(line, top, count=1) if MODE_LINE.search(top) else f"{line}{ending}{top}"
+    workspace.folder.mkdir(exist_ok=True)
+    write_below(workspace.root, path, (top + tables).encode())
+    written: Mode | None = None
+    with suppress(ConfigError):
+        written = (read_config(path) or Config()).mode
+    if written != mode:
+        write_below(workspace.root, path, old.encode())
+        raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
+    save_copies(workspace)
+    update_marker(workspace, mode)

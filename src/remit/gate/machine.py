@@ -1,0 +1,33 @@
+"""The environment of a gate: the machine, its clock included. The gate itself reads no environment variable."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from msgspec import field
+
+from remit.workspace.place.resolve_paths import MachinePlaces
+
+CLIENT_PATH = ".local/share/remit/bin/hook"  # the hook client below HOME; `wiring.client` puts it there
+
+
+class Environment(MachinePlaces, frozen=True):
+    """The machine around a gate; paths of `settings` and `own_folders` are relative to HOME."""
+
+    config_folders: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Settings folders by agent, where they lie outside of HOME."""
+    bound_intent: str | None = None  # the value of `REMIT_INTENT`
+    variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
+    """Environment variables of the repository's commands, besides HOME and TMPDIR."""
+    clock: Callable[[], float] = time.time  # returns seconds since the epoch
+    waited_s: float = 0.0  # time that the agent has waited for the answer already: its patience is counted from then
+    release_lock: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """Context in which the daemon lets other calls pass, while a person thinks or a command runs."""
+
+    @classmethod
+    def of_this_process(cls) -> "Environment":
+        return cls(home=Path.home(), temporary=Path(tempfile.gettempdir()))

@@ -1,1 +1,0 @@
-"""Sessions of agents: their start and end, turn summaries, and pending messages."""

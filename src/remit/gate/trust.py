@@ -1,0 +1,81 @@
+"""Trust: commands of a repository, and the person's decisions on the machine about them. All but the texts raise
+OSError, and GitError where the repository has no name yet.
+"""
+
+from msgspec import json
+
+from remit.core.call import SessionKey
+from remit.core.config import NamedHook, TrustItem
+from remit.core.diff.contents import sha256
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.governing import Rules
+from remit.gate.records.recorder import Recorder
+from remit.gate.state.workspace_state import State
+from remit.workspace.place.config import read_trust
+
+NOTICE_FACT = "untrusted_told"  # fact that holds which untrusted commands were reported to which sessions
+MAX_NOTICES = 50
+MAX_NAMED = 5
+
+
+def trusted_digests(recorder: Recorder) -> frozenset[str]:
+    found = read_trust(recorder.environment.home, recorder.repository)
+    return found.digests if found is not None else frozenset()
+
+
+def trusted_hooks(rules: Rules, recorder: Recorder) -> tuple[NamedHook, ...]:
+    if not rules.hooks:
+        return ()
+    digests = trusted_digests(recorder)
+    pairs = zip(rules.hooks, rules.repository_commands, strict=False)
+    return tuple(hook for hook, command in pairs if command.digest in digests)
+
+
+def trusted_patterns(rules: Rules, recorder: Recorder) -> tuple[str, ...]:
+    asked = rules.config.containment.trust_items
+    return rules.config.containment.generated if asked and asked[0].digest in trusted_digests(recorder) else ()
+
+
+def find_untrusted(rules: Rules, recorder: Recorder) -> tuple[TrustItem, ...]:
+    digests = trusted_digests(recorder) if rules.repository_commands else ()
+    return tuple(command for command in rules.repository_commands if command.digest not in digests)
+
+
+def describe_untrusted(found: tuple[TrustItem, ...]) -> str:
+    commands = exclude_patterns(found)
+    parts = [f"{len(commands)} commands of this repository are not trusted, and do not run"] if commands else []
+    for one in found:
+        if one.kind == "generated":
+            name = sanitise_line(one.name)
+            parts.append(f"{name} is not trusted, and has no effect ({sanitise_line(one.text, 200)})")
+    return "; ".join(parts)
+
+
+def exclude_patterns(found: tuple[TrustItem, ...]) -> tuple[TrustItem, ...]:
+    return tuple(one for one in found if one.kind != "generated")
+
+
+def untrusted_notice(found: tuple[TrustItem, ...]) -> str:
+    """Return the message to a session about untrusted commands, or an empty text."""
+    found = exclude_patterns(found)
+    if not found:
+        return ""
+    names = dict.fromkeys(f"{sanitise_line(command.name, 80)} ({command.kind})" for command in found[:MAX_NAMED])
+    more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    return (
+        "Remit: commands of this repository DO NOT RUN, since nobody on this machine has trusted them: "
+        f"{', '.join(names)}{more}. "
+        "Tell the person: `remit trust`, in a terminal, shows them and asks. Until then no hook looks at your calls, "
+        "and a criterion with such a command counts as not run."
+    )
+
+
+def untrusted_notice_once(found: tuple[TrustItem, ...], state: State, session: SessionKey) -> str:
+    """Return the notice unless the session was told of exactly these commands. Raises StateError."""
+    notice = untrusted_notice(found)
+    told = json.decode(state.read_fact(NOTICE_FACT) or "[]", type=list[str]) if notice else []
+    mine = f"{sha256(''.join(command.digest for command in found).encode())[:16]} {session.session_id}"
+    if not notice or mine in told:
+        return ""
+    state.put_fact(NOTICE_FACT, json.encode([*told[-MAX_NOTICES:], mine]).decode())
+    return notice

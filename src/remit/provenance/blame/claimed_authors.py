@@ -1,0 +1,189 @@
+"""Authors of lines by git notes and by records of other machines and tools: claims, which prove nothing.
+
+Files change, hence a position alone proves nothing. A range of a record counts if its hash matches distinctive lines at
+that position, or if the whole file is the recorded one.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.core.diff.contents import hash_line_range, merge_spans, sha256
+from remit.core.formats.authorship_notes import (
+    GRADE_ATTRIBUTE,
+    UNKNOWN_NAME,
+    Author,
+    InvalidNote,
+    Note,
+    find_author,
+    find_line_keys,
+    parse_note,
+    read_likely_lines,
+)
+from remit.core.record import KEY
+from remit.core.untrusted_input import as_array, as_object, as_text, sanitise_line
+from remit.ledger.foreign_logs import read_foreign_records
+from remit.provenance.blame.blamed_line import BlamedLine, body_of
+from remit.provenance.origins.attributor import LineAttributor
+from remit.provenance.origins.blame_porcelain import FileVersion, GitLine
+from remit.provenance.origins.evidence_grades import LIKELY, Grade, is_distinctive
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.sharing.shared_refs import NotesRef
+from remit.workspace.sharing.tracked_logs import list_other_logs
+
+
+class NotedLines:
+    """Authorship notes of one repository."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.notes = NotesRef(workspace)
+
+    def find_authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
+        """Return the authors by line number of the file asked about, with one batch for all commits. Raises GitError.
+        Line numbers count as in the blamed commit, hence a note that claims more lines has no effect on others. The
+        work grows with the lines asked about. `remit notes audit` names the texts that are no notes.
+        """
+        if not lines or not self.notes.may_have_notes():
+            return {}
+        lines_by_version: dict[FileVersion, dict[int, list[int]]] = {}
+        for line in lines:
+            if line.version.has_commit:
+                lines_by_version.setdefault(line.version, {}).setdefault(line.number, []).append(line.line)
+        notes: dict[str, Note] = {}
+        for commit, text in self.notes.read_notes(version.commit for version in lines_by_version).items():
+            with suppress(InvalidNote, UnicodeError):
+                notes[commit] = parse_note(text.decode())
+        result: dict[int, Author] = {}
+        for version, numbers in lines_by_version.items():
+            if (note := notes.get(version.commit)) is None:
+                continue
+            keys = find_line_keys(note, version.path_in_tree, list(numbers))
+            authors = {key: author for key in set(keys.values()) if (author := find_author(note, key))}
+            found = {n: authors[key] for n, key in keys.items() if key in authors}
+            remaining = numbers.keys() - found.keys()
+            for key, spans_by_path in read_likely_lines(note).items() if remaining else ():
+                spans = merge_spans(spans_by_path.get(version.path_in_tree, ()))
+                if author := find_author(note, key) if spans else None:
+                    author = replace(author, attributes={**author.attributes, GRADE_ATTRIBUTE: LIKELY})
+                    found |= {n: author for n in remaining if any(first <= n <= last for first, last in spans)}
+            result |= {line: author for n, author in found.items() for line in numbers.get(n, ())}
+        return result
+
+
+def find_external_authors(attributor: LineAttributor, lines: Sequence[GitLine]) -> dict[int, BlamedLine]:
+    """Return blamed lines by notes and by imported records. Raises GitError."""
+    authors = NotedLines(attributor.workspace).find_authors(lines)
+    authors = {**ImportedLines(attributor).find_authors([n for n in lines if n.line not in authors]), **authors}
+    return {line.line: blame_external_author(line, authors[line.line]) for line in lines if line.line in authors}
+
+
+def blame_external_author(line: GitLine, author: Author) -> BlamedLine:
+    """Return a line that only an external author explains: claims by anybody, escaped and graded lowest."""
+    content = line.content.decode("utf-8", "replace")
+    if author.kind == "human":
+        return BlamedLine(line.line, content, line.version.commit, "human", grade="note")
+    return BlamedLine(
+        line=line.line,
+        content=content,
+        commit=line.version.commit,
+        origin="ai",
+        agent=shown_or_none(author.tool),
+        model=shown_or_none(author.attributes.get("remit.model") or author.model),
+        session_id=shown_or_none(author.session),
+        intent_id=shown_or_none(author.attributes.get("remit.intent")),
+        mutation_class=shown_or_none(author.attributes.get("remit.class")),
+        grade=grade_of_author(author),
+        declared=shown_or_none(author.attributes.get("remit.declared")),
+    )
+
+
+def grade_of_author(author: Author) -> Grade:
+    """Return the grade of an external claim: a note may declare its lines only likely."""
+    return LIKELY if author.attributes.get(GRADE_ATTRIBUTE) == LIKELY else "note"
+
+
+def shown_or_none(text: str | None) -> str | None:
+    return sanitise_line(text) if text and text != UNKNOWN_NAME else None
+
+
+NO_VIEW = Path(os.devnull)
+
+
+class ImportedRange(Struct, frozen=True):
+    """A range of a file by a foreign record. `content_hash` covers the range; `after` are hashes of the whole file."""
+
+    path: str
+    start: int
+    end: int
+    content_hash: str | None
+    after: frozenset[str]
+    author: Author
+
+
+class ImportedLines:
+    """Foreign records imported into one workspace."""
+
+    def __init__(self, attributor: LineAttributor) -> None:
+        self.attributor = attributor
+
+    def find_authors(self, lines: Sequence[GitLine], keys: Sequence[bytes] | None = None) -> dict[int, Author]:
+        """Return the authors by line number of the file asked about; the newest record wins. With `keys`, only records
+        count that a tree head signed by one of the keys covers.
+        """
+        attributor, workspace = self.attributor, self.attributor.workspace
+        if not lines:
+            return {}
+        tracked = list_other_logs(workspace.tracked_logs, workspace.state)
+        records = read_foreign_records(NO_VIEW, workspace.log_folder, (), keys or (), tracked)
+        if keys is not None:
+            records = [document for document in records if not body_of(document).get("unproved")]
+        paths = {line.version.path for line in lines}
+        ranges = [found for document in records for found in ranges_of_record(document) if found.path in paths]
+        versions = dict.fromkeys(line.version for line in lines if ranges)
+        attributor.load_named(version.name for version in versions)
+        authors: dict[int, Author] = {}
+        for version in versions:
+            blob = attributor.version_blob(version) or ""
+            if (content := attributor.contents_by_blob.get(blob)) is None:
+                continue
+            hashes, texts = frozenset({blob, sha256(content)}), content.split(b"\n")
+            for found in (found for found in ranges if found.path == version.path):
+                start, end = found.start, found.end
+                is_equal = found.content_hash and hash_line_range(content, start, end) == found.content_hash
+                if hashes & found.after or (is_equal and is_distinctive(texts[start - 1 : end])):
+                    here = (n.line for n in lines if n.version == version and start <= n.number <= end)
+                    authors |= dict.fromkeys(here, found.author)
+        return authors
+
+
+def ranges_of_record(document: dict[str, Any]) -> Iterator[ImportedRange]:
+    body = as_object(document["metadata"].get(KEY))
+    if body.get("event") != "mutation":
+        return
+    sides = {str(f.get("path")): as_object(f.get("after")) for f in map(as_object, as_array(body.get("files")))}
+    for file in map(as_object, as_array(document.get("files"))):
+        path = str(file.get("path"))
+        after = frozenset(str(v) for k, v in sides.get(path, {}).items() if k in ("sha256", "git_blob"))
+        for conversation in map(as_object, as_array(file.get("conversations"))):
+            author = author_of_contributor(document, body, as_object(conversation.get("contributor")))
+            for found in map(as_object, as_array(conversation.get("ranges"))) if author else ():
+                start, end, content_hash = (found.get(name) for name in ("start_line", "end_line", "content_hash"))
+                if author and isinstance(start, int) and isinstance(end, int) and 0 < start <= end:
+                    yield ImportedRange(path, start, end, as_text(content_hash), after, author)
+
+
+def author_of_contributor(document: dict[str, Any], body: dict[str, Any], contributor: dict[str, Any]) -> Author | None:
+    """Return the author named by a contributor entry; None for a type that is neither person nor agent."""
+    kind = contributor.get("type", "ai")
+    if kind != "ai":
+        return Author("human") if kind == "human" else None
+    classes = as_object(body.get("mutation_class"))
+    known = {"remit.intent": body.get("intent_id"), "remit.class": classes.get("computed")}
+    attributes = {name: value for name, value in known.items() if isinstance(value, str)}
+    tool, model = as_object(document.get("tool")).get("name"), contributor.get("model_id")
+    return Author("ai", None, as_text(body.get("session_id")), as_text(tool), as_text(model), attributes)

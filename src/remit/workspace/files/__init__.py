@@ -1,1 +1,0 @@
-"""Safe reading, writing and locking of single files."""
