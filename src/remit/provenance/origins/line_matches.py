@@ -15,6 +15,7 @@ LAYOUT_BYTES = b" \t\n\r\x0b\x0c,'\"\\"  # bytes that may differ between two lay
 TOKEN = re.compile(rb"\w+|[^\w\s]")
 MAX_TOKENS = 20_000
 MIN_TOKENS = 4  # tokens of a rewrapped hunk; fewer tokens are not distinctive
+MIN_STEP = 8  # below, a comparison at each start is quicker
 MAX_REFORMATTED_LINES = 2_000  # lines of the differing part that are compared as a whole
 CLOSING_BRACKETS = (b")", b"]", b"}")
 
@@ -87,6 +88,47 @@ def find_equal_blocks(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Equa
 
 def longest_common_run(a: str, b: str) -> EqualBlock:
     """Return the longest common substring: the first in `a`, at its first place in `b`."""
+    start, size = find_long_common_run(a, b) or find_short_common_run(a, b)
+    return start, b.find(a[start : start + size]), size
+
+
+def find_long_common_run(a: str, b: str) -> tuple[int, int] | None:
+    """Return the start in `a` and the length of the longest common substring; None if the substring is short.
+
+    A common run of `2 * step - 1` characters holds a piece of `a` that begins at a multiple of `step` and has that
+    length. Only those pieces are looked up, in smaller and smaller steps.
+    """
+    backwards_a, backwards_b = a[::-1], b[::-1]
+    step = min(len(a), len(b))
+    while step >= MIN_STEP:
+        best, size = 0, 0
+        for start in range(0, len(a) - step + 1, step):
+            place = b.find(a[start : start + step])
+            while place >= 0:
+                before = common_prefix_size(backwards_a, len(a) - start, backwards_b, len(b) - place)
+                run = before + common_prefix_size(a, start, b, place)
+                best, size = max((best, size), (start - before, run), key=lambda found: (found[1], -found[0]))
+                place = b.find(a[start : start + step], place + 1)
+        if size >= 2 * step - 1:
+            return best, size
+        step //= 2
+    return None
+
+
+def common_prefix_size(a: str, i: int, b: str, j: int) -> int:
+    """Return the number of equal characters from `a[i]` and `b[j]` on."""
+    size, step, most = 0, 8, min(len(a) - i, len(b) - j)
+    while size < most and step:
+        step = min(step, most - size)
+        if a.startswith(b[j + size : j + size + step], i + size):
+            size, step = size + step, step * 2
+        else:
+            step //= 2
+    return size
+
+
+def find_short_common_run(a: str, b: str) -> tuple[int, int]:
+    """Return the start in `a` and the length of the longest common substring, by comparing at each start."""
     best, size = 0, 0
     for i in range(len(a)):
         if i + size >= len(a):
@@ -97,7 +139,7 @@ def longest_common_run(a: str, b: str) -> EqualBlock:
             while a[i + size : i + size + 1] and a[i + size] == b[j + size : j + size + 1]:
                 size += 1
             j = b.find(a[i : i + size + 1], j + 1) if i + size < len(a) else -1
-    return best, b.find(a[best : best + size]), size
+    return best, size
 
 
 def may_be_moved_lines(own: Iterable[int], old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> bool:
@@ -145,15 +187,20 @@ def find_reformatted_lines(old: Sequence[bytes], new: Sequence[bytes], hunks: Se
             matched = match_but_for_layout(*lines_of_hunk(hunk, old, new))
             origins |= {hunk.new - 1 + index: hunk.old - 1 + origin for index, origin in matched.items()}
     old_range, new_range = changed_span(hunks)
-    kept_count = len(old_range) - sum(hunk.old_lines for hunk in hunks)
     if len(hunks) < 2 or max(len(old_range), len(new_range)) > MAX_REFORMATTED_LINES:
         return origins
+    # Together they match at most the kept lines and the removed lines that were inserted again.
+    removed = Counter(strip_whitespace(old[n - 1]) for hunk in hunks for n in hunk.old_range)
+    inserted = Counter(strip_whitespace(new[n - 1]) for hunk in hunks for n in hunk.new_range)
+    if (removed & inserted).total() <= len(origins):
+        return origins
+    kept_count = len(old_range) - sum(hunk.old_lines for hunk in hunks)
     matched = match_respaced(old[old_range.start : old_range.stop], new[new_range.start : new_range.stop])
     if len(matched) <= kept_count + len(origins):
         return origins
-    inserted = {n - 1 for hunk in hunks for n in hunk.new_range}
+    inserted_lines = {n - 1 for hunk in hunks for n in hunk.new_range}
     whole = {new_range.start + index: old_range.start + origin for index, origin in matched.items()}
-    return {**{index: origin for index, origin in whole.items() if index in inserted}, **origins}
+    return {**{index: origin for index, origin in whole.items() if index in inserted_lines}, **origins}
 
 
 def match_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
