@@ -76,6 +76,26 @@ def test_without_a_gap_common_lines_stay_attributed() -> None:
     assert origin(versions, [wrote(1, "P", "R"), seen]) == [*[None] * 4, "r2", *["r1"] * 3]
 
 
+IMPORT = b"import sys"
+
+
+@pytest.mark.parametrize(
+    ("agents", "persons", "by_whom"),
+    [
+        # The person changed nothing of the agent's.
+        ([BASE[0], IMPORT, *BASE[1:]], [BASE[0], IMPORT, *BASE[1:], b"put_there_by_somebody()"], "r1"),
+        # The person threw the rest of the proposal away: the line may be the person's own.
+        ([BASE[0], IMPORT, *BASE[1:], *BLOCK], [BASE[0], IMPORT, *BASE[1:], b"put_there_by_somebody()"], None),
+        # The person changed the line beside it.
+        ([BASE[0], IMPORT, *BASE[1:]], [BASE[0], IMPORT, b"put_there_by_somebody()", *BASE[2:]], None),
+    ],
+)
+def test_a_common_line_stays_the_agents_if_a_person_changes_none_of_the_calls_lines(
+    agents: list[bytes], persons: list[bytes], by_whom: str | None
+) -> None:
+    assert origin({"P": BASE, "R": agents, "V": persons}, [wrote(1, "P", "R")])[1] == by_whom
+
+
 OLD = of("def measured_widths(rows):", "    }", "    return None", "", "    return smallest_allocation")
 NEW = of(
     "def measured_widths(rows):",

@@ -153,7 +153,8 @@ def keep_convincing_blocks(
     """
     removed = {i - 1 for hunk in hunks for i in hunk.old_range}
     kept_lines = moved | (set(range(len(old))) - removed)
-    test = SurvivalTest(old, hunks, step.strict, observed=step.record is not None)
+    attributed = [i for i, attribution in enumerate(attributions) if attribution]
+    test = SurvivalTest(old, hunks, attributed, step.strict, observed=step.record is not None)
     kept = no_attributions(len(attributions))
     for block in attributed_blocks(attributions):
         for i in test.lines_keeping_attribution(block, kept_lines):

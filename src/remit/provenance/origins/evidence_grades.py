@@ -87,13 +87,14 @@ def is_distinctive(lines: Iterable[bytes]) -> bool:
 
 
 class SurvivalTest(Struct, frozen=True):
-    """Test of the lines of `old` that keep their attribution through an inferred step. `strict`: a later content was
-    seen without the lines. `observed`: both contents followed each other under observation; otherwise a distinctive
-    line of a block has to remain, if the block had any.
+    """Test of the lines of `old` that keep their attribution through an inferred step. `attributed` are the lines with
+    an attribution. `strict`: a later content was seen without the lines. `observed`: both contents followed each other
+    under observation; otherwise a distinctive line of a block has to remain, if the block had any.
     """
 
     old: Sequence[bytes]
     hunks: Sequence[Hunk]
+    attributed: Sequence[int]
     strict: bool
     observed: bool
 
@@ -105,8 +106,8 @@ class SurvivalTest(Struct, frozen=True):
     def lines_keeping_attribution(self, block: Sequence[int], kept_lines: Container[int]) -> Sequence[int]:
         """Return the lines of a block (indices from 0) that keep their attribution if `kept_lines` remain."""
         if not self.is_evidence(block, kept_lines):
-            is_untouched = self.observed and not self.strict and is_block_untouched(block, self.hunks)
-            return block if is_untouched else ()
+            is_untouched = not self.strict and is_block_untouched(block, self.hunks)
+            return block if is_untouched and (self.observed or self.are_lines_kept(kept_lines)) else ()
         if self.only_removes or (not self.strict and all(i in kept_lines for i in block)):
             return block
         if self.strict:
@@ -118,6 +119,12 @@ class SurvivalTest(Struct, frozen=True):
                 parts.append([])
             parts[-1].append(i)
         return [i for part in parts if self.is_mostly_kept(part, kept_lines) for i in part]
+
+    def are_lines_kept(self, kept_lines: Container[int]) -> bool:
+        """Return whether the calls' lines as a whole remained: who discards a proposal removes most of its lines, and
+        may write its `import sys` anew.
+        """
+        return all(i in kept_lines for i in self.attributed) or self.is_evidence(self.attributed, kept_lines)
 
     def is_evidence(self, block: Iterable[int], kept_lines: Container[int]) -> bool:
         """Return whether the remaining lines of a block came from the block."""
