@@ -55,6 +55,17 @@ def edited(agent: Agent, start: int) -> None:
     agent.tell("Edit", before["call_id"], response, **arguments)
 
 
+def written_whole(agent: Agent, start: int) -> None:
+    """Claude Code writes the file anew, with the copy; its answer is a diff that has the new lines from `start` on."""
+    arguments = {"file_path": str(agent.cwd / "src/app.py"), "content": BLOCK + BLOCK + BELOW}
+    lines = [f"+{line}" for line in (BLOCK + BLOCK).split("\n")[start - 1 : start + 3]]
+    hunk = {"oldStart": start - 1, "oldLines": 0, "newStart": start, "newLines": 4, "lines": lines}
+    agent.read("src/app.py")
+    before = agent.ask("Write", **arguments)
+    (agent.cwd / "src/app.py").write_text(arguments["content"])
+    agent.tell("Write", before["call_id"], {"type": "update", "structuredPatch": [hunk], **arguments}, **arguments)
+
+
 def hunks(agent: Agent) -> tuple[Any, Any]:
     """The hunks of the newest record, and whether it calls them told."""
     [file] = records(agent.cwd, "mutation")[-1]["metadata"][KEY]["files"]
@@ -74,6 +85,15 @@ def test_an_answer_that_took_the_copy_for_the_original_is_put_right(agent: Agent
     assert hunks(agent) == ([[0, 0, 1, 4]], True)
     commit(agent.cwd)
     assert sessions(agent.cwd, "src/app.py") == [AGENTS] * 4 + [PERSONS] * 6
+
+
+@pytest.mark.parametrize("start", [1, 3, 5])
+def test_of_a_file_written_as_a_whole_git_tells_which_lines_are_new(agent: Agent, start: int) -> None:
+    """The answer to such a call is a diff as well, and another one than that of `git blame`."""
+    written_whole(agent, start)
+    assert hunks(agent)[1] is None
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/app.py") == [PERSONS] * 4 + [AGENTS] * 4 + [PERSONS] * 2
 
 
 def test_an_answer_that_took_one_empty_line_for_another_is_put_right_there_alone(agent: Agent) -> None:

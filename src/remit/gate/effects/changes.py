@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
 from remit.core.diff.contents import Span, merge_spans
+from remit.core.diff.edits import WholeFile
 from remit.core.record import Record, Vcs
 from remit.core.scope.path_patterns import InvalidPath, Scope
 from remit.core.untrusted_input import sanitise_line
@@ -203,10 +204,11 @@ def mark_unclear(change: Change, call: ToolCall) -> Change:
 def find_line_differences(
     context: WorkspaceContext, call: ToolCall, outcome: Outcome, changes: Sequence[Change]
 ) -> dict[str, Difference]:
-    """Return the added lines of each change, preferably from the tool's answer and arguments."""
-    positions = {
-        path: lines for raw, lines in outcome.positions.items() for path in context.workspace_paths(call, (raw,))
-    }
+    """Return the added lines of each change, preferably from the tool's answer and arguments. Of a file written as a
+    whole, the answer's positions are those of a diff: no line of the call says which lines it kept.
+    """
+    answered = {} if isinstance(call.edit, WholeFile) else outcome.positions
+    positions = {path: lines for raw, lines in answered.items() for path in context.workspace_paths(call, (raw,))}
     found = find_differences(changes, positions, context.contents)
     names = {path: raw for raw in call.paths for path in context.workspace_paths(call, (raw,))}
     for change in changes:
