@@ -15,6 +15,8 @@ from .constructed import CONSTRUCTED
 from .git_tool import GitTool
 from .load import busy
 from .real import scenario as real_scenario
+from .reenact_report import Report, lines_of, reenact
+from .reenact_report import as_document as report_document
 from .remit_tool import RemitTool
 from .replay import Replayed, named, replay
 from .rewrites import REWRITES
@@ -26,7 +28,7 @@ from .traps import TRAPS
 
 TOOLS: dict[str, Callable[[], Tool]] = {"remit": RemitTool, "git": GitTool, "agent-trace": AgentTraceTool}
 TRACKS: dict[str, Mapping[str, Run]] = {"constructed": CONSTRUCTED, "rewrites": REWRITES, "traps": TRAPS}
-ALL = (*TRACKS, "real", "replay", "speed")
+ALL = (*TRACKS, "real", "reenact", "replay", "speed")
 
 
 def main(words: Sequence[str]) -> int:
@@ -37,19 +39,22 @@ def main(words: Sequence[str]) -> int:
     if asked.list:
         print("\n".join(f"{track}: {name}" for track in ALL for name in scenarios(track, asked)))
         return 0
-    if "real" in (asked.track or ()) and not asked.repo:
-        arguments().error("the track `real` plays a repository's history: name one with --repo PATH")
+    for name in {"real", "reenact"}.intersection(asked.track or ()):
+        if not asked.repo:
+            arguments().error(f"the track `{name}` plays a repository's history: name one with --repo PATH")
     tracks = asked.track or (ALL if not asked.only else TRACKS)
     with busy(asked.load):
         rows = [row for track in tracks for row in played(track, asked)]
         replayed = [replay(path, asked.sample, asked.seed) for path in asked.repo] if "replay" in tracks else []
+        reports = [reenact(p, asked.commits, asked.seed, asked.mode) for p in asked.repo] if "reenact" in tracks else []
     speed = measured(asked.seed, asked.rounds, asked.pairs) if "speed" in tracks else None
     if asked.json:
-        print(json.dumps(as_document(asked, rows, replayed, speed), indent=1))
+        print(json.dumps(as_document(asked, rows, replayed, reports, speed), indent=1))
     else:
-        tell(asked, rows, replayed, speed)
+        tell(asked, rows, replayed, reports, speed)
     ours = [row.score for row in rows if row.tool == "remit"]
-    return int(any(score.misattributed or score.broken for score in ours))
+    broken = any(score.misattributed or score.broken for score in ours)
+    return int(broken or any(report.broken_promises for report in reports))
 
 
 def played(track: str, asked: argparse.Namespace) -> list[Row]:
@@ -75,7 +80,9 @@ def scenarios(track: str, asked: argparse.Namespace) -> Mapping[str, Run]:
     return TRACKS.get(track, {})
 
 
-def tell(asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], speed: Speed | None) -> None:
+def tell(
+    asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], reports: list[Report], speed: Speed | None
+) -> None:
     """For people."""
     print(f"seeds {asked.seed} to {asked.seed + asked.runs - 1}; code {', '.join(map(str, asked.repo)) or 'made up'}")
     if rows:
@@ -88,13 +95,15 @@ def tell(asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], s
             f"{found.replay_s:.1f} s = {found.ratio:.1f} x git log, blame {found.blame_s:.1f} s "
             f"(git {found.git_blame_s:.1f} s)"
         )
+    for report in reports:
+        print("\n".join(lines_of(report)))
     if speed:
         print("\n".join(line for measure in speed.measures for line in [measure.line()]))
         print("\n".join(f"git {name}: {lines or 'nothing of ours'}" for name, lines in speed.traced.items()))
 
 
 def as_document(
-    asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], speed: Speed | None
+    asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], reports: list[Report], speed: Speed | None
 ) -> dict[str, object]:
     """For programs."""
     return {
@@ -102,6 +111,7 @@ def as_document(
         "runs": asked.runs,
         "scenarios": list(map(document, rows)),
         "replay": [{**vars(r), "agreement": round(r.agreement, 3), "ratio": round(r.ratio, 2)} for r in replayed],
+        "reenact": list(map(report_document, reports)),
         "speed": [{**vars(m), "ratio": round(m.ratio, 3)} for m in speed.measures] if speed else [],
         "traced": speed.traced if speed else {},
     }
@@ -120,7 +130,8 @@ def arguments() -> argparse.ArgumentParser:
         "--repo", type=Path, action="append", default=[], help="a repository: replayed, and its code used"
     )
     found.add_argument("--sample", type=int, default=0, help="replay compares so many files; 0 is all")
-    found.add_argument("--commits", type=int, default=25, help="the real track plays so many commits of each --repo")
+    found.add_argument("--commits", type=int, default=25, help="real and reenact play so many commits of each --repo")
+    found.add_argument("--mode", choices=("observe", "enforce"), default="enforce", help="of Remit, in reenact")
     found.add_argument("--pairs", type=int, default=200, help="pairs of git commit that are timed")
     found.add_argument("--rounds", type=int, default=7, help="rounds of timed blame")
     found.add_argument("--load", type=int, default=0, help="so many busy processes beside it")

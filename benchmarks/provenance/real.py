@@ -14,6 +14,7 @@ from .real_git import commit_some, is_clean, merged, rebase, squash
 from .real_gone import Gone
 from .real_hands import Hands
 from .real_history import Changed, History
+from .real_words import shell
 from .scenario import Run, Score, counted
 from .tools import Session
 from .world import Call, World
@@ -148,7 +149,7 @@ class Real:
             act()
             return
         session = self.hands.session()
-        call = self.hands.shell(session, self.rng.choice(commands))
+        call = shell(session, self.rng.choice(commands))
         self.told(session, call, act)
 
     def told(self, session: Session, call: Call, act: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from .real_change import Step
 from .real_commands import SILENT, command
 from .real_gone import Gone, said
 from .real_history import whole
-from .real_words import Edit, Swap, replaced, replacement, swaps, v4a, write
+from .real_words import Edit, Swap, replaced, replacement, shell, swaps, v4a, write
 from .tools import Refused, Session
 from .world import INTENTS, Call, How, World, author, digest
 
@@ -131,7 +131,7 @@ class Hands:
     def spoken(self, session: Session, edit: Edit, how: How) -> Spoken:
         """The call for it, by that means where it can be said so."""
         if how == "script":
-            return Spoken(self.shell(session, self.rng.choice(SILENT)), "script")
+            return Spoken(shell(session, self.rng.choice(SILENT)), "script")
         if how != "shell" and session.agent == "codex":
             call = v4a(edit, self.rng)
             if call:
@@ -142,13 +142,8 @@ class Hands:
             if found:
                 return Spoken(replacement(session, edit, found), "edit", found, list(replaced(edit, found)))
         if how == "shell" or session.agent == "codex":
-            return Spoken(self.shell(session, command(edit, self.rng)), "shell")
+            return Spoken(shell(session, command(edit, self.rng)), "shell")
         return Spoken(write(session, edit), "write")
-
-    def shell(self, session: Session, text: str) -> Call:
-        if session.agent == "gemini":
-            return "run_shell_command", {"command": text}, {"llmContent": "Output: (empty)", "returnDisplay": ""}
-        return "Bash", {"command": text}, {"stdout": "", "stderr": "", "interrupted": False}
 
     def person(self, step: Step, session: Session) -> None:
         """A person writes between calls, or between two turns of a conversation."""

@@ -43,14 +43,11 @@ class Difference:
         return b"@@ -%d,%d +%d,%d @@" % (starts[0], self.count, starts[1], self.size)
 
 
-class History:
-    """`commits` first-parent commits of a repository, from a place that the seed tells; `names` has one more before."""
+class Repository:
+    """What a repository's commits changed, and the files that they hold."""
 
-    def __init__(self, repository: Path, rng: random.Random, commits: int) -> None:
-        self.run = ["git", "-C", str(repository)]
-        names = self.out("rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
-        start = rng.randrange(max(1, len(names) - commits))
-        self.names = names[start : start + commits + 1]
+    def __init__(self, path: Path) -> None:
+        self.run = ["git", "-C", str(path)]
 
     def out(self, *words: str) -> bytes:
         return subprocess.run([*self.run, *words], check=True, capture_output=True).stdout
@@ -74,6 +71,24 @@ class History:
         found = done.stdout.removesuffix(b"\n").split(b"\n") if done.stdout else []
         good = not done.returncode and len(done.stdout) <= MOST_BYTES and all(map(is_line, found))
         return found if good else None
+
+    def text(self, commit: str, path: str) -> list[bytes] | None:
+        """The same where the last line is ended there, so that the lines tell the file to the byte."""
+        found = self.lines(commit, path)
+        if found is None:
+            return None
+        size = int(self.out("cat-file", "-s", f"{commit}:{path}"))
+        return found if size == sum(len(line) + 1 for line in found) else None
+
+
+class History(Repository):
+    """`commits` first-parent commits of a repository, from a place that the seed tells; `names` has one more before."""
+
+    def __init__(self, repository: Path, rng: random.Random, commits: int) -> None:
+        super().__init__(repository)
+        names = self.out("rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
+        start = rng.randrange(max(1, len(names) - commits))
+        self.names = names[start : start + commits + 1]
 
     def touched(self) -> set[str]:
         """Every path that a commit of the stretch changes."""

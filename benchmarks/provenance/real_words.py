@@ -135,6 +135,13 @@ def replacement(session: Session, edit: Edit, found: Sequence[Swap]) -> Call:
     return "MultiEdit", {"file_path": edit.file, "edits": pairs}, answered(edit, "edits", pairs)
 
 
+def shell(session: Session, text: str) -> Call:
+    """A command that prints nothing."""
+    if session.agent == "gemini":
+        return "run_shell_command", {"command": text}, {"llmContent": "Output: (empty)", "returnDisplay": ""}
+    return "Bash", {"command": text}, {"stdout": "", "stderr": "", "interrupted": False}
+
+
 def answered(edit: Edit, name: str, value: Any) -> dict[str, Any]:
     """What Claude Code's tools answer: with the hunks of a diff of both contents, none for a new file."""
     found = differences(edit.before, edit.after, 3) if edit.exists else []

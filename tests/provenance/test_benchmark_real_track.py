@@ -1,5 +1,5 @@
-"""The benchmark's real track: a generated history is replayed, and every answer that a shortest diff allows is
-accepted.
+"""The benchmark's tracks on real histories: a generated one is replayed, and every answer that a shortest diff allows
+is accepted; or it is enacted again with its merges, and `git blame` tells what is right.
 """
 
 import json
@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,8 +45,8 @@ def test_a_line_may_be_all_that_some_shortest_diff_says(old: tuple[str, ...], ne
     assert SOURCES(old, new) == by_hand(old, new)
 
 
-def track(*words: str) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "benchmarks.provenance", "--track", "real", "--seed", "11", "--json", *words]
+def track(*words: str, name: str = "real") -> subprocess.CompletedProcess[str]:
+    run = [sys.executable, "-m", "benchmarks.provenance", "--track", name, "--seed", "11", "--json", *words]
     return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -76,7 +77,27 @@ def test_a_real_history_is_played_and_every_line_told(repository: Path) -> None:
     assert found["certain"] >= found["kept"] > 0.9 * found["certain"] > 30
 
 
-def test_the_real_track_asks_for_a_repository() -> None:
-    done = track()
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["observe", "enforce"])
+def test_a_history_with_a_merge_is_enacted_again_and_every_line_told(repository: Path, mode: str) -> None:
+    make_history(repository, 12)
+    run_git(repository, "checkout", "-q", "-b", "side", "HEAD~2")
+    (repository / "README.md").write_text("A few words about numbers.\nAnd some more of them.\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-q", "-m", "words")
+    run_git(repository, "checkout", "-q", "-")
+    run_git(repository, "merge", "-q", "--no-ff", "-m", "merge", "side")
+    done = track("--repo", str(repository), "--commits", "12", "--mode", mode, name="reenact")
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads(done.stdout)["reenact"]
+    shown: dict[str, Any] = {name: found[name] for name in ("commits", "merges", "refused", "unrecorded", "false")}
+    assert shown == {"commits": 12, "merges": 1, "refused": 0, "unrecorded": {}, "false": []}
+    agents = found["agent_lines"]
+    assert agents["right"] >= 0.9 * sum(agents.values()) > 10
+
+
+@pytest.mark.parametrize("name", ["real", "reenact"])
+def test_a_track_of_real_histories_asks_for_a_repository(name: str) -> None:
+    done = track(name=name)
     assert done.returncode == 2
     assert "--repo PATH" in done.stderr
