@@ -27,9 +27,10 @@ class AgentTraceTool:
     def install(self, root: Path, home: Path, intents: Sequence[str]) -> None:
         self.run(root, "init")
 
-    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> None:
+    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         if event in HEARD:
             self.run(Path(payload["cwd"]), "record", stdin=json.dumps(payload).encode())
+        return {}
 
     def select(self, session: Session) -> None: ...
 

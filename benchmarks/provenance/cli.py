@@ -12,28 +12,42 @@ from pathlib import Path
 from .agent_trace_tool import PROGRAM, AgentTraceTool
 from .code import Block, blocks_of
 from .constructed import CONSTRUCTED
+from .git_brought import GIT_BROUGHT
 from .git_tool import GitTool
 from .load import busy
 from .real import scenario as real_scenario
 from .reenact_report import Report, lines_of, reenact
 from .reenact_report import as_document as report_document
-from .remit_tool import RemitTool
+from .remit_tool import RemitTool, UncontainedRemitTool
 from .replay import Replayed, named, replay
 from .rewrites import REWRITES
 from .scenario import Run, Score, run
+from .shell_made import SHELL_MADE
 from .speed import Speed, measured
 from .table import Row, document, examples, table
 from .tools import Tool
 from .traps import TRAPS
 
-TOOLS: dict[str, Callable[[], Tool]] = {"remit": RemitTool, "git": GitTool, "agent-trace": AgentTraceTool}
-TRACKS: dict[str, Mapping[str, Run]] = {"constructed": CONSTRUCTED, "rewrites": REWRITES, "traps": TRAPS}
+TOOLS: dict[str, Callable[[], Tool]] = {
+    "remit": RemitTool,
+    "remit-not-contained": UncontainedRemitTool,
+    "git": GitTool,
+    "agent-trace": AgentTraceTool,
+}
+TRACKS: dict[str, Mapping[str, Run]] = {
+    "constructed": CONSTRUCTED,
+    "rewrites": REWRITES,
+    "traps": TRAPS,
+    "shell": SHELL_MADE,
+    "git-brought": GIT_BROUGHT,
+}
 ALL = (*TRACKS, "real", "reenact", "replay", "speed")
 
 
 def main(words: Sequence[str]) -> int:
     """Exit code 1 where Remit called a line somebody's who did not write it, or a scenario could not be played."""
     asked = arguments().parse_args(words)
+    asked.tool = asked.tool or [RemitTool.name]
     for name in [name for name in os.environ if name.startswith(("GIT_", "REMIT_", "CLAUDE", "XDG_"))]:
         del os.environ[name]
     if asked.list:
@@ -52,7 +66,7 @@ def main(words: Sequence[str]) -> int:
         print(json.dumps(as_document(asked, rows, replayed, reports, speed), indent=1))
     else:
         tell(asked, rows, replayed, reports, speed)
-    ours = [row.score for row in rows if row.tool == "remit"]
+    ours = [row.score for row in rows if row.tool in (RemitTool.name, UncontainedRemitTool.name)]
     broken = any(score.misattributed or score.broken for score in ours)
     return int(broken or any(report.broken_promises for report in reports))
 
@@ -62,8 +76,10 @@ def played(track: str, asked: argparse.Namespace) -> list[Row]:
     real: list[Block] = [block for path in asked.repo for block in blocks_of(path)]
     known = {name: run for name, run in scenarios(track, asked).items() if not asked.only or name in asked.only}
     rows: list[Row] = []
+    # The commands of the real track are only told, so no tool may run them itself.
+    tools = [UncontainedRemitTool.name if track == "real" and name == RemitTool.name else name for name in asked.tool]
     for name, scenario in known.items():
-        for tool in asked.tool or ["remit"]:
+        for tool in dict.fromkeys(tools):
             total = Score()
             for seed in range(asked.seed, asked.seed + asked.runs):
                 total.add(run(TOOLS[tool], name, scenario, seed, real))
@@ -121,7 +137,8 @@ def arguments() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser("python -m benchmarks.provenance", description=__doc__)
     found.add_argument("--track", action="append", choices=ALL, help="only these tracks")
     found.add_argument("--only", action="append", metavar="NAME", help="only these scenarios, by their full names")
-    found.add_argument("--tool", action="append", choices=[n for n in TOOLS if n != PROGRAM or shutil.which(PROGRAM)])
+    tools = [name for name in TOOLS if name != PROGRAM or shutil.which(PROGRAM)]
+    found.add_argument("--tool", action="append", choices=tools, help=f"{RemitTool.name} where none is named")
     found.add_argument(
         "--seed", type=int, default=random.randrange(10**6), help="the first seed; drawn where not given"
     )

@@ -20,9 +20,9 @@ Says = Literal["nothing", "the file", "a word", "the lines"]
 """What the text of a command tells of what it writes."""
 
 SAYING: dict[Says, str] = {
-    "nothing": "python3 -c 'pass'",
+    "nothing": "{program} && meet",
     "the file": "cat /dev/null >> {path}",
-    "a word": "sed -i 's/None/{word}/' {path} && make",
+    "a word": "sed -i 's/None/{word}/' {path} && meet",
     "the lines": "{told}",
 }
 
@@ -144,12 +144,25 @@ def meanwhile(*, same: bool, says: Says) -> Move:
         own = path if same else stream.rng.choice([p for p in sorted(world.files) if p != path])
         lines = stream.replaced(path, session) if says == "a word" else stream.changed(path, author(session))
         told = world.called(session, path, lines, "shell")[1]["command"]
+        text = SAYING[says].format(path=path, told=told, word=stream.word, program=world.program(path, lines))
 
         def both() -> None:
             world.agent_wrote(session, path, lines, "shell" if says == "the lines" else "script")
             stream.person(own)
 
-        world.shell(session, SAYING[says].format(path=path, told=told, word=stream.word), both)
+        def save() -> None:
+            # The command's writes are there already, unless they are staged.
+            if world.is_written(path, lines):
+                world.credit(session, path, lines, "script")
+            stream.person(own)
+
+        if says in ("the file", "the lines"):
+            world.shell(session, text, both)
+            return
+        was_contained = world.run(session, text, save)
+        if was_contained and world.is_written(path, lines):
+            world.credit(session, path, lines, "shell")
+        world.check()
 
     return move
 
@@ -157,7 +170,7 @@ def meanwhile(*, same: bool, says: Says) -> Move:
 def background(stream: Stream) -> None:
     """A program that runs all the time writes, after a command of the agent's came back."""
     session, path = stream.session(), stream.path()
-    stream.world.shell(session, "python3 -c 'pass'", lambda: None)
+    stream.world.run(session, "python3 -c 'pass'")
     stream.world.person(path, stream.changed(path, PROCESS), PROCESS)
 
 

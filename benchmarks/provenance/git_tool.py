@@ -16,7 +16,8 @@ class GitTool:
 
     def install(self, root: Path, home: Path, intents: Sequence[str]) -> None: ...
 
-    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> None: ...
+    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {}
 
     def select(self, session: Session) -> None: ...
 

@@ -15,7 +15,7 @@ from remit.workspace.place.workspace import find_git_root, workspace_at
 from .lines import BEFORE, PERSON, Author
 from .real_history import Changed, Repository
 from .reenact_hands import Hands
-from .remit_tool import CLASSES, RemitTool
+from .remit_tool import CLASSES, UncontainedRemitTool
 from .tools import Refused, Session
 from .world import INTENTS, World, author
 
@@ -27,17 +27,17 @@ SHARED = Author("process")
 OWN_FOLDER = ".orchestration"
 
 
-class TimedTool(RemitTool):
+class TimedTool(UncontainedRemitTool):
     """Remit, with the time of each hook call in seconds."""
 
     def __init__(self) -> None:
         super().__init__()
         self.hook_times: dict[str, list[float]] = {"pre": [], "post": []}
 
-    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> None:
+    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         began = time.perf_counter()
         try:
-            super().hook(session, event, payload)
+            return super().hook(session, event, payload)
         finally:
             self.hook_times.setdefault(CLASSES.get(event, "note"), []).append(time.perf_counter() - began)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from remit.adapters import ROWS
+from remit.core.decision import Mode
 from remit.gate.gate import Gate
 from remit.gate.governing import govern_workspace, set_mode
 from remit.gate.machine import Environment
@@ -17,6 +18,7 @@ from remit.provenance.notes.note_writer import NoteWriter
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.git.repository import NOTES_REF
 from remit.workspace.place.workspace import find_git_root, workspace_at
+from remit.workspace.sandbox.containment import find_containment
 
 from .lines import Claim
 from .tools import Refused, Session
@@ -29,14 +31,12 @@ CLASSES: dict[str, EventClass] = {
 }
 
 
-NOT_CONTAINED = '[containment]\nrewrite = "off"\n'
-"""As with an agent that takes no other command from its hook. What runs contained is known exactly, and asks nothing of
-attribution.
-"""
-
-
 class RemitTool:
+    """Remit in enforce: commands whose text does not tell what they write run contained."""
+
     name = "remit"
+    mode: Mode = "enforce"
+    config = ""
 
     def __init__(self) -> None:
         self.home = Path()
@@ -57,11 +57,13 @@ class RemitTool:
             ]
         (root / ".orchestration" / "active_intents.yaml").write_text("\n".join(lines) + "\n")
         workspace = workspace_at(root, find_git_root(root))
-        workspace.config_path.write_text(NOT_CONTAINED)
+        workspace.config_path.write_text(self.config)
         govern_workspace(workspace)
-        set_mode(workspace, "enforce")
+        set_mode(workspace, self.mode)
+        if not self.config and (found := find_containment(home, home / "tmp")).way != "overlay":
+            raise Refused(f"THIS MACHINE CANNOT STAGE A COMMAND'S WRITES, SO NOTHING RUNS CONTAINED: {found.remarks}")
 
-    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> None:
+    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         row = ROWS[session.agent]
         around = Environment(self.home, self.home / "tmp", settings=row.settings_files, own_folders=row.own_folders)
         frame = HookFrame(session.agent, str(payload["cwd"]), CLASSES.get(event, "note"))
@@ -72,6 +74,7 @@ class RemitTool:
         refused = frame.event_class == "pre" and (reply.exit_code or spoken)
         if refused or reply.stderr:
             raise Refused(f"{event} {payload.get('tool_name')}: {reply.stderr!r} {said}")
+        return said.get("updatedInput") or said.get("tool_input") or {}
 
     def select(self, session: Session) -> None:
         event, shell = ("BeforeTool", "run_shell_command") if session.agent == "gemini" else ("PreToolUse", "Bash")
@@ -107,6 +110,14 @@ class RemitTool:
         with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
             index.catch_up()
             yield Blamer(gate.workspace, index, gate.contents)
+
+
+class UncontainedRemitTool(RemitTool):
+    """Remit as it observes: every command runs as the agent wrote it."""
+
+    name = "remit-not-contained"
+    mode = "observe"
+    config = '[containment]\nrewrite = "off"\n'
 
 
 def claim(line: BlamedLine) -> Claim:

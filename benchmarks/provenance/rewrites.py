@@ -416,7 +416,8 @@ def not_utf8(world: World, code: Code) -> None:
     fresh = ai(one, [b"NAME = 'na\xefve caf\xe9 " + code.line() + b"'", *code.block()])
     lines = [*world.files[APP], *fresh]
     command = f"python3 -c \"open('{APP}', 'wb').write(bytes.fromhex('{world.data_of(APP, lines).hex()}'))\""
-    world.shell(one, command, lambda: world.agent_wrote(one, APP, lines, "shell"))
+    world.run(one, command)
+    world.credit(one, APP, lines, "shell")
     world.commit()
     world.git("commit", "-q", "--amend", "-m", "again")
 

@@ -113,6 +113,7 @@ def document(row: Row) -> dict[str, Any]:
         "scenario": row.name,
         "tool": row.tool,
         "lines": s.lines,
+        "ai": s.ai,
         **counts,
         "certain": s.certain,
         "open": s.open,

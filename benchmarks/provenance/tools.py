@@ -31,8 +31,10 @@ class Tool(Protocol):
         """Be there in that repository, as a person would have set it up."""
         ...
 
-    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> None:
-        """An event of an agent, in that agent's own form. Raises Refused."""
+    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Take an event of an agent, in that agent's own form; return the arguments that the tool gives the call in the
+        place of its own, if any. Raises Refused.
+        """
         ...
 
     def select(self, session: Session) -> None:

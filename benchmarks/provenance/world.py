@@ -3,16 +3,23 @@
 Agents come through their hooks, in their own words. People and programs just write. git is the real one.
 """
 
+import base64
 import hashlib
 import os
 import random
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from difflib import SequenceMatcher
 from pathlib import Path
+from socket import create_server
 from typing import Any, Literal
 
-from .lines import BEFORE, PERSON, Author, Line, common, doubt, doubt_along, written
+from remit.core.diff.contents import is_distinctive_line
+
+from .lines import BEFORE, PERSON, Author, Line, common, doubt, doubt_along, texts, written
 from .tools import Session, Tool
 
 INTENTS = ("INT-001", "INT-002", "INT-003")
@@ -26,6 +33,19 @@ Call = tuple[str, dict[str, Any], Any]
 
 How = Literal["write", "edit", "multi", "patch", "shell", "script"]
 """The tool of a call. A `shell` command holds the lines that it writes; a `script` tells nothing of what it writes."""
+
+ANSWER = {"stdout": "", "stderr": "", "interrupted": False}
+
+MAX_WAIT_S = 60.0
+"""Time after which something that was waited for is taken for lost."""
+
+PROGRAM = """\
+import base64, pathlib
+file = pathlib.Path({path!r})
+file.parent.mkdir(parents=True, exist_ok=True)
+file.write_bytes(base64.b64decode({content!r}))
+"""
+"""A program that writes a file: neither its command's text nor its own holds the lines."""
 
 Texts = Sequence[bytes]
 
@@ -54,8 +74,15 @@ class World:
         self.root.mkdir(parents=True)
         (self.home / "tmp").mkdir(parents=True)
         (self.home / ".gitconfig").write_text(CONFIG)
-        self.environ = {**os.environ, "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"}
-        os.environ["HOME"] = str(self.home)
+        self.programs = folder / "bin"
+        self.programs.mkdir()
+        (self.programs / "python3").symlink_to(sys.executable)
+        self.said = folder / "said"
+        """The output of the last command."""
+        path = os.pathsep.join((str(self.programs), os.environ.get("PATH", os.defpath)))
+        home = str(self.home)
+        self.environ = {**os.environ, "HOME": home, "TMPDIR": f"{home}/tmp", "PATH": path, "GIT_CONFIG_NOSYSTEM": "1"}
+        os.environ["HOME"] = home
         self.files: dict[str, list[Line]] = {}
         self.endings: dict[str, tuple[bytes, bytes]] = {}
         """The line end of a file, and its last one; where it is not named, both are a newline."""
@@ -74,8 +101,8 @@ class World:
 
     def begin(self, files: Mapping[str, Texts]) -> None:
         """The first commit, made before any tool is there; then the tool is set up."""
-        for path, texts in files.items():
-            self.put(path, written(texts, BEFORE))
+        for path, contents in files.items():
+            self.put(path, written(contents, BEFORE))
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", "first")
         self.tool.install(self.root, self.home, INTENTS)
@@ -151,12 +178,21 @@ class World:
 
     def remember(self, path: str) -> None:
         """So that this version is known again in a commit."""
-        self.known[path, digest(self.data(path))] = list(self.files[path])
+        self.remember_as(path, self.files[path])
+
+    def remember_as(self, path: str, lines: Sequence[Line]) -> None:
+        """The same, of a version that is somewhere else."""
+        self.known[path, digest(self.data_of(path, lines))] = list(lines)
 
     def expect(self, files: Mapping[str, Sequence[Line]]) -> None:
         """What a rewrite must have left. Raises BrokenScenario."""
         self.files = {path: list(lines) for path, lines in files.items()}
         self.check()
+
+    def is_written(self, path: str, lines: Sequence[Line]) -> bool:
+        """Whether a file has these lines on disk."""
+        place = self.root / path
+        return place.is_file() and place.read_bytes() == self.data_of(path, lines)
 
     def check(self) -> None:
         """That the files on disk are those of the model. Raises BrokenScenario."""
@@ -165,6 +201,29 @@ class World:
             if found != self.data(path):
                 raise BrokenScenario(f"{path!r} holds {found[:300]!r}, not {self.data(path)[:300]!r}")
             self.remember(path)
+
+    def learn(self, by: Author) -> bool:
+        """Take the lines of all files from disk, and return whether any changed. A text that some version had before
+        keeps its author, wherever it is now; all others are new, and `by` wrote them.
+        """
+        listed = self.git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+        paths = [
+            path for path in listed.split("\0") if path and not path.startswith(".") and (self.root / path).exists()
+        ]
+        known = {line.text: line for lines in self.known.values() for line in lines if is_distinctive_line(line.text)}
+        found: dict[str, list[Line]] = {}
+        for path in paths:
+            content = (self.root / path).read_bytes()
+            again = self.known.get((path, digest(content)))
+            found[path] = again or recognised(self.files.get(path, []), content.split(b"\n")[:-1], known, by)
+        before, after = ({path: texts(lines) for path, lines in side.items()} for side in (self.files, found))
+        self.expect(found)
+        return before != after
+
+    def learn_change(self, by: Author) -> None:
+        """The same, of a command that must change something. Raises BrokenScenario."""
+        if not self.learn(by):
+            raise BrokenScenario(f"nothing changed: {self.said.read_text()[:500]}")
 
     def settle(self) -> None:
         """Note what no diff between the commits can tell, from the history as it is now."""
@@ -197,6 +256,13 @@ class World:
         if path in self.files and how not in ("shell", "script"):
             self.read(session, path)
         call = self.called(session, path, lines, how)
+        if how in ("shell", "script"):
+            was_contained = self.run(session, call[1]["command"])
+            # What a file may not become is dropped, and the agent is told.
+            if not was_contained or self.is_written(path, lines):
+                self.credit(session, path, lines, "shell" if was_contained else how)
+            self.check()
+            return
         self.before(session, call)
         self.agent_wrote(session, path, lines, how)
         self.after(session, call)
@@ -226,8 +292,13 @@ class World:
         self.after(session, call)
 
     def agent_wrote(self, session: Session, path: str, lines: Sequence[Line], how: How) -> None:
-        """The writing itself. Only an edit tells the place of its lines; of all else, contents are what there is; of a
-        script not even they tell who wrote.
+        """The writing itself, by somebody who plays the agent."""
+        self.credit(session, path, lines, how)
+        self.put(path, lines)
+
+    def credit(self, session: Session, path: str, lines: Sequence[Line], how: How) -> None:
+        """Note that a file has these lines by a call. Only an edit tells the place of its lines; of all else, contents
+        are what there is; of a script not even they tell who wrote.
         """
         if how not in ("edit", "multi"):
             doubt(self.files.get(path, []), lines, author(session))
@@ -235,16 +306,54 @@ class World:
             old = set(map(id, self.files.get(path, [])))
             for line in lines:
                 line.open = line.open or id(line) not in old
-        self.put(path, lines)
+        self.files[path] = list(lines)
+        self.remember(path)
         self.hands.add(session.agent)
 
     def shell(self, session: Session, command: str, during: Callable[[], None]) -> None:
-        """A command, and what happens while it runs."""
-        call: Call = ("Bash", {"command": command}, {"stdout": "", "stderr": "", "interrupted": False})
-        self.before(session, call)
+        """A command that is not run: `during` does what it would do. Raises BrokenScenario where a tool gives it other
+        words, and so would run it itself.
+        """
+        call: Call = ("Bash", {"command": command}, ANSWER)
+        if self.before(session, call) is not call:
+            raise BrokenScenario(f"the effects of {command!r} are only played")
         during()
         self.hands.add(session.agent)
         self.after(session, call)
+
+    def run(self, session: Session, command: str, meanwhile: Callable[[], None] | None = None) -> bool:
+        """Run a shell command of a session as its hook says, and return whether the tool gave it other words.
+
+        `meanwhile` happens while the command waits at the word `meet` in its text.
+        """
+        call: Call = ("Bash", {"command": command}, ANSWER)
+        given = self.before(session, call)
+        with ExitStack() as stack:
+            server = stack.enter_context(create_server(("127.0.0.1", 0)))
+            server.settimeout(MAX_WAIT_S)
+            meet = self.programs / "meet"
+            meet.write_text(f"#!/bin/bash\nread -r word < /dev/tcp/127.0.0.1/{server.getsockname()[1]}\ntrue\n")
+            meet.chmod(0o755)
+            said = stack.enter_context(self.said.open("wb"))
+            words, here = ["bash", "-c", given[1]["command"]], self.root / self.standing
+            running = subprocess.Popen(
+                words, cwd=here, env=self.environ, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            )
+            stack.enter_context(running)
+            if meanwhile:
+                stack.enter_context(server.accept()[0])
+                meanwhile()
+        self.hands.add(session.agent)
+        self.after(session, given)
+        return given is not call
+
+    def wait_for(self, is_done: Callable[[], bool]) -> None:
+        """Wait until something has happened. Raises BrokenScenario."""
+        end = time.monotonic() + MAX_WAIT_S
+        while not is_done():
+            if time.monotonic() > end:
+                raise BrokenScenario("what was waited for never came")
+            time.sleep(0.05)
 
     def read(self, session: Session, path: str) -> None:
         """The session reads a file, each time in words of its own: two agents that say the same within two seconds may
@@ -258,9 +367,12 @@ class World:
         self.before(session, call)
         self.after(session, call)
 
-    def before(self, session: Session, call: Call) -> None:
+    def before(self, session: Session, call: Call) -> Call:
+        """Tell the tool of a call that is to come; return the call as it then is to run."""
         self.calls += 1
-        self.tell(session, "PreToolUse", tool_name=call[0], tool_input=call[1], tool_use_id=f"call_{self.calls}")
+        name = f"call_{self.calls}"
+        given = self.tell(session, "PreToolUse", tool_name=call[0], tool_input=call[1], tool_use_id=name)
+        return (call[0], dict(given), call[2]) if given else call
 
     def after(self, session: Session, call: Call) -> None:
         said = {"tool_name": call[0], "tool_input": call[1], "tool_response": call[2]}
@@ -278,16 +390,17 @@ class World:
         """The conversation is over."""
         self.tell(session, "SessionEnd", reason="other")
 
-    def tell(self, session: Session, event: str, **fields: Any) -> None:
+    def tell(self, session: Session, event: str, **fields: Any) -> Mapping[str, Any]:
         document: dict[str, Any] = {
             "session_id": session.id,
             "cwd": str(self.root / self.standing),
             "hook_event_name": EVENTS.get(session.agent, {}).get(event, event),
+            "permission_mode": "bypassPermissions",  # the agent asks its person nothing by itself
             **fields,
         }
         if session.subagent:
             document["agent_id"] = session.subagent
-        self.tool.hook(session, document["hook_event_name"], document)
+        return self.tool.hook(session, document["hook_event_name"], document)
 
     def called(self, session: Session, path: str, lines: Sequence[Line], how: How) -> Call:
         """The call as the agent's hook tells it: the tool's name, its arguments, its answer."""
@@ -310,13 +423,37 @@ class World:
                 return "apply_patch", {"command": v4a(file, old, new)}, done
             case "shell":
                 text = f"cat > '{path}' <<'END_OF_TEXT'\n{content}END_OF_TEXT"
-                return "Bash", {"command": text}, {"stdout": "", "stderr": "", "interrupted": False}
+                return "Bash", {"command": text}, ANSWER
             case "script":
-                return "Bash", {"command": "python3 -c 'pass'"}, {"stdout": "", "stderr": "", "interrupted": False}
+                return "Bash", {"command": self.program(path, lines)}, ANSWER
+
+    def program(self, path: str, lines: Sequence[Line]) -> str:
+        """The command that runs a new program which gives a file these lines, and whose text tells nothing of them."""
+        content = base64.b64encode(self.data_of(path, lines)).decode()
+        place = self.programs / f"write{self.calls}.py"
+        place.write_text(PROGRAM.format(path=path, content=content))
+        return f"python3 {place}"
 
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def recognised(old: Sequence[Line], new: Sequence[bytes], known: Mapping[bytes, Line], by: Author) -> list[Line]:
+    """The lines of a new content: those of the old one that stayed, known ones, and for the rest new ones. A line that
+    says nothing of its own (`}`) has the author of the line before.
+    """
+    found: list[Line] = []
+    for tag, a, a_end, b, b_end in SequenceMatcher(None, texts(old), new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            found += old[a:a_end]
+            continue
+        last = by
+        for text in new[b:b_end]:
+            was = known.get(text)
+            last = was.who if was else by if is_distinctive_line(text) else last
+            found.append(Line(text, last, set(was.also) if was else set[Author]()))
+    return found
 
 
 def author(session: Session) -> Author:

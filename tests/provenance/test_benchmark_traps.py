@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
+from gate.driving import overlay
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,7 +71,8 @@ def run_scenarios(*names: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [UNATTRIBUTED, ATTRIBUTED, REWRITTEN], ids=["nobody's", "known", "rewritten"])
-def test_no_line_is_attributed_to_a_wrong_author(names: list[str]) -> None:
+def test_no_line_is_attributed_to_a_wrong_author(names: list[str], home: Path) -> None:
+    overlay(home)
     found = run_scenarios(*names)
     assert [line for row in found for line in row["wrong"]] == []
     if names is not UNATTRIBUTED:
