@@ -153,12 +153,15 @@ def target_contents(facts: Facts) -> tuple[tuple[str, str | None], ...]:
 # 5. Containment
 
 CONTAIN_RULE = "contain"
+RECOMMENDED = "recommended"
 
 
 def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
     """Return the finding to contain a command with effects beyond its text, or none.
 
-    The finding is no objection. For a command with optional writes it is given only if the checks refuse those.
+    The finding is no objection. For a command with optional writes it is given only if the checks refuse those. A
+    command whose text tells the files but not what they get is contained where that is possible, so that the lines are
+    proved to be its own; its finding has the key RECOMMENDED in its context.
     """
     if call.command is None:
         return ()
@@ -173,7 +176,17 @@ def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> t
         if any(finding.verdict != "allow" for finding in left):
             names = ", ".join(sanitise_line(t.path or t.resolved, 80) for t in facts.perhaps[:5])
             why = f"it may write what it should not: {names}"
-    return () if why is None else (Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=why, verdict="contain"),)
+    context: Mapping[str, object] = {}
+    if why is None and analysis.stores_rewritten and any(t.path for t in (*facts.targets, *facts.perhaps)):
+        why, context = "what it puts into files is not in its text", {RECOMMENDED: True}
+    if why is None:
+        return ()
+    return (Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=why, verdict="contain", context=context),)
+
+
+def is_containment_needed(decision: Decision) -> bool:
+    """Return True if a command must not run uncontained; False if containing it only proves who wrote the lines."""
+    return not all(f.context.get(RECOMMENDED) for f in decision.findings if f.verdict == "contain")
 
 
 # 7. Modes

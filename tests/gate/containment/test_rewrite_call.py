@@ -68,6 +68,41 @@ def test_what_the_text_tells_is_not_touched(agent: Agent, command: str) -> None:
     assert "updatedInput" not in agent.ask("Bash", command=command)
 
 
+SEED = "a1 = b(1, 2)\nother = a1\n# the end\n"
+REWRITES = {
+    "a pattern": "sed -i 's/a[0-9]*/c/' src/f.py",
+    "groups": r"sed -i 's/\([a-z]\)(/\1\1(/' src/f.py",
+    "the match": "sed -i 's/other/&_one/' src/f.py",
+    "two scripts": "sed -i -e 's/a1/c/' -e 's/b(/d(/' src/f.py",
+    "a range": "sed -i '/b(/,/other/ s/1/7/' src/f.py",
+    "perl": "perl -pi -e 's/(\\w+)\\(/$1_new(/' src/f.py",
+    "a loop": "for f in src/f.py; do sed -i 's/a[0-9]/c/' $f; done",
+    "a second file": "sed 's/a[0-9]/c/' src/f.py > src/f2 && mv src/f2 src/f.py",
+    "find": "find src -name '*.py' -exec sed -i 's/a[0-9]/c/' {} +",
+    "awk": "awk '{print NR \": \" $0}' src/f.py > src/f2 && mv src/f2 src/f.py",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", REWRITES.values(), ids=REWRITES)
+def test_what_a_filter_puts_into_a_file_is_the_calls_own(agent: Agent, command: str) -> None:
+    file = agent.cwd / "src/f.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SEED)
+    answer, done = run(agent, command)
+    assert "updatedInput" in answer
+    assert (done.returncode, done.stderr) == (0, "")
+    assert file.read_text() != SEED
+    [mutation] = bodies(agent.cwd, "mutation")
+    assert [(f["path"], f.get("unproved")) for f in mutation["files"]] == [("src/f.py", None)]
+
+
+def test_a_filter_whose_files_are_told_runs_as_written_where_the_agents_own_rules_are_to_decide(agent: Agent) -> None:
+    agent.permission_mode = "acceptEdits"
+    answer = agent.ask("Bash", command="sed -i 's/a[0-9]*/c/' src/f.py")
+    assert (allowed(answer), "updatedInput" in answer) == (True, False)
+
+
 @pytest.mark.slow
 def test_in_scope_is_kept_out_of_scope_dropped_told_and_recorded_once(agent: Agent) -> None:
     text = "open('src/new.py','w').write('a = 1\\n'); open('README.md','w').write('gone'); print('out'); exit(3)"

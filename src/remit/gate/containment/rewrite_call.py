@@ -30,7 +30,7 @@ from remit.gate.state.database import StateError
 from remit.gate.state.tickets import Tickets
 from remit.gate.state.workspace_state import PendingCall, baseline_head
 from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, find_background_word
-from remit.policy.decide import CONTAIN_RULE, classify
+from remit.policy.decide import CONTAIN_RULE, classify, is_containment_needed
 from remit.workspace.agents.transcripts import is_codex_unsandboxed
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import Containment, find_containment, find_repair_command, kind_for_workspace
@@ -144,15 +144,18 @@ class CommandRewriter:
             return ContainmentPlan(replace(decision, effect="allow"), why)
 
         # 2 The launcher must be able to take the command.
-        line = self.format_launcher_line(call, "0" * 16)
+        line, is_needed = self.format_launcher_line(call, "0" * 16), is_containment_needed(decision)
+        as_written = ContainmentPlan(replace(decision, effect="allow"), "its files are in its text")
         if "\0" in line or len(line.encode("utf-8", "surrogateescape")) > MAX_LINE_BYTES:
             why = f"a contained command has at most {MAX_LINE_BYTES} bytes: put it into a file, and run that"
-            return ContainmentPlan(refuse_uncontainable(decision, why))
+            return ContainmentPlan(refuse_uncontainable(decision, why)) if is_needed else as_written
 
         # 3 The person's own rules decide about the command as written. Their readers are loaded only here.
         from remit.gate.agent_permissions import evaluate_permission
 
         permission = evaluate_permission(call, line, self.context.workspace.root, self.context.environment)
+        if not is_needed and is_decided_otherwise(call, permission):
+            return as_written
         if permission.effect == "deny":
             return ContainmentPlan(refuse_uncontainable(decision, f"{permission.reason} denies this command"))
         if permission.effect == "as written":
@@ -277,6 +280,16 @@ class CommandRewriter:
         with suppress(OSError):
             can_launch = client.with_name("hook.conf").read_bytes().endswith(b"\nexec\n") and os.access(client, os.X_OK)
         return shlex.join((str(client),) if can_launch else (sys.executable, *PYTHON_WORDS))
+
+
+def is_decided_otherwise(call: ToolCall, permission: Permission) -> bool:
+    """Return True if the agent's own rules may decide otherwise about a command as written than about the launcher's.
+
+    In `acceptEdits` Claude Code runs `sed -i` on files of its folder without a question. Source: its page on permission
+    modes, read 2026-11.
+    """
+    unruled = permission.effect == "ask" and permission.rule is None
+    return permission.effect == "deny" or (unruled and call.permission_mode == "acceptEdits")
 
 
 def split_entered_folder(call: ToolCall, workspace: Workspace) -> tuple[str, str]:

@@ -49,6 +49,7 @@ class CommandAnalysis(Struct, frozen=True):
     is_forbidden: bool = False  # it changes files that govern agents
     git_verbs: tuple[str, ...] = ()  # of an unknown command of known programs: the writing git commands
     git_folders: tuple[str, ...] = ()  # and the folders entered
+    stores_rewritten: bool = False  # a file gets what a program made of other text: the content is not in the text
 
 
 @lru_cache(MAX_CACHED)
@@ -99,7 +100,14 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         return CommandAnalysis("unknown", (f"`{unseen}` stands where dangers are not looked for",), (), remit_words)
     reasons = tuple(f"{write.path!r} is written" for write in proof.writes)
     reasons = reasons or tuple(f"`{name}` writes to no file here" for name in programs)
-    return CommandAnalysis("literal_writes", reasons, (), remit_words, proof.writes, entered)
+    return CommandAnalysis(
+        "literal_writes",
+        reasons,
+        remit_words=remit_words,
+        writes=proof.writes,
+        entered_folders=entered,
+        stores_rewritten=proof.stores_rewritten,
+    )
 
 
 def analyse_unproved(command: str, why: str, remit_words: tuple[str, ...] | None) -> CommandAnalysis:

@@ -121,6 +121,8 @@ class CommandProof(Struct, frozen=True):
     changes_state: bool = False  # the text does more than read
     git_verbs: tuple[str, ...] = ()  # of git commands with writes
     undetermined: tuple[str, ...] = ()  # why only the end of a git command shows the changes
+    rewrites: bool = False  # a program prints or stores what it read, rewritten
+    stores_rewritten: bool = False  # and a file gets that: its new content is not in the text
 
     def __add__(self, other: "CommandProof") -> "CommandProof":
         return CommandProof(
@@ -132,7 +134,13 @@ class CommandProof(Struct, frozen=True):
             self.changes_state or other.changes_state,
             self.git_verbs + other.git_verbs,
             self.undetermined + other.undetermined,
+            self.rewrites or other.rewrites,
+            self.stores_rewritten or other.stores_rewritten,
         )
+
+    def join_output(self) -> "CommandProof":
+        """Return the proof of statements whose output goes to the files that they write."""
+        return replace(self, stores_rewritten=True) if self.rewrites and self.writes else self
 
 
 class Budget:
@@ -297,7 +305,7 @@ def interpret_with_redirects(shell: Interpreter, body: "Node", redirects: Sequen
         shell.input_lines = None
     proof += shell.interpret_all(child for child in documents if child not in later) + shell.interpret(body)
     shell.redirecting, shell.input_lines = before, input_lines
-    return proof + shell.interpret_all(later)
+    return proof.join_output() + shell.interpret_all(later)
 
 
 def feeds_input(node: "Node") -> bool:

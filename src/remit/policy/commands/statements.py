@@ -139,6 +139,8 @@ def apply_effects(shell: Interpreter, effects: CommandEffects, *, alone: bool) -
         changes_state=effects.changes_state or bool(writes),
         git_verbs=(effects.git_verb,) if effects.git_verb else (),
         undetermined=(effects.undetermined,) if effects.undetermined else (),
+        rewrites=effects.rewrites,
+        stores_rewritten=effects.rewrites and bool(writes),
     )
     # The value that `read` sets is known if the input is one known line for one variable.
     lines = shell.input_lines
@@ -314,7 +316,7 @@ def interpret_pipeline(shell: Interpreter, node: "Node", redirects: Sequence["No
             raise UnprovedCommand(f"{child.type!r} in a pipeline is not on the tables")
         before = child
     shell.state = merge_states(shell.state, end)
-    return proof
+    return proof.join_output()
 
 
 def interpret_if(shell: Interpreter, node: "Node") -> CommandProof:

@@ -97,7 +97,12 @@ def write_find(name: str, words: Sequence[Word], run_command: RunCommand) -> Com
     if any(one.script is not None or one.folder is not None for one in effects):
         raise UnprovedCommand(f"`{name}` runs a shell, or git, on what it finds")
     writes = tuple(dict.fromkeys(write for one in effects for write in one.writes))
-    return CommandEffects((name,), changes_state=any(one.changes_state for one in effects), writes=writes)
+    return CommandEffects(
+        (name,),
+        changes_state=any(one.changes_state for one in effects),
+        writes=writes,
+        rewrites=any(one.rewrites for one in effects),
+    )
 
 
 def split_starts(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:

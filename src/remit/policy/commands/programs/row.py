@@ -58,6 +58,7 @@ class CommandEffects(Struct, frozen=True):
     variables: tuple[str, ...] = ()  # set from the input
     git_verb: str = ""  # of a git command with writes
     undetermined: str = ""  # why only the end of the command shows the changes
+    rewrites: bool = False  # the output is the input, rewritten
 
 
 def write_to(word: Word, program: str) -> Write:

@@ -8,6 +8,7 @@ the present folder), `man`, `nm` (loads plugins) and `ss` (`-K` kills).
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -44,11 +45,43 @@ FAMILIES = (
 
 PROGRAMS: Mapping[str, Program] = {name: program for family in FAMILIES for name, program in family.items()}
 
+Rewriting: TypeAlias = Literal["text", "layout"]
+"""What a program makes of the text that it reads: another text, or the same text in another layout."""
+
+FILTERS = word_set(
+    "awk gawk mawk sed gsed perl tr sort uniq cut paste join comm column fold fmt expand unexpand nl tac rev "
+    "jq yq iconv dos2unix unix2dos isort autopep8 autoflake pyupgrade docformatter goimports"
+)
+"""Programs whose output is a function of the text that they read: it does not stand in the text of the command."""
+
+FORMATTERS = word_set(
+    "black yapf gofmt gofumpt rustfmt clang-format prettier shfmt stylua nixfmt ormolu fourmolu ocamlformat tidy"
+)
+VERBS: dict[str, dict[str, Rewriting]] = {
+    "ruff": {"format": "layout", "check": "text"},
+    "biome": {"format": "layout", "check": "text"},
+    "deno": {"fmt": "layout"},
+    "zig": {"fmt": "layout"},
+    "dart": {"format": "layout"},
+    "taplo": {"fmt": "layout", "format": "layout"},
+    "dprint": {"fmt": "layout"},
+    "terraform": {"fmt": "layout"},
+    "tofu": {"fmt": "layout"},
+}
+"""Programs of which only some uses rewrite text, by the first word."""
+
 UNLISTED = Program()  # The row of a program that is not in the table
 
 
 def find_program(name: str) -> Program:
     return PROGRAMS.get(name, UNLISTED)
+
+
+def find_rewriting(program: str, verb: str) -> Rewriting | None:
+    """Return what a use of a program makes of the text that it reads; None if it is no filter and no formatter."""
+    if program in FILTERS:
+        return "text"
+    return "layout" if program in FORMATTERS else VERBS.get(program, {}).get(verb)
 
 
 def has_role(name: str, *roles: str) -> bool:
@@ -75,6 +108,8 @@ def evaluate_command(words: Sequence[Word], input_lines: Lines = None, depth: in
         if not program.is_writer:
             raise
         effects = evaluate_writer(name, program, rest, depth)
+    if find_rewriting(name, rest[0].text if rest else "") is not None:
+        effects = replace(effects, rewrites=True)
     if effects.output_lines is not None:
         return effects
     # The lines of the output, for what `xargs` and `while read` make of them.

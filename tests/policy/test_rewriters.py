@@ -1,0 +1,43 @@
+"""Which commands put into files what the text does not show: the output of a filter or a formatter."""
+
+import pytest
+
+from remit.policy.commands import analyse
+
+STORE_REWRITTEN = [
+    "sed -i 's/a[0-9]*/b/' f.py",
+    "perl -pi -e 's/(a)/$1b/' f",
+    "for f in a b; do sed -i s/x/y/ $f; done",
+    "sed s/a/b/ f > f2 && mv f2 f",
+    "find src -name '*.py' -exec sed -i s/a/b/ {} +",
+    "grep -l a *.py | xargs sed -i s/a/b/",
+    "awk '{print $1}' f > g",
+    "tr a b < f > g",
+    "sort -o f f",
+    "cat a | sort | tee b",
+    'echo "$(sed s/a/b/ f)" > g',
+    "black f.py",
+    "ruff format f.py",
+]
+
+TELL_EVERYTHING = [
+    "cat > f <<'E'\nx\nE",
+    "echo x > f",
+    "echo x | tee f",
+    "sed -n 1,3p f && echo x > g",
+    "cp a b && mv b c",
+    "mkdir d",
+    "grep a f > g",
+    "sort f",
+]
+
+
+@pytest.mark.parametrize("command", STORE_REWRITTEN)
+def test_a_file_gets_what_a_program_made_of_other_text(command: str) -> None:
+    found = analyse(command)
+    assert (found.outcome, found.stores_rewritten) == ("literal_writes", True)
+
+
+@pytest.mark.parametrize("command", TELL_EVERYTHING)
+def test_a_file_gets_what_stands_in_the_text_or_in_another_file(command: str) -> None:
+    assert not analyse(command).stores_rewritten
