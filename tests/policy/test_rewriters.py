@@ -1,4 +1,4 @@
-"""Which commands put into files what the text does not show: the output of a filter or a formatter."""
+"""Which commands put into files what the text does not show: the output of a filter, not of a formatter."""
 
 import pytest
 
@@ -16,8 +16,7 @@ STORE_REWRITTEN = [
     "sort -o f f",
     "cat a | sort | tee b",
     'echo "$(sed s/a/b/ f)" > g',
-    "black f.py",
-    "ruff format f.py",
+    "ruff check --fix f.py",
 ]
 
 TELL_EVERYTHING = [
@@ -29,6 +28,8 @@ TELL_EVERYTHING = [
     "mkdir d",
     "grep a f > g",
     "sort f",
+    "black f.py",
+    "ruff format f.py",
 ]
 
 

@@ -108,7 +108,8 @@ def evaluate_command(words: Sequence[Word], input_lines: Lines = None, depth: in
         if not program.is_writer:
             raise
         effects = evaluate_writer(name, program, rest, depth)
-    if find_rewriting(name, rest[0].text if rest else "") is not None:
+    # A formatter is left out: contained, it would get a person's lines whose layout alone it changed.
+    if find_rewriting(name, rest[0].text if rest else "") == "text":
         effects = replace(effects, rewrites=True)
     if effects.output_lines is not None:
         return effects
