@@ -22,8 +22,8 @@ def content(number: int, word: bytes) -> bytes:
     return (b"%d %s\n" % (number, word)) * (SIZE // 10)
 
 
-def restore_and_die(site: Worksite, point_id: str, after_s: float) -> None:
-    """Begin to restore in a process of its own, and kill it after a while."""
+def restore_and_die(site: Worksite, point_id: str, after_s: float, *, once_begun: bool) -> None:
+    """Restore in a process of its own, and kill it after a while, or that long after it wrote its journal."""
     child = os.fork()
     if not child:
         try:
@@ -31,6 +31,9 @@ def restore_and_die(site: Worksite, point_id: str, after_s: float) -> None:
             site.restore(point)
         finally:
             os._exit(0)
+    until = time.monotonic() + 10
+    while once_begun and site.restoring.read_journal() is None and time.monotonic() < until:
+        time.sleep(0.001)
     time.sleep(after_s)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -62,7 +65,7 @@ def test_fifty_kills_leave_no_half_file_and_are_finished(repository: Path) -> No
     for kill in range(KILLS):
         for number in range(FILES):
             (repository / f"d{number % 5}" / f"{number}.txt").write_bytes(content(number, b"now"))
-        restore_and_die(site, point.id, 0.02 + 0.002 * kill)
+        restore_and_die(site, point.id, 0.001 * kill, once_begun=bool(kill % 2))
         for path in repository.glob("d*/*.txt"):
             assert path.read_bytes() in whole
         began += site.restoring.read_journal() is not None
