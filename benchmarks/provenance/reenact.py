@@ -6,6 +6,7 @@ commit that it names.
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from remit.gate.governing import set_mode
 from remit.workspace.place.workspace import find_git_root, workspace_at
 
 from .lines import BEFORE, PERSON, Author
-from .real_history import Changed, Repository
+from .real_history import Changed, Difference, Repository
 from .reenact_hands import Hands
 from .remit_tool import CLASSES, UncontainedRemitTool
 from .tools import Refused, Session
@@ -42,9 +43,21 @@ class TimedTool(UncontainedRemitTool):
             self.hook_times.setdefault(CLASSES.get(event, "note"), []).append(time.perf_counter() - began)
 
 
+@dataclass(frozen=True)
+class Work:
+    """A file's change in one commit: whose it is, but for the hunks that were left to a person."""
+
+    who: Author
+    left: Sequence[Difference] = ()
+
+    def writer(self, number: int) -> Author:
+        """Who wrote a line that the change added, by its number."""
+        return PERSON if any(hunk.to < number <= hunk.to + hunk.size for hunk in self.left) else self.who
+
+
 class Enacted:
-    """A stretch of a history, enacted in a folder. `commits` are the new names by the old ones; `writers` say who made
-    a file's change in a new commit, and `commit_writers` who made the rest of it.
+    """A stretch of a history, enacted in a folder. `commits` are the new names by the old ones; `works` say who made a
+    file's change in a new commit; what else there is in one of the `enacted` commits a person made.
     """
 
     def __init__(self, repository: Path, folder: Path, commits: int, seed: int, mode: Mode) -> None:
@@ -54,10 +67,10 @@ class Enacted:
         self.source = Repository(repository)
         self.repository = Repository(self.world.root)
         self.commits: dict[str, str] = {}
+        self.enacted: set[str] = set()
         self.branches: dict[str, str] = {}
         """The branch whose newest commit this is, by new names."""
-        self.writers: dict[tuple[str, str], Author] = {}
-        self.commit_writers: dict[str, Author] = {}
+        self.works: dict[tuple[str, str], Work] = {}
         self.written: dict[Author, set[bytes]] = {}
         """The texts that an agent's commits added, by agent."""
         self.merges = self.refused = 0
@@ -86,6 +99,7 @@ class Enacted:
             made = self.merge(name, enacted) if len(parents) > 1 else self.commit(name, parents[0])
             self.branches[made] = self.branches.pop(enacted[0])
             self.commits[name] = made
+            self.enacted.add(made)
         self.world.git("checkout", "-q", "-B", "main", self.commits[self.names[-1][0]])
 
     def stand_on(self, commit: str) -> None:
@@ -107,7 +121,7 @@ class Enacted:
             words = [word for parent in parents for word in ("-p", parent)]
             made = self.world.git("commit-tree", f"{name}^{{tree}}", *words, "-m", "merge")
             self.world.git("reset", "-q", "--hard", made)
-        return self.done(PERSON)
+        return self.world.head()
 
     def commit(self, name: str, parent: str) -> str:
         """A commit by an agent or a person."""
@@ -115,33 +129,34 @@ class Enacted:
         changes = list(self.source.changed(parent, name))
         if session:
             self.world.prompt(session)
-        writers = {change.new or "": self.make(change, parent, name, session) for change in changes}
+        works = {change.new or "": self.make(change, parent, name, session) for change in changes}
         if session:
             self.world.stop(session)
         self.save_rest(parent, name)
         self.world.git("commit", "-q", "--allow-empty", "--no-verify", "-m", f"like {name[:12]}")
-        made = self.done(PERSON)
-        self.writers |= {(made, path): writer for path, writer in writers.items()}
+        made = self.world.head()
+        self.works |= {(made, path): work for path, work in works.items()}
         return made
 
-    def make(self, change: Changed, parent: str, name: str, session: Session | None) -> Author:
-        """The change of one file; whose its new lines are."""
+    def make(self, change: Changed, parent: str, name: str, session: Session | None) -> Work:
+        """The change of one file."""
         old = self.source.text(parent, change.old) if change.old else None
         new = self.source.text(name, change.new) if change.new else None
         can_be_told = (old is not None or not change.old) and (new is not None or not change.new)
-        if session and can_be_told:
-            try:
-                self.hands.change(session, change, old, new)
-            except Refused:
-                self.refused += 1
-                self.save(change, name)
-                return SHARED
-            who = author(session)
-            gone = set(old or ())
-            self.written.setdefault(who, set()).update(line.strip() for line in new or () if line not in gone)
-            return who
-        self.save(change, name)
-        return PERSON
+        if not session or not can_be_told:
+            self.save(change, name)
+            return Work(PERSON)
+        try:
+            work = Work(author(session), self.hands.change(session, change, old, new))
+        except Refused:
+            self.refused += 1
+            work = Work(SHARED)
+        if work.left or work.who == SHARED:
+            self.save(change, name)
+        gone = set(old or ())
+        added = {text.strip() for n, text in enumerate(new or (), 1) if text not in gone and work.writer(n) != PERSON}
+        self.written.setdefault(work.who, set()).update(added)
+        return work
 
     def save(self, change: Changed, name: str) -> None:
         """A person makes a file what it is in that commit."""
@@ -165,11 +180,7 @@ class Enacted:
         if left:
             world.git("checkout-index", "-q", "-f", "--", *left)
 
-    def done(self, rest: Author) -> str:
-        made = self.world.head()
-        self.commit_writers[made] = rest
-        return made
-
-    def writer(self, commit: str, path: str) -> Author:
-        """Who wrote the lines that a commit added to a file."""
-        return self.writers.get((commit, path), self.commit_writers.get(commit, BEFORE))
+    def writer(self, commit: str, path: str, number: int) -> Author:
+        """Who wrote a line that a commit added to a file, by its number there."""
+        work = self.works.get((commit, path))
+        return work.writer(number) if work else PERSON if commit in self.enacted else BEFORE

@@ -6,12 +6,15 @@ import subprocess
 from collections.abc import Iterator, Sequence
 
 from .lines import PERSON, Line, written
-from .real_history import Changed, differences
+from .real_history import Changed, Difference, differences
 from .real_words import Edit, replacement, shell, swaps, write
 from .tools import Session
 from .world import Call, World
 
 SHARE_WRITTEN_WHOLE = 0.15
+
+SHARE_DIVIDED = 0.2
+"""Files with several hunks of which a person makes some, after the agent's calls and before the commit."""
 
 AGENTS = (("claude-code", "INT-001"), ("claude-code", "INT-002"), ("claude-code", "INT-003"), ("gemini", "INT-001"))
 
@@ -26,12 +29,14 @@ class Hands:
         self.sessions = [world.session(agent, intent) for agent, intent in AGENTS]
         self.calls: dict[str, str] = {}
 
-    def change(self, session: Session, changed: Changed, old: Texts | None, new: Texts | None) -> None:
-        """Make one file's change by calls: its lines before and after, None where it is not there. Raises Refused."""
+    def change(self, session: Session, changed: Changed, old: Texts | None, new: Texts | None) -> Sequence[Difference]:
+        """Make one file's change by calls: its lines before and after, None where it is not there. The hunks that are
+        left to a person come back. Raises Refused.
+        """
         path = changed.new or changed.old or ""
         if new is None:
             self.command(session, f"git rm -q -- {shlex.quote(path)}")
-            return
+            return ()
         if changed.old and changed.old != path:
             (self.world.root / path).parent.mkdir(parents=True, exist_ok=True)
             self.command(session, f"git mv -- {shlex.quote(changed.old)} {shlex.quote(path)}")
@@ -41,12 +46,16 @@ class Hands:
             self.world.read(session, path)
             self.note(session, "read")
             whole = self.rng.random() < SHARE_WRITTEN_WHOLE
-            for edit in edits(self.world, path, old, new):
+            hunks = differences(old, new, 0)
+            left = [] if whole or self.rng.random() > SHARE_DIVIDED else self.rng.sample(hunks, len(hunks) // 2)
+            for edit in edits(self.world, path, old, new, [hunk for hunk in hunks if hunk not in left]):
                 found = None if whole or not edit.old or not edit.new else swaps(edit, self.rng, one=True)
                 if whole or not found:
                     self.write(session, Edit(edit.root, path, written(old, PERSON), written(new, PERSON), exists=True))
-                    return
+                    return ()
                 self.save(session, edit, replacement(session, edit, found))
+            return left
+        return ()
 
     def write(self, session: Session, edit: Edit) -> None:
         self.save(session, edit, write(session, edit))
@@ -72,10 +81,10 @@ class Hands:
         self.calls[f"call_{self.world.calls}"] = f"{session.agent} {tool}"
 
 
-def edits(world: World, path: str, old: Texts, new: Texts) -> Iterator[Edit]:
-    """The change of a file, one hunk after the other, the last place first."""
+def edits(world: World, path: str, old: Texts, new: Texts, hunks: Sequence[Difference]) -> Iterator[Edit]:
+    """These hunks of a file's change, one after the other, the last place first."""
     current = written(old, PERSON)
-    for hunk in reversed(differences(old, new, 0)):
+    for hunk in reversed(hunks):
         put = written(new[hunk.to : hunk.to + hunk.size], PERSON)
         after: list[Line] = [*current[: hunk.at], *put, *current[hunk.at + hunk.count :]]
         yield Edit(world.root, path, current, after, exists=True)

@@ -33,6 +33,8 @@ class Report:
     commits: int
     merges: int
     by_agents: int
+    divided: int
+    """Changes of a file that an agent and a person made together."""
     refused: int
     calls: int
     unrecorded: Counter[str]
@@ -102,7 +104,8 @@ def reenacted(repository: Path, folder: Path, commits: int, seed: int, mode: Mod
         mode=mode,
         commits=len(enacted.names),
         merges=enacted.merges,
-        by_agents=len({commit for (commit, _), who in enacted.writers.items() if who.kind == "ai"}),
+        by_agents=len({commit for (commit, _), work in enacted.works.items() if work.who.kind == "ai"}),
+        divided=sum(bool(work.left) for work in enacted.works.values()),
         refused=enacted.refused,
         calls=len(enacted.hands.calls),
         unrecorded=unrecorded(enacted),
@@ -110,7 +113,7 @@ def reenacted(repository: Path, folder: Path, commits: int, seed: int, mode: Mod
         hooks=enacted.tool.hook_times,
         times=times,
     )
-    reasons = Reasons(enacted)
+    reasons = Reasons(enacted, lines)
     for line in lines:
         found.count(line, reasons)
     return found
@@ -150,7 +153,8 @@ def lines_of(report: Report) -> list[str]:
     speeds = [f"{t.path}: {t.lines} lines, {1000 * t.tool_s:.0f} ms, git {1000 * t.git_s:.0f} ms" for t in slow]
     wrong, false = agents["wrong agent"], persons["false AI"]
     found = [
-        f"reenact {r.name}, {r.mode}: {r.commits} commits, {r.merges} of them merges, {r.by_agents} by agents",
+        f"reenact {r.name}, {r.mode}: {r.commits} commits, {r.merges} of them merges, {r.by_agents} by agents, "
+        f"{r.divided} changes of a file by an agent and a person together",
         f"  agent lines {agents.total()}: right session and intent {agents['right']} "
         f"({percent(agents['right'], agents.total())}), unknown {agents['unknown']} (blank {r.blank_unknown}), "
         f"wrong agent {wrong}, false human {agents['false human']}; not counted, since a call was refused: "

@@ -70,7 +70,7 @@ def ask(enacted: Enacted) -> tuple[list[Asked], list[Timed]]:
         claims = enacted.tool.blame(enacted.world.root, path)
         times.append(Timed(path, len(claims), time.perf_counter() - asked, asked - began))
         for line, claim in zip(read_git_lines(blamed, ""), claims, strict=True):
-            who = enacted.writer(line.version.commit, line.version.path)
+            who = enacted.writer(line.version.commit, line.version.path, line.number)
             lines.append(Asked(path, line.line, line.content, line.version, line.number, who, claim))
     return lines, times
 
@@ -88,20 +88,39 @@ class Replaced:
 class Reasons:
     """Why a person's line may be called an agent's, from what git shows of its commit."""
 
-    def __init__(self, enacted: Enacted) -> None:
+    def __init__(self, enacted: Enacted, lines: Sequence[Asked]) -> None:
         self.enacted = enacted
         self.hunks: dict[str, list[Replaced]] = {}
+        self.lines = {(line.path, line.number): line for line in lines}
+        self.written = {agent: set(map(said, texts)) for agent, texts in enacted.written.items()}
 
     def reason(self, line: Asked) -> Reason:
+        """An empty line and a `}` have the reason of the next lines that say something, if these are claimed alike."""
+        if said(line.text):
+            return self.own_reason(line)
+        return self.own_reason(self.neighbour(line, 1) or self.neighbour(line, -1) or line)
+
+    def neighbour(self, line: Asked, step: int) -> Asked | None:
+        """The next line of the same commit that says something, if it is called the same agent's."""
+        number = line.number + step
+        while (found := self.lines.get((line.path, number))) and not said(found.text):
+            number += step
+        alike = found and (found.version, found.who, found.claim.session) == (
+            line.version,
+            line.who,
+            line.claim.session,
+        )
+        return found if alike else None
+
+    def own_reason(self, line: Asked) -> Reason:
         agent = Author("ai", line.claim.session, line.claim.intent)
         hunks = self.hunks_of(line.version.commit) if line.who == PERSON else []
         gone = [text for hunk in hunks for text, who in hunk.gone if who == agent]
-        text = line.text.strip()
+        text, words = line.text.strip(), said(line.text)
         if text and text in {old.strip() for old in gone}:
             return "moved"
-        if text and text in self.enacted.written.get(agent, ()):
+        if words and words in self.written.get(agent, ()):
             return "same text"
-        words = said(line.text)
         around = [h for h in hunks if h.path == line.version.path and h.start <= line.at < h.start + h.size]
         replaced = any(who == agent for hunk in around for _, who in hunk.gone)
         if replaced or (words and words in b"".join(map(said, gone))):
@@ -133,4 +152,6 @@ class Reasons:
 
     def blame(self, commit: str, path: str) -> list[tuple[bytes, Author]]:
         lines = read_git_lines(self.enacted.repository.out("blame", "--porcelain", commit, "--", path), "")
-        return [(line.content, self.enacted.writer(line.version.commit, line.version.path)) for line in lines]
+        return [
+            (line.content, self.enacted.writer(line.version.commit, line.version.path, line.number)) for line in lines
+        ]
