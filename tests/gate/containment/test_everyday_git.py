@@ -106,6 +106,41 @@ def test_what_git_brought_is_no_line_of_the_agents(team: Team, name: str) -> Non
         assert "INT-001" not in said.output
 
 
+COPIED = {
+    "a squash": ["git merge -q --squash origin/one", "src/a.py"],
+    "a patch": ["git diff HEAD...origin/one > src/one.patch; git apply src/one.patch", "src/a.py"],
+    "an archive": ["git archive origin/feature src | tar x", "src/f.py"],
+    "a copy": ["mkdir src/copy; cp -r docs/. src/copy", "src/copy/x.md"],
+    "two files in one": ["cat docs/x.md src/a.py > src/all.txt", "src/all.txt"],
+    "a script that copies": ["printf 'cat docs/x.md >> src/a.py' > src/add.sh; sh src/add.sh", "src/a.py"],
+}
+"""Commands that write the lines of others into files that no commit has so."""
+
+ONE = """
+git checkout -qb one feature~1; echo 'rate = load_rate(order)' >> src/a.py; git commit -qam one; git push -q origin one
+"""
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_lines_that_a_command_copied_are_no_agents(team: Team, name: str) -> None:
+    command, path = COPIED[name]
+    shell(team.mate, ONE)
+    shell(team.root, "git fetch -q; echo 'address = load_address(order)' >> docs/x.md; git commit -qam more")
+    assert team.run(command).dropped == {}
+    said = CliRunner().invoke(blame, ["--repo", str(team.root), "--json", path])
+    assert said.exit_code == 0, said.output
+    assert '"exact"' not in said.output
+
+
+@pytest.mark.parametrize("command", ["sort -o src/new.md src/new.md", "sed -i 's/^/    /' src/new.md"])
+def test_a_filter_of_lines_that_a_person_saved_makes_none_of_them_the_agents(team: Team, command: str) -> None:
+    names = ("zebra_count", "order_total", "address_line", "card_number", "item_price")
+    (team.root / "src/new.md").write_text("".join(f"{name} = load_{name}(order)\n" for name in names))
+    assert team.run(command).dropped == {}
+    said = CliRunner().invoke(blame, ["--repo", str(team.root), "--json", "src/new.md"])
+    assert '"ai"' not in said.output
+
+
 def test_an_agents_own_lines_stay_its_own_through_a_stash(team: Team) -> None:
     for command in ("echo 'mine = 1' > src/own.py; git add src", "git stash -q", "git stash pop -q"):
         assert team.run(command).dropped == {}

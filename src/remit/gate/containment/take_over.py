@@ -45,6 +45,7 @@ from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, joi
 from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
 from remit.gate.effects.other_writers import ConcurrentCalls
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls
+from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import generated_record, record_denial
 from remit.gate.scope_exempt_files import (
@@ -130,6 +131,8 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     kept = [c for c in own if c.path not in objections]
     counted = [c for c in kept if c.path in generated and c.kind != "folder" and not c.only_time]
     sizes = {c.path: hash_file(upper / c.path) if c.kind != "gone" else None for c in counted}
+    own_files = [c for c in kept if c.path not in generated and c.path not in verdict.brought]
+    existing = read_text_before(command, own_files, upper)
     done, failed = bring_over(command, upper, kept, generated)
     # No message needs the loss of a folder with content, of another name for a file, of times.
     parents = {str(place) for c in own for place in PurePosixPath(c.path).parents}
@@ -154,7 +157,7 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     record_generated(command, [c for c in counted if c.path not in failed], generated, sizes)
     done = {path: replace(change, from_git=path in verdict.brought) for path, change in done.items()}
     named = tuple(c.path for c in kept if c.path not in failed and c.path not in silent and c.kind != "folder")
-    return record_result(command, ended, done, findings, named)
+    return record_result(command, ended, done, findings, named, existing=existing)
 
 
 # -- judging ------------------------------------------------------------------------------------------------
@@ -301,6 +304,14 @@ def bring_over(
     return {c.path: c for c in done if c.before is not None or c.after is not None}, failed
 
 
+def read_text_before(command: ContainedCommand, kept: Sequence[StagedChange], upper: Path) -> ExistingText:
+    """Return the text that existed before the command and may explain the files it leaves."""
+    files = [c.path for c in kept if c.kind == "file" and not c.only_time and not c.same_content]
+    small = [path for path in files if (upper / path).lstat().st_size <= MAX_CONTENT_BYTES]
+    contents = {path: (upper / path).read_bytes() for path in small}
+    return read_existing_text(command.context.workspace, command.call, contents)
+
+
 def record_generated(
     command: ContainedCommand,
     counted: Sequence[StagedChange],
@@ -428,10 +439,12 @@ def record_result(
     findings: Sequence[Finding],
     kept: tuple[str, ...],
     observation: Observation | None = None,
+    existing: ExistingText | None = None,
 ) -> ContainedResult:
     """Record kept and dropped changes, and return the result with its message.
 
-    `observation` is that of a command without an overlay, after it ended.
+    `observation` is that of a command without an overlay, after it ended; `existing` the text from before one with an
+    overlay.
     """
     context, call, ticket = command.context, command.call, command.ticket
     state, attempts = context.state, Attempts()
@@ -461,7 +474,7 @@ def record_result(
     vcs: Vcs | None = None
     with attempts.step():
         vcs = context.recorder.vcs
-    completed = CompletedCall(context, call, outcome, row, pending, vcs, attempts)
+    completed = CompletedCall(context, call, outcome, row, pending, vcs, attempts, existing)
 
     # 1 The records; the end of an agent's own call is recorded by its hook.
     records: list[Record] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -57,6 +58,9 @@ from remit.workspace.observe.observation import (
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import ObservedFile
 
+if TYPE_CHECKING:
+    from remit.gate.evidence.existing_lines import ExistingText
+
 MAX_REMARKS = 20
 """Remarks on an observation that one record holds."""
 
@@ -68,6 +72,7 @@ class CompletedCall(Struct, frozen=True):
     """A call that ran, with its row and content in the state, if it was allowed there, and HEAD after it.
 
     `outcome` is None for a call of which no result was ever reported. `attempts` notes the steps that failed.
+    `existing` is the text from before a command that ran in a layer of its own.
     """
 
     context: WorkspaceContext
@@ -77,6 +82,7 @@ class CompletedCall(Struct, frozen=True):
     pending: PendingCall | None
     vcs: Vcs | None
     attempts: Attempts
+    existing: "ExistingText | None" = None
 
 
 class RedirectedPaths(Struct, frozen=True):
@@ -284,7 +290,7 @@ def find_unproved(
 ) -> dict[str, tuple[Span, ...]]:
     """Return the unproved lines by path.
 
-    All changes of a contained command are proved, except for conflict lines.
+    All changes of a contained command are proved, except for lines that existed before and conflict lines.
     """
     context, call, pending = done.context, done.call, done.pending
     unproved: dict[str, tuple[Span, ...]] = {}
@@ -294,6 +300,11 @@ def find_unproved(
         paths = {raw: path for raw in call.paths for path in context.workspace_paths(call, (raw,))}
         places, outcome = (paths, context.contents, context.workspace), done.outcome or Outcome()
         unproved = find_unproved_tool_lines(call, outcome, pending, changes, differences, *places)
+    elif done.existing is not None:
+        # Imported here: only a contained command that changed something needs the module.
+        from remit.gate.evidence.existing_lines import find_existing_lines
+
+        unproved = find_existing_lines(changes, differences, done.existing, context.workspace, call.session.session_id)
     for path, spans in find_conflict_lines(changes, differences).items():
         unproved[path] = merge_spans((*unproved.get(path, ()), *spans))
     return unproved

@@ -30,6 +30,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
@@ -170,7 +171,27 @@ def find_unproved_lines(
         else:
             said = text if path in told else beside
             unproved[path] = find_unproved_in_file(change, difference, said, named.get(path), told=path in told)
+            if named.get(path) == "whole" and not unproved[path] and difference is not None:
+                unproved[path] = find_copied_lines(change, difference, text, workspace, call)
     return {path: lines for path, lines in unproved.items() if lines}
+
+
+def find_copied_lines(
+    change: Change, difference: Difference, said: CommandText, workspace: Workspace, call: ToolCall
+) -> tuple[Span, ...]:
+    """Return the added lines of a replaced file that stand in files that the command names, and not in its text."""
+    new = split_lines(change.after.content) if change.after and change.after.content else []
+    untold = [n for n in new_line_numbers(difference, new) if not said.has_line(new[n - 1])]
+    if not any(is_distinctive_line(new[n - 1]) for n in untold):
+        return ()
+    # Imported here: the text of most commands tells what they write.
+    from remit.gate.evidence.named_files import read_named_files
+
+    is_own = partial(is_own_content, workspace, call.session.session_id)
+    contents = read_named_files(workspace, call, {change.path}, is_own)
+    former = {line.strip() for content in contents for line in split_lines(content)}
+    copied = [n for n in untold if new[n - 1].strip() in former]
+    return make_spans(copied) if any(is_distinctive_line(new[n - 1]) for n in copied) else ()
 
 
 def text_of_call(call: ToolCall) -> bytes:
