@@ -6,6 +6,7 @@ The Markdown grammar opens no section for underlined headings, so sections are d
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1024 * 1024
 """Bytes of a parsed file; larger files are data or generated, and their language counts as unknown."""
+MAX_KEPT_BYTES = 128 * 1024
+KEPT_TREES = 16
+"""Trees that are kept of contents that are not larger: a tree takes some thirty times the bytes of its content."""
 MAX_NAME_CHARS = 200
 """Characters of a qualified name."""
 HEADING_LEVELS = {
@@ -86,13 +90,23 @@ def parse_source(path: str, content: bytes) -> SourceFile | None:
     language = find_language(path)
     if language is None or len(content) > MAX_BYTES:
         return None
-    root = parse_tree(language.name, content)
-    if root is None:
+    parse = parse_kept if len(content) <= MAX_KEPT_BYTES else parse_content
+    return parse(path.rpartition("/")[2], content)
+
+
+def parse_content(file_name: str, content: bytes) -> SourceFile | None:
+    language = find_language(file_name)
+    root = parse_tree(language.name, content) if language is not None else None
+    if language is None or root is None:
         return None
     is_template = language.name == "yaml" and TEMPLATE.search(content)
     if COMMENT_READERS.search(content) or is_template:
         language = replace(language, comments_matter=True)
     return SourceFile(content, language, root)
+
+
+parse_kept = lru_cache(KEPT_TREES)(parse_content)
+"""The same. Of consecutive changes of a file, one's content before is the other's content after."""
 
 
 # --- sections ---------------------------------------------------------------------------------------------

@@ -8,16 +8,19 @@ parameters that callers may name, are visible outside: renaming them is no refac
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
 from remit.core.code.comments import LONE_MODIFIER, find_positional_marks
 from remit.core.code.definitions import parse_source
-from remit.core.code.flat_tree import TreeTooDeep, flatten_tree
+from remit.core.code.flat_tree import MAX_DEPTH, TreeTooDeep, flatten_tree
 from remit.core.code.items import WORD_PATTERN, Item, SourceFile
 from remit.core.code.languages import find_language
 from remit.core.code.local_names import NameScopes
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 ComputedClass: TypeAlias = Literal["AST_REFACTOR", "INTENT_EVOLUTION"]
 NAME_ATTRIBUTES = frozenset({"__name__", "__qualname__"})
@@ -57,7 +60,7 @@ def classify_file(file: FileChange, action: Sequence[FileChange]) -> ComputedCla
     try:
         keeps_meaning = not language.layout_matters and keeps_positions(old, new)
         others = [f for f in action if f is not file]
-        is_refactoring = keeps_meaning and is_equivalent(old, new, file.path, others)
+        is_refactoring = keeps_meaning and has_same_kinds(old, new) and is_equivalent(old, new, file.path, others)
     except TreeTooDeep:
         return None
     return "AST_REFACTOR" if is_refactoring else "INTENT_EVOLUTION"
@@ -71,6 +74,47 @@ def keeps_positions(old: SourceFile, new: SourceFile) -> bool:
         return False
     same_marks = find_positional_marks(old.content) == find_positional_marks(new.content)
     return same_marks and old.stringified_calls == new.stringified_calls
+
+
+def has_same_kinds(old: SourceFile, new: SourceFile) -> bool:
+    """Return whether both versions have as many named nodes of each kind, without comments and grouping brackets.
+
+    Equal normal forms do. The question is cheap, and most changes answer it with no. Raises TreeTooDeep.
+    """
+    old_nodes, new_nodes = [old.root], [new.root]
+    while len(old_nodes) == len(new_nodes) == 1 and old_nodes[0].type == new_nodes[0].type and old_nodes[0].children:
+        old_nodes, new_nodes = drop_equal_ends(old, old_nodes[0].children, new, new_nodes[0].children)
+    return count_kinds(old, old_nodes) == count_kinds(new, new_nodes)
+
+
+def drop_equal_ends(
+    old: SourceFile, old_nodes: "Sequence[Node]", new: SourceFile, new_nodes: "Sequence[Node]"
+) -> "tuple[Sequence[Node], Sequence[Node]]":
+    def is_equal(a: "Node", b: "Node") -> bool:
+        return a.type == b.type and (old.content[a.start_byte : a.end_byte] == new.content[b.start_byte : b.end_byte])
+
+    shorter = min(len(old_nodes), len(new_nodes))
+    start = next((n for n in range(shorter) if not is_equal(old_nodes[n], new_nodes[n])), shorter)
+    rest = shorter - start
+    end = next((n for n in range(rest) if not is_equal(old_nodes[-1 - n], new_nodes[-1 - n])), rest)
+    return old_nodes[start : len(old_nodes) - end], new_nodes[start : len(new_nodes) - end]
+
+
+def count_kinds(source: SourceFile, nodes: "Sequence[Node]") -> Counter[str]:
+    language = source.language
+    kinds: Counter[str] = Counter()
+    pending = [(node, 1) for node in nodes]
+    while pending:
+        node, depth = pending.pop()
+        kind = node.type
+        if depth > MAX_DEPTH:
+            raise TreeTooDeep
+        if kind in language.comments or not (node.child_count or source.text(node).strip()):
+            continue
+        kinds[kind] += node.is_named and kind not in language.grouping_kinds
+        if kind != "string" or not language.either_quotes:
+            pending += [(child, depth + 1) for child in node.children]
+    return kinds
 
 
 def is_equivalent(old: SourceFile, new: SourceFile, path: str, others: Sequence[FileChange]) -> bool:
@@ -97,6 +141,8 @@ def match_items(old: Sequence[Item], new: Sequence[Item]) -> bool:
         start -= 1
     rest = shorter - start
     end = next((n for n in range(rest) if not has_same_text(old[-1 - n], new[-1 - n])), rest)
+    if len(old) != len(new):
+        return False
     pairs = pair_items(sort_imports(old[start : len(old) - end]), sort_imports(new[start : len(new) - end]))
     return pairs is not None and all(
         has_same_text(a, b)
