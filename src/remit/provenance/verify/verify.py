@@ -174,7 +174,9 @@ def verify_changes(
         compared = compare_contents(batch, store)
         contents, lost = contents + compared.contents, lost + compared.lost
         findings += compared.findings
-        for document in add_computed_classes(batch, store):
+        declared = [d for d in batch if body_of(d).get("mutation_class", {}).get("declared")]
+        classed = {str(document["id"]): document for document in add_computed_classes(declared, store)}
+        for document in (classed.get(str(unclassed["id"]), unclassed) for unclassed in batch):
             body = body_of(document)
             intent_id, digest = body.get("intent_id"), str(body.get("decision", {}).get("intent_sha256") or "")
             known = parse_kept_intents(load_intents_file, digest) if digest and intent_id else {}

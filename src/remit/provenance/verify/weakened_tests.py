@@ -10,10 +10,11 @@ strings. An assertion of a constant *true* does not count, nor does a construct 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from remit.core.code.definitions import parse_source
@@ -27,9 +28,6 @@ from remit.provenance.verify.rules import CommitRange, Document, RuleFinding, ma
 from remit.provenance.verify.verdict_coverage import find_undone_paths
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.repository import OID
-
-if TYPE_CHECKING:
-    pass
 
 
 class CaseCounts(Struct, frozen=True):
@@ -46,6 +44,7 @@ class CaseCounts(Struct, frozen=True):
 
 NO_TESTS = CaseCounts()
 MAX_TEST_CHARS = 400  # characters searched for the beginning of a test
+KEPT_COUNTS = 256  # counts of file versions: one change's content before is the content after the change before
 
 
 class CasePatterns(Struct, frozen=True):
@@ -128,24 +127,28 @@ PATTERNS_BY_LANGUAGE = {
 }
 
 
-def count_tests(path: str, content: bytes | None) -> CaseCounts | None:
+class CountedTests(Struct, frozen=True):
+    """Tests of a file version: the counts, and how often each beginning of a test occurs."""
+
+    counts: CaseCounts = NO_TESTS
+    beginnings: Counter[str] = field(default_factory=Counter[str])
+
+
+@lru_cache(KEPT_COUNTS)
+def count_tests(path: str, content: bytes | None) -> CountedTests | None:
     """Count the tests of a file version; None if the language is unknown. No file has no tests."""
     if content is None:
-        return NO_TESTS
+        return CountedTests()
     source = parse_source(path, content)
     if source is None or source.language.name not in PATTERNS_BY_LANGUAGE:
         return None
-    patterns, text = PATTERNS_BY_LANGUAGE[source.language.name], blank_non_code(source)
-    return CaseCounts(*(len(pattern.findall(text)) for pattern in (patterns.test, patterns.check, patterns.skip)))
-
-
-def find_test_beginnings(path: str, content: bytes | None) -> Counter[str]:
-    source = parse_source(path, content) if content is not None else None
-    if source is None or source.language.name not in PATTERNS_BY_LANGUAGE:
-        return Counter()
-    text = source.content.decode("latin-1")  # a character for each byte, so that positions agree
-    matches = PATTERNS_BY_LANGUAGE[source.language.name].test.finditer(blank_non_code(source, "latin-1"))
-    return Counter(shorten_beginning(text[match.start() :][:MAX_TEST_CHARS]) for match in matches)
+    patterns, blanked = PATTERNS_BY_LANGUAGE[source.language.name], blank_non_code(source)
+    text = blanked.decode("utf-8", "replace")
+    counts = CaseCounts(*(len(pattern.findall(text)) for pattern in (patterns.test, patterns.check, patterns.skip)))
+    original = content.decode("latin-1")  # a character for each byte, so that positions agree
+    matches = patterns.test.finditer(blanked.decode("latin-1"))
+    beginnings = Counter(shorten_beginning(original[match.start() :][:MAX_TEST_CHARS]) for match in matches)
+    return CountedTests(counts, beginnings)
 
 
 def shorten_beginning(text: str) -> str:
@@ -155,8 +158,8 @@ def shorten_beginning(text: str) -> str:
     return " ".join(whole.partition("{")[0].split())
 
 
-def blank_non_code(source: SourceFile, encoding: str = "utf-8") -> str:
-    """Return the text with comments and strings blanked, keeping line breaks."""
+def blank_non_code(source: SourceFile) -> bytes:
+    """Return the content with comments and strings blanked, keeping line breaks."""
     text = bytearray(source.content)
     pending = [source.root]
     while pending:
@@ -168,7 +171,7 @@ def blank_non_code(source: SourceFile, encoding: str = "utf-8") -> str:
             text[node.start_byte : node.end_byte] = bytes(10 if byte == 10 else 32 for byte in part)
         else:
             pending += node.children
-    return text.decode(encoding, "replace")
+    return bytes(text)
 
 
 BATCH_RECORDS = 200
@@ -252,10 +255,10 @@ def add_file_change(changes: SuiteChanges, document: Document, file: Document, c
     )
     if before is not None and after is not None:
         counts = changes.tests[path][0] if path in changes.tests else NO_TESTS
-        changes.tests[path] = counts.add(after).add(before, -1), str(document["id"])
+        changes.tests[path] = counts.add(after.counts).add(before.counts, -1), str(document["id"])
         named = changes.named.setdefault(path, Counter())
-        for blob, apply in zip(side_blobs(file), (named.subtract, named.update), strict=True):
-            apply(find_test_beginnings(path, contents.get(blob) if blob else None))
+        named.subtract(before.beginnings)
+        named.update(after.beginnings)
 
 
 def side_blobs(file: Document) -> tuple[str | None, str | None]:
