@@ -19,7 +19,7 @@ from remit.ledger.log_files import DECODE_ERRORS, first_seq, flush, list_readabl
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines, read_spans
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, remove_database, run_statements, transaction
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 BUSY_TIMEOUT_S = 30.0
 
 TABLES = f"""
@@ -37,13 +37,19 @@ create table position (
   last_segment text, last_offset integer, last_length integer, last_leaf text);
 create table put_words (
   id text not null, path text not null, words blob, lines blob, primary key (id, path)) without rowid;
+create table named_blobs (name text primary key, blob text not null) without rowid;
+create table line_origins (
+  path text not null, blob text not null, parent_blob text not null, sighting integer not null,
+  rules text not null, known_until integer not null, lasting integer not null, lines blob not null,
+  primary key (path, blob, parent_blob, sighting)) without rowid;
 create table sought (only integer primary key check (only = 0), number integer not null);
 {SEARCH_TABLE}
 """
 """`log` is the log's path relative to the log folder; `segment` is the first seq of the segment.
 
 The first search fills `words`, up to the record in `sought`. Blame fills `put_words`: marks of the words and lines that
-a record put into a file, null if unknown.
+a record put into a file, null if unknown. Blame also fills `named_blobs`, the git blobs of `<commit>:<path>`, and
+`line_origins`, with the values of `KeptLines`.
 """
 
 INDEXES = """
@@ -164,7 +170,7 @@ def insert_rows(database: sqlite3.Connection, rows: dict[str, list[Row]]) -> Non
 
 
 def clear_index(database: sqlite3.Connection) -> None:
-    for table in ("records", "files", "ranges", "paths", "position", "sought", "put_words"):
+    for table in ("records", "files", "ranges", "paths", "position", "sought", "put_words", "line_origins"):
         database.execute(f"delete from {table}")
     database.execute("insert into words (words) values ('delete-all')")
 

@@ -2,12 +2,13 @@
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from msgspec import Struct, json
+from msgspec.structs import astuple
 
 from remit.core.python_runtime import pause_gc
 from remit.ledger.file_changes import RecordedChange, read_changes
@@ -65,6 +66,29 @@ class PutMarks(Struct, frozen=True, gc=False):
     path: str
     words: bytes | None
     lines: bytes | None
+
+
+class KeptLines(Struct, frozen=True, gc=False):
+    """Packed attributions of lines that the version `blob` of a file added to `parent_blob`. `sighting` is the number
+    of the last record before the version that left the same content, or 0. They were found by the `rules` of one
+    release, knowing the records up to number `known_until`, and hold as long as `lasting` says.
+    """
+
+    path: str
+    blob: str
+    parent_blob: str
+    sighting: int
+    rules: str
+    known_until: int
+    lasting: int
+    lines: bytes
+
+
+class LastChange(Struct, frozen=True, gc=False):
+    """Number and time of the newest record that changed a file; zero and empty without one."""
+
+    number: int = 0
+    at: str = ""
 
 
 _SELECT_PLACE = "select r.number, r.log, r.segment, r.offset, r.length"
@@ -234,10 +258,57 @@ class Index:
     def count_put_mark_bytes(self) -> int:
         return int(self._query_rows("select total(length(words) + length(lines)) from put_words", [])[0][0])
 
+    # -- kept answers ---------------------------------------------------------------------------------------
+
+    def find_named_blobs(self, names: Iterable[str]) -> dict[str, str]:
+        known = "select name, blob from named_blobs where name in (select value from json_each(?))"
+        return dict(self._query_rows(known, [json.encode(list(names)).decode()]))
+
+    def store_named_blobs(self, blobs: Mapping[str, str]) -> None:
+        self._store_unless_busy("insert or ignore into named_blobs values (?, ?)", list(blobs.items()))
+
+    def find_kept_lines(self, path: str, blobs: Iterable[str], rules: str) -> list[KeptLines]:
+        where = "path = ? and blob in (select value from json_each(?)) and rules = ?"
+        values = [path, json.encode(list(blobs)).decode(), rules]
+        return [KeptLines(*row) for row in self._query_rows(f"select * from line_origins where {where}", values)]
+
+    def store_kept_lines(self, rows: Iterable[KeptLines]) -> None:
+        marks = ", ".join("?" * len(KeptLines.__struct_fields__))
+        self._store_unless_busy(f"insert or replace into line_origins values ({marks})", list(map(astuple, rows)))
+
+    def find_last_change(self, path: str | None = None) -> LastChange:
+        """Return the newest record that changed the file, or any file."""
+        last = (
+            "select max(record) from files where path = ?" if path else "select max(record) from files where ? is null"
+        )
+        found = self._query_rows(f"select number, at from records where number = ({last})", [path])
+        return LastChange(*found[0]) if found else LastChange()
+
+    def list_sightings(self, path: str, blobs: Iterable[str]) -> list[tuple[str, int, str]]:
+        """Return the contents among `blobs` that records left in the file, each with the record's number and time."""
+        left = "f.path = ? and f.after_blob in (select value from json_each(?))"
+        statement = (
+            f"select f.after_blob, r.number, r.at from files f cross join records r on r.number = f.record where {left}"
+        )
+        return self._query_rows(statement, [path, json.encode(list(blobs)).decode()])
+
     # -- the database ---------------------------------------------------------------------------------------
 
     def _query_rows(self, statement: str, values: Sequence[_SqlValue]) -> list[tuple[Any, ...]]:
         return self._retry_after_damage(lambda: self._database.execute(statement, values).fetchall())
+
+    def _store_unless_busy(self, statement: str, rows: Sequence[tuple[_SqlValue | bytes, ...]]) -> None:
+        """Store rows that only save work later. While another process writes, they are not stored."""
+        if not rows:
+            return
+        self._database.execute("pragma busy_timeout = 0")
+        try:
+            with transaction(self._database):
+                self._database.executemany(statement, rows)
+        except sqlite3.OperationalError:
+            return
+        finally:
+            self._database.execute(f"pragma busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
 
     def _read_changes(self, statement: str, values: Sequence[_SqlValue]) -> Iterator[RecordedChange]:
         found = read_indexed_lines(self.folder, self._query_rows(statement, values))

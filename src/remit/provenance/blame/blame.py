@@ -12,6 +12,7 @@ from remit.core.diff.contents import is_distinctive_line, merge_spans
 from remit.ledger.index.index import Index
 from remit.ledger.log_files import FOREIGN_FOLDER
 from remit.provenance.blame.blamed_line import BlamedLine, body_of, lacks_class, make_blamed_line, read_candidates
+from remit.provenance.blame.kept_attributions import KeptAttributions
 from remit.provenance.origins.attributor import LineAttributor
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, read_git_lines
 from remit.provenance.origins.evidence_grades import LIKELY, Attribution, attribution_at
@@ -80,8 +81,28 @@ class Blamer:
         return find_external_authors(self.attributor, lines)
 
     def attribute_lines(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Attribution]:
-        """Return the attributions by line number of the file asked about. For ranges, the lines around them are
-        evidence too: a common line belongs to its block.
+        """Return the attributions by line number of the file asked about. What an earlier question found is read; of a
+        version with a line that is new to the question, all lines are attributed.
+        """
+        if not self.attributor.has_records:
+            return {}
+        kept = KeptAttributions(self.attributor)
+        known = kept.find(line.version for line in lines)
+        incomplete = {line.version for line in lines if line.number not in known[line.version]}
+        found = {n.line: a for n in lines if n.version not in incomplete and (a := known[n.version][n.number])}
+        remaining = [line for line in lines if line.version in incomplete]
+        if not remaining:
+            return found
+        attributed = self.attribute_unkept_lines(path, arguments, remaining)
+        if not any(argument.startswith("-") for argument in arguments):
+            kept.keep(remaining, attributed)
+        return found | attributed
+
+    def attribute_unkept_lines(
+        self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]
+    ) -> dict[int, Attribution]:
+        """Attribute the lines. For ranges, the lines around them are evidence too: a common line belongs to its
+        block.
         """
         result = self.attribute_given_lines(path, arguments, lines)
         missing = [n.line for n in lines if n.line not in result and self.attributor.may_hold_recorded_lines(n.version)]

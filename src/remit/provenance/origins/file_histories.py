@@ -66,6 +66,8 @@ GIT_VERSION = re.compile(r"[\w./-]+(?:[~^]\d*)*:(?!\.{1,2}(?:/|$))")
 the tree, an unknown upstream or reflog entry ends git. Source: gitrevisions(7), read 2026-11.
 """
 
+COMMITTED_FILE = re.compile(r"[0-9a-f]{40,64}:")
+
 MAX_COMMAND_CHARS = 8192  # characters of a command that are searched for file names
 MAX_NAMES = 400
 MAX_PARTS = 200  # parts of one record that are read for files the call removed
@@ -117,8 +119,13 @@ class FileHistories:
         return prefix_in_repository(self.workspace) if self.workspace.common_dir else ""
 
     def resolve_names(self, names: Iterable[str]) -> None:
+        """Learn the blobs of names such as `<commit>:<path>`: of a whole commit id the blob is kept for good."""
         unknown = set(names) - self.blobs_by_name.keys()
-        self.blobs_by_name |= self.look_up_blobs(sorted(name for name in unknown if "\n" not in name))
+        keys = {quote_path(name): name for name in unknown if COMMITTED_FILE.match(name)}
+        kept = {keys[key]: blob for key, blob in self.index.find_named_blobs(keys).items()} if keys else {}
+        found = self.look_up_blobs(sorted(name for name in unknown - kept.keys() if "\n" not in name))
+        self.blobs_by_name |= {**kept, **found}
+        self.index.store_named_blobs({key: blob for key, name in keys.items() if (blob := found.get(name))})
 
     def look_up_blobs(self, names: Sequence[str]) -> dict[str, str | None]:
         """Return the blobs of names such as `<commit>:<path>`. Source: git-cat-file(1), read 2026-11."""
@@ -217,7 +224,11 @@ class FileHistories:
     def may_hold_recorded_lines(self, version: FileVersion) -> bool:
         """Return whether a version is young enough to hold recorded lines. The test saves work and proves nothing."""
         is_young = not version.has_commit or version.time_s >= self.recorded_since - SLACK_S
-        return is_young or version.commit in self.backdated_commits
+        return is_young or self.is_backdated(version)
+
+    def is_backdated(self, version: FileVersion) -> bool:
+        is_old = version.has_commit and version.time_s < self.recorded_since - SLACK_S
+        return is_old and version.commit in self.backdated_commits
 
     @cached_property
     def backdated_commits(self) -> frozenset[str]:
@@ -352,6 +363,14 @@ class FileHistories:
         self.resolve_names([*names, *(p.parent for p in versions if p.parent and self.may_hold_recorded_lines(p))])
         old = (p for p in versions if p.parent and self.version_blob(p) in self.history_of(p.path).contents)
         self.resolve_names(p.parent for p in old if p.parent)
+
+    def resolve_all(self, versions: Iterable[FileVersion]) -> None:
+        """Find the blobs of versions and of all their parents, and read the file in the work tree."""
+        for version in versions:
+            if not version.has_commit:
+                self.blobs_by_name[version.name] = self.load_working_file(version.path)
+        names = (name for v in versions for name in (v.name if v.has_commit else None, v.parent) if name)
+        self.resolve_names(names)
 
     def contents_before(self, versions: Sequence[FileVersion]) -> Mapping[FileVersion, frozenset[str]]:
         """Return the contents that each file had before each version; what a version lacks of them was removed."""
