@@ -179,6 +179,12 @@ class Index:
         where = "r.id >= ? and r.id < ? order by r.number desc limit 10"
         return self._read_documents(f"{_SELECT_PLACE} from records r where {where}", [prefix, prefix + "\U0010ffff"])
 
+    def find_by_ids(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the records with those ids, by id."""
+        where = "r.id in (select value from json_each(?)) order by r.number"
+        statement = f"{_SELECT_PLACE} from records r where {where}"
+        return {str(document["id"]): document for document in self._read_documents(statement, [_as_json(ids)])}
+
     def find_by_id_part(self, part: str) -> list[dict[str, Any]]:
         """Return the two newest records whose id contains `part`. Scans every id."""
         where = "instr(r.id, ?) order by r.number desc limit 2"
@@ -233,7 +239,7 @@ class Index:
 
     def find_recorded_blobs(self, blobs: Iterable[str]) -> frozenset[str]:
         known = "select distinct after_blob from files where after_blob in (select value from json_each(?))"
-        return frozenset(blob for (blob,) in self._query_rows(known, [json.encode(list(blobs)).decode()]))
+        return frozenset(blob for (blob,) in self._query_rows(known, [_as_json(blobs)]))
 
     def find_first_change_time(self) -> str | None:
         first = "select at from records where number = (select record from files order by rowid limit 1)"
@@ -262,14 +268,14 @@ class Index:
 
     def find_named_blobs(self, names: Iterable[str]) -> dict[str, str]:
         known = "select name, blob from named_blobs where name in (select value from json_each(?))"
-        return dict(self._query_rows(known, [json.encode(list(names)).decode()]))
+        return dict(self._query_rows(known, [_as_json(names)]))
 
     def store_named_blobs(self, blobs: Mapping[str, str]) -> None:
         self._store_unless_busy("insert or ignore into named_blobs values (?, ?)", list(blobs.items()))
 
     def find_kept_lines(self, path: str, blobs: Iterable[str], rules: str) -> list[KeptLines]:
         where = "path = ? and blob in (select value from json_each(?)) and rules = ?"
-        values = [path, json.encode(list(blobs)).decode(), rules]
+        values = [path, _as_json(blobs), rules]
         return [KeptLines(*row) for row in self._query_rows(f"select * from line_origins where {where}", values)]
 
     def store_kept_lines(self, rows: Iterable[KeptLines]) -> None:
@@ -290,7 +296,7 @@ class Index:
         statement = (
             f"select f.after_blob, r.number, r.at from files f cross join records r on r.number = f.record where {left}"
         )
-        return self._query_rows(statement, [path, json.encode(list(blobs)).decode()])
+        return self._query_rows(statement, [path, _as_json(blobs)])
 
     # -- the database ---------------------------------------------------------------------------------------
 
@@ -378,6 +384,10 @@ class Index:
             remove_index(self.path, fresh)
             self._database = self._connect()
             return taken
+
+
+def _as_json(values: Iterable[str]) -> str:
+    return json.encode(list(values)).decode()
 
 
 def open_index(state: Path, log_folder: Path) -> Index:

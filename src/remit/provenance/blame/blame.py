@@ -35,6 +35,8 @@ class Blamer:
         self.workspace, self.index = workspace, index
         self.attributor = LineAttributor(workspace, index, store)
         self.git = self.attributor.git
+        self.disputed: set[FileVersion] = set()
+        """Versions of which git and the records tell lines apart differently: their answers hold for one question."""
 
     def blame(
         self, path: str, arguments: Sequence[str] = (), given: Sequence[GitLine] | None = None
@@ -95,7 +97,7 @@ class Blamer:
             return found
         attributed = self.attribute_unkept_lines(path, arguments, remaining)
         if not any(argument.startswith("-") for argument in arguments):
-            kept.keep(remaining, attributed)
+            kept.keep([line for line in remaining if line.version not in self.disputed], attributed)
         return found | attributed
 
     def attribute_unkept_lines(
@@ -131,6 +133,8 @@ class Blamer:
         # 2. By a search for the source of the rest: moved, reformatted, recorded in another file.
         search = UnattributedLines(attributor)
         searched = search.attribute_lines(path, arguments, suspects)
+        swapped = {line for of_version in search.swapped_lines.values() for line in of_version}
+        self.disputed |= {*search.swapped_lines, *(line.version for line in lines if line.line in swapped)}
         dropped = search.added_beside_existing(observed, direct, searched) if searched else set[int]()
         dropped |= self.lines_copied_later(searched, {line.line: direct[line.line] for line in observed})
         dropped |= {n.line for n in observed if not direct[n.line].proved and not is_distinctive_line(n.content)}
@@ -198,7 +202,7 @@ class Blamer:
         return [GitLine(version, n, n, text) for n, text in numbered if any(low <= n <= high for low, high in spans)]
 
     def load_records(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        return {name: documents[0] for name in set(names) if (documents := self.index.find_by_id_prefix(name))}
+        return self.index.find_by_ids(set(names))
 
     def describe_record(self, attribution: Attribution, records: dict[str, dict[str, Any]]) -> tuple[Any, ...]:
         """Return the fields of a `BlamedLine` from `origin` on, for lines with that attribution."""

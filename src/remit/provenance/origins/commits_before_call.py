@@ -30,8 +30,9 @@ def calls_begun_after_commit(
 ) -> dict[CommitPath, frozenset[str]]:
     """Return for each commit and path the records of the calls that began when the commit existed."""
     calls = {change.id for changes in changes_by_path.values() for change in changes}
-    documents = {name: documents[0] for name in calls if (documents := index.find_by_id_prefix(name))}
-    head_by_call = {name: head for name, document in documents.items() if (head := head_at_call(index, document))}
+    head_by_call = {
+        name: head for name, document in index.find_by_ids(calls).items() if (head := head_at_call(index, document))
+    }
     first = first_recorded_head(index)
     if first is None or not head_by_call:
         return {}

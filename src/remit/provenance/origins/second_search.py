@@ -37,6 +37,9 @@ class UnattributedLines:
         self.attributor = attributor
         self.lines_by_calls: frozenset[bytes] = frozenset()
         """Lines asked about that a call may have put into some file."""
+        self.swapped_lines: dict[FileVersion, frozenset[int]] = {}
+        """By version: the lines asked about, of any version, whose origin the version's records tell otherwise than
+        git."""
 
     def attribute_lines(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Attribution]:
         """Return attributions by line of the file asked about. `lines` are git's lines without attribution."""
@@ -48,9 +51,9 @@ class UnattributedLines:
         matches = self.attributor.token_index.match_any_record([line.content for line in suspects])
         maybe_recorded = {n.version for n in suspects if matches[n.content] is not False and n.content.strip()}
         recorded = [text for text, is_match in matches.items() if is_match]
-        if not recorded:
-            return self.attribute_reformatted([n for n in suspects if n.version in maybe_recorded], MAX_LAYOUT_DEPTH)
-        self.lines_by_calls = frozenset(self.attributor.token_index.lines_by_calls(recorded))
+        self.lines_by_calls = (
+            frozenset(self.attributor.token_index.lines_by_calls(recorded)) if recorded else frozenset()
+        )
         result: dict[int, Attribution] = {}
         if self.lines_by_calls:
             result = find_moved_lines(self.attributor, path, arguments, suspects)
@@ -167,7 +170,7 @@ class UnattributedLines:
         original, git calls the lower line new. Where records tell every step between two versions, lines are followed
         by the records.
         """
-        if any(not argument.startswith("-L") for argument in arguments):
+        if any(argument.startswith("-") and not argument.startswith("-L") for argument in arguments):
             return {}
         lines_by_version: dict[FileVersion, list[GitLine]] = {}
         for line in suspects:
@@ -179,7 +182,9 @@ class UnattributedLines:
             if version.previous and any(n.number in origins and is_distinctive_line(n.content) for n in lines):
                 versions.append(version)
         for version in versions[:MAX_FILE_VERSIONS]:
-            found = {**self.follow_by_records(version, path, arguments), **found}
+            swapped = self.follow_by_records(version, path, arguments)
+            self.swapped_lines |= {version: frozenset(swapped)} if swapped else {}
+            found = {**swapped, **found}
         return found
 
     def follow_by_records(self, version: FileVersion, path: str, arguments: Sequence[str]) -> dict[int, Attribution]:
