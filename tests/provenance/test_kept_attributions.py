@@ -158,7 +158,6 @@ def test_a_save_that_the_next_turn_sees_is_taken_in(agent: Agent) -> None:
     agent.write(PATH, "first_value = compute_value(1)\n")
     agent.send("Stop")
     (agent.cwd / PATH).write_text("first_value = compute_value(1)\nsecond_value = typed_by_hand(2)\n")
-    commit(agent.cwd)
     assert [line.origin for line in blame(agent.cwd, PATH)] == ["ai", "unknown"]
     agent.send("UserPromptSubmit", prompt="go on")
     assert [line.origin for line in blame(agent.cwd, PATH)] == ["ai", "human"]
