@@ -40,6 +40,9 @@ class AgentTraceTool:
     def publish(self, root: Path) -> Sequence[str]:
         return ("refs/notes/agent-trace",)
 
+    def take_in(self, root: Path) -> None:
+        pass
+
     def blame(self, root: Path, path: str) -> list[Claim]:
         found = [Claim()] * len((root / path).read_bytes().split(b"\n")[:-1])
         said: dict[str, Any] = json.loads(self.run(root, "blame", "--json", path) or b"{}")

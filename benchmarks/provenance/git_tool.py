@@ -27,6 +27,9 @@ class GitTool:
     def publish(self, root: Path) -> Sequence[str]:
         return ()
 
+    def take_in(self, root: Path) -> None:
+        pass
+
     def blame(self, root: Path, path: str) -> list[Claim]:
         run = ["git", "-C", str(root)]
         said = subprocess.run([*run, "log", "--format=%H%x00%B%x01"], check=True, capture_output=True).stdout

@@ -14,11 +14,13 @@ from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.notes.derived_notes import derive_notes
 from remit.provenance.notes.note_writer import NoteWriter
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.git.repository import NOTES_REF
 from remit.workspace.place.workspace import find_git_root, workspace_at
 from remit.workspace.sandbox.containment import find_containment
+from remit.workspace.sharing.shared_refs import NotesRef
 
 from .lines import Claim
 from .tools import Refused, Session
@@ -98,6 +100,11 @@ class RemitTool:
             writer = NoteWriter(blamer)
             writer.write(writer.find_commits(None))
         return (NOTES_REF,)
+
+    def take_in(self, root: Path) -> None:
+        workspace = workspace_at(root, find_git_root(root))
+        NotesRef(workspace).sync_remote("origin", push=False)
+        derive_notes(workspace, "origin")
 
     def blame(self, root: Path, path: str) -> list[Claim]:
         with self.blamer(root) as blamer:

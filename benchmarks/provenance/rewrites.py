@@ -375,6 +375,50 @@ def fresh_clone(world: World, code: Code) -> None:
     world.expect(history.after[-1])
 
 
+def by_stranger(merge: Callable[[World, Path], None]) -> Scenario:
+    """Somebody without the tool merges a pull request on a forge, which keeps its last commit by a ref of its own; a
+    teammate sees it, who has nothing but what the tool lets travel.
+    """
+
+    def run(world: World, code: Code) -> None:
+        history = History(world, code)
+        fresh = history.upstream(same_file=True)
+        forge, stranger, mate = (world.root.parent / name for name in ("forge.git", "stranger", "mate"))
+        world.git("clone", "-q", "--bare", str(world.root), str(forge), cwd=world.root.parent)
+        world.git("symbolic-ref", "HEAD", "refs/heads/main", cwd=forge)
+        refs = world.tool.publish(world.root)
+        world.git("push", "-q", str(forge), "feature:refs/pull/1/head", *(f"{ref}:{ref}" for ref in refs))
+        world.git("clone", "-q", "--no-local", str(forge), str(stranger), cwd=world.root.parent)
+        world.git("checkout", "-q", "-b", "merged", "origin/main", cwd=stranger)
+        merge(world, stranger)
+        world.git("push", "-q", "origin", "HEAD:main", cwd=stranger)
+        world.git("push", "-q", "origin", ":feature", cwd=stranger)
+        world.git(
+            *("clone", "-q", "--no-local", "--single-branch", "-b", "main", str(forge), str(mate)),
+            cwd=world.root.parent,
+        )
+        world.tool.take_in(mate)
+        world.root = mate
+        world.expect(history.on_top(fresh, APP))
+
+    return run
+
+
+def squash_request(world: World, stranger: Path) -> None:
+    world.git("merge", "-q", "--squash", "origin/feature", cwd=stranger)
+    world.git("commit", "-q", "-m", "Feature (#1)", cwd=stranger)
+
+
+def squash_by_hand(world: World, stranger: Path) -> None:
+    """The commit names no pull request."""
+    world.git("merge", "-q", "--squash", "origin/feature", cwd=stranger)
+    world.git("commit", "-q", "-m", "Feature", cwd=stranger)
+
+
+def pick_request(world: World, stranger: Path) -> None:
+    world.git("cherry-pick", "origin/main..origin/feature", cwd=stranger)
+
+
 def merged(*words: str) -> Scenario:
     def run(world: World, code: Code) -> None:
         history = History(world, code)
@@ -539,6 +583,9 @@ REWRITES: dict[str, Scenario] = {
     "commit-tree and update-ref": plain(plumbing),
     "rebase in a clone without the tool": elsewhere(rebased_there),
     "squash merge on a server": elsewhere(squashed_there),
+    "squash by a stranger": by_stranger(squash_request),
+    "squash by a stranger, not numbered": by_stranger(squash_by_hand),
+    "rebase merge by a stranger": by_stranger(pick_request),
     "commit by a git without the tool": committed_there,
     "fresh clone": fresh_clone,
     "merge": merged("--no-ff", "-m", "merge"),

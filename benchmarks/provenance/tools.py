@@ -49,6 +49,10 @@ class Tool(Protocol):
         """Make ready what travels with the repository; the refs that somebody else has to fetch."""
         ...
 
+    def take_in(self, root: Path) -> None:
+        """Take in what others published, in a clone of somebody who never worked with an agent there."""
+        ...
+
     def blame(self, root: Path, path: str) -> list[Claim]:
         """What is claimed of each line of a file in the work tree."""
         ...

@@ -13,9 +13,10 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.audit import audit_notes
+from remit.provenance.notes.derived_notes import derive_notes
 from remit.provenance.notes.note_writer import NoteWriter, WrittenNotes, agents_of_staged_lines, resolve_commits
 from remit.provenance.verify.integrity_rules import read_commit_messages
-from remit.workspace.git.command import Git
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import NOTES_REF
 from remit.workspace.sharing.shared_refs import NotesBusy, NotesRef
 
@@ -91,13 +92,25 @@ def show(commit: str, repo: Path, as_json: bool) -> None:
 def sync(remote: str, repo: Path, as_json: bool) -> None:
     """Write what is missing, take in REMOTE's notes, and give it ours. Nothing is ever forced.
 
+    Commits that repeat noted ones (a squash or rebase merge on a forge, a cherry-pick) get notes derived from theirs;
+    the forge's refs of pull requests are fetched for it where noted commits are not here.
+
     Where `[share] notes` is not set, and where Remit does not govern, notes are only taken in.
     """
     gate = open_gate(repo)
     share = gate.is_governed and gate.rules.config.share.notes
     written = write_notes(gate, None) if share else WrittenNotes()
+    notes_ref = NotesRef(gate.workspace)
+    derived: tuple[str, ...] = ()
+    not_derived = None
     try:
-        exchanged = NotesRef(gate.workspace).sync_remote(remote, push=share)
+        exchanged = notes_ref.sync_remote(remote, push=share)
+        try:
+            derived = derive_notes(gate.workspace, remote)
+        except GitError as error:  # what was exchanged stands
+            not_derived = str(error)
+        if derived and share:
+            exchanged = msgspec.structs.replace(notes_ref.sync_remote(remote, push=True), received=exchanged.received)
     except NotesBusy as error:
         raise Failure.from_error(error, "UNAVAILABLE", exit_code=UNAVAILABLE) from error
     state = "nothing to push" if share else "nothing pushed: [share] notes is not set"
@@ -105,7 +118,12 @@ def sync(remote: str, repo: Path, as_json: bool) -> None:
     lines = describe_written(written) if share else []
     lines.append(f"{exchanged.received} notes from {sanitise_line(remote)}; {state}")
     lines += [f"two notes of {commit[:12]} could not be made one: ours stands" for commit in exchanged.unread]
-    emit({"written": written, "exchanged": exchanged}, as_json, lines)
+    if derived:
+        lines.append(f"{len(derived)} notes derived from those of the commits that were squashed, rebased or picked")
+    if not_derived:
+        lines.append(f"no notes were derived for squashed commits: {sanitise_line(not_derived)}")
+    about = {"written": written, "exchanged": exchanged, "derived": derived, "not_derived": not_derived}
+    emit(about, as_json, lines)
 
 
 @notes.command("audit")

@@ -37,6 +37,11 @@ LIKELY_ATTRIBUTE = "remit.likely"
 Likely lines are no attestations, so readers that ignore the attribute leave them unattributed.
 """
 
+LEDGER_ATTRIBUTE = "remit.ledger"
+"""Attribute with the newest signed head of the ledger that the note was written from."""
+DERIVED_ATTRIBUTE = "remit.derived_from"
+"""Attribute with the commits whose notes a note repeats, separated by spaces."""
+
 
 class InvalidNote(ValueError):
     """Error for text that is not an authorship note."""

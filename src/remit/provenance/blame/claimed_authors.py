@@ -37,6 +37,15 @@ from remit.workspace.sharing.shared_refs import NotesRef
 from remit.workspace.sharing.tracked_logs import list_other_logs
 
 
+class NoteClaim(Struct, frozen=True):
+    """What a note says of a line: the author and the author's key; `likely` if the note does not attest the line."""
+
+    note: Note
+    key: str
+    author: Author
+    likely: bool = False
+
+
 class NotedLines:
     """Authorship notes of one repository."""
 
@@ -44,7 +53,11 @@ class NotedLines:
         self.notes = NotesRef(workspace)
 
     def find_authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
-        """Return the authors by line number of the file asked about, with one batch for all commits. Raises GitError.
+        """Return the authors by line number of the file asked about. Raises GitError."""
+        return {line: claim.author for line, claim in self.find_claims(lines).items()}
+
+    def find_claims(self, lines: Sequence[GitLine]) -> dict[int, NoteClaim]:
+        """Return the claims by line number of the file asked about, with one batch for all commits. Raises GitError.
         Line numbers count as in the blamed commit, hence a note that claims more lines has no effect on others. The
         work grows with the lines asked about. `remit notes audit` names the texts that are no notes.
         """
@@ -58,21 +71,27 @@ class NotedLines:
         for commit, text in self.notes.read_notes(version.commit for version in lines_by_version).items():
             with suppress(InvalidNote, UnicodeError):
                 notes[commit] = parse_note(text.decode())
-        result: dict[int, Author] = {}
+        result: dict[int, NoteClaim] = {}
         for version, numbers in lines_by_version.items():
-            if (note := notes.get(version.commit)) is None:
-                continue
-            keys = find_line_keys(note, version.path_in_tree, list(numbers))
-            authors = {key: author for key in set(keys.values()) if (author := find_author(note, key))}
-            found = {n: authors[key] for n, key in keys.items() if key in authors}
-            remaining = numbers.keys() - found.keys()
-            for key, spans_by_path in read_likely_lines(note).items() if remaining else ():
-                spans = merge_spans(spans_by_path.get(version.path_in_tree, ()))
-                if author := find_author(note, key) if spans else None:
-                    author = replace(author, attributes={**author.attributes, GRADE_ATTRIBUTE: LIKELY})
-                    found |= {n: author for n in remaining if any(first <= n <= last for first, last in spans)}
-            result |= {line: author for n, author in found.items() for line in numbers.get(n, ())}
+            if (note := notes.get(version.commit)) is not None:
+                found = find_claims_of_note(note, version.path_in_tree, list(numbers))
+                result |= {line: claim for n, claim in found.items() for line in numbers[n]}
         return result
+
+
+def find_claims_of_note(note: Note, path: str, numbers: Sequence[int]) -> dict[int, NoteClaim]:
+    """Return the claims of a note for those lines of a file: what is attested comes before what is likely."""
+    keys = find_line_keys(note, path, numbers)
+    attested = {key: NoteClaim(note, key, author) for key in set(keys.values()) if (author := find_author(note, key))}
+    claims = {n: attested[key] for n, key in keys.items() if key in attested}
+    remaining = [n for n in numbers if n not in claims]
+    for key, spans_by_path in read_likely_lines(note).items() if remaining else ():
+        spans = merge_spans(spans_by_path.get(path, ()))
+        if author := find_author(note, key) if spans else None:
+            author = replace(author, attributes={**author.attributes, GRADE_ATTRIBUTE: LIKELY})
+            claim = NoteClaim(note, key, author, likely=True)
+            claims |= {n: claim for n in remaining if any(first <= n <= last for first, last in spans)}
+    return claims
 
 
 def find_external_authors(attributor: LineAttributor, lines: Sequence[GitLine]) -> dict[int, BlamedLine]:

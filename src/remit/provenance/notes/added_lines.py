@@ -19,6 +19,7 @@ COMMIT_HEADER = re.compile(rb"commit ([0-9a-f]{40,64}) (\d+)((?: [0-9a-f]{40,64}
 HUNK_HEADER = re.compile(rb"(@@+)((?: -\d+(?:,\d+)?)+) \+(\d+)(?:,(\d+))? @@")
 HUNK_LINE_SIGNS = (b" ", b"+", b"-")
 FILE_NAME = re.compile(rb"(---|\+\+\+|rename from|rename to) (.*)", re.DOTALL)
+BLOBS = re.compile(rb"index [0-9a-f]{40,64}\.\.([0-9a-f]{40,64})(?: |$)")
 
 COMMIT_FORMAT = "--format=tformat:commit %H %ct %P%nauthor %an <%ae>"
 PATCH_OPTIONS = (
@@ -45,7 +46,8 @@ class Addition(Struct, frozen=True):
 class FilePatch(Struct):
     """Change of one file by one commit. `path` is None if the file is gone, `source` for a new file: its name before.
     `old` and `new` are the removed and the inserted lines in the order of the hunks; `merged` are the numbers of the
-    lines that a merge added. `at` is the commit time in seconds, `author` is `Name <address>`.
+    lines that a merge added. `at` is the commit time in seconds, `author` is `Name <address>`. `blob` is the new
+    content, if git was asked for full object names.
     """
 
     commit: str = ""
@@ -58,9 +60,15 @@ class FilePatch(Struct):
     old: list[bytes] = []
     new: list[bytes] = []
     merged: list[int] = []
+    blob: str | None = None
+
+    @property
+    def added_numbers(self) -> list[int]:
+        """The numbers of the added lines, in the order of the file."""
+        return [*self.merged, *(n for hunk in self.hunks for n in hunk.new_range)]
 
     def find_addition(self) -> Iterator[Addition]:
-        spans = make_spans([*self.merged, *(n for hunk in self.hunks for n in hunk.new_range)])
+        spans = make_spans(self.added_numbers)
         if self.path is not None and spans:
             yield Addition(self.commit, self.parent, self.at, self.author, self.path, self.source, spans)
 
@@ -71,11 +79,17 @@ def find_additions(git: Git, commits: Iterable[str]) -> Iterator[Addition]:
 
 
 def read_additions(git: Git, commits: Iterable[str], *options: str) -> Iterator[Addition]:
+    for patch in read_patches(git, commits, *options):
+        yield from patch.find_addition()
+
+
+def read_patches(git: Git, commits: Iterable[str], *options: str) -> Iterator[FilePatch]:
+    """Yield the changes of those commits, a file at a time. Raises GitError."""
     unique = list(dict.fromkeys(commits))
     command = ("diff-tree", "--stdin", COMMIT_FORMAT, *PATCH_OPTIONS, *PREFIX_OPTIONS, *options)
     for start in range(0, len(unique), COMMITS_AT_ONCE):
         names = "".join(f"{commit}\n" for commit in unique[start : start + COMMITS_AT_ONCE]).encode()
-        yield from (found for patch in parse_patches(git.run(*command, stdin=names)) for found in patch.find_addition())
+        yield from parse_patches(git.run(*command, stdin=names))
 
 
 def find_additions_to_paths(git: Git, commits: Iterable[str], paths: Sequence[str]) -> Iterator[Addition]:
@@ -135,6 +149,8 @@ def parse_patches(output: bytes) -> Iterator[FilePatch]:
             commit, patch = FilePatch(header[1].decode(), names[0].decode() if names else None, int(header[2])), None
         elif line.startswith(b"author ") and patch is None:
             commit.author = line.removeprefix(b"author ").decode("utf-8", "replace")
+        elif patch and (blobs := BLOBS.match(line)):
+            patch.blob = blobs[1].decode()
         elif patch and (name := FILE_NAME.match(line)):
             # `rename` names have no prefix such as `a/`.
             path = None if name[2] == b"/dev/null" else unquote_path(name[2].removesuffix(b"\t"))

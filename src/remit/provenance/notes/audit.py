@@ -37,10 +37,8 @@ def audit_notes(notes: NotesRef, commits: Iterable[str] | None = None) -> AuditR
     """Compare the notes of those commits, or every note, with the lines git says each commit added. Raises GitError."""
     noted = notes.list_notes(notes.read_tip())
     wanted = sorted(noted) if commits is None else [commit for commit in dict.fromkeys(commits) if commit in noted]
-    # Shallow clones and gc drop some commits.
-    names = "".join(f"{commit}\n" for commit in wanted).encode()
-    output = notes.git.run("cat-file", "--batch-check=%(objecttype)", stdin=names) if wanted else b""
-    audited = [commit for commit, kind in zip(wanted, output.splitlines(), strict=True) if kind == b"commit"]
+    present = notes.find_present_commits(wanted)
+    audited = [commit for commit in wanted if commit in present]
     findings: list[NoteFinding] = []
     for start in range(0, len(audited), COMMITS_AT_ONCE):
         findings += audit_batch(notes, audited[start : start + COMMITS_AT_ONCE])

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from remit.core.diff.contents import Span, expand_spans, make_spans
 from remit.core.formats.authorship_notes import (
     FORMAT_TOOL_NAMES,
+    LEDGER_ATTRIBUTE,
     UNKNOWN_NAME,
     VERSION,
     Attestation,
@@ -53,7 +54,6 @@ MAX_COMMITS = 5000  # commits that are noted without being named
 MAX_SEARCHED_FILES = 40  # files per run whose unexplained lines are searched elsewhere: each costs a few git processes
 MAX_COMMITS_PER_TURN = 20  # commits noted per turn: a call that comes meanwhile waits
 STAGED_TIME_S = 1 << 60  # time after every record: staged lines may come from any record
-LEDGER_ATTRIBUTE = "remit.ledger"
 NumbersByKey = dict[str, list[int]]  # line numbers by note key
 
 

@@ -9,7 +9,7 @@ Source: git-notes(1), git-fast-import(1), git-fetch(1), read 2026-11.
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -32,6 +32,9 @@ NETWORK_OPTIONS = tuple(
 """Options that allow the network on a person's request, except `ext::`, which runs a program."""
 
 FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
+PULL_REQUEST_PATTERNS = ("refs/pull/*/head", "refs/merge-requests/*/head")
+PULL_REQUEST_REF = re.compile(r"refs/(?:pull|merge-requests)/([0-9]{1,9})/head")
+"""Refs that forges keep of a pull request's last commit. Source: GitHub's and GitLab's documentation, read 2026-11."""
 PUSH_OPTIONS = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
 IMPORT_WORDS = ("fast-import", "--quiet", "--done", "--date-format=now")
 TREE_HEAD_GREP = (
@@ -89,8 +92,8 @@ class SharedRefs:
             return False
         return True
 
-    def list_remote_refs(self, remote: str, pattern: str) -> dict[str, str]:
-        words = ("ls-remote", "--refs", "--", check_remote_name(remote), pattern)
+    def list_remote_refs(self, remote: str, *patterns: str) -> dict[str, str]:
+        words = ("ls-remote", "--refs", "--", check_remote_name(remote), *patterns)
         lines = self.run_over_network(*words).decode("utf-8", "replace").splitlines()
         return {ref: name for name, _, ref in (line.partition("\t") for line in lines)}
 
@@ -149,6 +152,29 @@ class NotesRef(SharedRefs):
         out = self.git.run("cat-file", "--batch", stdin=stdin) if wanted else b""
         contents = dict(zip(wanted, parse_batch_output(out), strict=True))
         return {commit: found for commit, blob in blobs.items() if (found := contents[blob]) is not None}
+
+    def find_present_commits(self, names: Iterable[str]) -> set[str]:
+        """Return those of the names that are commits here: shallow clones and gc drop some."""
+        wanted = list(names)
+        question = "".join(f"{name}\n" for name in wanted).encode()
+        output = self.git.run("cat-file", "--batch-check=%(objecttype)", stdin=question) if wanted else b""
+        return {name for name, kind in zip(wanted, output.splitlines(), strict=True) if kind == b"commit"}
+
+    def fetch_pull_requests(
+        self, remote: str, numbers: Collection[str], noted: Collection[str], max_count: int
+    ) -> dict[str, str]:
+        """Return the last commits of pull requests by number, as far as they are here; those with one of the numbers,
+        or whose last commit is one of the noted, are fetched first, without a ref. Raises UnknownRemote.
+        """
+        listed = self.list_remote_refs(remote, *PULL_REQUEST_PATTERNS)
+        tips = {int(match[1]): (ref, tip) for ref, tip in listed.items() if (match := PULL_REQUEST_REF.fullmatch(ref))}
+        wanted = {n: (ref, tip) for n, (ref, tip) in tips.items() if str(n) in numbers or tip in noted}
+        present = self.find_present_commits({tip for _, tip in wanted.values()})
+        newest = sorted((n for n, (_, tip) in wanted.items() if tip not in present), reverse=True)[:max_count]
+        if newest:
+            self.run_over_network("fetch", *FETCH_OPTIONS, "--", remote, *(wanted[n][0] for n in newest))
+            present |= {wanted[n][1] for n in newest}
+        return {str(n): tip for n, (_, tip) in wanted.items() if tip in present}
 
     def list_notes(self, tip: str | None) -> dict[str, list[tuple[str, str]]]:
         """Return path and blob of each note of a tree, by commit; several if depths are mixed."""
