@@ -118,7 +118,7 @@ def test_what_a_detour_does_outside_is_stopped_or_undone_and_inside_it_is_work(
     run_git(workspace, "add", "src")
     run_git(workspace, "commit", "-q", "-m", "work")
     origins = {path: blamed(workspace, path) for path in inside}
-    # The patch that is applied is a person's file. Where commands run as they are, the agent only likely wrote its lines.
+    # The patch that is applied is a person's file. Of a command that ran as it is, its lines are likely the agent's.
     patched = {origin for path, (origin, _) in origins.items() if "git-apply" in path}
     written = {origin for path, (origin, _) in origins.items() if "git-apply" not in path}
     rewrites = ROWS[name].rewrites
