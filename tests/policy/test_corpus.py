@@ -6,7 +6,7 @@ before the tables were tuned: what agents run in a day, and what they must not. 
 
 import subprocess
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -82,10 +82,26 @@ def gate(tmp_path: Path, home: Path) -> Gate:
     return place(tmp_path, home)
 
 
+UNTOLD_CONTENT = "what it puts into files is not in its text"
+"""Why a command runs contained that may run as written: so that the lines it makes are proved to be its own."""
+
+
+def answers(gate: Gate, commands: list[str]) -> dict[str, dict[str, Any]]:
+    asked = ((command, PolicyQuery(command=command)) for command in commands)
+    return {command: judge_query(gate, one, SessionKey(""), "INT-001") for command, one in asked}
+
+
 def effects(gate: Gate, commands: list[str]) -> dict[str, str]:
     """What is done about each command in enforce."""
-    asked = ((command, PolicyQuery(command=command)) for command in commands)
-    return {command: judge_query(gate, one, SessionKey(""), "INT-001")["effect"] for command, one in asked}
+    return {command: answer["effect"] for command, answer in answers(gate, commands).items()}
+
+
+def effects_by_need(gate: Gate, commands: list[str]) -> dict[str, str]:
+    """What is done about each command; `prove` for one that is contained only to prove whose its lines are."""
+    return {
+        command: "prove" if answer["reasons"][-1:] == [UNTOLD_CONTENT] else answer["effect"]
+        for command, answer in answers(gate, commands).items()
+    }
 
 
 def share(name: str, found: dict[str, str], bad: tuple[str, ...], most: float) -> None:
@@ -125,9 +141,17 @@ def test_what_only_reads_is_neither_denied_nor_asked_about_and_seldom_contained(
 
 @pytest.mark.parametrize("of", SOURCES)
 def test_writes_in_the_scope_are_seldom_stopped_or_contained(gate: Gate, of: str) -> None:
-    found = effects(gate, watched_commands("inside") if of == "watched" else agent_commands("inside"))
+    found = effects_by_need(gate, watched_commands("inside") if of == "watched" else agent_commands("inside"))
     share(f"in scope, {of}", found, ("deny", "ask"), 0.05)
-    share(f"in scope, {of}", found, ("contain",), 0.10)
+    share(f"in scope, must be contained, {of}", found, ("contain",), 0.10)
+
+
+@pytest.mark.parametrize("of", SOURCES)
+def test_a_command_is_contained_to_prove_its_lines_only_where_its_text_tells_all_its_files(gate: Gate, of: str) -> None:
+    commands = watched_commands("inside") if of == "watched" else agent_commands("inside")
+    found = answers(gate, commands)
+    proving = [command for command, effect in effects_by_need(gate, commands).items() if effect == "prove"]
+    assert [c for c in proving if (found[c]["outcome"], bool(found[c]["writes"])) != ("literal_writes", True)] == []
 
 
 def test_what_is_dangerous_whatever_the_scope_is_stopped_before_it_runs(gate: Gate) -> None:
