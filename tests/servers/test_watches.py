@@ -42,7 +42,7 @@ class Warm(Agent):
 
     def watching(self) -> None:
         """Wait until it watches, and has looked at everything once."""
-        until = time.monotonic() + 5
+        until = time.monotonic() + 30
         while self.watch.status.why:
             assert time.monotonic() < until, self.watch.status
             self.shell("python3 -c 'pass'")
