@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cli.running import MAIN, data, run
-from remit.cli.policy.approvals import parse_answer
+from remit.cli.policy.approvals import parse_answer, shorten_diff
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.approval_requests import MAX_ACTION_CHARS, describe_call
 from remit.gate.gate import Gate
@@ -429,9 +429,15 @@ def test_what_was_typed_before_a_card_stood_there_answers_nothing(governed: Path
     assert second.answered()["permissionDecision"] == "deny"
 
 
+def test_a_card_in_the_terminal_shows_the_beginning_of_a_long_diff_and_how_much_is_left() -> None:
+    lines = shorten_diff("\n".join(f"+{n}" for n in range(100)))
+    assert (lines[0], lines[-1], len(lines)) == ("+0", "… and 60 lines more", 41)
+    assert shorten_diff("+x\n+y") == ["+x", "+y"]
+
+
 def test_the_end_of_a_long_command_is_seen_and_long_ones_are_told_apart() -> None:
     def told(middle: str) -> str:
-        command = f"echo {'a' * 2000}{middle}{'b' * 2000}; rm -rf /srv"
+        command = f"echo {'a' * MAX_ACTION_CHARS}{middle}{'b' * 2000}; rm -rf /srv"
         return describe_call(ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command=command))
 
     assert told("x").endswith("; rm -rf /srv")

@@ -34,10 +34,9 @@ from remit.workspace.place.config import ConfigError, add_grant, read_config, re
 QUESTION_TIMEOUT_S = 590.0
 """How long a question waits. Every wired agent has a longer timeout, and runs the tool when its own timeout ends."""
 
-MAX_ACTION_CHARS = 2000
+MAX_ACTION_CHARS = 64 * 1024
 MAX_RECORDED_CHARS = 500
-MAX_SHOWN_DIFF_LINES = 40
-MAX_REDACTED_LINES = 2000
+MAX_DIFF_LINES = 2000
 MAX_DIFFED_CHARS = 64 * 1024
 MAX_FAMILIAR_RECORDS = 200  # newest changes of an intent that define its familiar folders
 NOBODY_REPLY = ApprovalReply(False, "nobody answered in time", "nobody")
@@ -215,7 +214,10 @@ class ApprovalRequests:
 
 
 def format_diff(files: Sequence[ProposedFile]) -> str:
-    """Return the proposed changes as a truncated diff without secrets; "" if the contents are unknown."""
+    """Return the proposed changes as a diff without secrets; "" if the contents are unknown.
+
+    A face shortens it where it must; what is longer than MAX_DIFF_LINES says so in its last line.
+    """
     found: list[str] = []
     for file in files:
         if file.known and not is_secret_file(file.path):
@@ -223,9 +225,9 @@ def format_diff(files: Sequence[ProposedFile]) -> str:
             before, after = (side.splitlines() for side in sides)
             found += [f"@@ {file.path}"] if len(files) > 1 else []
             found += [*unified_diff(before, after, lineterm="", n=2)][2:]
-    lines = [sanitise_line(redact(line), 200) for line in found[:MAX_REDACTED_LINES]]
-    more = [f"… and {len(lines) - MAX_SHOWN_DIFF_LINES} lines more"] if len(lines) > MAX_SHOWN_DIFF_LINES else []
-    return "\n".join((*lines[:MAX_SHOWN_DIFF_LINES], *more))
+    lines = [sanitise_line(redact(line), 2000) for line in found[:MAX_DIFF_LINES]]
+    more = [f"… and {len(found) - MAX_DIFF_LINES} lines more"] if len(found) > MAX_DIFF_LINES else []
+    return "\n".join((*lines, *more))
 
 
 def add_reply(decision: Decision, reply: ApprovalReply) -> Decision:

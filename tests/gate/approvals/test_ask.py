@@ -147,7 +147,7 @@ def test_a_person_sees_what_would_change_without_secrets(world: Callable[..., Wo
         found.agent.write(".env.docs", "PASSWORD=hunter2\n")
     first, second, third = (question.diff.splitlines() for question in person.asked)
     assert first == ["@@ -1,3 +1,3 @@", " one", "-two", "--- three", "+2\\x1b[2J", "+[redacted]"]
-    assert (second[1], second[-1], len(second)) == ("+x", "… and 61 lines more", 41)
+    assert (second[1], second[-1], len(second)) == ("+x", "+x", 101)
     assert third == []
     log = found.gate.workspace.log_folder
     assert not any(b"three" in line for file in log.rglob("*") if file.is_file() for line in [file.read_bytes()])

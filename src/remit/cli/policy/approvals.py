@@ -17,12 +17,21 @@ from remit.cli.records.query import choose_id
 from remit.cli.screen import DIFF_COLOURS
 from remit.core.decision import EXTENTS, Extent, Grant
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
-from remit.gate.approval_requests import GRANT_WRITE_ERRORS, ApprovalRequests, remove_project_grant
+from remit.gate.approval_answers import (
+    MAX_EQUAL_QUESTIONS,
+    QuestionClosed,
+    close_orphaned_questions,
+    find_covered_rule,
+    find_wider_rule,
+    group_equal_questions,
+    record_reply,
+)
+from remit.gate.approval_requests import GRANT_WRITE_ERRORS, remove_project_grant
 from remit.gate.gate import Gate
 from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question
 from remit.policy.grants import GrantRuleError, make_rule
 
-MAX_EQUAL_QUESTIONS = 20  # equal questions on one card: an approval of the card covers only questions that were shown
+MAX_DIFF_LINES = 40  # on a card in the terminal
 MAX_SLIP_CHARS = 2
 EXTENT_LETTERS: dict[str, Extent] = {"s": "session", "i": "intent", "p": "project"}
 POLL_INTERVAL_S = 0.2
@@ -45,7 +54,7 @@ def list_(repo: Path, as_json: bool) -> None:
     the agent's next equal call then passes once.
     """
     gate = governed_gate(repo)
-    close_orphans(gate)
+    close_orphaned_questions(gate)
     listed, grants = gate.questions.list_unanswered(), active_grants(gate)
     lines = [line for card in group_equal_questions(listed) for line in card_lines(card, gate.workspace.root)]
     questions = [{**msgspec.to_builtins(item.question), "status": item.status} for item in listed]
@@ -74,12 +83,12 @@ def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool
     equal = [item for card in cards if chosen in card for item in card if item != chosen]
     reply = ApprovalReply(True, extent=extent, pattern=pattern)
     rule = covered_rule(reply, chosen.question)
-    late = record_reply(gate, chosen.question, reply)
+    late = record_or_fail(gate, chosen.question, reply)
     answered = [chosen.question.id]
     for item in equal:
         try:
             record_reply(gate, item.question, ApprovalReply(True))
-        except Failure:
+        except QuestionClosed:
             continue  # answered meanwhile
         answered.append(item.question.id)
     text = f"allowed, {extent}: {chosen.question.code} {rule}".rstrip()
@@ -97,7 +106,7 @@ def deny(question_id: str, message: str, repo: Path, as_json: bool) -> None:
     require_person("answering for a person")
     gate = governed_gate(repo)
     question = find_question(gate, question_id).question
-    record_reply(gate, question, ApprovalReply(False, words=message))
+    record_or_fail(gate, question, ApprovalReply(False, words=message))
     emit({"denied": question.id}, as_json, "denied")
 
 
@@ -144,7 +153,7 @@ def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
     threading.Thread(target=announce_watcher, args=(gate.workspace.root, stopped), daemon=True).start()
     try:
         while True:
-            close_orphans(gate)
+            close_orphaned_questions(gate)
             waiting = [item for item in gate.questions.list_unanswered() if item.status == "open"]
             if waiting:
                 card = group_equal_questions(waiting)[0][:MAX_EQUAL_QUESTIONS]
@@ -185,33 +194,26 @@ def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[...
         try:
             record_reply(gate, item.question, reply)
             recorded += 1
-        except Failure as failure:
-            click.echo(f"  {failure}")
+        except QuestionClosed as closed:
+            click.echo(f"  {closed}")
     if recorded:
         click.echo(outcome_line(reply, card, recorded))
 
 
 def covered_rule(reply: ApprovalReply, question: Question) -> str:
     try:
-        return make_rule(question.subject, reply.extent, reply.pattern).text
+        return find_covered_rule(reply, question)
     except GrantRuleError as error:
         message = f"this yes cannot be given: {error}"
         raise Failure("RULE_REFUSED", message, fix="say yes once, or name another rule") from None
 
 
-def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
+def record_or_fail(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     """Record the answer; return True if the agent no longer waits for it. Raises Failure if the question is closed."""
-    answered = gate.questions.answer_question(question.id, reply)
-    if answered is None:
-        raise Failure("NOT_OPEN", "the question is closed: its time is over", fix="`remit approvals list`")
-    is_late = answered.status == "expired"
-    if is_late:  # the agent's hook, which would record the answer, is gone
-        ApprovalRequests(gate).record_answer(question, reply, gate.rules)
-    return is_late
-
-
-def close_orphans(gate: Gate) -> None:
-    ApprovalRequests(gate).close_orphaned_questions(gate.rules)
+    try:
+        return record_reply(gate, question, reply)
+    except QuestionClosed as closed:
+        raise Failure("NOT_OPEN", str(closed), fix="`remit approvals list`") from None
 
 
 def active_grants(gate: Gate) -> tuple[Grant, ...]:
@@ -226,13 +228,6 @@ def find_question(gate: Gate, question_id: str) -> ListedQuestion:
 # --- cards -------------------------------------------------------------------------------------------------
 
 
-def group_equal_questions(listed: Sequence[ListedQuestion]) -> list[list[ListedQuestion]]:
-    cards: dict[tuple[str, ...], list[ListedQuestion]] = {}
-    for item in listed:
-        cards.setdefault((item.status, *item.question.group_key), []).append(item)
-    return list(cards.values())
-
-
 def card_lines(card: Sequence[ListedQuestion], root: Path) -> list[str]:
     """Return the lines of a card: the first question in full, and the calls of the equal ones. Paths inside `root` are
     shown relative to it.
@@ -240,11 +235,11 @@ def card_lines(card: Sequence[ListedQuestion], root: Path) -> list[str]:
     question, *equals = (item.question for item in card)
     left = "expired" if card[0].status == "expired" else f"{max(0, int(question.expires_at - time.time()))} s left"
     reasons = sanitise_line("; ".join(question.reasons), 300)
-    offer = wider_rule(question)
+    offer = find_wider_rule(question)
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
         f"    {sanitise_full_line(shorten_path(question.action, root))}",
-        *(click.style(f"      {line}", fg=DIFF_COLOURS.get(line[:1])) for line in question.diff.splitlines()),
+        *(click.style(f"      {line}", fg=DIFF_COLOURS.get(line[:1])) for line in shorten_diff(question.diff)),
         *(f"    {equal.id[-8:]}  {sanitise_full_line(shorten_path(equal.action, root))}" for equal in equals),
         f"    {question.code}: {sanitise_line(question.message, 300)}",
         f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",
@@ -252,19 +247,18 @@ def card_lines(card: Sequence[ListedQuestion], root: Path) -> list[str]:
     ]
 
 
+def shorten_diff(diff: str) -> list[str]:
+    """Return the first lines of a question's diff, and how many more `remit approvals list --json` has."""
+    lines = diff.splitlines()
+    left = len(lines) - MAX_DIFF_LINES
+    return [*lines[:MAX_DIFF_LINES], *([f"… and {left} lines more"] if left > 0 else [])]
+
+
 def shorten_path(action: str, root: Path) -> str:
     """Return the action of a file tool with its path relative to `root`; return any other action unchanged."""
     tool, separator, path = action.partition(": ")
     is_inside = path.startswith(f"{root}/") and "/../" not in path
     return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action
-
-
-def wider_rule(question: Question) -> str | None:
-    """Return the rule that an approval for the session or the intent would cover; None if only `once` is possible."""
-    try:
-        return sanitise_line(make_rule(question.subject, "intent").text, 200) or None
-    except GrantRuleError:
-        return None
 
 
 def grant_line(grant: Grant) -> str:
@@ -276,13 +270,13 @@ def grant_line(grant: Grant) -> str:
 def prompt_text(card: Sequence[ListedQuestion]) -> str:
     """Return the prompt of a card: exactly the answers that `parse_answer` accepts for it."""
     every = f"[a]ll {len(card)} once, " if len(card) > 1 else ""
-    wider = "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if wider_rule(card[0].question) else ""
+    wider = "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if find_wider_rule(card[0].question) else ""
     return f"  [y]es once, {every}{wider}[?] help, or the reason why not"
 
 
 def help_lines(card: Sequence[ListedQuestion]) -> list[str]:
     """Return the meaning of each answer that the card offers."""
-    rule = wider_rule(card[0].question)
+    rule = find_wider_rule(card[0].question)
     lines = ["    y       yes, to this call", "    n       no, without a reason"]
     lines += [f"    a       yes, to each of these {len(card)} calls"] if len(card) > 1 else []
     if rule:
@@ -307,7 +301,7 @@ def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | N
         is_offered = letter[0] == "y" or len(card) > 1
         return ApprovalReply(True) if is_offered else None
     if letter in EXTENT_LETTERS:
-        if not wider_rule(card[0].question):
+        if not find_wider_rule(card[0].question):
             return None
         return ApprovalReply(True, extent=EXTENT_LETTERS[letter], pattern=rule.strip() or None)
     return ApprovalReply(False, words=word.strip()) if len(word.strip()) > MAX_SLIP_CHARS else None

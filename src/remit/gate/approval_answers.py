@@ -1,0 +1,54 @@
+"""Answers of a person to questions that agents wait on: the terminal and the console give them through here."""
+
+from collections.abc import Sequence
+
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.approval_requests import ApprovalRequests
+from remit.gate.gate import Gate
+from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
+from remit.policy.grants import GrantRuleError, make_rule
+
+MAX_EQUAL_QUESTIONS = 20  # equal questions on one card: an approval of the card covers only questions that were shown
+
+
+class QuestionClosed(Exception):
+    """An answer to a question that has an answer already, or ended too long ago."""
+
+    def __init__(self) -> None:
+        super().__init__("the question is closed: it has an answer, or its time is over")
+
+
+def group_equal_questions(listed: Sequence[ListedQuestion]) -> list[list[ListedQuestion]]:
+    """Return the questions as cards: questions with the same status, agent, intent, rule and folder share one."""
+    cards: dict[tuple[str, ...], list[ListedQuestion]] = {}
+    for item in listed:
+        cards.setdefault((item.status, *item.question.group_key), []).append(item)
+    return list(cards.values())
+
+
+def find_wider_rule(question: Question) -> str | None:
+    """Return the rule that an approval for the session or the intent would cover; None if only `once` is possible."""
+    try:
+        return sanitise_line(make_rule(question.subject, "intent").text, 200) or None
+    except GrantRuleError:
+        return None
+
+
+def find_covered_rule(reply: ApprovalReply, question: Question) -> str:
+    """Return the rule that a reply covers. Raises GrantRuleError for a rule that the question does not allow."""
+    return make_rule(question.subject, reply.extent, reply.pattern).text
+
+
+def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
+    """Record the answer; return True if the agent no longer waits for it. Raises QuestionClosed."""
+    answered = gate.questions.answer_question(question.id, reply)
+    if answered is None:
+        raise QuestionClosed
+    is_late = answered.status == "expired"
+    if is_late:  # the agent's hook, which would record the answer, is gone
+        ApprovalRequests(gate).record_answer(question, reply, gate.rules)
+    return is_late
+
+
+def close_orphaned_questions(gate: Gate) -> None:
+    ApprovalRequests(gate).close_orphaned_questions(gate.rules)
