@@ -373,3 +373,19 @@ def test_opening_waits_for_one_who_replaces_the_file(log: MachineLog) -> None:
                 os._exit(0 if len(index.find()) == 1 else 1)
         assert os.waitpid(pid, os.WNOHANG) == (0, 0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_window_of_what_matches_its_counts_and_the_sessions(log: MachineLog) -> None:
+    records = [command(0, "ls"), mutation(1, "src/a.py", None, "one"), record(2, session_id="s2", intent_id="INT-002")]
+    log.append([*records, *(command(n, f"echo {n}") for n in range(3, 30))])
+    with indexed(log) as index:
+        window = index.find_window(10, 5, session_id="s1")
+        assert [own(d)["chain"]["seq"] for d in window] == [11, 12, 13, 14, 15]
+        assert index.find_window(29, 5, session_id="s1") == []
+        assert index.count_matching(session_id="s1") == 29
+        assert index.count_matching(path="src/a.py") == 1
+        assert index.count_by_event(session_id="s1") == {"tool_use": 28, "mutation": 1}
+        first, second = index.list_sessions()
+        assert (first.session_id, first.records, first.changes, first.intent_id) == ("s1", 29, 1, "INT-001")
+        assert (second.session_id, second.records, second.intent_id) == ("s2", 1, "INT-002")
+        assert [s.session_id for s in index.list_sessions(1)] == ["s1"]

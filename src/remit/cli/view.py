@@ -7,19 +7,15 @@ its line and remove control characters. Colour never stands alone: a mark is a g
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import zip_longest
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
 from remit.cli.screen import Screen
+from remit.core.formats.record_summary import Meaning
 from remit.core.untrusted_input import sanitise_line
-
-Meaning: TypeAlias = (
-    Literal["allowed", "contained", "asked", "denied", "failed", "undone", "changed", "warning", "quiet"]
-    | Literal["agent", "person", "both", "git", "unknown", "intent", "session"]
-)
 
 
 class MarkStyle(NamedTuple):

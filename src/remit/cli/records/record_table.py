@@ -1,52 +1,18 @@
 """Records as table rows: actor, event, intent, object."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from rich.text import Text
 
 from remit.cli.screen import Screen
-from remit.cli.view import Meaning, TextTable, join_texts, mark, one_line, styled_text
+from remit.cli.view import TextTable, join_texts, mark, styled_text
+from remit.core.formats.record_summary import ID_CHARS, name_actor, summarize_record
 from remit.core.record import KEY
-from remit.core.untrusted_input import as_object
 
-ID_CHARS = 8  # shown from the end of a record's id, which begins with the time
 WHOLE_ID_CHARS = 12  # id length in a file or a pipe, for programs
 MIN_WIDE_COLUMNS = 100  # from this width on, agents' names are shown in full
-MAX_PATHS = 5
 FEED_COLUMN_WIDTHS = (ID_CHARS, len("59 min ago"), len("✦ claude"), len("✓ contained"), len("INT-001"))
-ORIGIN_MARKS: dict[str, tuple[Meaning, str]] = {
-    "person": ("person", "person"),
-    "git": ("git", "git"),
-    "verification": ("quiet", "check"),
-}
-OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
-    "session_start": ("session", "started"),
-    "session_end": ("session", "ended"),
-    "intent_selected": ("intent", "selected"),
-    "intent_cleared": ("intent", "cleared"),
-    "intent_transition": ("intent", "moved"),
-    "intent_changed": ("intent", "changed"),
-    "lesson": ("intent", "lesson"),
-    "check_failed": ("failed", "broken"),
-    "recovery": ("warning", "recovered"),
-}
-OPERATION_SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}
-EXTENT_NAMES = {
-    "once": "this once",
-    "session": "for the session",
-    "intent": "for the intent",
-    "project": "for the project",
-}
-
-
-class RecordSummary(NamedTuple):
-    """The verb and object of a record. `is_quiet`: another record of the same call says as much."""
-
-    meaning: Meaning
-    verb: str
-    about: str
-    is_quiet: bool = False
 
 
 def record_table(
@@ -60,7 +26,7 @@ def record_table(
         row = [
             styled_text(str(document["id"])[-(ID_CHARS if screen.width else WHOLE_ID_CHARS) :], "yellow"),
             styled_text(screen.format_time(str(document["timestamp"])), "dim"),
-            actor_mark(document, body, is_short=is_short),
+            actor_mark(document, is_short=is_short),
             mark(summary.meaning, summary.verb),
             styled_text(body.get("intent_id") or "-"),
             join_texts(summary.about, styled_text("(unproved)", "yellow") if body.get("unproved") else None),
@@ -71,126 +37,9 @@ def record_table(
     return TextTable(rows, indent=indent, min_sizes=FEED_COLUMN_WIDTHS if is_feed else ())
 
 
-def actor_mark(document: dict[str, Any], body: dict[str, Any], *, is_short: bool) -> Text:
-    """Return the actor: the agent with its sub-agent, a person, git, a check; or Remit."""
-    event = body.get("event")
-    if event == "human_edit" and not body.get("call"):
-        return mark(*ORIGIN_MARKS.get(str(body.get("origin")), ("unknown", "unknown")))
-    approval: dict[str, Any] = body.get("approval") or {}
-    by = str(approval.get("by") or body.get("by") or "")
-    if by in ("person", "unknown"):
-        return mark("person" if by == "person" else "unknown", by)
-    agent = str(document.get("tool", {}).get("name") or body.get("agent") or ("" if by == "nobody" else by))
-    if not agent or event in ("snapshot", "tree_head"):
-        return mark("quiet", "remit")
-    below = f"/{str(body['agent_id'])[:6]}" if body.get("agent_id") else ""
-    return mark("agent", (agent.partition("-")[0] if is_short else agent) + below)
-
-
-def summarize_record(body: dict[str, Any]) -> RecordSummary:
-    decision: dict[str, Any] = body.get("decision", {})
-    match body.get("event"):
-        case "tool_use":
-            verb = "contained" if decision.get("effect") == "contain" else "allowed"
-            remark = ""
-            if decision.get("approved_by"):
-                remark = " (a person said yes)"
-            elif decision.get("mode") in ("observe", "warn") and decision.get("verdict") in ("deny", "ask"):
-                remark = f" ({decision['mode']}; enforce would not have allowed it)"
-            return RecordSummary(verb, verb, describe_call(body) + remark)
-        case "tool_result":
-            result: dict[str, Any] = body.get("result", {})
-            code = result.get("exit_code")
-            if result.get("ok", True) and not code:
-                return RecordSummary("quiet", "returned", describe_call(body), is_quiet=True)
-            return RecordSummary("failed", "failed", describe_call(body) + (f" (exit {code})" if code else ""))
-        case "denied":
-            violation: dict[str, Any] = body.get("violation", {})
-            about = describe_call(body, str(violation.get("path") or ""))
-            return RecordSummary("denied", "denied", f"{about}: {violation.get('error_type') or ''}")
-        case "mutation" | "human_edit":
-            return summarize_change(body)
-        case "generated":
-            counted: dict[str, Any] = body.get("generated", {})
-            folders = list_paths(counted.get("folders", {}))
-            about = f"{counted.get('files')} files that git ignores, in {folders}"
-            return RecordSummary("quiet", "generated", about)
-        case "restore":
-            paths = list_paths(body.get("paths", []))
-            if body.get("why"):
-                return RecordSummary("undone", "undone", f"{paths}: {body['why']}")
-            return RecordSummary("undone", "restored", f"{paths} to {body['to']}" if body.get("to") else paths)
-        case "approval_requested" | "approval_answered":
-            return summarize_approval(body)
-        case "verification":
-            about = " ".join(filter(None, (str(body.get("command")), list_paths(body.get("paths", [])))))
-            passed = body.get("exit_code") == 0
-            return RecordSummary("allowed", "passed", about) if passed else RecordSummary("failed", "failed", about)
-        case event:
-            name = str(body.get("name") or "")
-            meaning, verb = OTHER_EVENTS.get(str(event), ("quiet", str(event)))
-            if event == "intent_changed":
-                verb = str(body.get("change") or ("deleted" if body.get("removed") else "changed"))
-            about = ": ".join(filter(None, (name, "; ".join(filter(None, other_details(str(event), body))))))
-            return RecordSummary(meaning, verb, about, is_quiet=event in ("snapshot", "tree_head", "pruned"))
-
-
-def describe_call(body: dict[str, Any], path: str = "") -> str:
-    call: dict[str, Any] = body.get("call", {})
-    target = path or str(call.get("command") or "") or list_paths(call.get("paths", []))
-    return " ".join(filter(None, (str(call.get("name") or ""), target)))
-
-
-def list_paths(paths: Iterable[object]) -> str:
-    names = [str(path) for path in paths]
-    more = f" and {len(names) - MAX_PATHS} more" if len(names) > MAX_PATHS else ""
-    return ", ".join(names[:MAX_PATHS]) + more
-
-
-def summarize_change(body: dict[str, Any]) -> RecordSummary:
-    """Return the changed files, each with `+`, `~` or `-` before the path."""
-    files: list[dict[str, Any]] = body.get("files", [])
-    paths = list_paths(f"{OPERATION_SIGNS.get(str(file.get('operation')), '~')}{file.get('path')}" for file in files)
-    if body.get("event") == "human_edit" and body.get("call"):
-        return RecordSummary("git", "by git", f"{describe_call(body)}: {paths}")
-    remark = ""
-    if body.get("in_scope") is False and body.get("intent_id") is not None:
-        is_approved = body.get("decision", {}).get("approved_by")
-        remark = " (out of scope, with a person's yes)" if is_approved else " (out of scope)"
-    return RecordSummary("changed", "changed", paths + remark)
-
-
-def summarize_approval(body: dict[str, Any]) -> RecordSummary:
-    approval: dict[str, Any] = body.get("approval", {})
-    tool = str(body.get("call", {}).get("name") or "")
-    action = one_line(str(approval.get("action") or f"question {str(approval.get('id') or '')[-ID_CHARS:]}"))
-    if tool and action.startswith(f"{tool}: "):
-        action = f"{tool} {action.removeprefix(f'{tool}: ')}"
-    if body.get("event") == "approval_requested":
-        risk = f", risk {approval['risk']}" if "risk" in approval else ""
-        return RecordSummary("asked", "asked", f"{action}: {approval.get('rule') or 'a yes is needed'}{risk}")
-    quote = f" “{approval['words']}”" if approval.get("words") else ""
-    if approval.get("answer") != "allow":
-        return RecordSummary("denied", "no", f"{action}{':' if quote else ''}{quote}")
-    grant: dict[str, Any] = approval.get("grant") or {}
-    extent = EXTENT_NAMES.get(str(grant.get("extent") or approval.get("extent") or "once"), "")
-    rule = f" ({grant['rule']})" if grant.get("rule") else ""
-    return RecordSummary("allowed", "yes", f"{extent}{rule}: {action}{quote}")
-
-
-def other_details(event: str, body: dict[str, Any]) -> Iterator[str]:
-    changed: dict[str, dict[str, Any]] = body.get("changed") or {} if event == "intent_changed" else {}
-    for field, change in changed.items():
-        if "to" in change:
-            yield f"{field} {change.get('from') or 'nothing'} → {change['to'] or 'nothing'}"
-        else:
-            signs = [
-                f"{sign}{text}" for sign, key in (("+", "added"), ("-", "removed")) for text in change.get(key, ())
-            ]
-            yield f"{field} {' '.join(signs)}"
-    if event == "intent_transition":
-        yield f"{body.get('from')} to {body.get('to')}"
-    if event == "lesson":
-        yield str(as_object(body.get("lesson")).get("text") or "")
-    keys = ("model", "source", "reason", "reasoning", "notes", "exception", "why")
-    yield from (str(body[key]) for key in keys if body.get(key))
+def actor_mark(document: dict[str, Any], *, is_short: bool) -> Text:
+    meaning, name = name_actor(document)
+    if meaning == "agent" and is_short:
+        agent, slash, below = name.partition("/")
+        name = f"{agent.partition('-')[0]}{slash}{below}"
+    return mark(meaning, name)

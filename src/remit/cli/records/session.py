@@ -13,9 +13,9 @@ from rich.text import Text
 from remit.cli.completion import complete_sessions
 from remit.cli.output import Failure, emit, emit_view, governed_gate, open_index, view_command_options
 from remit.cli.records.query import find_session
-from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, list_paths
 from remit.cli.screen import DIFF_COLOURS, Screen, parse_seconds
 from remit.cli.view import GAP, Meaning, TextTable, ViewPart, heading, join_texts, mark, styled_text
+from remit.core.formats.record_summary import EXTENT_NAMES, OPERATION_SIGNS, list_paths
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.ledger.file_changes import SessionChange, join_session_changes

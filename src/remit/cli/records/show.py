@@ -13,9 +13,10 @@ from rich.text import Text
 from remit.cli.completion import complete_records
 from remit.cli.output import emit_view, governed_context, open_index, view_command_options
 from remit.cli.records.query import add_classes, find_record
-from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, actor_mark, record_table, summarize_record
+from remit.cli.records.record_table import actor_mark, record_table
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
+from remit.core.formats.record_summary import EXTENT_NAMES, OPERATION_SIGNS, summarize_record
 from remit.core.record import KEY, format_utc
 from remit.core.untrusted_input import as_object
 from remit.gate.context import WorkspaceContext
@@ -60,7 +61,7 @@ def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], scr
     summary = summarize_record(body)
     verb = mark(summary.meaning, summary.verb, is_strong=True)
     yield heading(str(document["id"]), screen.format_time(str(document["timestamp"])))
-    yield join_texts(actor_mark(document, body, is_short=False), verb, summary.about, between=GAP)
+    yield join_texts(actor_mark(document, is_short=False), verb, summary.about, between=GAP)
     yield ""
     yield facts(record_facts(document, body))
     files: list[dict[str, Any]] = body.get("files", [])

@@ -91,6 +91,20 @@ class LastChange(Struct, frozen=True, gc=False):
     at: str = ""
 
 
+class IndexedSession(Struct, frozen=True, gc=False):
+    """A session as its records tell it: agent, first and last time, counts, and the intent of its newest record."""
+
+    session_id: str
+    agent: str | None
+    began_at: str
+    last_at: str
+    records: int
+    denied: int
+    changes: int
+    questions: int
+    intent_id: str | None
+
+
 _SELECT_PLACE = "select r.number, r.log, r.segment, r.offset, r.length"
 _SELECT_CHANGING = """select distinct r.number, r.log, r.segment, r.offset, r.length
   from files f cross join records r on r.number = f.record"""
@@ -174,6 +188,31 @@ class Index:
         while places := self._query_rows(statement, [*query.values, number, BATCH_LINES]):
             number = places[-1][0]
             yield from self._decode_documents(places)
+
+    def find_window(self, start: int, count: int, **by: Unpack[Filters]) -> list[dict[str, Any]]:
+        """Return up to `count` matching records, oldest first, from position `start` of all that match."""
+        query = _build_place_query(by)
+        statement = f"{query.text} order by {query.number} limit ? offset ?"
+        return self._read_documents(statement, [*query.values, count, start])
+
+    def count_matching(self, **by: Unpack[Filters]) -> int:
+        query = _build_place_query(by)
+        return int(self._query_rows(f"select count(*) from ({query.text})", query.values)[0][0])
+
+    def count_by_event(self, **by: Unpack[Filters]) -> dict[str, int]:
+        """Return how many matching records each event has."""
+        query = _build_place_query(by)
+        counted = f"select event, count(*) from records where number in (select number from ({query.text})) group by 1"
+        return {str(event): int(count) for event, count in self._query_rows(counted, query.values)}
+
+    def list_sessions(self, limit: int = 100) -> list[IndexedSession]:
+        """Return the sessions with records, the latest used first."""
+        statement = """select session_id, max(agent), min(at), max(at), count(*), sum(event = 'denied'),
+          sum(event = 'mutation'), sum(event = 'approval_requested'),
+          (select intent_id from records i where i.session_id = r.session_id and intent_id is not null
+            order by number desc limit 1)
+          from records r where session_id is not null group by session_id order by max(number) desc limit ?"""
+        return [IndexedSession(*row) for row in self._query_rows(statement, [limit])]
 
     def find_by_id_prefix(self, prefix: str) -> list[dict[str, Any]]:
         where = "r.id >= ? and r.id < ? order by r.number desc limit 10"
