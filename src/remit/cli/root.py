@@ -22,6 +22,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "session": ("records.session", "what happened in a session: prompts, calls, verdicts, changes"),
         "approvals": ("policy.approvals", "answer what agents may not do without a person"),
         "mode": ("policy.mode", "observe, warn or enforce"),
+        "serve": ("serve", "open the console: what agents do, what waits for you, why code is there"),
         "exec": ("exec:exec_", "run a command contained, and keep what its intent may change"),
     },
     "Intents": {

@@ -9,6 +9,9 @@ ended by a NUL; an empty field; the payload, up to the end of the stream. Daemon
 version, ask a fresh process); the exit code (1 byte), the lengths of both streams (4 bytes each, big-endian), standard
 output, standard error.
 
+`remit serve` asks with the agent name `console`: its cwd is `open` or `stop`, and the payload a port or empty. The
+answer is a pairing link.
+
 The launcher of contained commands (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer
 is the staging folder, the limits in seconds and bytes, and the words to run, each ended by a NUL. `settle`: folder,
 call, exit code, the limit that ended the command, the words; the answer is the message about dropped changes, and the
@@ -27,7 +30,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,6 +58,9 @@ from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
 from remit.workspace.sandbox.git_folder_checks import check_objects
 
+if TYPE_CHECKING:
+    from remit.servers.web.server import ConsoleServer
+
 IDLE_TIMEOUT_S = 30 * 60.0
 READ_TIMEOUT_S = 10.0  # a client sends its whole request at once; a stalled client is dropped
 FINISH_TIMEOUT_S = 10.0
@@ -74,6 +80,7 @@ MAGIC, ACKNOWLEDGEMENT, VERSION_MISMATCH = b"RMT1", b"A", b"V"
 MAX_HEADER_BYTES = 64 * 1024
 
 LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
+CONSOLE_AGENT = "console"  # in the frames of `remit serve`: the cwd field holds what is asked
 STATUS_DESCRIPTOR = 7  # descriptor of the launcher for bubblewrap's status output; `client.c` has the same number
 FIELD_COUNTS = {"plan": 6, "settle": 7}  # number of fields after the phase; the last three are the words
 REFUSED_EXIT_CODE, RETRY_EXIT_CODE = 3, 9
@@ -127,6 +134,7 @@ class Daemon:
         self.active_calls = 0
         self.calls_changed = threading.Condition()
         self.socket_inode = 0
+        self.console: ConsoleServer | None = None
 
     def serve(self) -> int:
         """Listen until the daemon has no more work. Return 0, also if another daemon listens already."""
@@ -153,6 +161,8 @@ class Daemon:
                 path.unlink(missing_ok=True)
         # Wait for active calls and do the last background work; calls waiting for a person go to fresh processes.
         self.stopping.set()
+        if self.console is not None:
+            self.console.stop()
         with self.calls_changed:
             self.calls_changed.wait_for(lambda: not self.active_calls, FINISH_TIMEOUT_S)
         last = threading.Thread(target=self.finish_work, daemon=True)
@@ -170,7 +180,7 @@ class Daemon:
     def accept_calls(self, listener: socket.socket) -> None:
         """Accept calls, each in its own thread, until stopped or idle."""
         listener.settimeout(min(1.0, self.idle_s))
-        while not self.stopping.is_set() and (self.active_calls or time.monotonic() - self.last_call_at < self.idle_s):
+        while not self.stopping.is_set() and (self.is_busy or time.monotonic() - self.last_call_at < self.idle_s):
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
@@ -184,6 +194,10 @@ class Daemon:
                 connection.close()
                 self.count_call(-1)
                 write_log_line(f"{DROPPED_CALL}: {error}")
+
+    @property
+    def is_busy(self) -> bool:
+        return self.active_calls > 0 or (self.console is not None and self.console.is_in_use)
 
     def count_call(self, step: int) -> None:
         with self.calls_changed:
@@ -251,9 +265,34 @@ class Daemon:
 
     def answer_request(self, request: HookRequest) -> HookReply:
         environment, frame = make_environment(request.variables), request.frame
+        if frame.agent == CONSOLE_AGENT:
+            return self.answer_console(request)
         if frame.agent == LAUNCHER_AGENT:
             return answer_launcher(request.payload, frame.cwd, environment, self.gates)
         return answer(request.payload, frame, environment, self.gates)
+
+    def answer_console(self, request: HookRequest) -> HookReply:
+        """Start the console, and return a pairing link; or stop it. The payload is a port; empty for the kept one."""
+        if request.frame.cwd == "stop":
+            is_running, console = self.console is not None, self.console
+            self.console = None
+            if console is not None:
+                console.stop()
+            return HookReply(stdout=b"stopped" if is_running else b"")
+        # Imported here: a web server that no hook needs.
+        from remit.servers.web.server import ConsoleServer, PortTaken
+
+        wanted = int(request.payload) if request.payload.isdigit() else None
+        try:
+            if self.console is None or (wanted is not None and wanted != self.console.port):
+                if self.console is not None:
+                    self.console.stop()
+                self.console = ConsoleServer(partial(make_environment, request.variables), wanted)
+                self.console.start()
+        except PortTaken as error:
+            self.console = None
+            return HookReply(stderr=str(error).encode(), exit_code=REFUSED_EXIT_CODE)
+        return HookReply(stdout=self.console.make_link().encode())
 
 
 def read_peer(connection: socket.socket) -> tuple[int, int]:

@@ -31,6 +31,7 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
     "intent_changed": ("intent", "changed"),
     "lesson": ("intent", "lesson"),
     "check_failed": ("failed", "broken"),
+    "console_paired": ("person", "paired"),
     "recovery": ("warning", "recovered"),
 }
 OPERATION_SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}

@@ -205,6 +205,13 @@ class Index:
         counted = f"select event, count(*) from records where number in (select number from ({query.text})) group by 1"
         return {str(event): int(count) for event, count in self._query_rows(counted, query.values)}
 
+    def list_times(self, limit: int, **by: Unpack[Filters]) -> list[tuple[str, str]]:
+        """Return time and event of the newest matching records, oldest first."""
+        query = _build_place_query(by)
+        timed = f"select at, event from records where number in (select number from ({query.text}))"
+        rows = self._query_rows(f"{timed} order by number desc limit ?", [*query.values, limit])
+        return [(str(at), str(event)) for at, event in reversed(rows)]
+
     def list_sessions(self, limit: int = 100) -> list[IndexedSession]:
         """Return the sessions with records, the latest used first."""
         statement = """select session_id, max(agent), min(at), max(at), count(*), sum(event = 'denied'),

@@ -1,0 +1,63 @@
+"""`remit serve`: open the console, a page on this machine."""
+
+import time
+import webbrowser
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
+from remit.cli.person_only import require_person
+from remit.servers.daemon import CONSOLE_AGENT
+from remit.servers.daemon_client import DaemonAway, ask_daemon, ask_started_daemon
+from remit.servers.environment import read_environment
+from remit.servers.web.pairing import LINK_LIFETIME_S, write_opening_page
+
+OPENING_S = 5.0  # how long the page that leads to the link stays on the disk
+
+
+@click.command()
+@click.option("--open", "opens", is_flag=True, help="Open the link in your browser.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Listen on this port; it is kept for the next time.")
+@click.option("--stop", is_flag=True, help="Stop serving the console.")
+@json_option
+@reports_failures
+def serve(opens: bool, port: int | None, stop: bool, as_json: bool) -> None:
+    """Open the console: a page that shows what agents do, asks you what waits, and says why code is there.
+
+    It is served by Remit's daemon on this machine only. The link pairs one browser, within a minute; a paired browser
+    finds the page again at the same address.
+    """
+    require_person("opening the console")
+    home = read_environment().home
+    if stop:
+        reply = ask_daemon(home, version("remit"), CONSOLE_AGENT, "stop", b"")
+        was_running = reply is not None and bool(reply.stdout)
+        emit({"stopped": was_running}, as_json, "stopped" if was_running else "the console was not running")
+        return
+    payload = str(port).encode() if port else b""
+    try:
+        reply = ask_started_daemon(home, version("remit"), CONSOLE_AGENT, "open", payload)
+    except DaemonAway as error:
+        raise Failure("DAEMON_AWAY", str(error), fix="run `remit doctor`", exit_code=UNAVAILABLE) from None
+    if reply.exit_code:
+        raise Failure("PORT_TAKEN", reply.stderr.decode("utf-8", "replace"), fix="remit serve --port 7718")
+    link = reply.stdout.decode()
+    lines = [
+        link,
+        f"It pairs one browser, within {LINK_LIFETIME_S:.0f} seconds. `remit serve --stop` stops the console.",
+    ]
+    emit({"link": link, "expires_s": LINK_LIFETIME_S}, as_json, lines)
+    if opens:
+        open_link(home, link)
+
+
+def open_link(home: Path, link: str) -> None:
+    """Open the link through a private page, and remove the page: everybody can read the words of a process."""
+    page = write_opening_page(home, link)
+    try:
+        webbrowser.open(page.as_uri())
+        time.sleep(OPENING_S)
+    finally:
+        page.unlink(missing_ok=True)

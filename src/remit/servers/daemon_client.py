@@ -1,0 +1,53 @@
+"""Questions of Remit's own commands to the daemon of this user."""
+
+import os
+import socket
+import time
+from pathlib import Path
+
+from remit.adapters import HookReply
+from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, socket_path, start_daemon
+
+START_TIMEOUT_S = 10.0
+REPLY_TIMEOUT_S = 30.0
+RETRY_INTERVAL_S = 0.02
+
+
+class DaemonAway(OSError):
+    """No daemon of this version answers."""
+
+    def __init__(self) -> None:
+        super().__init__("the daemon does not answer: see daemon.log in ~/.local/state/remit")
+
+
+def ask_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply | None:
+    """Return the daemon's reply to one frame; None if no daemon listens, or one of another version."""
+    variables = [f"TMPDIR={value}".encode() for value in [os.environ.get("TMPDIR", "")] if value]
+    head = b"\0".join([MAGIC, version.encode(), agent.encode(), b"note", os.fsencode(folder), *variables])
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(REPLY_TIMEOUT_S)
+            line.connect(str(socket_path(home)))
+            line.sendall(head + b"\0\0" + payload)
+            line.shutdown(socket.SHUT_WR)
+            reply = b"".join(iter(lambda: line.recv(1 << 16), b""))
+    except OSError:
+        return None
+    if reply[:1] != ACKNOWLEDGEMENT or len(reply) < 10:
+        return None
+    out = int.from_bytes(reply[2:6], "big")
+    return HookReply(stdout=reply[10 : 10 + out], stderr=reply[10 + out :], exit_code=reply[1])
+
+
+def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply:
+    """Return the daemon's reply; a daemon is started if none listens, or one of another version. Raises DaemonAway."""
+    until = time.monotonic() + START_TIMEOUT_S
+    reply = ask_daemon(home, version, agent, folder, payload)
+    if reply is None:
+        start_daemon(home)
+    while reply is None and time.monotonic() < until:
+        time.sleep(RETRY_INTERVAL_S)
+        reply = ask_daemon(home, version, agent, folder, payload)
+    if reply is None:
+        raise DaemonAway
+    return reply

@@ -1,0 +1,116 @@
+"""Who may ask what: exact host and origin, a paired browser for reading, a signature by its key for writing."""
+
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from remit.servers.web.pairing import PairedBrowser, Pairing, ProofRefused
+from remit.servers.web.peer import find_agent_above
+
+COOKIE = "remit_read"
+MAX_BODY_BYTES = 1 << 20
+MAX_QUERY_BYTES = 8 << 10
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types remit"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Headers of every response. No inline script and no inline style may run."""
+
+
+class Refused(Exception):
+    """A request that the console does not answer. `fix` is the next step."""
+
+    def __init__(self, status: int, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.fix = fix
+
+
+PAIR_FIX = "run `remit serve` in a terminal, and open the link that it prints"
+
+
+class Guard(Struct, frozen=True):
+    """The rules of one console. `record_attempt` records that an agent tried to decide."""
+
+    pairing: Pairing
+    port: int
+    record_attempt: Callable[[str, str], None]
+
+    @property
+    def origin(self) -> str:
+        return f"http://{self.pairing.state.host_name}:{self.port}"
+
+    def check_request(self, request: Request) -> None:
+        """Check what holds for every request: host, fetch metadata, sizes. Raises Refused."""
+        if request.headers.get("host", "") != urlsplit(self.origin).netloc:
+            raise Refused(421, "this address is not the console's", f"open {self.origin}")
+        site = request.headers.get("sec-fetch-site", "none")
+        if site not in ("same-origin", "none"):
+            raise Refused(403, "another site asked", f"open {self.origin} itself")
+        if len(request.scope.get("query_string", b"")) > MAX_QUERY_BYTES:
+            raise Refused(414, "the address is too long", "take something out of the query")
+
+    def find_reader(self, request: Request) -> PairedBrowser:
+        """Return the paired browser that asks. Raises Refused."""
+        reader = self.pairing.find_reader(request.cookies.get(COOKIE, ""))
+        if reader is None:
+            raise Refused(401, "this browser is not paired with the console", PAIR_FIX)
+        return reader
+
+    def check_same_origin(self, request: Request) -> None:
+        """Check that a page of the console itself asks. Raises Refused."""
+        if request.headers.get("origin") != self.origin:
+            raise Refused(403, "the request does not come from a page of the console", f"open {self.origin}")
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            raise Refused(403, "another site asked", f"open {self.origin} itself")
+
+    async def read_body(self, request: Request) -> bytes:
+        blocks: list[bytes] = []
+        size = 0
+        async for block in request.stream():
+            size += len(block)
+            if size > MAX_BODY_BYTES:
+                raise Refused(413, "the request is too large", f"send at most {MAX_BODY_BYTES} bytes")
+            blocks.append(block)
+        return b"".join(blocks)
+
+    async def check_write(self, request: Request, run: Callable[..., Awaitable[str | None]]) -> bytes:
+        """Return the body of a request that may write. Raises Refused. `run` calls a function in a worker thread."""
+        self.check_same_origin(request)
+        reader = self.find_reader(request)
+        body = await self.read_body(request)
+        try:
+            self.pairing.check_proof(
+                request.headers.get("remit-proof", ""), reader, request.method, request.url.path, body
+            )
+        except ProofRefused as refused:
+            raise Refused(refused.status, str(refused), "load the page again") from None
+        await self.check_peer(request, run, f"{request.method} {request.url.path}")
+        return body
+
+    async def check_peer(self, request: Request, run: Callable[..., Awaitable[str | None]], action: str) -> None:
+        """Check that no agent started the process that asks. Raises Refused; an agent's attempt is recorded."""
+        client_port = request.client.port if request.client else 0
+        agent = await run(find_agent_above, client_port, self.port)
+        if agent is None:
+            raise Refused(403, "the process that asks cannot be seen from here", "answer in a terminal instead")
+        if agent:
+            self.record_attempt(action, agent)
+            raise Refused(403, f"{agent} started the process that asks: deciding is for people", "ask the person")
+
+
+def add_headers(response: Response, *, is_static: bool = False) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("cache-control", "public, max-age=31536000, immutable" if is_static else "no-store")
+    return response

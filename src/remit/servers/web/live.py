@@ -1,0 +1,119 @@
+"""What changes while pages are open: one state for each stream, sent anew when it differs. A slow page never gets a
+backlog, and a page that reconnects has missed nothing.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, json
+
+from remit.ledger.log_files import LedgerError, list_readable_places
+from remit.ledger.reader import measure_log_bytes
+from remit.servers.web.repositories import Repositories
+from remit.workspace.place.workspace import locate_workspace
+
+LOOK_INTERVAL_S = 0.05
+PRESENCE_INTERVAL_S = 1.5  # how often the console signs that a person can answer; a gate waits 5 s for the next sign
+HEARTBEAT_S = 15.0
+MAX_STREAMS = 32
+
+
+class LiveState(Struct, frozen=True):
+    """What pages follow. `questions` are the open ones, `log_bytes` grows with each record, by repository."""
+
+    questions: list[str]
+    log_bytes: dict[str, int]
+
+
+class ChangeWatcher:
+    """Looks for changes in all governed repositories while somebody listens, and keeps the newest state.
+
+    A look costs one `PRAGMA data_version` and a few `stat` calls a repository; questions are read only after a change.
+    """
+
+    def __init__(self, repositories: Repositories, run: Callable[..., Awaitable[Any]]) -> None:
+        self.repositories = repositories
+        self.run = run
+        self.state = LiveState([], {})
+        self.changed = asyncio.Condition()
+        self.listeners = 0
+        self.task: asyncio.Task[None] | None = None
+        self.databases: dict[str, sqlite3.Connection] = {}
+        self.versions: dict[str, tuple[int, int]] = {}
+        self.read_at: dict[str, float] = {}
+        self.questions: dict[str, list[str]] = {}
+
+    async def listen(self) -> AsyncIterator[bytes]:
+        """Yield server-sent events: the state at once and after each change, and a comment when nothing happens."""
+        self.listeners += 1
+        if self.task is None or self.task.done():
+            self.task = asyncio.create_task(self.watch())
+        sent: LiveState | None = None
+        try:
+            yield b"retry: 500\n\n"
+            while True:
+                if self.state is not sent:
+                    sent = self.state
+                    yield b"event: state\ndata: " + json.encode(sent) + b"\n\n"
+                elif not await self.has_changed(sent):
+                    yield b": still here\n\n"
+        finally:
+            self.listeners -= 1
+
+    async def has_changed(self, sent: LiveState | None) -> bool:
+        """Wait until the state is another than the one sent; return False if nothing happens for a while."""
+        try:
+            async with asyncio.timeout(HEARTBEAT_S), self.changed:
+                await self.changed.wait_for(lambda: self.state is not sent)
+        except TimeoutError:
+            return False
+        return True
+
+    async def watch(self) -> None:
+        while self.listeners:
+            state = await self.run(self.look)
+            if state != self.state:
+                async with self.changed:
+                    self.state = state
+                    self.changed.notify_all()
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    def look(self) -> LiveState:
+        sizes: dict[str, int] = {}
+        open_questions: list[str] = []
+        for repository in self.repositories.list_all():
+            try:
+                version = self.read_version(repository.name, repository.root)
+                sizes[repository.name] = version[1]
+                now = time.monotonic()
+                is_due = now - self.read_at.get(repository.name, 0.0) > PRESENCE_INTERVAL_S
+                if is_due or self.versions.get(repository.name) != version:
+                    with self.repositories.open_gate(repository) as gate:
+                        if is_due:
+                            gate.questions.mark_watcher_present()
+                            self.read_at[repository.name] = now
+                        listed = gate.questions.list_open_questions()
+                    self.questions[repository.name] = [question.id for question in listed]
+                    self.versions[repository.name] = self.read_version(repository.name, repository.root)
+                open_questions += self.questions.get(repository.name, [])
+            except (OSError, LedgerError, sqlite3.Error):
+                continue
+        return LiveState(sorted(open_questions), sizes)
+
+    def read_version(self, name: str, root: str) -> tuple[int, int]:
+        """Return numbers that change with the state database and with the log."""
+        workspace = locate_workspace(Path(root))
+        if workspace is None:
+            return 0, 0
+        database = self.databases.get(name)
+        if database is None:
+            path = workspace.state / "state.db"
+            database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
+            self.databases[name] = database
+        (version,) = database.execute("PRAGMA data_version").fetchone()
+        folders = (workspace.log_folder / place for place in list_readable_places(workspace.log_folder))
+        return int(version), sum(measure_log_bytes(folder) for folder in folders)

@@ -1,0 +1,204 @@
+"""Browsers that may read and decide: single-use pairing links, and signatures of requests that write.
+
+A cookie alone only reads. Cookies of loopback do not know ports: every development server on the machine could be sent
+one. A request that writes carries a signature by a key that the paired page made, and that no script can export.
+"""
+
+import base64
+import hashlib
+import hmac
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import DecodeError, Struct, ValidationError, field, json
+from msgspec.structs import replace
+
+from remit.core.machine_paths import STATE_FOLDER
+from remit.workspace.safe_files import write_atomically
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+STATE_FILE = f"{STATE_FOLDER}/console.json"
+DEFAULT_PORT = 7717
+LINK_LIFETIME_S = 60.0
+COOKIE_LIFETIME_S = 30 * 24 * 3600
+PROOF_WINDOW_S = 60.0  # how far the time of a signed request may be off; its nonce is remembered for twice as long
+MAX_FAILED_PAIRINGS = 20
+MAX_BROWSERS = 32
+SIGNATURE_BYTES = 64  # ECDSA P-256 as WebCrypto gives it: r and s, 32 bytes each
+
+
+class PairingRefused(Exception):
+    """A pairing that did not happen; the message says why and what to do."""
+
+
+class ProofRefused(Exception):
+    """A request that may not write. `status` is the HTTP status: 401 without a valid signature, 409 for a replay."""
+
+    def __init__(self, message: str, status: int = 401) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class PairedBrowser(Struct, frozen=True):
+    """A paired browser. `public_key` is its P-256 key as DER (SubjectPublicKeyInfo) in base64."""
+
+    id: str
+    public_key: str
+    cookie_sha256: str
+    paired_at: float
+    name: str = ""
+
+
+class ConsoleState(Struct, frozen=True):
+    """What the console keeps between two runs: its address, and the browsers that are paired."""
+
+    host_word: str
+    port: int = DEFAULT_PORT
+    browsers: list[PairedBrowser] = field(default_factory=list[PairedBrowser])
+
+    @property
+    def host_name(self) -> str:
+        return f"remit-{self.host_word}.localhost"
+
+
+def read_state(home: Path) -> ConsoleState:
+    """Return the kept state; a new one, with a random host name, if there is none or it cannot be read."""
+    try:
+        return json.decode((home / STATE_FILE).read_bytes(), type=ConsoleState)
+    except (OSError, DecodeError, ValidationError):
+        return ConsoleState(secrets.token_hex(4))
+
+
+def write_state(home: Path, state: ConsoleState) -> None:
+    path = home / STATE_FILE
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(path, json.format(json.encode(state), indent=1) + b"\n", mode=0o600)
+
+
+class Pairing:
+    """The paired browsers of a user. Thread-safe."""
+
+    def __init__(self, home: Path, clock: Callable[[], float]) -> None:
+        self.home, self.clock = home, clock
+        self.state = read_state(home)
+        self.lock = threading.Lock()
+        self.open_links: dict[str, float] = {}
+        """Expiry by the SHA-256 of a link's secret."""
+        self.failures = 0
+        self.used_nonces: dict[str, float] = {}
+
+    def change_state(self, state: ConsoleState) -> None:
+        write_state(self.home, state)
+        self.state = state
+
+    # Pairing
+
+    def make_link_secret(self) -> str:
+        """Return the secret of a new link, which one browser can use within LINK_LIFETIME_S."""
+        secret = secrets.token_urlsafe(24)
+        with self.lock:
+            self.failures = 0
+            self.open_links[hash_secret(secret)] = self.clock() + LINK_LIFETIME_S
+        return secret
+
+    def pair(self, secret: str, public_key: str, name: str) -> tuple[PairedBrowser, str]:
+        """Pair a browser; return it and the value of its cookie. Raises PairingRefused."""
+        now = self.clock()
+        with self.lock:
+            if self.failures >= MAX_FAILED_PAIRINGS:
+                raise PairingRefused("too many links were wrong: run `remit serve` for a new one")
+            until = self.open_links.pop(hash_secret(secret), 0.0)
+            if until < now:
+                self.failures += 1
+                raise PairingRefused("the link was used, or is older than a minute: run `remit serve` for a new one")
+            load_public_key(public_key)
+            cookie = secrets.token_urlsafe(32)
+            browser = PairedBrowser(secrets.token_hex(8), public_key, hash_secret(cookie), now, name[:80])
+            browsers = [*self.state.browsers, browser][-MAX_BROWSERS:]
+            self.change_state(replace(self.state, browsers=browsers))
+        return browser, cookie
+
+    def unpair(self, browser_id: str) -> bool:
+        with self.lock:
+            left = [browser for browser in self.state.browsers if browser.id != browser_id]
+            is_known = len(left) < len(self.state.browsers)
+            if is_known:
+                self.change_state(replace(self.state, browsers=left))
+        return is_known
+
+    # Requests
+
+    def find_reader(self, cookie: str) -> PairedBrowser | None:
+        """Return the browser whose cookie this is; None if it is unknown or too old."""
+        digest, oldest = hash_secret(cookie), self.clock() - COOKIE_LIFETIME_S
+        found = (b for b in self.state.browsers if hmac.compare_digest(b.cookie_sha256, digest))
+        return next((browser for browser in found if browser.paired_at > oldest), None)
+
+    def check_proof(self, proof: str, reader: PairedBrowser, method: str, target: str, body: bytes) -> None:
+        """Check the `Remit-Proof` header of a request that writes. Raises ProofRefused."""
+        parts = (part.strip().partition("=") for part in proof.split(","))
+        fields = {name: value for name, _, value in parts}
+        key, at, nonce, signature = (fields.get(name, "") for name in ("key", "t", "n", "sig"))
+        if key != reader.id:
+            raise ProofRefused("the request is not signed by the browser that reads here: pair it again")
+        if not at.isdecimal() or abs(int(at) / 1000 - self.clock()) > PROOF_WINDOW_S:
+            raise ProofRefused("the signature is too old: load the page again")
+        signed = "\n".join((method, target, hashlib.sha256(body).hexdigest(), at, nonce)).encode()
+        if not 16 <= len(nonce) <= 64 or not is_signed_by(reader.public_key, signature, signed):
+            raise ProofRefused("the signature does not fit the request")
+        with self.lock:
+            now = self.clock()
+            self.used_nonces = {n: until for n, until in self.used_nonces.items() if until > now}
+            if nonce in self.used_nonces:
+                raise ProofRefused("the request was sent before", 409)
+            self.used_nonces[nonce] = now + 2 * PROOF_WINDOW_S
+
+
+def hash_secret(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def load_public_key(encoded: str) -> "EllipticCurvePublicKey":
+    """Return the P-256 key. Raises PairingRefused for anything else."""
+    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+    try:
+        key = load_der_public_key(base64.b64decode(encoded, validate=True))
+    except ValueError:
+        raise PairingRefused("the browser sent no usable key") from None
+    if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
+        raise PairingRefused("the browser sent a key of another kind")
+    return key
+
+
+def is_signed_by(public_key: str, signature: str, signed: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    try:
+        raw = base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
+        if len(raw) != SIGNATURE_BYTES:
+            return False
+        pair = (int.from_bytes(raw[: SIGNATURE_BYTES // 2]), int.from_bytes(raw[SIGNATURE_BYTES // 2 :]))
+        load_public_key(public_key).verify(encode_dss_signature(*pair), signed, ECDSA(SHA256()))
+    except (ValueError, InvalidSignature, PairingRefused):
+        return False
+    return True
+
+
+def write_opening_page(home: Path, link: str) -> Path:
+    """Write a private page that leads to the link, and return its path: a link in argv is readable by other users."""
+    path = home / STATE_FOLDER / f"open-{secrets.token_hex(8)}.html"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as page:
+        page.write(f'<!doctype html><meta charset=utf-8><meta http-equiv=refresh content="0;url={link}">')
+    return path

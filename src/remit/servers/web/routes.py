@@ -1,0 +1,56 @@
+"""The table of pages. Each has HTML, parts of it (`Remit-Part`), and a JSON twin under its address with `.json`."""
+
+from remit.servers.web.pages.approvals import read_approvals
+from remit.servers.web.pages.code import read_code
+from remit.servers.web.pages.commands import (
+    read_changes,
+    read_coverage,
+    read_metrics,
+    read_recovery,
+    read_settings,
+)
+from remit.servers.web.pages.intents import read_intent, read_intents
+from remit.servers.web.pages.ledger import read_ledger, read_record
+from remit.servers.web.pages.now import read_now
+from remit.servers.web.pages.page import Page
+from remit.servers.web.pages.sessions import read_session, read_sessions
+
+PAGES = (
+    Page("/", "now", "Now", "now.html", read_now),
+    Page("/approvals", "approvals", "Approvals", "approvals.html", read_approvals),
+    Page("/approvals/{question}", "approvals", "Approvals", "approvals.html", read_approvals),
+    Page("/settings", "settings", "Settings", "settings.html", read_settings),
+    Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
+    Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
+    Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),
+    Page("/r/{repository}/sessions/{session}", "sessions", "Session", "session.html", read_session),
+    Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
+    Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),
+    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
+    Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
+    Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
+    Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics),
+    Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger),
+    Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
+)
+
+NAVIGATION = (
+    (
+        ("now", "Now", "activity", "/"),
+        ("approvals", "Approvals", "shield-check", "/approvals"),
+        ("intents", "Intents", "target", "intents"),
+        ("sessions", "Sessions", "scroll-text", "sessions"),
+    ),
+    (
+        ("code", "Code", "file-code", "code"),
+        ("changes", "Changes", "git-pull-request-arrow", "changes"),
+        ("recovery", "Recovery", "history", "restore"),
+    ),
+    (
+        ("coverage", "Coverage", "gauge", "governed"),
+        ("metrics", "Metrics", "chart-line", "metrics"),
+        ("ledger", "Ledger", "book-lock", "ledger"),
+        ("settings", "Settings", "settings", "/settings"),
+    ),
+)
+"""Groups of entries on the left: name, words, icon, and address (below the repository unless it begins with `/`)."""

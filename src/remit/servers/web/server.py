@@ -1,0 +1,122 @@
+"""The console's server: a thread of the daemon that listens on loopback, started when `remit serve` asks for it."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+from msgspec.structs import replace
+
+from remit.core.record import Body, CallPart
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.gate import Gate
+from remit.gate.intents.refusals import make_refusal
+from remit.gate.machine import Environment
+from remit.gate.records.call_records import violation_document
+from remit.servers.web.app import Console
+from remit.servers.web.guard import Guard
+from remit.servers.web.pairing import DEFAULT_PORT, PairedBrowser, Pairing
+from remit.servers.web.repositories import Repositories
+from remit.workspace.place.workspace import locate_workspace
+
+START_TIMEOUT_S = 10.0
+LOOPBACK = "127.0.0.1"
+
+
+class PortTaken(OSError):
+    """A port on which another program listens."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(f"port {port} is taken: name another one with `remit serve --port`")
+
+
+class ConsoleServer:
+    """One console of one user: a listening socket, and a thread with an event loop."""
+
+    def __init__(self, environment: Callable[[], Environment], port: int | None) -> None:
+        self.environment = environment
+        self.pairing = Pairing(environment().home, time.time)
+        self.socket, self.port = listen(port, self.pairing.state.port)
+        if self.pairing.state.port != self.port or not self.pairing.state.browsers:
+            self.pairing.change_state(replace(self.pairing.state, port=self.port))
+        repositories = Repositories(environment)
+        self.guard = Guard(self.pairing, self.port, self.record_attempt)
+        self.console = Console(self.guard, repositories, self.record_pairing)
+        config = uvicorn.Config(
+            self.console.build_app(),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+            limit_concurrency=128,
+        )
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.run_loop, name="console", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+        until = time.monotonic() + START_TIMEOUT_S
+        while not self.server.started and self.thread.is_alive() and time.monotonic() < until:
+            time.sleep(0.005)
+
+    def run_loop(self) -> None:
+        # No signal handlers: the daemon's main thread has its own.
+        asyncio.run(self.server.serve([self.socket]))
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(3.0)
+        self.socket.close()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a page is open: the daemon does not leave then."""
+        return self.console.watcher.listeners > 0
+
+    def make_link(self) -> str:
+        return f"{self.guard.origin}/pair#{self.pairing.make_link_secret()}"
+
+    # Records
+
+    def record_pairing(self, browser: PairedBrowser) -> None:
+        detail = {"name": browser.name or browser.id, "by": "person"}
+        self.append_everywhere(Body(event="console_paired", intent_id=None, session_id=None, detail=detail))
+
+    def record_attempt(self, action: str, agent: str) -> None:
+        """Record that an agent tried to decide in a person's place."""
+        refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person: {agent} started it.", "console", None)
+        call = CallPart(name="console", effect="execute", command=action)
+        violation = violation_document(refusal.violation)
+        self.append_everywhere(Body(event="denied", intent_id=None, session_id=None, call=call, violation=violation))
+
+    def append_everywhere(self, body: Body) -> None:
+        for repository in Repositories(self.environment).list_all():
+            with suppress(*RECORDING_ERRORS):
+                gate = Gate(locate_workspace(Path(repository.root)), self.environment())
+                gate.recorder.append_or_spool([gate.recorder.make_record(body)])
+                gate.close()
+
+
+def listen(wanted: int | None, kept: int) -> tuple[socket.socket, int]:
+    """Return a listening socket on loopback and its port: the wanted one, else the kept one, else a free one.
+
+    Raises PortTaken if the wanted port is taken.
+    """
+    choices = [wanted] if wanted is not None else [kept or DEFAULT_PORT, 0]
+    for port in choices:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, port))
+        except OSError:
+            listener.close()
+            continue
+        listener.listen(128)
+        return listener, int(listener.getsockname()[1])
+    raise PortTaken(choices[0])

@@ -1,0 +1,31 @@
+// Pairing: the secret stands in the fragment, which no server and no log ever sees.
+import { exportPublicKey, keepKey, makeKey } from "./proof.js";
+
+const words = document.querySelector("[data-words]");
+const secret = location.hash.slice(1);
+history.replaceState(null, "", location.pathname);
+
+async function pair() {
+  if (!secret) {
+    words.textContent = "This link has no secret. Run `remit serve` in a terminal, and open the link that it prints.";
+    return;
+  }
+  const key = await makeKey();
+  const name = navigator.userAgentData?.brands?.at(-1)?.brand ?? navigator.userAgent.split(" ").at(-1);
+  const response = await fetch("/pair", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ secret, public_key: await exportPublicKey(key), name: `${name} on ${navigator.platform}` }),
+  });
+  const answer = await response.json();
+  if (!response.ok) {
+    words.textContent = answer.error.message;
+    return;
+  }
+  await keepKey(answer.data.id, key);
+  location.replace("/");
+}
+
+pair().catch((error) => {
+  words.textContent = `The browser could not pair: ${error.message}`;
+});
