@@ -1,6 +1,7 @@
 """Answers of a person to questions that agents wait on: the terminal and the console give them through here."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.approval_requests import ApprovalRequests
@@ -52,3 +53,10 @@ def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
 
 def close_orphaned_questions(gate: Gate) -> None:
     ApprovalRequests(gate).close_orphaned_questions(gate.rules)
+
+
+def shorten_path(action: str, root: Path) -> str:
+    """Return the action of a file tool with its path relative to `root`; return any other action unchanged."""
+    tool, separator, path = action.partition(": ")
+    is_inside = path.startswith(f"{root}/") and "/../" not in path
+    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action

@@ -25,6 +25,7 @@ from remit.gate.approval_answers import (
     find_wider_rule,
     group_equal_questions,
     record_reply,
+    shorten_path,
 )
 from remit.gate.approval_requests import GRANT_WRITE_ERRORS, remove_project_grant
 from remit.gate.gate import Gate
@@ -252,13 +253,6 @@ def shorten_diff(diff: str) -> list[str]:
     lines = diff.splitlines()
     left = len(lines) - MAX_DIFF_LINES
     return [*lines[:MAX_DIFF_LINES], *([f"… and {left} lines more"] if left > 0 else [])]
-
-
-def shorten_path(action: str, root: Path) -> str:
-    """Return the action of a file tool with its path relative to `root`; return any other action unchanged."""
-    tool, separator, path = action.partition(": ")
-    is_inside = path.startswith(f"{root}/") and "/../" not in path
-    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action
 
 
 def grant_line(grant: Grant) -> str:

@@ -41,6 +41,7 @@ class ChangeWatcher:
         self.state = LiveState([], {})
         self.changed = asyncio.Condition()
         self.listeners = 0
+        self.is_closed = False
         self.task: asyncio.Task[None] | None = None
         self.databases: dict[str, sqlite3.Connection] = {}
         self.versions: dict[str, tuple[int, int]] = {}
@@ -55,7 +56,7 @@ class ChangeWatcher:
         sent: LiveState | None = None
         try:
             yield b"retry: 500\n\n"
-            while True:
+            while not self.is_closed:
                 if self.state is not sent:
                     sent = self.state
                     yield b"event: state\ndata: " + json.encode(sent) + b"\n\n"
@@ -68,13 +69,19 @@ class ChangeWatcher:
         """Wait until the state is another than the one sent; return False if nothing happens for a while."""
         try:
             async with asyncio.timeout(HEARTBEAT_S), self.changed:
-                await self.changed.wait_for(lambda: self.state is not sent)
+                await self.changed.wait_for(lambda: self.is_closed or self.state is not sent)
         except TimeoutError:
             return False
         return True
 
+    async def close(self) -> None:
+        """End all streams: a server does not stop before they end."""
+        async with self.changed:
+            self.is_closed = True
+            self.changed.notify_all()
+
     async def watch(self) -> None:
-        while self.listeners:
+        while self.listeners and not self.is_closed:
             state = await self.run(self.look)
             if state != self.state:
                 async with self.changed:

@@ -57,6 +57,7 @@ class ConsoleServer:
             limit_concurrency=128,
         )
         self.server = uvicorn.Server(config)
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.thread = threading.Thread(target=self.run_loop, name="console", daemon=True)
 
     def start(self) -> None:
@@ -67,9 +68,16 @@ class ConsoleServer:
 
     def run_loop(self) -> None:
         # No signal handlers: the daemon's main thread has its own.
-        asyncio.run(self.server.serve([self.socket]))
+        asyncio.run(self.serve())
+
+    async def serve(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        await self.server.serve([self.socket])
 
     def stop(self) -> None:
+        if self.loop is not None and self.loop.is_running():
+            with suppress(RuntimeError, TimeoutError):  # the loop ended meanwhile
+                asyncio.run_coroutine_threadsafe(self.console.watcher.close(), self.loop).result(1.0)
         self.server.should_exit = True
         self.thread.join(3.0)
         self.socket.close()

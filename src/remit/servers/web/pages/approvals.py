@@ -1,5 +1,6 @@
 """Approvals: every question that waits, in all repositories, oldest first; the open card shows all that is decided."""
 
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, json, to_builtins
@@ -13,6 +14,7 @@ from remit.gate.approval_answers import (
     close_orphaned_questions,
     find_wider_rule,
     group_equal_questions,
+    shorten_path,
 )
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ListedQuestion, Question
@@ -55,6 +57,7 @@ class QuestionCard(Struct, frozen=True):
 
     repository: str
     question: Question
+    action: str
     title: str
     risk_word: str
     intent_name: str
@@ -104,7 +107,7 @@ def make_queued(repository: GovernedRepository, group: list[ListedQuestion]) -> 
         question.id,
         question.agent,
         question.intent_id,
-        question.action,
+        shorten_path(question.action, Path(repository.root)),
         question.risk,
         name_risk(question.risk),
         question.asked_at,
@@ -131,6 +134,7 @@ def read_card(
     card = QuestionCard(
         repository.name,
         question,
+        shorten_path(question.action, Path(repository.root)),
         make_title(question),
         name_risk(question.risk),
         names.get(question.intent_id or "", ""),

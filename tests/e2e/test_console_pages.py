@@ -1,0 +1,202 @@
+"""The console in a real browser, over a real daemon's server and an agent that waits in its hook."""
+
+import json
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import Page, sync_playwright
+
+from conftest import run_git
+from e2e.npm import installed
+from gate.driving import Agent, governed
+from remit.servers.web.routes import PAGES
+from remit.servers.web.server import ConsoleServer
+from remit.workspace.place.workspace import register_repository, workspace_at
+from servers.web.console_world import serving
+from servers.web.test_console import HOSTILE, Asked, addresses
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
+]
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+LOOKS = [("light", 1389, 868), ("dark", 390, 844)]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("THE CONSOLE IS NOT TESTED IN A BROWSER: there is no chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    found = Agent(repository, home)
+    found.select()
+    found.write("src/app.py", f"two\n{HOSTILE}\n")
+    found.write("docs/a.md", "not in the scope\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "work")
+    return found
+
+
+@pytest.fixture
+def server(agent: Agent) -> Iterator[ConsoleServer]:
+    with serving(agent.home) as found:
+        yield found
+
+
+class Visitor:
+    """A paired browser; complaints of its pages fail the test."""
+
+    def __init__(self, chromium: Chromium, server: ConsoleServer, look: tuple[str, int, int] = LOOKS[0]) -> None:
+        theme, width, height = look
+        self.server = server
+        self.context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=theme)  # pyright: ignore[reportArgumentType]
+        self.complaints: list[str] = []
+        self.context.on("weberror", lambda error: self.complaints.append(str(error.error)))
+        self.page = self.open_tab()
+        self.page.goto(server.make_link())
+        self.page.wait_for_url(f"{server.guard.origin}/")
+
+    def open_tab(self) -> Page:
+        page = self.context.new_page()
+        page.on(
+            "console", lambda line: self.complaints.append(line.text) if line.type in ("error", "warning") else None
+        )
+        return page
+
+    def go(self, address: str, page: Page | None = None) -> Page:
+        page = page or self.page
+        page.goto(f"{self.server.guard.origin}{address}")
+        return page
+
+    def wait_until_live(self, page: Page | None = None) -> None:
+        (page or self.page).locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+
+
+@pytest.fixture
+def visitor(chromium: Chromium, server: ConsoleServer) -> Iterator[Visitor]:
+    found = Visitor(chromium, server)
+    yield found
+    found.context.close()
+    assert found.complaints == []
+
+
+def test_a_question_appears_by_itself_and_a_key_releases_the_agent(agent: Agent, visitor: Visitor) -> None:
+    first, second = visitor.go("/approvals"), visitor.go("/approvals", visitor.open_tab())
+    visitor.wait_until_live(first)
+    visitor.wait_until_live(second)
+    asked = Asked(agent)
+    for page in (first, second):
+        page.locator("[data-card]").wait_for(timeout=20_000)
+    assert first.title().startswith("(1)")
+    assert first.locator("img").count() == 0
+    assert "U+202E" in first.locator(".diff").inner_text() or "202e" in first.locator(".diff").inner_text()
+    time.sleep(0.5)  # a card takes no key for a moment
+    first.keyboard.press("y")
+    assert asked.decision == "allow"
+    second.locator(".empty").wait_for(timeout=20_000)
+    assert not second.title().startswith("(")
+
+
+def test_a_key_typed_before_the_card_was_there_answers_nothing(agent: Agent, visitor: Visitor) -> None:
+    page = visitor.go("/approvals")
+    visitor.wait_until_live()
+    asked = Asked(agent)
+    until = time.monotonic() + 20
+    while not page.locator("[data-card]").count():
+        page.keyboard.press("y")
+        assert time.monotonic() < until
+    page.keyboard.press("y")
+    assert asked.reply is None
+    time.sleep(0.5)
+    page.keyboard.press("n")
+    assert asked.decision == "deny"
+
+
+def test_a_high_risk_has_to_be_typed(agent: Agent, visitor: Visitor) -> None:
+    page = visitor.go("/approvals")
+    visitor.wait_until_live()
+    reply: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: reply.append(agent.ask("Bash", command="git push --force origin main")))
+    thread.start()
+    page.locator("[data-typed-input]").wait_for(timeout=20_000)
+    time.sleep(0.5)
+    page.keyboard.press("y")
+    assert page.locator('[data-answer="once"]').is_disabled()
+    assert reply == []
+    page.fill("[data-typed-input]", str(page.locator("[data-card]").get_attribute("data-typed")))
+    page.click('[data-answer="once"]')
+    thread.join(20)
+    assert reply[0].get("permissionDecision", "allow") == "allow"
+
+
+def test_a_paired_browser_stays_paired_and_an_unpaired_one_reads_nothing(visitor: Visitor) -> None:
+    page = visitor.go("/settings")
+    page.locator("[data-unpair]").first.wait_for()
+    page.click("[data-unpair]")
+    page.locator("[data-unpair]").first.wait_for(state="detached")
+    assert visitor.server.pairing.state.browsers == []
+    visitor.complaints.clear()
+    refused = page.goto(f"{visitor.server.guard.origin}/")
+    assert refused is not None
+    assert refused.status == 401
+    visitor.complaints.clear()
+
+
+def test_a_line_of_code_says_why_it_is_there(agent: Agent, visitor: Visitor) -> None:
+    page = visitor.go(f"/r/{agent.cwd.name}/code/src/app.py")
+    page.locator("tr[data-line='1'] .text").click()
+    page.locator("aside.peek h2").wait_for(timeout=20_000)
+    assert "INT-001" in page.locator("aside.peek").inner_text()
+    page.keyboard.press("Escape")
+    page.locator("aside.peek").wait_for(state="detached", timeout=20_000)
+
+
+def test_letters_go_to_pages(agent: Agent, visitor: Visitor) -> None:
+    page = visitor.go("/")
+    visitor.wait_until_live()
+    page.keyboard.press("g")
+    page.keyboard.press("l")
+    page.wait_for_url(f"**/r/{agent.cwd.name}/ledger")
+    page.keyboard.press("?")
+    assert page.locator("dialog[data-keys]").is_visible()
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("look", LOOKS, ids=["light desktop", "dark phone"])
+def test_no_page_breaks_the_rules_of_accessibility(
+    chromium: Chromium, server: ConsoleServer, agent: Agent, look: tuple[str, int, int]
+) -> None:
+    axe = installed("axe-core", "4.14.1", "axe-core@4.14.1", "axe-core/axe.min.js").read_text()
+    visitor = Visitor(chromium, server, look)
+    found: dict[str, list[str]] = {}
+    for address in addresses(agent):
+        page = visitor.go(address)
+        page.evaluate(axe)
+        report = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})")
+        broken = [f"{rule['id']}: {node['html'][:160]}" for rule in report["violations"] for node in rule["nodes"]]
+        if broken:
+            found[address] = broken
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= look[1], (address, wide)
+    visitor.context.close()
+    assert found == {}, json.dumps(found, indent=1)
+    assert len(addresses(agent)) == len(PAGES)

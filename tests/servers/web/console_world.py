@@ -1,0 +1,104 @@
+"""A console over a governed repository, asked through a real socket by a paired client with a real key."""
+
+import base64
+import hashlib
+import http.client
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from gate.driving import machine
+from remit.servers.web.pairing import PairedBrowser
+from remit.servers.web.server import ConsoleServer
+
+
+class Answered:
+    """A response: status, headers in lower case, body."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)["data"]
+
+
+class Browser:
+    """A client that pairs and signs as the console's pages do."""
+
+    def __init__(self, server: ConsoleServer) -> None:
+        self.server = server
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.id = self.cookie = ""
+
+    @property
+    def host(self) -> str:
+        return self.server.guard.origin.removeprefix("http://")
+
+    @property
+    def public_key(self) -> str:
+        form = self.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return base64.b64encode(form).decode()
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answered:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        sent = {"Host": self.host, **({"Cookie": f"remit_read={self.cookie}"} if self.cookie else {})}
+        connection.request(method, path, body or None, sent | {k.replace("_", "-"): v for k, v in headers.items()})
+        response = connection.getresponse()
+        found = Answered(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        connection.close()
+        return found
+
+    def get(self, path: str, **headers: str) -> Answered:
+        return self.ask("GET", path, **headers)
+
+    def pair(self, secret: str = "") -> Answered:
+        secret = secret or self.server.pairing.make_link_secret()
+        body = json.dumps({"secret": secret, "public_key": self.public_key, "name": "test"}).encode()
+        found = self.ask("POST", "/pair", body, Origin=self.server.guard.origin)
+        if found.status == 200:
+            self.id = found.data["id"]
+            self.cookie = found.headers["set-cookie"].partition("=")[2].partition(";")[0]
+        return found
+
+    def proof(self, method: str, path: str, body: bytes, *, at: float = 0.0, nonce: str = "") -> str:
+        stamp, nonce = str(int((at or time.time()) * 1000)), nonce or secrets.token_hex(16)
+        signed = "\n".join((method, path, hashlib.sha256(body).hexdigest(), stamp, nonce)).encode()
+        r, s = decode_dss_signature(self.key.sign(signed, ec.ECDSA(SHA256())))
+        raw = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+        return f"key={self.id}, t={stamp}, n={nonce}, sig={base64.urlsafe_b64encode(raw).decode().rstrip('=')}"
+
+    def post(self, path: str, data: object, *, proof: str | None = None, **headers: str) -> Answered:
+        body = json.dumps(data).encode()
+        signed = self.proof("POST", path, body) if proof is None else proof
+        headers = {"Origin": self.server.guard.origin, "Remit_Proof": signed} | headers
+        return self.ask("POST", path, body, **headers)
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[ConsoleServer]:
+    server = ConsoleServer(lambda: machine(home), 0)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def reader_of(server: ConsoleServer, browser: Browser) -> PairedBrowser:
+    found = server.pairing.find_reader(browser.cookie)
+    assert found is not None
+    return found
