@@ -227,6 +227,7 @@ EVENT_WORDS = {
     "check_failed": "one of Remit's own checks broke, and so denied",
     "recovery": "the log was damaged and mended: what was lost or moved aside",
     "tree_head": "the log's signed root",
+    "console_paired": "a browser was paired with the console",
     "pruned": "old records were dropped by a person's command: which parts of the log, and how many of each event",
 }
 

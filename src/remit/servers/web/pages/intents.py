@@ -27,7 +27,7 @@ class IntentRow(Struct, frozen=True):
     touched: int
 
 
-class Intents(Struct, frozen=True):
+class IntentList(Struct, frozen=True):
     """The intents of a repository, and what is wrong with their file."""
 
     intents: list[IntentRow]
@@ -53,7 +53,7 @@ class IntentPage(Struct, frozen=True):
     changes: list[TimelineRow]
 
 
-def read_intents(request: PageRequest) -> Intents:
+def read_intents(request: PageRequest) -> IntentList:
     with request.repositories.open_gate(request.one_repository) as gate, gate.index() as index:
         rules = gate.rules
         document = rules.document
@@ -70,7 +70,7 @@ def read_intents(request: PageRequest) -> Intents:
             for intent in (document.intents if document else ())
         ]
         findings = list(document.findings) if document else []
-    return Intents(rows, findings, rules.mode)
+    return IntentList(rows, findings, rules.mode)
 
 
 def read_intent(request: PageRequest) -> IntentPage:
