@@ -4,7 +4,7 @@ question belongs to the process that put it; where that process is gone, the nex
 late answer serves the same call, once, when the agent makes it again.
 """
 
-import time
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -32,6 +32,9 @@ CLIENT_GONE: ContextVar[Callable[[], bool]] = ContextVar("CLIENT_GONE", default=
 """Tells whether the hook client that asked has disconnected. The daemon sets it in the thread that serves the client;
 it is no part of Environment, because gates that stay open serve many clients. In a fresh process, the asking process
 and the client are the same."""
+
+ANSWERED = threading.Condition()
+"""Wakes the waiting threads of this process when one of its threads answers; answers of other processes are polled."""
 
 
 class Question(Struct, frozen=True):
@@ -119,7 +122,8 @@ class QuestionStore:
             until = min(self.clock() + HEARTBEAT_INTERVAL_S, question.expires_at)
             with release_lock():
                 while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(until):
-                    time.sleep(POLL_INTERVAL_S)
+                    with ANSWERED:
+                        ANSWERED.wait(POLL_INTERVAL_S)
             if answered is not None:
                 break
             self.state.execute("UPDATE approvals SET seen_at=? WHERE id=?", self.clock(), question.id)
@@ -205,6 +209,8 @@ class QuestionStore:
                 "UPDATE approvals SET reply=?, answered_at=? WHERE id=? AND reply IS NULL RETURNING question, closed",
                 (msgspec.json.encode(reply), self.clock(), question_id),
             ).fetchone()
+        with ANSWERED:
+            ANSWERED.notify_all()
         return None if row is None else decode_listed(row)
 
 
