@@ -168,6 +168,16 @@ class State(StateDatabase):
             row = self.fetch_row(query, *self.session_values(key), tool, digest)
         return (None, None) if row is None else (row[0], decode_call(row[1]))
 
+    def find_same_call(self, call: ToolCall) -> tuple[int | None, PendingCall | None]:
+        """Return row and content of a call that is pending already, with the same id and arguments."""
+        if not call.call_id:
+            return None, None
+        row = self.fetch_row(
+            f"SELECT id, before FROM calls WHERE {OF_SESSION} AND call_id=? AND tool=? AND arguments_sha256=?",
+            *(*self.session_values(call.session), call.call_id, call.tool, call.arguments_sha256),
+        )
+        return (None, None) if row is None else (row[0], decode_call(row[1]))
+
     def list_open_calls(self) -> list[OpenCall]:
         rows = self.fetch_rows(
             "SELECT id, session_id, agent_id, call_id, tool, arguments_sha256, at, before FROM calls"

@@ -1,0 +1,267 @@
+"""The one door of a program that runs its tools in the gate's own process: decide, contain or act, compare, record.
+
+`Gate.perform(call, act)` does all of it, once. A hook can only answer and hope: it sees a call before and after, in two
+processes. Here the call is judged (`enforce.py`), `act` does the tool's work with nothing but the access that the
+decision left it, and what came of it is compared and recorded (`remember.py`).
+
+- The caller holds the repository's turn where several threads share the gate (`open_gates.py`). The turn is given up
+  while the tool acts and while a person thinks.
+- `act` runs in the caller's thread and gets a `WorkspaceAccess`: a file tool writes the files that were judged with
+  `write_file` and `remove_file`, a command runs with `run_command`, bare or contained as decided. Nothing else may
+  write to the workspace.
+- `performed` is the output of a call that acted before a crash: it is compared and recorded, and `act` is not called.
+- A call id is recorded once, however often it is performed: `fate` tells what became of it.
+
+An exception of `act` is recorded as the call's failure, and raised.
+"""
+
+import stat
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.adapters.payload import has_read_only_error
+from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation
+from remit.core.diff.contents import LineRange
+from remit.core.record import KEY
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.containment.in_process import CommandRun, ContainedRun, find_interrupted_run
+from remit.gate.context import WorkspaceContext, join_lines
+from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
+from remit.gate.enforce import enforce
+from remit.gate.remember import remember
+from remit.gate.state.workspace_state import PendingCall
+from remit.gate.team_hooks.registered_checks import RegisteredHooks
+from remit.gate.undo.governing_files import AgentSettings, can_execute
+from remit.policy.decide import classify
+from remit.policy.violations import leading_violation
+from remit.workspace.place.resolve_paths import resolve_real_paths
+from remit.workspace.safe_files import remove_below, write_below
+from remit.workspace.sandbox.containment import CommandEnd
+
+MAX_SUMMARY_CHARS = 200
+MAX_RESULTS = 1000
+"""Newest results of a session in which a call's own is looked for."""
+
+
+class ToolOutput(Struct, frozen=True):
+    """What a tool itself says of its work, before the gate compares; `data` is its structured result, as JSON takes it.
+
+    `positions` are the lines of each edit, by path as the call names it.
+    """
+
+    ok: bool
+    text: str
+    data: Any = None
+    exit_code: int | None = None
+    positions: dict[str, tuple[LineRange, ...]] = {}
+
+
+class Performed(Struct, frozen=True):
+    """What came of a call; `output` is None where the call was denied.
+
+    `messages` are Remit's words for the model: a denial, what was dropped, the results of the team's commands.
+    `snapshot` names the saved state from before the call, where one was taken.
+    """
+
+    decision: Decision
+    output: ToolOutput | None = None
+    messages: tuple[str, ...] = ()
+    violation: Violation | None = None
+    snapshot: str | None = None
+
+
+class Fate(Struct, frozen=True):
+    """What became of a call: never begun, open, or returned. `ok` is None where its end was never reported."""
+
+    state: Literal["never", "open", "returned"]
+    ok: bool | None = None
+    exit_code: int | None = None
+
+
+NEVER, OPEN = Fate("never"), Fate("open")
+
+
+class AccessRefused(OSError):
+    """The tool tried what was not judged: another file, or a command where there is none."""
+
+
+class WorkspaceAccess:
+    """The access of one allowed call to the workspace: the files that it was judged for, and its command."""
+
+    def __init__(
+        self, context: WorkspaceContext, call: ToolCall, places: tuple[str, ...], run: CommandRun | None = None
+    ) -> None:
+        self.context = context
+        self.call = call
+        self.places = places
+        """Absolute paths that the call was judged for, with links followed."""
+        self.run = run
+
+    def write_file(self, path: str, content: bytes, *, permissions: int | None = None) -> None:
+        """Write a file of the call, atomically and durably, with the permissions of the file it replaces.
+
+        `path` is as the call names it. Raises OSError; AccessRefused for a file that was not judged.
+        """
+        for place in self.judged_places(path):
+            if permissions is None and place.is_file():
+                permissions = stat.S_IMODE(place.lstat().st_mode)
+            root = self.find_root(place)
+            write_below(
+                root, place, content, permissions=permissions, follow_links=False, token=temporary_token(self.call)
+            )
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file of the call. Raises OSError; AccessRefused for a file that was not judged."""
+        for place in self.judged_places(path):
+            remove_below(self.find_root(place), place, follow_links=False)
+
+    def find_root(self, place: Path) -> Path:
+        root = self.context.workspace.root if self.context.found_workspace is not None else place.parent
+        return root if place.is_relative_to(root) else place.parent
+
+    def judged_places(self, path: str) -> list[Path]:
+        reals = resolve_real_paths(path, Path(self.call.cwd), self.context.environment.home)
+        judged = [place for place in reals if place in self.places]
+        if not judged:
+            raise AccessRefused(f"{path!r} is no file that this {self.call.tool} call was judged for")
+        return [Path(place) for place in judged]
+
+    def run_command(
+        self, output: int, *, environment: Mapping[str, str] | None = None, time_limit_s: float | None = None
+    ) -> CommandEnd:
+        """Run the call's command, once, to its end: bare, or contained as decided.
+
+        Both of its streams go to the descriptor `output` of a file; it gets no input. `environment` are its variables,
+        by default those that programs need and none that may be a secret. Raises SandboxFailed, OSError; AccessRefused
+        for a call without a command.
+        """
+        if self.run is None or self.run.ended is not None:
+            raise AccessRefused(f"this {self.call.tool} call has no command to run")
+        limits = replace(self.run.limits, output=output, seconds=time_limit_s or self.run.limits.seconds)
+        return self.run.run(limits if environment is None else replace(limits, environment=environment))
+
+
+class Act(Protocol):
+    """The work of a tool, once it is allowed. Runs in the caller's thread, outside of the repository's turn."""
+
+    def __call__(self, access: WorkspaceAccess, /) -> ToolOutput: ...
+
+
+def perform(
+    context: WorkspaceContext,
+    hooks: RegisteredHooks,
+    call: ToolCall,
+    act: Act,
+    cancel: threading.Event | None = None,
+    performed: ToolOutput | None = None,
+) -> Performed:
+    """Decide a call, act, compare and record. Raises what `act` raises, and RECORDING_ERRORS before it acted."""
+    if not context.is_governed:
+        real = (
+            real for raw in call.paths for real in resolve_real_paths(raw, Path(call.cwd), context.environment.home)
+        )
+        run = CommandRun(context, call, cancel) if call.command is not None else None
+        return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(context, call, tuple(real), run)))
+
+    # 1 Take up a call that a process which died has begun.
+    _, pending = context.state.find_same_call(call)
+    if pending is not None and (resumed := resume(context, hooks, call, pending, performed)) is not None:
+        return resumed
+
+    # 2 Decide.
+    answer = enforce(context, call, hooks, in_process=True)
+    decision = answer.decision
+    if decision.effect not in ("allow", "contain"):
+        return Performed(decision, None, (answer.reason,), leading_violation(call, decision))
+    _, pending = context.state.find_same_call(call)
+    if call.whole_workspace and can_execute(decision):
+        AgentSettings(context).keep_settings()
+
+    # 3 Act, while other calls pass.
+    run: CommandRun | None = None
+    if call.command is not None:
+        run = (ContainedRun if decision.effect == "contain" else CommandRun)(context, call, cancel)
+    access = WorkspaceAccess(context, call, pending.places if pending else (), run)
+    try:
+        with context.environment.release_lock():
+            output = performed or act(access)
+    except BaseException as error:
+        if isinstance(run, ContainedRun):
+            run.release()
+        finish(context, hooks, call, decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
+        raise
+
+    # 4 Judge what a contained command staged; then compare and record.
+    words, token = answer.context, ""
+    if isinstance(run, ContainedRun):
+        settled, token = run.settle(), run.ticket.token
+        words = join_lines(words, settled.said if settled else "")
+    return finish(context, hooks, call, decision, words, output, token)
+
+
+def resume(
+    context: WorkspaceContext,
+    hooks: RegisteredHooks,
+    call: ToolCall,
+    pending: PendingCall,
+    performed: ToolOutput | None,
+) -> Performed | None:
+    """Finish a call that had acted before a crash; None if it is to be decided and to act. Raises RECORDING_ERRORS."""
+    remove_unfinished_writes(context, call, pending)
+    effect = "contain" if pending.verdict == "contain" else "allow"
+    decision = Decision(effect, effect, classify(call), context.read_mode(), intent_id=pending.intent_id)
+    words, token, output = "", "", performed
+    run = find_interrupted_run(context, call) if call.command is not None else None
+    if run is not None:
+        settled, token = run.settle(), run.ticket.token
+        if settled is not None:
+            words, output = settled.said, performed or ToolOutput(settled.code == 0, "", exit_code=settled.code)
+        elif performed is not None:
+            words = "Remit: what this command changed is lost: the process that ran it ended before it was judged."
+    return None if output is None else finish(context, hooks, call, decision, words, output, token)
+
+
+def finish(
+    context: WorkspaceContext,
+    hooks: RegisteredHooks,
+    call: ToolCall,
+    decision: Decision,
+    words: str,
+    output: ToolOutput,
+    token: str = "",
+) -> Performed:
+    """Compare and record a call that acted; `words` are those so far, `token` is the ticket of a contained command."""
+    _, pending = context.state.find_same_call(call)
+    outcome = Outcome(
+        output.ok,
+        output.exit_code,
+        "" if output.ok else sanitise_line(output.text, MAX_SUMMARY_CHARS),
+        positions=output.positions,
+        read_only=has_read_only_error(output.text),
+    )
+    after = remember(context, call, outcome, hooks, token, in_process=True)
+    messages = tuple(filter(None, (words, after.context)))
+    return Performed(decision, output, messages, snapshot=pending.snapshot or None if pending else None)
+
+
+def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> Fate:
+    """Return what became of a call. A call is open until the state is up to date, also if its result is recorded
+    already. Raises RECORDING_ERRORS.
+    """
+    if not context.is_governed:
+        return NEVER
+    if any((c.session, c.call_id) == (session, call_id) for c in context.state.list_open_calls()):
+        return OPEN
+    with context.index() as index:
+        found = index.find(event="tool_result", session_id=session.session_id, limit=MAX_RESULTS)
+    for document in found:
+        body: dict[str, Any] = document["metadata"][KEY]
+        if body.get("call", {}).get("id") == call_id and body.get("agent_id", "") == session.agent_id:
+            return Fate("returned", body["result"].get("ok"), body["result"].get("exit_code"))
+    return NEVER
