@@ -11,8 +11,9 @@ in a hash of its path, by which git finds the versions of a path when it merges 
 Source: git-fast-import(1), git-pack-objects(1), read 2026-11.
 """
 
+import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import chain
 
 from remit.core.diff.contents import hash_git_blob, sha256
@@ -24,6 +25,7 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import LOCK_TIMEOUT_S, FileLocked, hold_lock
 
 MIGRATION_BATCH = 1000  # contents of an older version taken over per batch
+NICENESS = 10  # of the git that compresses contents: calls come first
 MIN_SENT_BYTES = 1 << 20  # small contents are sent together
 PATH_DIGITS = 16  # git compares contents whose names have the same last 16 characters
 
@@ -97,6 +99,8 @@ def import_contents(store: ContentStore, contents: Iterator[tuple[bytes, bytes]]
     commit = [f"commit {store.ref}\nmark :1\ncommitter Remit <remit@localhost> 0 +0000\ndata 0\n".encode()]
     commit += [f"from {tip}\ndeleteall\n".encode()] if tip else []
     with closing(FastImport(repository)) as importer:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, importer.process.pid, NICENESS)
         unsent = b""
         for mark, (path, content) in enumerate(chain([first], contents), 2):
             unsent += b"blob\nmark :%d\ndata %d\n%s\n" % (mark, len(content), content)
