@@ -11,6 +11,7 @@ from gate.driving import Agent, allowed, body, effects, governed, machine, recor
 from remit.core.diff.contents import hash_git_blob
 from remit.gate.gate import Gate
 from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.contents.fold import fold_into_git
 
 
 @pytest.fixture
@@ -179,15 +180,15 @@ def test_what_git_ignores_never_becomes_one_of_its_objects(agent: Agent) -> None
     agent.write("src/a.local", "ignored\n")
     agent.write("src/a.py", "plain\n")
     kept = store_of(agent)
-    assert kept.fold_into_git()
-    assert not kept.fold_into_git()
+    assert fold_into_git(kept)
+    assert not fold_into_git(kept)
     listed = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
     objects = run_git(agent.cwd / ".git/remit/objects.git", *listed).split()
     assert hash_git_blob(b"plain\n") in objects
     assert hash_git_blob(b"ignored\n") not in [*objects, *run_git(agent.cwd, *listed).split()]
     assert kept.load(hash_git_blob(b"ignored\n")) == b"ignored\n", "it stays a file of Remit's own"
     agent.write("src/b.py", "ignored\n")
-    assert kept.fold_into_git(), "the same content where git sees it"
+    assert fold_into_git(kept), "the same content where git sees it"
 
 
 # -- standing elsewhere -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from conftest import run_git
 from remit.core.diff.contents import hash_git_blob
 from remit.workspace.contents.content_store import ContentStore, parse_hunks
+from remit.workspace.contents.fold import fold_into_git
 from remit.workspace.git.repository import parse_batch_output
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
@@ -31,10 +32,10 @@ def test_what_was_kept_is_loaded_again_also_after_gc(repository: Path, folded: b
     kept = store(repository)
     kept.keep_contents(entries(*CONTENTS))
     if folded:
-        assert kept.fold_into_git() == set(map(hash_git_blob, CONTENTS))
-        assert kept.fold_into_git() == set()
+        assert fold_into_git(kept) == set(map(hash_git_blob, CONTENTS))
+        assert fold_into_git(kept) == set()
         kept.keep_contents(entries(b"more"))
-        kept.fold_into_git()
+        fold_into_git(kept)
         run_git(repository, "gc", "-q", "--prune=now")
     assert [kept.load(hash_git_blob(c)) for c in CONTENTS] == CONTENTS
     assert kept.load_many(map(hash_git_blob, CONTENTS)) == {hash_git_blob(c): c for c in CONTENTS}
@@ -48,7 +49,7 @@ def test_without_git_contents_are_files(tmp_path: Path) -> None:
     kept.keep_contents(entries(*CONTENTS))
     for _ in range(2):
         assert kept.load_many(map(hash_git_blob, CONTENTS)) == {hash_git_blob(c): c for c in CONTENTS}
-        kept.fold_into_git()
+        fold_into_git(kept)
     assert kept.pending.list_entries() == []
 
 
@@ -60,7 +61,7 @@ def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
     head = run_git(repository, "rev-parse", "HEAD")
     kept = store(repository)
     kept.keep_contents(entries(b"x"))
-    kept.fold_into_git()
+    fold_into_git(kept)
     assert run_git(repository, "rev-parse", "HEAD") == head
     assert not (repository / "hook-ran").exists()
 

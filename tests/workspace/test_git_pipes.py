@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.git.command import Git, GitError, find_pipes, release_pipe
+from remit.workspace.git.command import PATIENCE_S, Git, GitError, find_pipes, release_pipe, run_git_process
 from remit.workspace.observe.observation import observe_workspace
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.safe_files import hash_large_file
@@ -98,3 +98,9 @@ def test_what_is_no_pipe_is_not_opened(grown: Path) -> None:
 def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "big")
     assert hash_large_file(tmp_path / "big", "100644", 0).size == 0
+
+
+def test_a_git_that_is_slow_to_read_gets_all_of_a_long_input(tmp_path: Path) -> None:
+    slow = ["sh", "-c", f"sleep {PATIENCE_S + 0.2}; wc -c"]
+    question = b"x" * 1_000_000
+    assert run_git_process(slow, question, LIMIT_S, str(tmp_path)) == (0, b"%d\n" % len(question), b"")

@@ -8,6 +8,7 @@ import pytest
 from conftest import run_git
 from remit.core.diff.contents import hash_git_blob
 from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.contents.fold import fold_into_git
 from remit.workspace.git.command import Git, GitError, find_programs
 from remit.workspace.observe.observation import find_changes, observe_workspace
 from remit.workspace.place.workspace import Workspace, locate_workspace
@@ -51,7 +52,7 @@ def test_looking_runs_nothing(hostile: Path) -> None:
     assert [c.path for c in find_changes(place(hostile), before, after)] == ["README.md"]
     kept = ContentStore(place(hostile), "m")
     kept.keep_contents([(hash_git_blob(b"x\n"), "", b"x\n")])
-    kept.fold_into_git()
+    fold_into_git(kept)
     kept.unified_diff(b"a\n", b"b\n")
     Git(hostile).run("blame", "--porcelain", "README.md")
     assert sorted(p.name for p in hostile.parent.iterdir()) == ["evil", "repo"]

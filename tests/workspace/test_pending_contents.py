@@ -38,17 +38,20 @@ def test_the_same_content_at_the_same_place_is_written_once(tmp_path: Path) -> N
     assert [each.path for each in waits.list_entries()] == [b"a", b"b"]
 
 
-def test_what_was_taken_is_gone_and_what_came_after_stays(tmp_path: Path) -> None:
+def test_what_was_sealed_is_elsewhere_and_what_comes_after_begins_another_file(tmp_path: Path) -> None:
     waits, other = PendingContents(tmp_path / "w"), PendingContents(tmp_path / "w")
+    sealed = PendingContents(tmp_path / "sealed")
     waits.add([entry(b"one"), entry(b"two")])
-    first = other.list_entries()[0]
-    other.drop_entries_before(first.end)
-    assert (waits.read_content(hash_git_blob(b"one")), waits.read_content(hash_git_blob(b"two"))) == (None, b"two")
+    assert other.read_content(hash_git_blob(b"two")) == b"two"
+    other.seal(sealed.path)
+    assert (waits.read_content(hash_git_blob(b"one")), sealed.read_content(hash_git_blob(b"one"))) == (None, b"one")
     waits.add([entry(b"three")])
-    other.drop_entries_before(other.list_entries()[-1].end)
-    assert not (tmp_path / "w").exists()
-    waits.add([entry(b"four")])
-    assert other.read_content(hash_git_blob(b"four")) == b"four"
+    assert other.read_content(hash_git_blob(b"three")) == b"three"
+    sealed.remove([])
+    assert (sealed.list_entries(), sealed.path.exists()) == ([], False)
+    other.seal(sealed.path)
+    other.seal(sealed.path)  # nothing waits
+    assert sealed.read_content(hash_git_blob(b"three")) == b"three"
 
 
 @given(cut=st.integers(1, 200))
@@ -86,11 +89,12 @@ def test_writers_and_a_taker_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "w"
     writers = [subprocess.Popen([sys.executable, "-c", ADD_MANY, path, str(1000 * n)]) for n in range(1, 4)]
     taken: set[str] = set()
-    taker = PendingContents(path)
+    taker, sealed = PendingContents(path), PendingContents(tmp_path / "sealed")
     while any(writer.poll() is None for writer in writers) or taker.list_entries():
-        if found := taker.list_entries():
-            taken |= {each.blob for each in found}
-            taker.drop_entries_before(found[-1].end)
+        taker.seal(sealed.path)
+        taken |= {each.blob for each in sealed.list_entries()}
+        if sealed.path.exists():
+            sealed.remove([])
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     assert taken == {hash_git_blob(b"%d" % (1000 * n + m)) for n in range(1, 4) for m in range(200)}
 

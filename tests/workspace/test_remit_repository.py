@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from conftest import run_git
 from remit.core.diff.contents import hash_git_blob
 from remit.workspace.contents.content_store import ContentStore, RemitRepository
+from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.snapshots.git_store import GitSnapshotStore
 from remit.workspace.snapshots.snapshot import Occasion, read_files, take_snapshot
@@ -43,7 +44,7 @@ def test_no_listing_of_all_refs_shows_a_snapshot(site: Worksite) -> None:
     site.take()
     store = ContentStore(site.workspace, MACHINE)
     store.keep_contents([(hash_git_blob(b"kept\n"), "x", b"kept\n")])
-    store.fold_into_git()
+    fold_into_git(store)
     assert (run_git(site.root, "log", "--all", "--format=%H"), run_git(site.root, "for-each-ref")) == before
     assert run_git(site.root, "stash", "list") == ""
     assert run_git(site.root, "worktree", "list").count("\n") == 1
@@ -89,7 +90,7 @@ def test_contents_outlive_gc(site: Worksite) -> None:
     content = b"of a file that came and went\n" * 100
     store = ContentStore(site.workspace, MACHINE)
     store.keep_contents([(hash_git_blob(content), "src/app.py", content)])
-    store.fold_into_git()
+    fold_into_git(store)
     drop_everything(site.root)
     assert ContentStore(site.workspace, MACHINE).load(hash_git_blob(content)) == content
 
@@ -154,7 +155,7 @@ def test_snapshots_and_contents_of_an_older_version_are_read_and_taken_over(site
     assert site.tree() == before
 
     site.store.tidy()
-    ContentStore(site.workspace, MACHINE).migrate_old_refs()
+    migrate_old_refs(ContentStore(site.workspace, MACHINE))
     assert run_git(site.root, "for-each-ref", "refs/remit") == ""
     drop_everything(site.root)
     assert ContentStore(site.workspace, MACHINE).load(blob) == content

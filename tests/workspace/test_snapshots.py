@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from conftest import run_git
 from remit.workspace.git.command import GitError
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.snapshots.git_store import GitSnapshotStore, fold_packs
+from remit.workspace.snapshots.git_store import GitSnapshotStore
 from remit.workspace.snapshots.restore import PresentFiles, plan_restore
 from remit.workspace.snapshots.snapshot import (
     CopySnapshotStore,
@@ -336,7 +336,7 @@ def test_a_writer_that_was_killed_leaves_packs_that_are_folded(site: Worksite) -
     store.importer.process.wait()
     assert list((site.own / "objects" / "pack").glob("*.keep"))
     store.close()
-    fold_packs(store.repository)
+    store.repository.fold_packs()
     assert not list((site.own / "objects" / "pack").glob("*.keep"))
     assert len(site.store.list_snapshots()) == 1
 

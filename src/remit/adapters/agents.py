@@ -76,8 +76,6 @@ class AgentRow(Struct, frozen=True):
     """Events whose answer can carry text to the model."""
     has_unwatched_stdin: bool = False
     """True if it can write to a running command without a hook: interactive commands are marked."""
-    fires_twice: bool = False
-    """True if the program also runs the hooks in other agents' settings: one event then fires two hooks."""
     has_sandbox: bool = False
     """True if it may run commands in its own sandbox, inside which no other works; its transcript tells."""
     has_subagent_transcripts: bool = False  # True if a sub-agent's conversation is a separate file beside its parent's

@@ -43,6 +43,12 @@ RECORDING_ERRORS = (StateError, LedgerError, GitError, OSError)
 """The errors that keep a record or the state from being written: database, ledger, git, disk."""
 
 
+MAX_UNFOLDED_BYTES = 256 << 20
+"""Bytes of waiting contents after which a call folds them itself: far more than a daemon lets gather."""
+
+FOLDING_WAIT_S = 10.0
+
+
 class Answer(Struct, frozen=True):
     """An answer to an agent's hook: the decision, the reason of a denial, and context for the model."""
 
@@ -106,6 +112,7 @@ class WorkspaceContext:
         """Rules as they were when they were last asked for."""
         self.noticed_rules: Rules | None = None
         """Rules whose intents file was last looked at for changes."""
+        self.can_fold = True
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:
@@ -251,11 +258,20 @@ class WorkspaceContext:
         found = [(hash_git_blob(content), path, content) for path, content in contents]
         fresh = find_unkept(self.state, {name for name, _, _ in found})
         self.contents.keep_contents(each for each in found if each[0] in fresh or self.contents.files.has_blob(each[0]))
+        if self.contents.waiting_bytes() > MAX_UNFOLDED_BYTES and self.can_fold:
+            # Nobody folds, or not quickly enough: the call that adds more pays for it.
+            try:
+                self.fold_contents(FOLDING_WAIT_S)
+            except RECORDING_ERRORS:
+                self.can_fold = False  # it waits on; the next call of this gate need not try in vain
 
-    def fold_contents(self) -> None:
+    def fold_contents(self, wait_s: float = 0.0) -> None:
         """Move waiting contents into git. Raises OSError, GitError, StateError."""
-        self.contents.migrate_old_refs()
-        folded = self.contents.fold_into_git()
+        # Imported here: in a process that stays, no call does this.
+        from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
+
+        migrate_old_refs(self.contents)
+        folded = fold_into_git(self.contents, wait_s)
         if folded:
             mark_kept(self.state, folded)
 

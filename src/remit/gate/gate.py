@@ -14,14 +14,12 @@ The other steps of a call (`docs/explanation/one-tool-call.md`) lie outside: kno
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from remit.adapters import ROWS
 from remit.core.call import Outcome, SessionEnded, SessionKey, SessionStarted, ToolCall
 from remit.core.config import TrustItem
 from remit.core.decision import UNGOVERNED_DECISION
 from remit.core.python_runtime import LazyProperty
 from remit.gate.containment.rewrite_call import CommandRewriter, find_token
 from remit.gate.context import RECORDING_ERRORS, Answer, WorkspaceContext
-from remit.gate.double_firing import DoubleFiring
 from remit.gate.enforce import answer_unrecordable, enforce
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.remember import remember
@@ -47,19 +45,12 @@ class Gate(WorkspaceContext):
         if not self.is_governed:
             return Answer(UNGOVERNED_DECISION)
         try:
-            event = self.find_double_firing("before", call)
-            earlier = event.find_answer() if event else None
-            if earlier is not None:
-                return earlier
             answer = enforce(self, call, self.hooks)
             answer = answer.with_notice(self.untrusted_notice(call.session))
             answer = PendingMessages(self.state).deliver_with_answer(call, answer)
             if call.whole_workspace and can_execute(answer.decision):
                 AgentSettings(self).keep_settings()
-            answer = answer.with_notice(self.repair_notice)
-            if event is not None:
-                event.store_answer(answer)
-            return answer
+            return answer.with_notice(self.repair_notice)
         except RECORDING_ERRORS as error:
             return answer_unrecordable(self, call, error)
 
@@ -72,14 +63,7 @@ class Gate(WorkspaceContext):
             # A contained command comes back in the words of the launcher.
             token = find_token(call.command)
             call = CommandRewriter(self).unwrap_returned_call(call)
-        event = self.find_double_firing("after", call)
-        earlier = event.find_answer() if event else None
-        if earlier is not None:
-            return earlier
-        answer = remember(self, call, outcome, self.hooks, token).with_notice(self.repair_notice)
-        if event is not None:
-            event.store_answer(answer)
-        return answer
+        return remember(self, call, outcome, self.hooks, token).with_notice(self.repair_notice)
 
     def perform(
         self,
@@ -102,14 +86,6 @@ class Gate(WorkspaceContext):
         from remit.gate.perform import find_fate
 
         return find_fate(self, session, call_id)
-
-    def find_double_firing(self, phase: str, call: ToolCall) -> DoubleFiring | None:
-        if not any(row.fires_twice for row in ROWS.values()):
-            return None
-        try:
-            return DoubleFiring(self.state, phase, call, self.environment.clock(), self.environment.release_lock)
-        except RECORDING_ERRORS:
-            return None
 
     # Hooks of a program that embeds the gate
 

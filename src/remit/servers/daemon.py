@@ -47,18 +47,21 @@ from remit.gate.containment.run_command import (
     settle_staging,
     stage_command,
 )
+from remit.gate.context import RECORDING_ERRORS
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.tickets import TicketNotFound, Tickets
-from remit.gate.state.workspace_state import put_watch_status
+from remit.gate.state.workspace_state import mark_kept, put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.environment import make_environment
 from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
+from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
@@ -141,6 +144,7 @@ class Daemon:
         self.calls_changed = threading.Condition()
         self.socket_inode = 0
         self.console: ConsoleServer | None = None
+        self.fold_not_before = 0.0  # after a failure
 
     def serve(self) -> int:
         """Listen until the daemon has no more work. Return 0, also if another daemon listens already."""
@@ -218,16 +222,42 @@ class Daemon:
             now = time.monotonic()
             if folded <= self.last_call_at and now - self.last_call_at > FOLD_AFTER_S:
                 folded = now
-                for act in (fold_contents, write_notes, report_watching):
+                self.fold_contents(lambda _: True)
+                for act in (tidy_stores, write_notes, report_watching):
                     self.gates.for_each_gate(act)
                 self.store_conversations()
+            elif folded <= self.last_call_at and now >= self.fold_not_before:
+                self.fold_contents(ContentStore.is_full)
             self.upkeep.run_if_due(self.last_call_at, now)
             if self.watches.has_suspects:
                 self.gates.for_each_gate(check_background_changes)
             if now - swept >= self.sweep_s:
                 swept = now
+                self.fold_contents(lambda _: True)  # what could not be folded before
                 self.gates.for_each_gate(settle_idle_calls)
                 self.gates.for_each_gate(write_notes)
+
+    def fold_contents(self, is_due: Callable[[ContentStore], bool]) -> None:
+        """Fold pending contents where it is due. Git works outside the repository's turn, for a store of its own: calls
+        read and add contents meanwhile.
+        """
+        stores: dict[Path, ContentStore] = {}
+        folded: dict[Path, set[str]] = {}
+
+        def find_due_store(gate: Gate) -> None:
+            if is_due(gate.contents):
+                stores[gate.workspace.state] = ContentStore(gate.workspace, gate.recorder.machine)
+
+        self.gates.for_each_gate(find_due_store)
+        for state, store in stores.items():
+            try:
+                migrate_old_refs(store)
+                folded[state] = fold_into_git(store)
+            except RECORDING_ERRORS as error:
+                write_log_line(f"contents were left for later: {error}")
+                self.fold_not_before = time.monotonic() + self.sweep_s
+        if any(folded.values()):
+            self.gates.for_each_gate(lambda gate: mark_kept(gate.state, folded.pop(gate.workspace.state, set())))
 
     def store_conversations(self) -> None:
         """Store new conversation lines. Reading may be slow and happens outside the repository's turn."""
@@ -239,7 +269,8 @@ class Daemon:
                 write_log_line(trouble)
 
     def finish_work(self) -> None:
-        self.gates.for_each_gate(fold_contents)
+        self.fold_contents(lambda _: True)
+        self.gates.for_each_gate(tidy_stores)
         self.gates.for_each_gate(settle_idle_calls)
         self.upkeep.run_all_jobs()
         self.store_conversations()
@@ -353,9 +384,8 @@ def start_daemon(home: Path) -> None:
 # -- background work -----------------------------------------------------------------------------------------
 
 
-def fold_contents(gate: Gate) -> None:
-    """Fold pending contents into git, and archive a full segment of the log."""
-    gate.fold_contents()
+def tidy_stores(gate: Gate) -> None:
+    """Tidy up the snapshots, and archive a full segment of the log."""
     SnapshotTaker(gate).tidy_store()
     # For start-up speed: no call reads or writes archives.
     from remit.ledger.retention import compact

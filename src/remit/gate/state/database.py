@@ -9,7 +9,7 @@ from pathlib import Path
 from remit.core.untrusted_input import quote_path
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwritable
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 BUSY_TIMEOUT_S = 5.0
 """Time that one statement waits for another process: an agent goes on without a hook that waits too long."""
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS denied(
   PRIMARY KEY(workspace, session_id, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS baseline(
   workspace TEXT, path TEXT, version BLOB, PRIMARY KEY(workspace, path)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS told(id INTEGER PRIMARY KEY, workspace TEXT, digest TEXT, at REAL, event BLOB);
+DROP TABLE IF EXISTS told;
 CREATE TABLE IF NOT EXISTS transcripts(
   workspace TEXT, session_id TEXT, agent_id TEXT, agent TEXT, path TEXT,
   PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
@@ -155,7 +155,7 @@ def open_writable(path: Path) -> sqlite3.Connection:
 
 
 def update_schema(connection: sqlite3.Connection) -> None:
-    """Add missing tables, and missing columns of tables that an older version made."""
+    """Add missing tables, and missing columns of tables that an older version made; drop a table that only it used."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in filter(str.strip, TABLES.split(";")):

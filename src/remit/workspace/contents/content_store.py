@@ -2,7 +2,7 @@
 
 A content is first appended to a pending file: an entry costs a write to an open file, 20 µs, against 6 ms for a git
 process; a file per content costs ten times as much, and delays the next sync of the log by its folder and name.
-`fold_into_git` moves pending contents into git. Without git, or for paths that git ignores, a content becomes a file of
+`fold.py` moves pending contents into git. Without git, or for paths that git ignores, a content becomes a file of
 Remit's own, named by its git blob name.
 
 The objects lie in Remit's own git repository in the state folder, so that none shows among the user's refs.
@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from remit.core.diff.contents import Hunk, hash_git_blob, sha256
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.repository import may_have_refs_below, parse_batch_output
+from remit.workspace.git.repository import parse_batch_output
 from remit.workspace.place.workspace import Workspace, is_folder
 from remit.workspace.safe_files import hold_lock, lock_file, read_tail, try_lock, write_atomically
 
@@ -36,6 +36,9 @@ REPOSITORY_FOLDER = "objects.git"
 LOCK_NAME = "remit.lock"
 BORROWED_FILE = "borrowed.json"
 MAX_BORROWED_BYTES = 1 << 20
+PACKS_PER_FOLD = 8
+MAX_DELTA_DEPTH = 100  # differences to go through to a content: the versions of a file lie one on another
+DELTA_MEMORY = "64m"  # of the contents that git compares at once
 MAX_HEADS = 16  # commits whose objects are known to be linked: one per active worktree
 CLOCK_TICK_NS = 50_000_000  # more than the resolution of any file system's folder times
 PACK_PARTS = (".pack", ".rev", ".idx")  # link order: a pack without an index is never read
@@ -148,6 +151,44 @@ class RemitRepository:
 
     # -- dropping -------------------------------------------------------------------------------------------
 
+    def fold_packs(self) -> None:
+        """Make one pack of each eight of a size; drop no object. Raises OSError, GitError.
+
+        Only the list and the removal of the packs exclude importers: a merge may take seconds, and calls take
+        snapshots meanwhile.
+        """
+        for names in self._find_packs_to_fold():
+            made = f"pack-{self._merge_packs(names)}"
+            with try_lock(self.path / LOCK_NAME) as is_free:
+                for name in names if is_free else ():
+                    # Index first: a pack without an index is never read.
+                    for suffix in ("idx", "rev", "bitmap", "pack") if name != made else ():
+                        (self.path / f"objects/pack/{name}.{suffix}").unlink(missing_ok=True)
+
+    def _find_packs_to_fold(self) -> list[list[str]]:
+        """Return the groups of packs to merge; none while an importer runs."""
+        if not self.exists:
+            return []
+        folder = self.path / "objects/pack"
+        with try_lock(self.path / LOCK_NAME) as is_free:
+            if not is_free:
+                return []
+            for left in (*folder.glob("*.keep"), *self.path.glob("fast_import_crash_*")):  # of a killed fast-import
+                left.unlink()
+            borrowed = set(self.read_borrow_list().packs)
+            names_by_class: dict[int, list[str]] = defaultdict(list)
+            for pack in folder.glob("*.pack"):
+                status = pack.stat()
+                # A pack with a second name is the user's. Classes differ eightfold: few copies are made of an object.
+                if status.st_nlink == 1 and pack.stem not in borrowed:
+                    names_by_class[status.st_size.bit_length() // 3].append(pack.stem)
+        return [names for names in names_by_class.values() if len(names) >= PACKS_PER_FOLD]
+
+    def _merge_packs(self, names: Sequence[str]) -> str:
+        options = (f"--depth={MAX_DELTA_DEPTH}", f"--window-memory={DELTA_MEMORY}", "--delta-base-offset")
+        words = ("pack-objects", "--stdin-packs", *options, "--threads=1", "--quiet", f"{self.path}/objects/pack/pack")
+        return self.run(*words, stdin="".join(f"{name}.pack\n" for name in names).encode()).decode().strip()
+
     def has_stale_packs(self) -> bool:
         names = (name for name in self.read_borrow_list().packs if not (self.objects / f"pack/{name}.idx").exists())
         return any((self.path / f"objects/pack/{name}.idx").exists() for name in names)
@@ -195,7 +236,10 @@ def _link_or_copy(source: Path, name: Path) -> None:
 
 
 BLOBS_REF = "refs/remit/blobs"
-MIGRATION_BATCH = 1000  # contents of an older version taken over per batch
+MAX_WAITING_BYTES = 32 << 20
+MAX_WAITING_COUNT = 256
+"""Contents that may wait while calls go on; more are folded at once, and what waits is always folded in a pause."""
+
 MAX_RECENT = 8
 MAX_RECENT_BYTES = 1 << 18
 
@@ -280,10 +324,7 @@ class PendingContents:
             size = self._read_new_entries(descriptor)
             if self.end < size:
                 # Bytes after the last complete entry, left by a crash or a stranger, go to a separate file.
-                torn = os.pread(descriptor, size - self.end, self.end)
-                folder = self.path.parent / "torn"
-                folder.mkdir(mode=0o700, exist_ok=True)
-                (folder / f"{sha256(torn)}.bin").write_bytes(torn)
+                self._set_aside(os.pread(descriptor, size - self.end, self.end))
                 os.ftruncate(descriptor, self.end)
             start, blob, added = self.end, b"", list[PendingContent]()
             if not start:
@@ -320,17 +361,37 @@ class PendingContents:
         except FileNotFoundError:
             return []
 
-    def drop_entries_before(self, end: int) -> None:
-        """Drop the entries before the offset `end`: they are stored elsewhere now. Raises OSError."""
+    def seal(self, path: Path) -> None:
+        """Rename the file, if there is one: entries that are added from now on begin another one. Raises OSError."""
+        with suppress(FileNotFoundError), self._open_locked(os.O_RDWR):
+            self.path.rename(path)
+
+    def remove(self, damaged: Iterable[PendingContent]) -> None:
+        """Remove the file: its entries are stored elsewhere now, except the damaged ones, which are set aside with all
+        that is no entry. Raises OSError.
+        """
         with self._open_locked(os.O_RDWR) as descriptor:
-            if rest := os.pread(descriptor, os.fstat(descriptor).st_size - end, end):
-                write_atomically(self.path, new_mark() + rest, 0o600, durable=False)
-            else:
-                self.path.unlink()
+            size = self._read_new_entries(descriptor)
+            self._set_aside(os.pread(descriptor, size - self.end, self.end))
+            for entry in damaged:
+                self._set_aside(os.pread(descriptor, entry.size, entry.offset))
+            self.path.unlink()
+
+    def _set_aside(self, torn: bytes) -> None:
+        if torn:
+            folder = self.path.parent / "torn"
+            folder.mkdir(mode=0o700, exist_ok=True)
+            (folder / f"{sha256(torn)}.bin").write_bytes(torn)
+
+    def _is_at_path(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(descriptor))  # noqa: PTH116  at every content
+        except FileNotFoundError:
+            return False
 
     @contextmanager
     def _open_locked(self, flags: int, *, shared: bool = False) -> Generator[int]:
-        """Open and lock the file; retry if the file was replaced during the wait. Raises FileLocked, OSError."""
+        """Open and lock the file; retry if it was replaced or renamed during the wait. Raises FileLocked, OSError."""
         while True:
             try:
                 descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
@@ -341,7 +402,7 @@ class PendingContents:
                 continue
             try:
                 lock_file(descriptor, self.path, shared=shared)
-                if os.fstat(descriptor).st_nlink:
+                if self._is_at_path(descriptor):
                     yield descriptor
                     return
             finally:
@@ -388,6 +449,8 @@ class ContentStore:
         folder = workspace.state / "contents"
         self.files = BlobFolder(folder, hash_git_blob)
         self.pending = PendingContents(folder / "waiting")
+        self.folding = PendingContents(folder / "folding")
+        """The contents that are on their way into git, or were when a process was killed."""
         self.recent: OrderedDict[str, bytes] = OrderedDict()
         """The contents added last: most are read when the call completes. A blob name identifies a content exactly."""
 
@@ -400,81 +463,15 @@ class ContentStore:
         while len(self.recent) > MAX_RECENT:
             self.recent.popitem(last=False)
 
-    def fold_into_git(self, max_count: int = 2000) -> set[str]:
-        """Move pending contents into git and forget them here; return their names. Raises OSError, GitError. A content
-        seen only at ignored paths becomes a file of Remit's own, since git objects may be pushed.
-        """
-        if not self.pending.list_entries():
-            return set()
-        with self._lock_store():
-            entries = self.pending.list_entries()[:max_count]
-            if not entries:
-                return set()
-            contents = {e.blob: content for e in entries if (content := self._read_without_git(e.blob)) is not None}
-            outside_git = self._find_ignored_blobs(entries) & contents.keys()
-            for blob in outside_git:
-                self.files.store(contents.pop(blob), durable=False)
-            if contents:
-                self._import_into_git(contents)
-            self.pending.drop_entries_before(entries[-1].end)
-        for blob in contents:
-            self.files.blob_path(blob).unlink(missing_ok=True)
-        return contents.keys() | outside_git
+    def is_full(self) -> bool:
+        """Return whether so much waits that it should not wait for a pause. Raises OSError."""
+        return self.waiting_bytes() >= MAX_WAITING_BYTES or len(self.pending.list_entries()) >= MAX_WAITING_COUNT
 
-    def _import_into_git(self, contents: Mapping[str, bytes]) -> None:
-        """Import contents under the private ref of Remit's own repository. Raises GitError, OSError. Source:
-        git-fast-import(1), read 2026-11.
-        """
-        repository = RemitRepository(self.workspace)
-        repository.create()
-        with repository.prevent_dropping():
-            tip = repository.run("rev-parse", "-q", "--verify", self.ref, ok=(0, 1)).decode().strip()
-            marked = enumerate(contents.values(), 1)
-            stream = [b"blob\nmark :%d\ndata %d\n%s\n" % (mark, len(content), content) for mark, content in marked]
-            stream.append(f"commit {self.ref}\ncommitter Remit <remit@localhost> now\ndata 0\n".encode())
-            stream += [f"from {tip}\n".encode()] if tip else []
-            stream += [f"M 100644 :{mark} {blob[:2]}/{blob[2:]}\n".encode() for mark, blob in enumerate(contents, 1)]
-            arguments = ("fast-import", "--quiet", "--done", "--date-format=now")
-            repository.run(*arguments, stdin=b"".join([*stream, b"\ndone\n"]))
-
-    def migrate_old_refs(self) -> None:
-        """Move contents of an older version from the user's repository to Remit's own. Raises GitError, OSError."""
-        if not may_have_refs_below(self.workspace, BLOBS_REF):
-            return
-        git = Git(self.workspace.root)
-        for line in git.text("for-each-ref", "--format=%(objectname) %(refname)", BLOBS_REF).splitlines():
-            tip, ref = line.split(" ", 1)
-            rows = git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0")
-            names = [row.partition(b"\t")[0].split()[2].decode() for row in rows if row]
-            for start in range(0, len(names), MIGRATION_BATCH):
-                contents = self.load_many(names[start : start + MIGRATION_BATCH])
-                with self._lock_store():
-                    self._import_into_git(contents)
-            git.run("update-ref", "-d", ref, tip)
-
-    def _find_ignored_blobs(self, entries: Sequence[PendingContent]) -> set[str]:
-        """Return blobs that must stay out of git: each without git, else those seen only at ignored paths."""
-        if self.workspace.common_dir is None:
-            return {entry.blob for entry in entries}
-        paths = sorted({entry.path for entry in entries if entry.path})
-        ignored = self._find_ignored_paths(paths) if paths else set[bytes]()
-        return {e.blob for e in entries if e.path in ignored} - {e.blob for e in entries if e.path not in ignored}
-
-    def _find_ignored_paths(self, paths: Sequence[bytes]) -> set[bytes]:
-        """Return the ignored paths. A path that git refuses to judge, as in a nested repository, counts as ignored."""
-        query = b"".join(path + b"\0" for path in paths)
+    def waiting_bytes(self) -> int:
         try:
-            out = Git(self.workspace.root).run("check-ignore", "-z", "--stdin", stdin=query, ok=(0, 1))
-        except GitError:
-            # git stops at the first refused path, so each path is asked alone.
-            return {p for path in paths for p in self._find_ignored_paths([path])} if len(paths) > 1 else set(paths)
-        return set(out.split(b"\0"))
-
-    @contextmanager
-    def _lock_store(self) -> Generator[None]:
-        self.workspace.state.mkdir(parents=True, exist_ok=True)
-        with hold_lock(self.workspace.state / "contents.lock"):
-            yield
+            return self.pending.path.stat().st_size
+        except FileNotFoundError:
+            return 0
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -489,8 +486,10 @@ class ContentStore:
             return None
 
     def _read_without_git(self, blob: str) -> bytes | None:
-        """Return a content stored outside git; None also after a torn write."""
-        for read in (self.pending.read_content, self.files.load):
+        """Return a content stored outside git; None also after a torn write. The places are in the order in which a
+        content passes through them.
+        """
+        for read in (self.pending.read_content, self.folding.read_content, self.files.load):
             try:
                 content = read(blob)
             except OSError:

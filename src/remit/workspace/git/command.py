@@ -15,6 +15,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -137,6 +138,7 @@ def execute(command: Sequence[str], arguments: Iterable[str], stdin: bytes, fold
 GIT_READ_NAMES = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
 """Files of a working tree that git reads on its own. In git's own folder, git may read any file."""
 
+PIPE_BYTES = 16 * 1024  # length of input that every pipe takes at once
 PATIENCE_S = 1.0  # time for git before the first search for FIFOs, and between two searches
 PAUSE_S = 0.01  # wait after FIFOs were found
 MAX_ENTRIES = 500_000  # bound of directory entries per search
@@ -150,13 +152,21 @@ class DeviceFound(TimeoutError):
 def run_git_process(command: Sequence[str], question: bytes, limit_s: float, folder: str) -> tuple[int, bytes, bytes]:
     """Return exit code, output and errors of a command. Raises OSError; TimeoutError after `limit_s`."""
     import subprocess  # a call that writes a file needs no git
+    from tempfile import TemporaryFile
 
     start = Path(folder).absolute()
     top = str(next((at for at in (start, *start.parents) if os.path.lexists(at / ".git")), start))
     until = time.monotonic() + limit_s
-    pipe, unsent = subprocess.PIPE, question or None
+    source = pipe = subprocess.PIPE
+    unsent = question or None
     wait_s = min(PAUSE_S if top in KNOWN_PIPES else PATIENCE_S, limit_s)
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    with ExitStack() as stack:
+        if len(question) > PIPE_BYTES:
+            # What a pipe has no room for is not sent any more once `communicate` has reached its time limit.
+            source, unsent = stack.enter_context(TemporaryFile()), None
+            source.write(question)
+            source.seek(0)
+        process = stack.enter_context(subprocess.Popen(command, stdin=source, stdout=pipe, stderr=pipe))
         try:
             while True:
                 try:

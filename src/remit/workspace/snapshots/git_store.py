@@ -5,31 +5,24 @@ Source: git-fast-import(1), git-for-each-ref(1), git-pack-objects(1), read 2026-
 
 import os
 import re
-import subprocess
-import tempfile
-import threading
 import time
-import weakref
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
-from typing import IO
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
-from remit.workspace.contents.content_store import LOCK_NAME, BlobFolder, RemitRepository
-from remit.workspace.git.command import Git, GitError, git_words
+from remit.workspace.contents.content_store import BlobFolder, RemitRepository
+from remit.workspace.contents.fast_import import FastImport
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import (
     head_commit,
     may_have_refs_below,
     parse_batch_output,
     prefix_in_repository,
-    read_loose_ref,
     read_worktree_form,
 )
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.safe_files import try_lock
 from remit.workspace.snapshots.snapshot import (
     FilesByPath,
     Listing,
@@ -48,130 +41,7 @@ LIST_WORDS = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:
 REF_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 FILE_MODES = frozenset({"100644", "100755", "120000"})
 UNUSED_MARKER = "unused"  # a file: objects may have become unneeded
-IMPORT_COMMAND = ("fast-import",)
-ANSWER_TIMEOUT_S = 60.0
 MAX_COMMITS = 25  # snapshots per process: at each, git checks every ref that the process made
-IMPORT_OPTIONS = ("-c", "fastimport.unpackLimit=0", "-c", "core.ignoreCase=false")
-"""Always a pack, never loose objects; and case-sensitive names."""
-
-PACKS_PER_FOLD = 8
-
-
-class FastImport:
-    """A running fast-import: starting a git process costs more than the written data.
-
-    After `write_commit` returns, the commit is durable and under its ref. No object is dropped while the process runs.
-    """
-
-    def __init__(self, repository: RemitRepository) -> None:
-        self.repository = repository
-        self.commit_count = 0
-        self.exit_stack = ExitStack()
-        self.exit_stack.enter_context(repository.prevent_dropping())
-        # An owner that is dropped without `close` leaves no process behind.
-        weakref.finalize(self, self.exit_stack.close)
-        self.stderr_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed with the stack
-        self.exit_stack.enter_context(self.stderr_file)
-        words = [*git_words(repository.path, IMPORT_COMMAND, IMPORT_OPTIONS), "--git-dir=.", *IMPORT_COMMAND]
-        pipe = subprocess.PIPE
-        try:
-            self.process = subprocess.Popen(
-                [*words, "--quiet", "--force"], stdin=pipe, stdout=pipe, stderr=self.stderr_file
-            )
-        except OSError as error:
-            self.close()
-            raise GitError(IMPORT_COMMAND, None, str(error)) from error
-        self.exit_stack.callback(wait_for_end, self.process)
-
-    def write_commit(self, stream: bytes, ref: str) -> str:
-        """Write the commit in `stream`, marked `:1`, on `ref`; return its name. Raises GitError."""
-        name = self.ask(stream + b"checkpoint\nget-mark :1\n").decode()
-        # fast-import continues after a failed ref update.
-        if read_loose_ref(self.repository.path, ref) != name:
-            out = self.repository.run("rev-parse", "--verify", "--quiet", ref, ok=(0, 1, 128))
-            if out.decode().strip() != name:
-                raise GitError(IMPORT_COMMAND, None, f"the ref {ref!r} was not written: {self.read_stderr()}")
-        self.commit_count += 1
-        return name
-
-    def read_tree(self, commit: str) -> str:
-        mode, _, rest = self.ask(b'ls %s ""\n' % commit.encode()).partition(b" ")
-        if mode != b"040000":
-            raise self.build_error(f"it knows no tree of {commit}")
-        return rest.split()[1].decode()
-
-    def ask(self, stream: bytes) -> bytes:
-        """Send commands and return the line of output. Raises GitError if none comes in time."""
-        timer = threading.Timer(ANSWER_TIMEOUT_S, self.process.kill)
-        timer.start()
-        try:
-            if self.process.stdin is None or self.process.stdout is None:
-                raise AssertionError("the process was started with pipes")
-            self.process.stdin.write(stream)
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except OSError as error:
-            raise self.build_error(str(error)) from error
-        finally:
-            timer.cancel()
-        if not line:
-            raise self.build_error(f"it ended, or gave no answer within {ANSWER_TIMEOUT_S:.0f} s")
-        return line.rstrip(b"\n")
-
-    def build_error(self, reason: str) -> GitError:
-        self.process.kill()
-        self.process.wait()
-        (self.repository.path / f"fast_import_crash_{self.process.pid}").unlink(missing_ok=True)
-        return GitError(IMPORT_COMMAND, self.process.returncode, f"{reason}: {self.read_stderr()}")
-
-    def read_stderr(self) -> str:
-        self.stderr_file.seek(0)
-        return self.stderr_file.read(2000).decode("utf-8", "replace")
-
-    def close(self) -> None:
-        self.exit_stack.close()
-
-
-def wait_for_end(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipes and wait for the process to end."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(BrokenPipeError):  # the process ended before reading its input
-                pipe.close()
-    try:
-        process.wait(ANSWER_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def fold_packs(repository: RemitRepository) -> None:
-    """Fold packs while no importer runs: eight of a size become one. Drops no object. Raises OSError, GitError."""
-    if not repository.exists:
-        return
-    folder = repository.path / "objects/pack"
-    with try_lock(repository.path / LOCK_NAME) as is_free:
-        if not is_free:
-            return
-        for mark in folder.glob("*.keep"):  # of a killed fast-import
-            mark.unlink()
-        borrowed = set(repository.read_borrow_list().packs)
-        names_by_class: dict[int, list[str]] = defaultdict(list)
-        for pack in folder.glob("*.pack"):
-            status = pack.stat()
-            # A pack with a second name is the user's. Classes differ eightfold, so few copies are made of an object.
-            if status.st_nlink == 1 and pack.stem not in borrowed:
-                names_by_class[status.st_size.bit_length() // 3].append(pack.stem)
-        for names in names_by_class.values():
-            if len(names) < PACKS_PER_FOLD:
-                continue
-            words = ("pack-objects", "--stdin-packs", "--quiet", "--threads=1", str(folder / "pack"))
-            listed = "".join(f"{name}.pack\n" for name in names).encode()
-            made = f"pack-{repository.run(*words, stdin=listed).decode().strip()}"
-            for name in names:
-                # Index first: a pack without an index is never read.
-                for suffix in ("idx", "rev", "bitmap", "pack") if name != made else ():
-                    (folder / f"{name}.{suffix}").unlink(missing_ok=True)
 
 
 class GitSnapshotStore:
@@ -228,7 +98,7 @@ class GitSnapshotStore:
             importer.close()
             # Without a daemon no idle time comes. A failure does not harm the snapshot.
             with suppress(GitError, OSError):
-                fold_packs(self.repository)
+                self.repository.fold_packs()
         return name
 
     def commit_stream(self, snapshot: Snapshot, ref: str, files: FilesByPath, base: str | None) -> Iterator[bytes]:
@@ -342,7 +212,7 @@ class GitSnapshotStore:
         self.close()
         if may_have_refs_below(self.workspace, SNAPSHOT_REFS):
             self.migrate_old_refs()
-        fold_packs(self.repository)
+        self.repository.fold_packs()
         unused = self.folder / UNUSED_MARKER
         is_due = self.repository.exists and (unused.exists() or self.repository.has_stale_packs())
         # Without space for the new pack, the objects stay until a later run.
