@@ -3,12 +3,13 @@
 import os
 import re
 import sys
+import threading
 import unicodedata
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import click
 import msgspec
@@ -19,10 +20,10 @@ from remit.cli.completion import complete_files, complete_intents
 from remit.cli.output import (
     Failure,
     command_options,
+    find_readable_workspace,
     open_content_store,
     open_index_or_empty,
     path_in_workspace,
-    reading_context,
 )
 from remit.cli.screen import has_colour
 from remit.provenance.blame import annotated_output
@@ -48,6 +49,7 @@ NARROW_OPTIONS = {"-L", "-w", "-M", "-C", "--minimal", "--first-parent", "--igno
 NARROW_NAME_CHARS = 12
 USER_SCOPES = ("system", "global")  # scopes of git's settings outside the control of a repository
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 # -- the command -------------------------------------------------------------------------------------------------
@@ -122,8 +124,8 @@ def blame(words: tuple[str, ...], repo: Path, as_json: bool, color: str, **only:
     Signs: ✦ an agent, ● a person, ◐ both, · nobody saw it written. git tells which version of the file a line came
     with; the ledger tells who wrote what that version added.
     """
-    gate = reading_context(repo)
-    question = read_question(words, gate.workspace, repo, governed=gate.is_governed)
+    workspace, governed = find_readable_workspace(repo)
+    question = read_question(words, workspace, repo, governed=governed)
     write_answer(question, LineFilter(**only), color, as_json=as_json)
 
 
@@ -260,6 +262,30 @@ def read_git_settings(git: Git) -> BlameGitSettings:
     return settings
 
 
+class ThreadedCall(Generic[R]):
+    """A call in a thread of its own, begun at once. `concurrent.futures` takes as long to import as a small blame."""
+
+    def __init__(self, call: Callable[[], R]) -> None:
+        self.call = call
+        self.results: list[R] = []
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        try:
+            self.results.append(self.call())
+        except Exception as error:  # noqa: BLE001  raised again where the result is asked for
+            self.error = error
+
+    def result(self) -> R:
+        """Wait for the call and return its result. Raises what the call raised."""
+        self.thread.join()
+        if self.error is not None:
+            raise self.error
+        return self.results[0]
+
+
 class BlameAnswer(Struct, frozen=True):
     """The attributed lines, with git's own output in the requested form."""
 
@@ -274,7 +300,7 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
     """
     arguments, workspace, git = question.arguments, question.workspace, Git(question.folder)
     is_text = arguments.form == "text"
-    with ThreadPoolExecutor() as pool, ExitStack() as stack:
+    with ExitStack() as stack:
         # 1. git runs once, or twice if the requested form lacks the porcelain's information. Display options go to git
         # as well, so that git validates their values.
         form = "porcelain" if is_text or arguments.form == "incremental" or only_lines else arguments.form
@@ -282,13 +308,13 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
             form = "line-porcelain"
         target = (*arguments.revisions, "--", arguments.file)
         options = arguments.tracing_options if is_text else arguments.options
-        tracing = pool.submit(git.run, "blame", f"--{form}", *options, *target, stdin=question.stdin)
+        tracing = ThreadedCall(partial(git.run, "blame", f"--{form}", *options, *target, stdin=question.stdin))
         display = tracing
         if (is_text or arguments.form == "incremental") and not only_lines:
             own = [option for option in arguments.options if option not in PROGRESS_OPTIONS]
             own += ["--date=short"] if narrow else [] if is_text else ["--incremental"]
-            display = pool.submit(git.run, "blame", *own, *target, stdin=question.stdin)
-        settings = pool.submit(read_git_settings, git)
+            display = ThreadedCall(partial(git.run, "blame", *own, *target, stdin=question.stdin))
+        settings = ThreadedCall(partial(read_git_settings, git))
 
         # 2. The lines, of the content to blame instead of the work tree's, if one is given.
         index = stack.enter_context(open_index_or_empty(workspace, governed=question.governed))
