@@ -205,11 +205,11 @@ def open_content_store(workspace: Workspace) -> ContentStore:
     return ContentStore(workspace, "")
 
 
-def path_in_workspace(workspace: Workspace, repo: Path, file: str) -> str:
+def path_in_workspace(workspace: Workspace, repo: Path, file: str, folder: Path | None = None) -> str:
     """Return the path of `file`, relative to the workspace root; the file may be deleted. Raises Failure. `file` is
-    relative to the working directory, or to the root if `--repo` is given.
+    relative to `folder`, by default the working directory, or to the root if `--repo` is given.
     """
-    start = Path.cwd() if repo == Path() else workspace.root
+    start = (folder or Path.cwd()) if repo == Path() else workspace.root
     path = Path(os.path.normpath(start.resolve() / file))
     real = path.parent.resolve() / path.name
     if not real.is_relative_to(workspace.root):

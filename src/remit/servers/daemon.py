@@ -9,6 +9,9 @@ ended by a NUL; an empty field; the payload, up to the end of the stream. Daemon
 version, ask a fresh process); the exit code (1 byte), the lengths of both streams (4 bytes each, big-endian), standard
 output, standard error.
 
+A question of a person, such as `remit blame`, comes in the same frame with the command's name as agent, and is handed
+to the process of `questions`, which sends the reply.
+
 The launcher of contained commands (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer
 is the staging folder, the limits in seconds and bytes, and the words to run, each ended by a NUL. `settle`: folder,
 call, exit code, the limit that ended the command, the words; the answer is the message about dropped changes, and the
@@ -49,6 +52,7 @@ from remit.ledger.log_files import LockTimeout
 from remit.servers.environment import make_environment
 from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
+from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox import staging
@@ -103,8 +107,7 @@ def unpack_request(data: bytes) -> HookRequest:
 
 
 def pack_reply(reply: HookReply) -> bytes:
-    lengths = len(reply.stdout).to_bytes(4, "big") + len(reply.stderr).to_bytes(4, "big")
-    return bytes([reply.exit_code]) + lengths + reply.stdout + reply.stderr
+    return pack_answer(reply.exit_code, reply.stdout, reply.stderr)
 
 
 def socket_path(home: Path) -> Path:
@@ -123,6 +126,7 @@ class Daemon:
         self.watches = WorktreeWatchers()
         self.gates = OpenGates(self.stopping, self.watches)
         self.upkeep = Upkeep(self.gates)
+        self.questions = QuestionProcess()
         self.last_call_at = time.monotonic()
         self.active_calls = 0
         self.calls_changed = threading.Condition()
@@ -151,6 +155,7 @@ class Daemon:
             self.accept_calls(listener)
             if self.is_reachable():
                 path.unlink(missing_ok=True)
+        self.questions.close()
         # Wait for active calls and do the last background work; calls waiting for a person go to fresh processes.
         self.stopping.set()
         with self.calls_changed:
@@ -245,6 +250,10 @@ class Daemon:
             connection.sendall(VERSION_MISMATCH)
             return
         connection.sendall(ACKNOWLEDGEMENT)
+        if request.frame.agent in QUESTION_COMMANDS:
+            if not self.questions.hand_over(connection, request.frame.cwd, request.payload):
+                connection.sendall(pack_reply(HookReply(exit_code=RETRY_EXIT_CODE)))
+            return
         CLIENT_GONE.set(partial(has_hung_up, connection))
         request = replace(request, frame=replace(request.frame, pid=pid))
         connection.sendall(pack_reply(self.answer_request(request)))
