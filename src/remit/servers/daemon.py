@@ -49,6 +49,7 @@ from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.tickets import TicketNotFound, Tickets, has_uncontained_call
 from remit.gate.state.workspace_state import put_watch_status
 from remit.ledger.log_files import LockTimeout
+from remit.servers.answer_upkeep import AnswerUpkeep
 from remit.servers.environment import make_environment
 from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
@@ -126,6 +127,7 @@ class Daemon:
         self.watches = WorktreeWatchers()
         self.gates = OpenGates(self.stopping, self.watches)
         self.upkeep = Upkeep(self.gates)
+        self.answers = AnswerUpkeep(self.gates)
         self.questions = QuestionProcess()
         self.last_call_at = time.monotonic()
         self.active_calls = 0
@@ -163,6 +165,7 @@ class Daemon:
         last = threading.Thread(target=self.finish_work, daemon=True)
         last.start()
         last.join(FINISH_TIMEOUT_S)
+        self.answers.close()
         return 0
 
     def is_reachable(self) -> bool:
@@ -207,6 +210,8 @@ class Daemon:
                     self.gates.for_each_gate(act)
                 self.store_conversations()
             self.upkeep.run_if_due(self.last_call_at, now)
+            if not self.upkeep.has_backlog:
+                self.answers.run_if_due(self.last_call_at, now)
             if self.watches.has_suspects:
                 self.gates.for_each_gate(check_background_changes)
             if now - swept >= self.sweep_s:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from remit.cli.blame.arguments import option_name
 from remit.cli.blame.blame import BlameQuestion
 from remit.core.diff.contents import sha256
-from remit.ledger.log_files import FOREIGN_FOLDER, list_readable_places
+from remit.ledger.log_files import FOREIGN_FOLDER, list_segment_sizes
 from remit.workspace.git.command import Git, GitError, file_state
 from remit.workspace.git.repository import NOTES_REF, head_commit
 from remit.workspace.place.workspace import Workspace
@@ -63,7 +63,7 @@ def read_inputs(question: BlameQuestion) -> AnswerInputs | None:
     paths = [*(common / name for name in GIT_FILES), *(git_dir / name for name in WORKTREE_FILES)]
     folders = [folder for folder in file.parents if folder.is_relative_to(top)]
     paths += [top / ".mailmap", *(folder / ".gitattributes" for folder in folders), *user_attribute_files()]
-    sizes = tuple(sorted(log_sizes(workspace.log_folder)))
+    sizes = tuple(list_segment_sizes(workspace.log_folder))
     return AnswerInputs(head, settings, sha256(file.read_bytes()), tuple(map(file_state, paths)), sizes)
 
 
@@ -79,9 +79,3 @@ def user_attribute_files() -> Iterator[Path]:
     yield Path("/etc/gitattributes")
     own = os.environ.get("XDG_CONFIG_HOME")
     yield (Path(own) if own else Path.home() / ".config") / "git" / "attributes"
-
-
-def log_sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    for place in list_readable_places(folder):
-        with os.scandir(folder / place) as entries:
-            yield from ((f"{place}/{entry.name}", entry.stat().st_size) for entry in entries if entry.is_file())
