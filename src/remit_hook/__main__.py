@@ -54,6 +54,17 @@ def build_request(version: bytes, words: list[bytes], payload: bytes) -> bytes:
 
 def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     """Ask the daemon. Returns the exit code of a complete answer, else None."""
+    reply = receive_reply(path, request, wait_s)
+    if reply is None:
+        return None
+    code, out, err = reply
+    write_all(2, err)
+    write_all(1, out)
+    return code
+
+
+def receive_reply(path: bytes, request: bytes, wait_s: float) -> tuple[int, bytes, bytes] | None:
+    """Return exit code, standard output and standard error of a complete answer, else None."""
     line = socket(AF_UNIX, SOCK_STREAM)
     line.settimeout(ACK_TIMEOUT_S)
     reply = b""
@@ -69,9 +80,7 @@ def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     out, err = int.from_bytes(reply[1:5], "big"), int.from_bytes(reply[5:9], "big")
     if len(reply) < 9 or len(reply) != 9 + out + err:
         return None
-    write_all(2, reply[9 + out :])
-    write_all(1, reply[9 : 9 + out])
-    return reply[0]
+    return reply[0], reply[9 : 9 + out], reply[9 + out :]
 
 
 def send_request(line: socket, path: bytes, request: bytes) -> bool:

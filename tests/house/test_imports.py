@@ -117,6 +117,14 @@ def test_help_imports_nothing_but_the_table_of_commands(tmp_path: Path) -> None:
     assert not found & ((HEAVY | {"msgspec"}) - {"click"})
 
 
+def test_a_question_about_lines_imports_neither_gate_nor_agents(tmp_path: Path) -> None:
+    act = "import remit.cli.blame.blame"
+    found = set(run("-B", "-c", NEW_MODULES.format(act=act), cwd=tmp_path).stdout.split())
+    rooms = {".".join(name.split(".")[:2]) for name in found if name.startswith("remit.")}
+    assert rooms == {f"remit.{room}" for room in ("cli", "core", "ledger", "provenance", "servers", "workspace")}
+    assert not found & ((HEAVY | {"concurrent.futures", "remit.core.redaction"}) - {"click"})
+
+
 @pytest.mark.parametrize("package", sorted(SOURCE.rglob("__init__.py")), ids=lambda p: p.parent.name)
 def test_a_package_exports_what_it_says_and_no_more(package: Path) -> None:
     body = ast.parse(package.read_text("utf-8")).body

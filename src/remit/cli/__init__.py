@@ -4,11 +4,19 @@ import sys
 
 
 def main() -> None:
-    """Run a command. A hook call goes straight to `remit.cli.hook`: importing click would take longer than deciding."""
+    """Run a command. A hook call goes straight to `remit.cli.hook`, and a question that the daemon may answer to the
+    daemon: importing click would take longer than deciding, or than the answer.
+    """
     if sys.argv[1:2] == ["hook"]:
         from remit.cli.hook import main as hook
 
         sys.exit(hook(sys.argv[2:]))
+    if sys.argv[1:2] == ["blame"]:
+        from remit.cli.ask_daemon import ask_daemon
+
+        code = ask_daemon(sys.argv[1:])
+        if code is not None:
+            sys.exit(code)
     from remit.cli.root import remit
 
     remit(prog_name="remit")

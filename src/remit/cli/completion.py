@@ -8,7 +8,7 @@ from typing import TypeAlias, get_args
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from remit.cli.output import UNAVAILABLE_ERRORS, Failure, governed_context, governed_gate, open_index
+from remit.cli.output import Failure, governed_context, governed_gate, open_index, unavailable_errors
 from remit.core.record import KEY, EventName
 from remit.core.untrusted_input import sanitise_line
 
@@ -40,7 +40,7 @@ def completer(find: Callable[[Path], Iterable[tuple[str, str]]]) -> Completer:
     """
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        with suppress(*UNAVAILABLE_ERRORS, Failure, ValueError):
+        with suppress(*unavailable_errors(), Failure, ValueError):
             items = [item for item in find(Path(context.params.get("repo") or "")) if item[0].startswith(incomplete)]
             return [CompletionItem(value, help=sanitise_line(remark, 60)) for value, remark in items]
         return []

@@ -18,27 +18,22 @@ from click.core import ParameterSource
 
 from remit.cli.screen import Screen, choose_pager, forced_colour, open_screen, show_in_pager
 from remit.core.untrusted_input import escape_json, sanitise_text
-from remit.gate.context import WorkspaceContext
-from remit.gate.intents.refusals import IntentError, IntentRefused
-from remit.gate.state.database import StateError
 from remit.ledger.index import index as ledger_index
 from remit.ledger.index.index import Index
 from remit.ledger.log_files import LedgerError
-from remit.servers.environment import read_environment
-from remit.wiring.manifest import SettingsError
-from remit.workspace.agents.read_write_settings import SettingsChanged
+from remit.servers.environ_checks import clean_environment
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError, find_git_folder
-from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.place.workspace import Workspace, is_repository_registered, locate_workspace
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
+    from remit.gate.context import WorkspaceContext
     from remit.gate.gate import Gate
 
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C", bound=WorkspaceContext)
+C = TypeVar("C", bound="WorkspaceContext")
 FINDINGS, USAGE, REFUSED, UNAVAILABLE, INTEGRITY = 1, 2, 3, 4, 5
 INTERRUPT = 130  # exit codes: contracts §8
 
@@ -61,9 +56,7 @@ class Failure(Exception):
         return cls(code, message, fix=hint, target=target, exit_code=exit_code)
 
 
-UNAVAILABLE_ERRORS = (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError)
-"""Errors of disk, database, git or a lock."""
-KNOWN_ERRORS = (Failure, IntentError, IntentRefused, EditRefused, ValueError, SettingsError, SettingsChanged)
+Errors = tuple[type[Exception], ...]
 READ_ONLY_HINT = "commands that only read, such as `remit log` and `remit blame`, need no right to write"
 
 repo_option = click.option(
@@ -136,23 +129,32 @@ def governed_gate(repo: Path) -> "Gate":
     return require_governed(open_gate(repo))
 
 
-def governed_context(repo: Path) -> WorkspaceContext:
+def governed_context(repo: Path) -> "WorkspaceContext":
+    from remit.gate.context import WorkspaceContext  # half of the start-up of `remit blame`, which needs none
+
     return require_governed(open_context(WorkspaceContext, repo))
 
 
-def reading_context(repo: Path) -> WorkspaceContext:
-    opened = open_context(WorkspaceContext, repo)
-    if not opened.is_governed:
-        hint = "attribution comes from git and notes only; `remit init` there starts a record"
-        click.echo(f"Remit does not govern {str(opened.workspace.root)!r}: {hint}", err=True)
-    return opened
+def reading_context(repo: Path) -> "WorkspaceContext":
+    """Open the workspace's context, also where Remit governs nothing. Raises as `find_readable_workspace`."""
+    from remit.gate.context import WorkspaceContext  # as above
+
+    find_readable_workspace(repo)
+    return open_context(WorkspaceContext, repo)
 
 
 def open_context(kind: type[C], repo: Path) -> C:
     """Open a workspace context of this kind. Raises Failure outside a repository."""
-    opened = kind.open(repo, read_environment())
-    if opened.found_workspace is not None:
-        return opened
+    from remit.servers.environment import read_environment  # the tables of all agents
+
+    return kind(find_workspace(repo), read_environment())
+
+
+def find_workspace(repo: Path) -> Workspace:
+    """Return the workspace around `repo`, and clean the environment. Raises Failure outside a repository."""
+    clean_environment()
+    if found := locate_workspace(repo):
+        return found
     folder = repo.resolve()
     if find_git_folder(folder) is not None:
         message = f"the git repository around {str(folder)!r} has no work tree"
@@ -161,6 +163,18 @@ def open_context(kind: type[C], repo: Path) -> C:
         message = f"{str(folder)!r} is in no git repository, and has no .orchestration/ folder"
         fix = "run `git init` there first, or `remit init` in a folder that needs no git"
     raise Failure("NO_WORKSPACE", message, fix=fix)
+
+
+def find_readable_workspace(repo: Path) -> tuple[Workspace, bool]:
+    """Return the workspace around `repo`, and whether Remit governs it; warn if not. Raises as `find_workspace`."""
+    workspace = find_workspace(repo)
+    if workspace.is_governed:
+        return workspace, True
+    if is_repository_registered(Path.home(), workspace):
+        return workspace, governed_context(repo).is_governed
+    hint = "attribution comes from git and notes only; `remit init` there starts a record"
+    click.echo(f"Remit does not govern {str(workspace.root)!r}: {hint}", err=True)
+    return workspace, False
 
 
 def require_governed(context: C) -> C:
@@ -191,11 +205,11 @@ def open_content_store(workspace: Workspace) -> ContentStore:
     return ContentStore(workspace, "")
 
 
-def path_in_workspace(workspace: Workspace, repo: Path, file: str) -> str:
+def path_in_workspace(workspace: Workspace, repo: Path, file: str, folder: Path | None = None) -> str:
     """Return the path of `file`, relative to the workspace root; the file may be deleted. Raises Failure. `file` is
-    relative to the working directory, or to the root if `--repo` is given.
+    relative to `folder`, by default the working directory, or to the root if `--repo` is given.
     """
-    start = Path.cwd() if repo == Path() else workspace.root
+    start = (folder or Path.cwd()) if repo == Path() else workspace.root
     path = Path(os.path.normpath(start.resolve() / file))
     real = path.parent.resolve() / path.name
     if not real.is_relative_to(workspace.root):
@@ -265,14 +279,36 @@ def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
     def call_command(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (*KNOWN_ERRORS, *UNAVAILABLE_ERRORS) as error:
+        except (*known_errors(), *unavailable_errors()) as error:
             fail(to_failure(error), bool(kwargs.get("as_json")))
 
     return call_command
 
 
+def known_errors() -> Errors:
+    """Return the errors in what was asked. Imports their rooms, which a command that succeeds may not need."""
+    from remit.gate.intents.refusals import IntentError, IntentRefused
+    from remit.wiring.manifest import SettingsError
+    from remit.workspace.agents.read_write_settings import SettingsChanged
+    from remit.workspace.intents_file.storage import EditRefused
+
+    return (Failure, IntentError, IntentRefused, EditRefused, ValueError, SettingsError, SettingsChanged)
+
+
+def unavailable_errors() -> Errors:
+    """Return the errors of disk, database, git or a lock. Imports their rooms."""
+    from remit.gate.state.database import StateError
+    from remit.workspace.intents_file.storage import IntentsFileChanged
+
+    return (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError)
+
+
 def to_failure(error: Exception) -> Failure:
     """Return the failure for a known error, with the next step."""
+    from remit.gate.intents.refusals import IntentRefused
+    from remit.wiring.manifest import SettingsError
+    from remit.workspace.agents.read_write_settings import SettingsChanged
+
     if isinstance(error, Failure):
         return error
     if isinstance(error, IntentRefused):
@@ -280,7 +316,7 @@ def to_failure(error: Exception) -> Failure:
     if isinstance(error, SettingsError | SettingsChanged):
         code = USAGE if isinstance(error, SettingsError) and not error.is_unavailable else UNAVAILABLE
         return Failure("SETTINGS", str(error), target=str(error.path or ""), exit_code=code)
-    if not isinstance(error, UNAVAILABLE_ERRORS):
+    if not isinstance(error, unavailable_errors()):
         return Failure("INVALID", str(error))
     message, _, hint = str(error).partition("\nhint: ")
     code = getattr(error, "errno", None)

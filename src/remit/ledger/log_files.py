@@ -368,6 +368,15 @@ def list_readable_places(root: "Path") -> list[str]:
     return [place for place in list_log_places(root) if not place or is_readable(root / place)]
 
 
+def list_segment_sizes(root: "Path") -> list[tuple[str, int]]:
+    """Return the files of all readable logs with their sizes, which change with each record. Raises OSError."""
+    sizes: list[tuple[str, int]] = []
+    for place in list_readable_places(root):
+        with os.scandir(root / place) as entries:
+            sizes += [(f"{place}/{entry.name}", entry.stat().st_size) for entry in entries if entry.is_file()]
+    return sorted(sizes)
+
+
 def is_readable(folder: "Path") -> bool:
     try:
         paths = [f"{folder}/{name}" for name in os.listdir(folder) if is_segment(name)]  # noqa: PTH208

@@ -12,6 +12,9 @@ output, standard error.
 `remit serve` asks with the agent name `console`: its cwd is `open` or `stop`, and the payload a port or empty. The
 answer is a pairing link.
 
+A question of a person, such as `remit blame`, comes in the same frame with the command's name as agent, and is handed
+to the process of `questions`, which sends the reply.
+
 The launcher of contained commands (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer
 is the staging folder, the limits in seconds and bytes, and the words to run, each ended by a NUL. `settle`: folder,
 call, exit code, the limit that ended the command, the words; the answer is the message about dropped changes, and the
@@ -56,9 +59,11 @@ from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.tickets import TicketNotFound, Tickets
 from remit.gate.state.workspace_state import mark_kept, put_watch_status
 from remit.ledger.log_files import LockTimeout
+from remit.servers.answer_upkeep import AnswerUpkeep
 from remit.servers.environment import make_environment
 from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
+from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
@@ -119,8 +124,7 @@ def unpack_request(data: bytes) -> HookRequest:
 
 
 def pack_reply(reply: HookReply) -> bytes:
-    lengths = len(reply.stdout).to_bytes(4, "big") + len(reply.stderr).to_bytes(4, "big")
-    return bytes([reply.exit_code]) + lengths + reply.stdout + reply.stderr
+    return pack_answer(reply.exit_code, reply.stdout, reply.stderr)
 
 
 def socket_path(home: Path) -> Path:
@@ -139,6 +143,8 @@ class Daemon:
         self.watches = WorktreeWatchers()
         self.gates = OpenGates(self.stopping, self.watches)
         self.upkeep = Upkeep(self.gates)
+        self.answers = AnswerUpkeep(self.gates)
+        self.questions = QuestionProcess()
         self.last_call_at = time.monotonic()
         self.active_calls = 0
         self.calls_changed = threading.Condition()
@@ -169,6 +175,7 @@ class Daemon:
             self.accept_calls(listener)
             if self.is_reachable():
                 path.unlink(missing_ok=True)
+        self.questions.close()
         # Wait for active calls and do the last background work; calls waiting for a person go to fresh processes.
         self.stopping.set()
         if self.console is not None:
@@ -178,6 +185,7 @@ class Daemon:
         last = threading.Thread(target=self.finish_work, daemon=True)
         last.start()
         last.join(FINISH_TIMEOUT_S)
+        self.answers.close()
         return 0
 
     def is_reachable(self) -> bool:
@@ -229,6 +237,8 @@ class Daemon:
             elif folded <= self.last_call_at and now >= self.fold_not_before:
                 self.fold_contents(ContentStore.is_full)
             self.upkeep.run_if_due(self.last_call_at, now)
+            if not self.upkeep.has_backlog:
+                self.answers.run_if_due(self.last_call_at, now)
             if self.watches.has_suspects:
                 self.gates.for_each_gate(check_background_changes)
             if now - swept >= self.sweep_s:
@@ -296,6 +306,10 @@ class Daemon:
             connection.sendall(VERSION_MISMATCH)
             return
         connection.sendall(ACKNOWLEDGEMENT)
+        if request.frame.agent in QUESTION_COMMANDS:
+            if not self.questions.hand_over(connection, request.frame.cwd, request.payload):
+                connection.sendall(pack_reply(HookReply(exit_code=RETRY_EXIT_CODE)))
+            return
         CLIENT_GONE.set(partial(has_hung_up, connection))
         request = replace(request, frame=replace(request.frame, pid=pid))
         connection.sendall(pack_reply(self.answer_request(request)))

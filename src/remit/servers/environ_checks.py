@@ -22,3 +22,13 @@ def drop_git_variables() -> None:
     os.environ["PATH"] = os.pathsep.join(p for p in os.get_exec_path() if p.startswith("/"))
     for name in [n for n in os.environ if n.startswith("GIT_") and n not in KEPT_VARIABLES]:
         del os.environ[name]
+
+
+def clean_environment() -> None:
+    """Drop misleading variables from this process. Raises NoHome: the password database does not replace HOME, since a
+    service or a build running as root has no person's home.
+    """
+    home = os.environ.get("HOME", "")
+    if not home.startswith("/"):
+        raise NoHome(home)
+    drop_git_variables()

@@ -12,7 +12,7 @@ from msgspec import DecodeError, Struct, json
 from remit.adapters import ROWS, AgentRow
 from remit.core.machine_paths import MANIFEST_PATH
 from remit.gate.machine import Environment
-from remit.servers.environ_checks import NoHome, drop_git_variables
+from remit.servers.environ_checks import clean_environment
 from remit.workspace.processes.process_tracking import process_start_time
 
 PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
@@ -20,14 +20,8 @@ PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ
 
 
 def read_environment() -> Environment:
-    """Return this process's environment, cleaned of misleading variables. Raises NoHome.
-
-    The password database does not replace HOME: a service or a build running as root has no person's home.
-    """
-    home = os.environ.get("HOME", "")
-    if not home.startswith("/"):
-        raise NoHome(home)
-    drop_git_variables()
+    """Return this process's environment, cleaned of misleading variables. Raises NoHome."""
+    clean_environment()
     return make_environment(dict(os.environ))
 
 

@@ -3,28 +3,30 @@
 import os
 import re
 import sys
+import threading
 import unicodedata
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import click
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.cli.blame.arguments import BlameArguments, BlameUsageError, option_name, parse_arguments
 from remit.cli.completion import complete_files, complete_intents
 from remit.cli.output import (
     Failure,
     command_options,
+    find_readable_workspace,
     open_content_store,
     open_index_or_empty,
     path_in_workspace,
-    reading_context,
 )
-from remit.cli.screen import has_colour
+from remit.cli.screen import choose_pager, has_colour, show_in_pager
 from remit.provenance.blame import annotated_output
 from remit.provenance.blame.blame import Blamer, blame_reversed
 from remit.provenance.blame.blamed_line import BlamedLine, filter_by_grade
@@ -48,6 +50,7 @@ NARROW_OPTIONS = {"-L", "-w", "-M", "-C", "--minimal", "--first-parent", "--igno
 NARROW_NAME_CHARS = 12
 USER_SCOPES = ("system", "global")  # scopes of git's settings outside the control of a repository
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 # -- the command -------------------------------------------------------------------------------------------------
@@ -122,9 +125,29 @@ def blame(words: tuple[str, ...], repo: Path, as_json: bool, color: str, **only:
     Signs: ✦ an agent, ● a person, ◐ both, · nobody saw it written. git tells which version of the file a line came
     with; the ledger tells who wrote what that version added.
     """
-    gate = reading_context(repo)
-    question = read_question(words, gate.workspace, repo, governed=gate.is_governed)
-    write_answer(question, LineFilter(**only), color, as_json=as_json)
+    workspace, governed = find_readable_workspace(repo)
+    caller = AskingProcess.of_this_process()
+    question = read_question(words, workspace, repo, caller.folder, governed=governed)
+    if question.arguments.contents == "-":
+        question = replace(question, stdin=sys.stdin.buffer.read())
+    write_reply(compose_reply(question, LineFilter(**only), color, caller, as_json=as_json))
+
+
+class AskingProcess(Struct, frozen=True):
+    """What an answer needs to know about the asking process. `columns` is 0 unless it writes to a terminal."""
+
+    folder: Path
+    columns: int = 0
+    encoding: str = ""
+    variables: Mapping[str, str] = {}
+
+    @classmethod
+    def of_this_process(cls) -> "AskingProcess":
+        try:
+            columns = os.get_terminal_size(1).columns
+        except OSError:
+            columns = 0  # a file or a pipe
+        return cls(Path.cwd(), columns, sys.stdout.encoding or "", os.environ)
 
 
 class LineFilter(Struct, frozen=True):
@@ -165,16 +188,17 @@ class BlameQuestion(Struct, frozen=True):
     stdin: bytes = b""
 
 
-def read_question(words: Sequence[str], workspace: Workspace, repo: Path, *, governed: bool = True) -> BlameQuestion:
-    """Parse the arguments into a question. Raises Failure."""
-    folder = Path.cwd() if repo == Path() else workspace.root
+def read_question(
+    words: Sequence[str], workspace: Workspace, repo: Path, caller_folder: Path | None = None, *, governed: bool = True
+) -> BlameQuestion:
+    """Parse the arguments into a question, without standard input. Raises Failure."""
+    folder = (caller_folder or Path.cwd()) if repo == Path() else workspace.root
     try:
         arguments = parse_arguments(words, folder)
     except BlameUsageError as error:
         raise Failure("USAGE", str(error)) from error
-    stdin = sys.stdin.buffer.read() if arguments.contents == "-" else b""
-    path = path_in_workspace(workspace, repo, arguments.file)
-    return BlameQuestion(arguments, workspace, folder, path, governed, stdin)
+    path = path_in_workspace(workspace, repo, arguments.file, caller_folder)
+    return BlameQuestion(arguments, workspace, folder, path, governed)
 
 
 class BlameStyle(Struct, frozen=True):
@@ -189,42 +213,53 @@ class BlameStyle(Struct, frozen=True):
     narrow: bool = False
 
 
-def write_answer(question: BlameQuestion, only: LineFilter, color: str, *, as_json: bool) -> None:
-    """Write the answer to standard output. Raises Failure, GitError, OSError."""
-    arguments = question.arguments
-    try:
-        columns = os.get_terminal_size(1).columns
-    except OSError:
-        columns = 0  # a file or a pipe
+class BlameReply(Struct, frozen=True):
+    """The answer's bytes, the notice for standard error, and the pager to show the answer in, if any. git dates lines
+    that are not committed by the time of the question.
+    """
+
+    out: bytes
+    notice: str = ""
+    pager: str = ""
+    has_uncommitted_lines: bool = False
+
+
+def compose_reply(
+    question: BlameQuestion, only: LineFilter, color: str, caller: AskingProcess, *, as_json: bool
+) -> BlameReply:
+    """Return the reply to a question. Raises Failure, GitError, OSError."""
+    arguments, columns = question.arguments, caller.columns
     names = {option_name(option) for option in arguments.options}
     narrow = 0 < columns < NARROW_COLUMNS and arguments.form == "text" and names <= NARROW_OPTIONS
     answer = answer_question(question, fewer=only.is_selective, only_lines=as_json, narrow=narrow)
     grades = only.accepted_grades
     lines = [filter_by_grade(line, grades) for line in answer.lines] if len(grades) < len(GRADES) else answer.lines
     shown = [line for line in lines if only.matches(line)] if only.is_selective else lines
-    pager = ""
+    notice = f"None of the {len(lines)} lines matches.\n" if only.is_selective and not shown else ""
     if as_json:
         out = msgspec.json.encode({"schema_version": 1, "data": {"lines": shown}}) + b"\n"
-    else:
-        style = BlameStyle(
-            coloured=has_colour(color, os.environ, is_terminal=columns > 0),
-            letters="utf" not in (sys.stdout.encoding or "").lower(),
-            quoted=answer.settings.quotes_paths,
-            safe=columns > 0,
-            narrow=narrow,
-        )
-        out = render_blame(arguments, answer.git_output, lines, shown, style)
-    if only.is_selective and not shown:
-        sys.stderr.write(f"None of the {len(lines)} lines matches.\n")
-    if columns and not as_json:
-        from remit.cli.screen import choose_pager, show_in_pager  # only a terminal needs a pager
+        return BlameReply(out, notice, has_uncommitted_lines=answer.has_uncommitted_lines)
+    style = BlameStyle(
+        coloured=has_colour(color, caller.variables, is_terminal=columns > 0),
+        letters="utf" not in caller.encoding.lower(),
+        quoted=answer.settings.quotes_paths,
+        safe=columns > 0,
+        narrow=narrow,
+    )
+    out = render_blame(arguments, answer.git_output, lines, shown, style)
+    pager = choose_pager(answer.settings.user_values, caller.variables) if columns else ""
+    return BlameReply(out, notice, pager, answer.has_uncommitted_lines)
 
-        if pager := choose_pager(answer.settings.user_values, os.environ):
-            show_in_pager(out, pager)
-            return
+
+def write_reply(reply: BlameReply) -> None:
+    """Write a reply to this process's streams."""
+    sys.stderr.write(reply.notice)
+    if reply.pager:
+        show_in_pager(reply.out, reply.pager)
+        return
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(out)
+        sys.stdout.buffer.write(reply.out)
         sys.stdout.buffer.flush()
     except BrokenPipeError:  # a reader that closes early is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -260,12 +295,37 @@ def read_git_settings(git: Git) -> BlameGitSettings:
     return settings
 
 
+class ThreadedCall(Generic[R]):
+    """A call in a thread of its own, begun at once. `concurrent.futures` takes as long to import as a small blame."""
+
+    def __init__(self, call: Callable[[], R]) -> None:
+        self.call = call
+        self.results: list[R] = []
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        try:
+            self.results.append(self.call())
+        except Exception as error:  # noqa: BLE001  raised again where the result is asked for
+            self.error = error
+
+    def result(self) -> R:
+        """Wait for the call and return its result. Raises what the call raised."""
+        self.thread.join()
+        if self.error is not None:
+            raise self.error
+        return self.results[0]
+
+
 class BlameAnswer(Struct, frozen=True):
     """The attributed lines, with git's own output in the requested form."""
 
     lines: list[BlamedLine]
     settings: BlameGitSettings
     git_output: bytes
+    has_uncommitted_lines: bool = False
 
 
 def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, narrow: bool = False) -> BlameAnswer:
@@ -274,7 +334,7 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
     """
     arguments, workspace, git = question.arguments, question.workspace, Git(question.folder)
     is_text = arguments.form == "text"
-    with ThreadPoolExecutor() as pool, ExitStack() as stack:
+    with ExitStack() as stack:
         # 1. git runs once, or twice if the requested form lacks the porcelain's information. Display options go to git
         # as well, so that git validates their values.
         form = "porcelain" if is_text or arguments.form == "incremental" or only_lines else arguments.form
@@ -282,13 +342,13 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
             form = "line-porcelain"
         target = (*arguments.revisions, "--", arguments.file)
         options = arguments.tracing_options if is_text else arguments.options
-        tracing = pool.submit(git.run, "blame", f"--{form}", *options, *target, stdin=question.stdin)
+        tracing = ThreadedCall(partial(git.run, "blame", f"--{form}", *options, *target, stdin=question.stdin))
         display = tracing
         if (is_text or arguments.form == "incremental") and not only_lines:
             own = [option for option in arguments.options if option not in PROGRESS_OPTIONS]
             own += ["--date=short"] if narrow else [] if is_text else ["--incremental"]
-            display = pool.submit(git.run, "blame", *own, *target, stdin=question.stdin)
-        settings = pool.submit(read_git_settings, git)
+            display = ThreadedCall(partial(git.run, "blame", *own, *target, stdin=question.stdin))
+        settings = ThreadedCall(partial(read_git_settings, git))
 
         # 2. The lines, of the content to blame instead of the work tree's, if one is given.
         index = stack.enter_context(open_index_or_empty(workspace, governed=question.governed))
@@ -333,7 +393,8 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
                 out = escape_newlines_in_paths(out, porcelain)
             if narrow:
                 out = shorten_authors(out, porcelain)
-        return BlameAnswer(lines, settings.result(), out)
+        has_uncommitted_lines = not all(line.version.has_commit for line in given)
+        return BlameAnswer(lines, settings.result(), out, has_uncommitted_lines)
 
 
 def uncommitted_lines(question: BlameQuestion, blamer: Blamer, error: GitError) -> list[GitLine]:

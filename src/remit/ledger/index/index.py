@@ -275,6 +275,11 @@ class Index:
         found = self._read_changes(f"{_SELECT_CHANGING} where {where}", [path, limit])
         return tuple(change for change in found if path in (None, change.path))
 
+    def list_changed_paths(self, since: int, limit: int) -> list[str]:
+        """Return the files that records above the number `since` changed, the newest first."""
+        newest = "select path from files where record > ? group by path order by max(record) desc limit ?"
+        return [path for (path,) in self._query_rows(newest, [since, limit])]
+
     def list_files_of_intent(self, intent_id: str) -> dict[str, str | None]:
         """Return the files that agents changed under an intent, with the blob name of each before the first change."""
         statement = (

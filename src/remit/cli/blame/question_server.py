@@ -1,0 +1,117 @@
+"""The process beside the daemon that answers `remit blame`: as the command does, with what the asking process said.
+
+The daemon hands connections over: it shares its interpreter with calls that agents wait for. Whatever this process
+cannot answer, errors included, it declines, and the asking process answers itself.
+"""
+
+import os
+import socket
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from remit.cli.ask_daemon import COMPARED_VARIABLES, DECLINED, find_git
+from remit.cli.blame.answer_inputs import AnswerInputs, read_inputs
+from remit.cli.blame.blame import AskingProcess, LineFilter, blame, compose_reply, read_question
+from remit.cli.output import known_errors, unavailable_errors
+from remit.servers.questions import IDLE_TIMEOUT_S, pack_answer, receive_question
+from remit.workspace.place.workspace import locate_workspace
+
+MAX_ANSWERS = 64
+MAX_ANSWER_BYTES = 4 * 1024 * 1024  # of one answer that is remembered
+DECLINE = pack_answer(DECLINED, b"", b"")
+
+
+class AskedCommand(Struct, frozen=True):
+    """A command as the asking process was told it, and that process."""
+
+    words: tuple[str, ...]
+    caller: AskingProcess
+    git: str
+
+
+def parse_message(message: bytes) -> AskedCommand:
+    """Return the command of a message: folder, columns, encoding, git, the variables after their number, the words.
+    Raises ValueError.
+    """
+    folder, columns, encoding, git, count, *rest = map(os.fsdecode, message.split(b"\0")[:-1])
+    pairs = (pair.partition("=") for pair in rest[: int(count)])
+    variables = {name: value for name, _, value in pairs}
+    return AskedCommand(tuple(rest[int(count) :]), AskingProcess(Path(folder), int(columns), encoding, variables), git)
+
+
+class QuestionServer:
+    """Answers by message: an answer is remembered until something that it depends on changes."""
+
+    def __init__(self) -> None:
+        self.answers: OrderedDict[bytes, tuple[AnswerInputs, bytes]] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def answer(self, message: bytes) -> bytes:
+        """Return the packed reply to a message."""
+        try:
+            asked = parse_message(message)
+            return self.answer_command(message, asked)
+        except (click.ClickException, click.exceptions.Exit, *known_errors(), *unavailable_errors()):
+            return DECLINE
+
+    def answer_command(self, message: bytes, asked: AskedCommand) -> bytes:
+        """Return the packed reply to a blame command. Raises the errors of the command."""
+        caller = asked.caller
+        if asked.git != find_git() or any(
+            caller.variables.get(name) != os.environ.get(name) for name in COMPARED_VARIABLES
+        ):
+            return DECLINE
+        if asked.words[:1] != ("blame",) or "--help" in asked.words:
+            return DECLINE
+        context = blame.make_context("remit blame", list(asked.words[1:]))
+        words, repo, as_json, color = (context.params.pop(name) for name in ("words", "repo", "as_json", "color"))
+        workspace = locate_workspace(caller.folder / repo)
+        if workspace is None or not workspace.is_governed:
+            return DECLINE
+        question = read_question(words, workspace, repo if repo == Path() else caller.folder / repo, caller.folder)
+        if question.arguments.contents == "-":
+            return DECLINE
+
+        # The inputs are read before the answer: what changes meanwhile is noticed by the next question.
+        inputs = read_inputs(question)
+        with self.lock:
+            known = self.answers.get(message)
+            if known is not None and inputs is not None and known[0] == inputs:
+                self.answers.move_to_end(message)
+                return known[1]
+        reply = compose_reply(question, LineFilter(**context.params), color, caller, as_json=as_json)
+        out = os.fsencode(reply.pager) + b"\0" + reply.out if caller.columns else reply.out
+        packed = pack_answer(0, out, reply.notice.encode())
+        if inputs is not None and not reply.has_uncommitted_lines and len(packed) <= MAX_ANSWER_BYTES:
+            with self.lock:
+                self.answers[message] = (inputs, packed)
+                while len(self.answers) > MAX_ANSWERS:
+                    self.answers.popitem(last=False)
+        return packed
+
+    def reply(self, connection: socket.socket, message: bytes) -> None:
+        """Answer one client and close the connection. A client that is gone is no error."""
+        with connection, suppress(OSError):
+            connection.sendall(self.answer(message))
+
+
+def serve_questions(descriptor: int) -> None:
+    """Answer the questions that come through a socket, each with its client's connection, until the daemon is gone or
+    nobody asks.
+    """
+    server = QuestionServer()
+    with socket.socket(fileno=descriptor) as line:
+        line.settimeout(IDLE_TIMEOUT_S)
+        while True:
+            try:
+                asked = receive_question(line)
+            except TimeoutError:
+                return
+            if asked is None:
+                return
+            threading.Thread(target=server.reply, args=asked, daemon=True).start()

@@ -1,0 +1,68 @@
+"""Attributions of files that changed, found before anybody asks: a process of the lowest priority beside the daemon.
+
+Each file is blamed once, and what the index keeps of that answers the question that comes later.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from msgspec import Struct, json
+
+from remit.ledger.index.index import Index, open_index
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.origins.blame_porcelain import unquote_path
+from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.repository import head_commit
+from remit.workspace.place.workspace import Workspace, locate_workspace
+
+LOWEST_PRIORITY = 19
+MAX_FILES = 200  # of one run: the newest; the rest is found when somebody asks
+MAX_SECONDS = 120.0
+
+
+class FillPosition(Struct, frozen=True):
+    """The newest change and the commit up to which the files of a worktree were blamed."""
+
+    number: int = 0
+    head: str = ""
+
+
+def fill_answers(workspace: Workspace, since: FillPosition, limit_s: float = MAX_SECONDS) -> FillPosition:
+    """Blame the files that changed since a position; return the new one. Raises OSError, LedgerError, GitError."""
+    end_s = time.monotonic() + limit_s
+    with open_index(workspace.state, workspace.log_folder) as index:
+        reached = FillPosition(index.find_last_change().number, head_commit(workspace) or "")
+        blamer = Blamer(workspace, index, ContentStore(workspace, ""))
+        for path in list_changed_files(workspace, index, since, reached):
+            if time.monotonic() > end_s:
+                break
+            try:
+                blamer.blame(path)
+            except GitError:  # no file of git, or none any more
+                continue
+    return reached
+
+
+def list_changed_files(workspace: Workspace, index: Index, since: FillPosition, reached: FillPosition) -> list[str]:
+    """Return the files that records changed since a position, the newest first, and recorded ones that commits did."""
+    paths = index.list_changed_paths(since.number, MAX_FILES)
+    if since.head not in ("", reached.head) and reached.head:
+        try:
+            out = Git(workspace.root).run("diff", "--name-only", "-z", "--relative", since.head, reached.head)
+        except GitError:  # the old commit is gone
+            out = b""
+        committed = list(filter(None, out.decode("utf-8", "surrogateescape").split("\0")))[:MAX_FILES]
+        paths += [path for path in committed if index.find_last_change(path).number]
+    files = dict.fromkeys(unquote_path(os.fsencode(path)) if path.startswith('"') else path for path in paths)
+    return [path for path in files if (workspace.root / path).is_file()][:MAX_FILES]
+
+
+def main(root: str, since: str) -> None:
+    """Fill in the worktree at `root` from a position in JSON, and print the new one. Raises as `fill_answers`."""
+    os.nice(LOWEST_PRIORITY)
+    workspace = locate_workspace(Path(root))
+    if workspace is not None and workspace.is_governed:
+        reached = fill_answers(workspace, json.decode(since, type=FillPosition))
+        print(json.encode(reached).decode())

@@ -1,0 +1,217 @@
+"""`remit blame` through the daemon says what a fresh process says, byte for byte."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from cli.test_blame_terminal import on_a_terminal
+from conftest import run_git
+from gate.driving import Agent, governed
+from processes import daemons_of
+from provenance.test_kept_attributions import PATH, History, commit
+from remit.cli.ask_daemon import CLIENT_FOLDER, COMPARED_VARIABLES, find_git
+from remit.cli.blame.question_server import DECLINE, QuestionServer
+from remit.servers.daemon import socket_path
+from remit.wiring.hook_client import install_client
+
+FORMS: tuple[list[str], ...] = (
+    [],
+    ["--porcelain"],
+    ["--line-porcelain", "-w"],
+    ["--incremental"],
+    ["-L", "1,2", "-s"],
+    ["--show-stats", "--color", "always"],
+    ["--json"],
+    ["--json", "--class", "DOCUMENTATION"],
+    ["--intent", "INT-009"],
+    ["--min-grade", "exact", "-C"],
+    ["HEAD"],
+)
+ASKED = """\
+import sys
+from remit.cli.ask_daemon import ask_daemon
+code = ask_daemon(sys.argv[1:])
+sys.exit(99 if code is None else code)
+"""
+UNANSWERED = 99
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.select()
+    found.write("src/new.py", "NEW_NAME = 1\nOTHER_NAME = compute_value(2)\n")
+    run_git(repository, "add", "-A", "src")
+    run_git(repository, "commit", "-q", "-m", "new")
+    return found
+
+
+@pytest.fixture
+def daemon(agent: Agent, home: Path) -> Generator[subprocess.Popen[bytes]]:
+    """A daemon that the command finds, as the hook client finds it."""
+    install_client(home)
+    process = subprocess.Popen([sys.executable, "-I", "-c", "from remit.cli import main; main()", "daemon"])
+    until = time.monotonic() + 20
+    while not socket_path(home).exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    yield process
+    process.terminate()
+    process.wait(20)
+    assert not daemons_of(home)
+
+
+def run(agent: Agent, *words: str, asked: bool, folder: str = ".") -> subprocess.CompletedProcess[bytes]:
+    program = ["-c", ASKED] if asked else ["-m", "remit"]
+    command = [sys.executable, *program, "blame", *words]
+    return subprocess.run(command, cwd=agent.cwd / folder, capture_output=True, check=False, timeout=60)
+
+
+def run_fresh(agent: Agent, home: Path, *words: str, folder: str = ".") -> subprocess.CompletedProcess[bytes]:
+    """The command where no daemon is found."""
+    settings = home / CLIENT_FOLDER / "hook.conf"
+    away = settings.rename(settings.with_name("away"))
+    try:
+        return run(agent, *words, asked=False, folder=folder)
+    finally:
+        away.rename(settings)
+
+
+@pytest.mark.usefixtures("daemon")
+def test_the_daemon_answers_what_a_fresh_process_answers(agent: Agent, home: Path) -> None:
+    for form in FORMS:
+        fresh = run_fresh(agent, home, *form, "src/new.py")
+        for _ in range(2):
+            asked = run(agent, *form, "src/new.py", asked=True)
+            assert (asked.returncode, asked.stdout, asked.stderr) == (0, fresh.stdout, fresh.stderr), form
+    assert run(agent, "new.py", asked=True, folder="src").stdout == run(agent, "src/new.py", asked=True).stdout
+    shown = on_a_terminal(agent.cwd, 80, "src/new.py")
+    (home / CLIENT_FOLDER / "hook.conf").unlink()
+    assert on_a_terminal(agent.cwd, 80, "src/new.py") == shown
+
+
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize(
+    "words", [["src/none.py"], ["--no-such-option", "src/new.py"], ["--help"], ["--contents", "-", "src/new.py"], []]
+)
+def test_what_the_daemon_declines_the_command_answers_itself(agent: Agent, home: Path, words: list[str]) -> None:
+    assert run(agent, *words, asked=True).returncode == UNANSWERED
+    whole, fresh = run(agent, *words, asked=False), run_fresh(agent, home, *words)
+    assert (whole.returncode, whole.stdout, whole.stderr) == (fresh.returncode, fresh.stdout, fresh.stderr)
+
+
+@pytest.mark.usefixtures("daemon")
+def test_another_environment_is_not_answered_for(agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert run(agent, "src/new.py", asked=True).returncode == 0
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert run(agent, "src/new.py", asked=True).returncode == UNANSWERED
+    monkeypatch.delenv("TZ")
+    (tmp_path / "git").symlink_to(find_git())
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert run(agent, "src/new.py", asked=True).returncode == UNANSWERED
+
+
+def test_a_daemon_whose_question_process_died_answers_the_next_question(
+    agent: Agent, daemon: subprocess.Popen[bytes]
+) -> None:
+    first = run(agent, "src/new.py", asked=True)
+    children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children")
+    tasks = [Path(task, "children") for task in children.parent.parent.iterdir()]
+    (child,) = [int(pid) for task in tasks for pid in task.read_text().split()]
+    os.kill(child, 9)
+    time.sleep(0.2)
+    assert run(agent, "src/new.py", asked=True).stdout == first.stdout
+
+
+# -- answers in memory -------------------------------------------------------------------------------------------
+
+
+def make_message(agent: Agent, *words: str) -> bytes:
+    variables = [f"{name}={os.environ[name]}" for name in COMPARED_VARIABLES if name in os.environ]
+    fields = (str(agent.cwd), "0", "utf-8", find_git(), str(len(variables)), *variables, "blame", *words)
+    return b"".join(os.fsencode(field) + b"\0" for field in fields)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 4])
+def test_a_remembered_answer_is_the_answer_of_a_new_question(agent: Agent, seed: int) -> None:
+    history, server = History(agent, seed), QuestionServer()
+    for _ in range(30):
+        history.step()
+        for words in ([PATH], ["--porcelain", "-w", PATH]):
+            message = make_message(agent, *words)
+            for _ in range(2):
+                old, new = server.answer(message), QuestionServer().answer(message)
+                assert undated(old) == undated(new) != DECLINE
+
+
+def undated(answer: bytes) -> list[bytes]:
+    """An answer without the times that git gives to lines that are not committed."""
+    return [line for line in answer.split(b"\n") if b"00000000" not in line and b"-time " not in line]
+
+
+def change_attributes(agent: Agent) -> None:
+    (agent.cwd / ".gitattributes").write_text("*.py diff=python\n")
+
+
+def change_mailmap(agent: Agent) -> None:
+    (agent.cwd / ".mailmap").write_text("Another Name <person@example.org>\n")
+
+
+def change_settings(agent: Agent) -> None:
+    run_git(agent.cwd, "config", "blame.showEmail", "true")
+
+
+def change_included_settings(agent: Agent) -> None:
+    (Path.home() / "more").write_text("[blame]\n\tshowEmail = true\n")
+    run_git(agent.cwd, "config", "include.path", str(Path.home() / "more"))
+
+
+def change_file_elsewhere(agent: Agent) -> None:
+    agent.write("src/other.py", "x = 1\n")
+
+
+def change_history(agent: Agent) -> None:
+    run_git(agent.cwd, "commit", "-q", "--amend", "--no-edit", "--author", "B <b@example.org>")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_attributes,
+        change_mailmap,
+        change_settings,
+        change_included_settings,
+        change_file_elsewhere,
+        change_history,
+    ],
+)
+def test_an_answer_is_found_anew_when_what_it_depends_on_changes(agent: Agent, change: Callable[[Agent], None]) -> None:
+    commit(agent.cwd)
+    server, message = QuestionServer(), make_message(agent, "src/new.py")
+    server.answer(message)
+    before = server.answers[message]
+    server.answer(message)
+    assert server.answers[message] is before
+    change(agent)
+    assert server.answer(message) == QuestionServer().answer(message)
+    assert server.answers[message] is not before
+
+
+@pytest.mark.parametrize("words", [["--since", "1 hour", "src/new.py"], ["HEAD", "src/new.py"], ["--date=relative"]])
+def test_an_answer_that_depends_on_more_is_not_remembered(agent: Agent, words: list[str]) -> None:
+    server = QuestionServer()
+    server.answer(make_message(agent, *words, *([] if "src/new.py" in words else ["src/new.py"])))
+    assert not server.answers
+
+
+def test_lines_that_are_not_committed_have_the_time_of_the_question(agent: Agent) -> None:
+    (agent.cwd / "src/new.py").write_text("NEW_NAME = 3\n")
+    server = QuestionServer()
+    assert server.answer(make_message(agent, "src/new.py")) != DECLINE
+    assert not server.answers

@@ -1,0 +1,110 @@
+"""The daemon has blame's answers found before anybody asks, in a process of its own."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from provenance.test_blame import commit
+from provenance.test_kept_attributions import PATH, kept_rows
+from remit.provenance.blame.answer_fill import FillPosition, fill_answers
+from remit.servers.answer_upkeep import PAUSE_S, AnswerUpkeep
+from remit.workspace.place.workspace import workspace_at
+from servers.test_daemon import Installed, binary, installed
+from servers.test_watches import Warm
+
+__all__ = ["binary", "installed"]
+
+TEXT = "first_value = compute_value(1)\n"
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Iterator[Warm]:
+    governed(repository)
+    found = Warm(repository, home)
+    found.select()
+    yield found
+    found.watch.close()
+
+
+def wait_for(upkeep: AnswerUpkeep) -> None:
+    until = time.monotonic() + 30
+    while upkeep.process is not None:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+        upkeep.run_if_due(0.0, time.monotonic())
+
+
+def test_a_file_that_a_record_or_a_commit_changed_is_blamed_once(agent: Warm) -> None:
+    workspace = workspace_at(agent.cwd, agent.cwd)
+    agent.write(PATH, TEXT)
+    commit(agent.cwd)
+    first = fill_answers(workspace, FillPosition())
+    rows = kept_rows(agent.cwd)
+    assert rows
+    assert first.number
+    assert first.head
+    assert fill_answers(workspace, first) == first
+    (agent.cwd / PATH).write_text(f"{TEXT}second_value = typed_by_hand(2)\n")
+    commit(agent.cwd)
+    second = fill_answers(workspace, first)
+    assert (second.number, second.head == first.head) == (first.number, False)
+    assert len(kept_rows(agent.cwd)) > len(rows)
+
+
+def test_a_file_that_is_gone_or_outside_of_git_ends_nothing(agent: Warm) -> None:
+    agent.write("src/gone.py", TEXT)
+    agent.write("src/déjà vu.py", TEXT)
+    agent.write(PATH, TEXT)
+    commit(agent.cwd)
+    (agent.cwd / "src/gone.py").unlink()
+    run_git(agent.cwd, "rm", "-q", "--cached", "src/déjà vu.py")
+    fill_answers(workspace_at(agent.cwd, agent.cwd), FillPosition())
+    assert kept_rows(agent.cwd)
+
+
+def test_it_runs_after_a_pause_and_not_again_until_something_changed(agent: Warm) -> None:
+    upkeep = AnswerUpkeep(agent.gates)
+    agent.write(PATH, TEXT)
+    commit(agent.cwd)
+    called = time.monotonic()
+    upkeep.run_if_due(called, called + PAUSE_S / 2)
+    assert upkeep.process is None
+    upkeep.run_if_due(called, called + PAUSE_S)
+    assert upkeep.process is not None
+    wait_for(upkeep)
+    assert kept_rows(agent.cwd)
+    later = called + 600
+    upkeep.run_if_due(called, later)
+    assert upkeep.process is None
+    run_git(agent.cwd, "commit", "-q", "--amend", "-m", "another message")
+    upkeep.run_if_due(called, later)
+    assert upkeep.process is not None
+    wait_for(upkeep)
+
+
+def test_one_that_fails_is_told_of_and_waits(agent: Warm, capsys: pytest.CaptureFixture[str]) -> None:
+    upkeep = AnswerUpkeep(agent.gates)
+    agent.write(PATH, TEXT)
+    upkeep.positions[agent.cwd] = "no position"
+    upkeep.run_if_due(0.0, time.monotonic())
+    wait_for(upkeep)
+    assert "left for later" in capsys.readouterr().err
+    assert upkeep.not_before > upkeep.started_at
+
+
+@pytest.mark.slow
+def test_a_daemon_of_its_own_does_it(installed: Installed, home: Path) -> None:
+    installed.start()
+    agent = Agent(installed.repository, home)
+    agent.select()
+    agent.write(PATH, TEXT)
+    commit(installed.repository)
+    installed.tell("Read", {"file_path": str(installed.repository / PATH)}, installed.repository)
+    until = time.monotonic() + 30
+    while not kept_rows(installed.repository):
+        assert time.monotonic() < until
+        time.sleep(0.1)
