@@ -1,13 +1,15 @@
 """Files that an agent's shell commands change, in every way that agents do it: each command really runs."""
 
+import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from .code import Code
-from .lines import PERSON, written
+from .lines import PERSON, Author, Line, texts, written
 from .scenario import Run
 from .tools import Session
-from .world import World, author
+from .world import BrokenScenario, World, author
 
 APP, SECOND, MINE = "src/app.py", "src/second.py", "src/mine.py"
 
@@ -151,17 +153,72 @@ def patch_file(text: str) -> Run:
     return run
 
 
+def with_formatter(world: World) -> str:
+    """The command that lays a file out anew."""
+    (world.programs / "ruff").symlink_to(Path(sys.executable).with_name("ruff"))
+    return f"ruff format -q --no-cache {MINE}"
+
+
+def learn_layout(world: World, writers: Mapping[str, Author], spacer: Author | None = None) -> None:
+    """Take a file that was only laid out anew: whoever wrote a word wrote its line, and the empty ones below it, unless
+    they are the `spacer`'s.
+    """
+    lines: list[Line] = []
+    last = next(iter(writers.values()))
+    for text in (world.root / MINE).read_bytes().split(b"\n")[:-1]:
+        last = next((who for word, who in writers.items() if word.encode() in text), last)
+        lines.append(Line(text, last if text else spacer or last))
+    if texts(lines) == texts(world.files[MINE]):
+        raise BrokenScenario(f"nothing changed: {world.said.read_text()[:500]}")
+    world.expect({**world.files, MINE: lines})
+
+
 def formatted(*, committed: bool) -> Run:
     """The agent lays its own file out anew."""
 
     def run(world: World, code: Code) -> None:
-        (world.programs / "ruff").symlink_to(Path(sys.executable).with_name("ruff"))
+        formatter = with_formatter(world)
         session, word = prepared(world, code)
         write_mine(world, session, word)
         if committed:
             world.commit()
-        world.run(session, f"ruff format -q --no-cache {MINE}")
-        world.learn_change(author(session))
+        world.run(session, formatter)
+        learn_layout(world, {word: author(session)})
+        world.commit()
+
+    return run
+
+
+def formatted_by_person(world: World, code: Code) -> None:
+    """A person lays the agent's file out anew."""
+    formatter = with_formatter(world)
+    session, word = prepared(world, code)
+    write_mine(world, session, word)
+    world.commit()
+    subprocess.run(formatter.split(), cwd=world.root, env=world.environ, check=True)
+    learn_layout(world, {word: author(session)}, PERSON)
+    world.commit()
+
+
+def formatted_for_person(*, mixed: bool, committed: bool) -> Run:
+    """The agent lays a person's file out anew, in which it may have written every other block itself."""
+
+    def run(world: World, code: Code) -> None:
+        formatter = with_formatter(world)
+        session, word = prepared(world, code)
+        theirs = [UNFORMATTED.format(f"theirs_{n}").encode().split(b"\n") for n in range(7)]
+        blocks = [written(block, PERSON) for block in theirs]
+        world.person(MINE, [line for block in blocks for line in block])
+        world.commit()
+        if mixed:
+            for n in range(7):
+                own = UNFORMATTED.format(f"{word}_{n}").encode().split(b"\n")
+                blocks.insert(2 * n + 1, written(own, author(session)))
+                world.agent(session, MINE, [line for block in blocks for line in block], "edit")
+            if committed:
+                world.commit()
+        world.run(session, formatter)
+        learn_layout(world, {word: author(session), "theirs": PERSON})
         world.commit()
 
     return run
@@ -202,6 +259,10 @@ SHELL_MADE: dict[str, Run] = {
     "patch of the agent's patch": patch_file("patch -s -p1 < change.patch"),
     "a formatter on the agent's file": formatted(committed=True),
     "a formatter on the agent's uncommitted file": formatted(committed=False),
+    "a person's formatter on the agent's file": formatted_by_person,
+    "a formatter on a person's file": formatted_for_person(mixed=False, committed=True),
+    "a formatter on both writers' file": formatted_for_person(mixed=True, committed=True),
+    "a formatter on both writers' uncommitted file": formatted_for_person(mixed=True, committed=False),
     "a process left behind": left_behind,
     "a person saves another file meanwhile": person_meanwhile(SECOND),
     "a person saves the same file meanwhile": person_meanwhile("src/generated.py"),

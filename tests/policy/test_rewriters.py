@@ -1,4 +1,4 @@
-"""Which commands put into files what the text does not show: the output of a filter, not of a formatter."""
+"""Which commands put into files what the text does not show: the output of a filter or a formatter."""
 
 import pytest
 
@@ -17,6 +17,8 @@ STORE_REWRITTEN = [
     "cat a | sort | tee b",
     'echo "$(sed s/a/b/ f)" > g',
     "ruff check --fix f.py",
+    "black f.py",
+    "ruff format f.py",
 ]
 
 TELL_EVERYTHING = [
@@ -28,8 +30,17 @@ TELL_EVERYTHING = [
     "mkdir d",
     "grep a f > g",
     "sort f",
-    "black f.py",
-    "ruff format f.py",
+    "black --check f.py",
+    "ruff format --diff f.py",
+]
+
+ONLY_LAY_OUT = ["black f.py", "ruff format src", "cd src && gofmt -w f.go", "for f in a b; do shfmt -w $f; done"]
+
+WRITE_MORE = [
+    "sed -i s/a/b/ f.py && black f.py",
+    "cat > f.py <<'E'\nx\nE\nblack f.py",
+    "ruff check --fix f.py",
+    "black -q f.py > log",
 ]
 
 
@@ -42,3 +53,13 @@ def test_a_file_gets_what_a_program_made_of_other_text(command: str) -> None:
 @pytest.mark.parametrize("command", TELL_EVERYTHING)
 def test_a_file_gets_what_stands_in_the_text_or_in_another_file(command: str) -> None:
     assert not analyse(command).stores_rewritten
+
+
+@pytest.mark.parametrize("command", ONLY_LAY_OUT)
+def test_a_formatter_of_files_only_lays_them_out(command: str) -> None:
+    assert analyse(command).only_lays_out
+
+
+@pytest.mark.parametrize("command", WRITE_MORE)
+def test_a_command_that_also_writes_text_does_more_than_lay_out(command: str) -> None:
+    assert not analyse(command).only_lays_out

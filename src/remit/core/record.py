@@ -113,6 +113,8 @@ class MutatedFile(RecordPart, frozen=True):
     """First and last of new lines without proof that the call wrote them: the call is a candidate."""
     likely: bool | UnsetType = UNSET
     """No different writer is known for the unproved lines: they are likely the call's own."""
+    layout: bool | UnsetType = UNSET
+    """The unproved lines are proved to be a new layout of lines of `before`, which keep their authors."""
 
 
 class CallPart(RecordPart, frozen=True):

@@ -33,6 +33,7 @@ class RecordedChange(Struct, frozen=True, gc=False):
     moved_from: str | None = None
     unproved_lines: tuple[tuple[int, int], ...] = ()  # ranges of new lines without proof that the call wrote them
     likely_lines: tuple[tuple[int, int], ...] = ()  # unproved ranges for which the call is the only known writer
+    is_layout: bool = False  # true if the unproved lines are a new layout of lines before the change
     is_contained: bool = False  # true if a contained command left the change
     command: str | None = None  # the command of the call, if the call ran one
     has_deletions: bool = False  # true if the same call deleted files
@@ -64,6 +65,7 @@ class _ChangedFile(Struct, gc=False, rename={"source": "from"}):
     source: str | None = None
     unproved: tuple[tuple[int, int], ...] = ()
     likely: bool = False
+    layout: bool = False
 
 
 class _ChangeChain(Struct, gc=False):
@@ -138,6 +140,7 @@ def read_changes(raw: bytes) -> Iterator[RecordedChange]:
             moved_from=file.source,
             unproved_lines=file.unproved,
             likely_lines=file.unproved if file.likely and body.event == "mutation" else (),
+            is_layout=file.layout and body.event == "mutation",
             is_contained=wrote and body.decision is not None and body.decision.verdict == "contain",
             command=body.call.command if body.call and wrote else None,
             has_deletions=took_away,

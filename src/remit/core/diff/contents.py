@@ -54,6 +54,14 @@ def hash_line_ranges(content: bytes, ranges: Iterable[tuple[int, int]]) -> list[
     return ["sha256:" + sha256(b"\n".join(lines[start - 1 : end]) + b"\n") for start, end in ranges]
 
 
+LAYOUT_BYTES = b" \t\n\r\x0b\x0c,;()'\"\\"
+"""Characters that formatters add and remove."""
+
+
+def strip_layout(text: bytes) -> bytes:
+    return text.translate(None, LAYOUT_BYTES)
+
+
 class ContentVersion(Struct, frozen=True):
     """A content of a file. `mode` is git's file mode (100644, 100755, 120000)."""
 

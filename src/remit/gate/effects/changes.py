@@ -260,7 +260,8 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
             doubtful = [change for change in own if unproved.get(change.path)]
             if pending is not None and pending.whole and doubtful:
                 likely = find_solely_written(context, call, done.row, doubtful)
-        evidence = ChangeEvidence(differences, unproved, likely, find_model(call) or session.model)
+        layouts = frozenset(c.path for c in own if c.before is not None and is_proved_layout(done))
+        evidence = ChangeEvidence(differences, unproved, likely, layouts, find_model(call) or session.model)
         records.append(mutation_record(recorder, call, outcome, pending, own, evidence, done.vcs))
 
     # 3. Git's changes, and those that commands of several sessions may have made.
@@ -304,10 +305,16 @@ def find_unproved(
         # Imported here: only a contained command that changed something needs the module.
         from remit.gate.evidence.existing_lines import find_existing_lines
 
-        unproved = find_existing_lines(changes, differences, done.existing, context.workspace, call.session.session_id)
+        places = (done.existing, context.workspace, call.session.session_id)
+        unproved = find_existing_lines(changes, differences, *places, only_layout=is_proved_layout(done))
     for path, spans in find_conflict_lines(changes, differences).items():
         unproved[path] = merge_spans((*unproved.get(path, ()), *spans))
     return unproved
+
+
+def is_proved_layout(done: CompletedCall) -> bool:
+    """Return True if formatters alone wrote the changes of a contained command."""
+    return done.existing is not None and done.call.command is not None and analyse(done.call.command).only_lays_out
 
 
 # State

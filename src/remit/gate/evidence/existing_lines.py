@@ -17,8 +17,16 @@ from functools import partial
 from msgspec import Struct
 
 from remit.core.call import ToolCall
-from remit.core.diff.contents import Span, hash_git_blob, is_distinctive_line, make_spans, split_lines
-from remit.gate.evidence.own_lines import LAYOUT_BYTES, Difference, is_own_content, whole_file
+from remit.core.diff.contents import (
+    Span,
+    hash_git_blob,
+    is_distinctive_line,
+    make_spans,
+    split_lines,
+    strip_layout,
+)
+from remit.core.diff.layout import find_layout_origins
+from remit.gate.evidence.own_lines import Difference, is_own_content, whole_file
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import Change
 from remit.workspace.place.workspace import Workspace
@@ -104,20 +112,30 @@ def find_existing_lines(
     existing: ExistingText,
     workspace: Workspace,
     session_id: str,
+    *,
+    only_layout: bool = False,
 ) -> dict[str, tuple[Span, ...]]:
-    """Return, by path, the added lines that existed before the command."""
+    """Return, by path, the added lines that existed before the command.
+
+    With `only_layout` a formatter wrote the files: lines whose words were there continue lines of the file.
+    """
     found: dict[str, tuple[Span, ...]] = {}
     for change in changes:
         after, difference = change.after, differences.get(change.path)
         if after is None or after.content is None or difference is None:
             continue
+        old = split_lines(change.before.content) if change.before and change.before.content else []
+        new = split_lines(after.content)
+        if only_layout and change.before is not None:
+            if origins := find_layout_origins(old, new, difference.hunks):
+                found[change.path] = make_spans(index + 1 for index in sorted(origins))
+            continue
         if after.version.git_blob in existing.blobs:
             if not is_own_content(workspace, session_id, after.version.sha256):
                 found[change.path] = difference.added_spans or whole_file(change)
             continue
-        old = split_lines(change.before.content) if change.before and change.before.content else []
         former = existing.lines | existing.lines_by_path.get(change.path, frozenset())
-        if numbers := find_existing_in_file(old, split_lines(after.content), difference, former):
+        if numbers := find_existing_in_file(old, new, difference, former):
             found[change.path] = make_spans(numbers)
     return found
 
@@ -129,18 +147,23 @@ def find_existing_in_file(
     changed their layout. A common line follows a distinctive one of its hunk.
     """
     numbers: list[int] = []
-    removed = Counter(old[n - 1].strip() for hunk in difference.hunks for n in hunk.old_range)
+    removed = Counter(layout_key(old[n - 1]) for hunk in difference.hunks for n in hunk.old_range)
     for hunk in difference.hunks:
         came, gone = [new[n - 1] for n in hunk.new_range], [old[n - 1] for n in hunk.old_range]
-        if gone and b"".join(came).translate(None, LAYOUT_BYTES) == b"".join(gone).translate(None, LAYOUT_BYTES):
+        if gone and strip_layout(b"".join(came)) == strip_layout(b"".join(gone)):
             numbers += hunk.new_range
             continue
         moved = set[int]()
         for number, line in zip(hunk.new_range, came, strict=True):
-            if removed[line.strip()] > 0:
-                removed[line.strip()] -= 1
+            if removed[layout_key(line)] > 0:
+                removed[layout_key(line)] -= 1
                 moved.add(number)
         known = {n for n, line in zip(hunk.new_range, came, strict=True) if line.strip() in former}
         has_distinctive = any(is_distinctive_line(new[n - 1]) for n in known)
         numbers += moved | (known if has_distinctive else set())
     return sorted(numbers)
+
+
+def layout_key(line: bytes) -> bytes:
+    """Return what two layouts of a line have in common; the line itself for one of brackets and commas alone."""
+    return strip_layout(line) or line.strip()

@@ -50,6 +50,7 @@ from remit.core.diff.contents import (
     make_spans,
     merge_spans,
     split_lines,
+    strip_layout,
     subtract_spans,
 )
 from remit.core.diff.edits import (
@@ -354,9 +355,6 @@ def find_conflict_lines(done: Iterable[Change], known: Mapping[str, Difference])
     return found
 
 
-LAYOUT_BYTES = b" \t\n\r\x0b\x0c,;()'\"\\"
-"""Characters that formatters add and remove."""
-
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 NON_ASCII = bytes(range(0x80, 0x100))
 """Bytes in which single-byte encodings differ."""
@@ -479,8 +477,8 @@ def find_own_lines(
         gone, came = hunk.old_range, hunk.new_range
         yield from (n + shift for n in range(at, gone.start) if n in wrote)
         # Replaced lines of the call that are equal except for layout: as a block, or line by line.
-        was = [old[n - 1].translate(None, LAYOUT_BYTES) for n in gone]
-        now = [new[n - 1].translate(None, LAYOUT_BYTES) for n in came]
+        was = [strip_layout(old[n - 1]) for n in gone]
+        now = [strip_layout(new[n - 1]) for n in came]
         if any(was) and wrote.issuperset(gone) and b"".join(was) == b"".join(now):
             yield from came
         elif len(was) == len(now):

@@ -56,12 +56,13 @@ class ChangeEvidence(Struct, frozen=True):
     """The evidence for the lines of changed files, each part by path.
 
     `unproved` are the added lines that nothing proves to be the call's; of those in a path of `likely` the call is
-    the only writer that can be seen.
+    the only writer that can be seen, and those in a path of `layouts` only continue lines of the former content.
     """
 
     differences: Mapping[str, Difference] = {}
     unproved: Mapping[str, tuple[Span, ...]] = {}
     likely: frozenset[str] = frozenset()
+    layouts: frozenset[str] = frozenset()
     model: str | None = None
 
 
@@ -138,7 +139,9 @@ def mutated_file(
     ranges: tuple[Range, ...] = (),
     difference: Difference | None = None,
     unproved: tuple[Span, ...] = (),
+    *,
     likely: bool = False,
+    layout: bool = False,
 ) -> MutatedFile:
     """Return one changed file in Remit's own shape."""
     hunks = difference.hunks if difference and len(difference.hunks) <= MAX_HUNKS else None
@@ -153,6 +156,7 @@ def mutated_file(
         told=difference.from_tool or UNSET if difference else UNSET,
         unproved=unproved or UNSET,
         likely=True if likely and unproved else UNSET,
+        layout=True if layout and unproved else UNSET,
     )
 
 
@@ -258,7 +262,9 @@ def mutation_record(
         added, unproved = difference.added_spans if difference else (), evidence.unproved.get(path, ())
         ranges = traced_ranges(after, added)
         own = traced_ranges(after, subtract_spans(added, unproved)) if unproved else ranges
-        files.append(mutated_file(change, intent, ranges, difference, unproved, path in evidence.likely))
+        is_likely, is_layout = path in evidence.likely, path in evidence.layouts
+        parts = (intent, ranges, difference, unproved)
+        files.append(mutated_file(change, *parts, likely=is_likely, layout=is_layout))
         candidate, related = traced_ranges(after, unproved), (link,) if link else ()
         published.append(traced_file(path, own, candidate, call.session.session_id, related, evidence.model))
     judged = set(map(quote_path, pending.judged)) if pending else set[str]()

@@ -51,6 +51,11 @@ class CommandAnalysis(Struct, frozen=True):
     git_folders: tuple[str, ...] = ()  # and the folders entered
     stores_rewritten: bool = False  # a file gets what a program made of other text: the content is not in the text
 
+    @property
+    def only_lays_out(self) -> bool:
+        """Return True if formatters alone write files: each keeps its words."""
+        return bool(self.writes) and all(write.only_layout for write in self.writes or ())
+
 
 @lru_cache(MAX_CACHED)
 def analyse(command: str, repositories: frozenset[str] = frozenset()) -> CommandAnalysis:

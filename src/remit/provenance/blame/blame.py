@@ -128,10 +128,15 @@ class Blamer:
         by_version = attributor.attribute_lines(lines)
         direct = {n.line: found for n in lines if (found := attribution_at(by_version[n.version], n.number))}
         observed = [n for n in lines if n.line in direct and attributor.is_found_by_comparison(direct[n.line])]
+
+        # 2. Through calls that are proved to have only laid lines out anew.
+        search = UnattributedLines(attributor)
+        laid_out = search.attribute_laid_out(observed) if observed else {}
+        direct |= laid_out
+        observed = [line for line in observed if line.line not in laid_out]
         suspects = [*(line for line in lines if line.line not in direct), *observed]
 
-        # 2. By a search for the source of the rest: moved, reformatted, recorded in another file.
-        search = UnattributedLines(attributor)
+        # 3. By a search for the source of the rest: moved, reformatted, recorded in another file.
         searched = search.attribute_lines(path, arguments, suspects)
         swapped = {line for of_version in search.swapped_lines.values() for line in of_version}
         self.disputed |= {*search.swapped_lines, *(line.version for line in lines if line.line in swapped)}
@@ -140,7 +145,7 @@ class Blamer:
         dropped |= {n.line for n in observed if not direct[n.line].proved and not is_distinctive_line(n.content)}
         searched = {line: found for line, found in searched.items() if line not in dropped}
 
-        # 3. Lines that a call had written before git brought them back.
+        # 4. Lines that a call had written before git brought them back.
         remaining = [line for line in suspects if line.line not in searched]
         if any(line.content in search.lines_by_calls for line in remaining):
             recent = {v for v in {line.version for line in remaining} if attributor.may_hold_recorded_lines(v)}
@@ -150,7 +155,7 @@ class Blamer:
             if any(is_distinctive_line(line.content) for line in returned):
                 searched |= ReappliedLines(attributor).attribute_lines(returned)
 
-        # 4. A person's edit proves nothing about lines that an agent wrote before.
+        # 5. A person's edit proves nothing about lines that an agent wrote before.
         edited = [line for line in observed if line.line not in searched and direct[line.line].proved]
         doubtful = RecordedBlocks(attributor).lines_written_before(edited) if edited else set[int]()
         result = {**{line: found for line, found in direct.items() if line not in doubtful}, **searched}

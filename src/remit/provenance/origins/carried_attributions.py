@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from remit.core.diff.contents import Hunk, Span, expand_spans, is_distinctive_line, subtract_spans
+from remit.core.diff.layout import find_layout_origins
 from remit.provenance.origins.evidence_grades import (
     Attribution,
     Attributions,
@@ -90,6 +91,14 @@ def carry_through_step(
     if old is None or new is None or len(old) != len(attributions):
         kept = no_attributions(len(attributions)) if step.inferred else attributions
         return mark_unproved(carry_through_hunks(kept, hunks, own), hunks, step)
+
+    if step.is_layout:
+        after = mark_unproved(carry_through_hunks(attributions, hunks, own), hunks, step)
+        for index, origin in find_layout_origins(old, new, hunks).items():
+            by_call, attribution = after[index], attributions[origin]
+            if by_call is not None and not by_call.proved and attribution is not None:
+                after[index] = limit_grade(attribution, "normalised")
+        return after
 
     # 1. The lines that moved or changed their layout, and of an inferred step the blocks of which enough remains.
     reformatted, origins = find_moved_lines(attributions, step, old, new, hunks, pairs)

@@ -18,6 +18,7 @@ from remit.core.diff.contents import (
     Hunk,
     Span,
     diff_small,
+    expand_spans,
     find_distinctive_words,
     hash_git_blob,
     is_distinctive_line,
@@ -26,6 +27,7 @@ from remit.core.diff.contents import (
     split_lines,
     subtract_spans,
 )
+from remit.core.diff.layout import find_kept_lines, find_layout_origins
 from remit.core.record import KEY, list_part_ids
 from remit.core.untrusted_input import quote_path
 from remit.ledger.file_changes import RecordedChange
@@ -346,6 +348,31 @@ class FileHistories:
         routes = self.certain_routes(version)
         return origins_in_parent(routes[0], self.parent_blob(version), numbers) if routes else {}
 
+    def layout_origins(self, version: FileVersion) -> dict[int, int]:
+        """Return for the lines that recorded calls laid out anew since the version before, and nothing else since, the
+        line number there; empty without such a call.
+        """
+        routes, parent = self.certain_routes(version), self.parent_blob(version)
+        steps = routes[0] if routes else ()
+        if not steps or steps[0].before != parent or any(s.inferred for s in steps):
+            return {}
+        if not any(s.is_layout for s in steps):
+            return {}
+        self.load_hunks({(s.before, s.after) for s in steps})
+        sources: dict[int, int] | None = None  # of every line that continues one of the version before, from 0
+        for step in steps:
+            old, new = self.lines_of(step.before), self.lines_of(step.after)
+            hunks = step.hunks if step.hunks is not None else self.hunks_by_pair.get((step.before, step.after))
+            if old is None or new is None or hunks is None:
+                return {}
+            found = dict(find_kept_lines(hunks, len(new)))
+            if step.is_layout:
+                unproved = set(expand_spans(step.unproved))
+                laid_out = find_layout_origins(old, new, hunks)
+                found |= {index: origin for index, origin in laid_out.items() if index + 1 in unproved}
+            sources = found if sources is None else {i: sources[o] for i, o in found.items() if o in sources}
+        return {index + 1: origin + 1 for index, origin in (sources or {}).items()}
+
     def only_adds_one_block(self, version: FileVersion) -> bool:
         steps = [step for route in self.certain_routes(version) for step in route]
         hunks = steps[0].hunks if len(steps) == 1 and steps[0].before == self.parent_blob(version) else None
@@ -397,6 +424,7 @@ def as_history_entry(change: RecordedChange, *, by_git: bool) -> HistoryEntry:
         unproved=change.unproved_lines,
         trusted=change.origin == "verification",
         likely=change.likely_lines,
+        is_layout=change.is_layout,
     )
 
 

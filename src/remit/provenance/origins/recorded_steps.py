@@ -36,6 +36,8 @@ class HistoryEntry(Struct, frozen=True):
     trusted: bool = False
     likely: tuple[Span, ...] = ()
     """Unproved lines that no other writer can be seen to have written."""
+    is_layout: bool = False
+    """True if the unproved lines continue lines of `before` in a new layout."""
 
 
 class HistoryStep(Struct, frozen=True):
@@ -54,6 +56,7 @@ class HistoryStep(Struct, frozen=True):
     unproved: tuple[Span, ...] = ()
     trusted: bool = False
     likely: tuple[Span, ...] = ()
+    is_layout: bool = False
 
 
 Route: TypeAlias = tuple[HistoryStep, ...]  # steps that lead from a recorded content to a version
@@ -200,6 +203,7 @@ def make_step(entry: HistoryEntry, after: str) -> HistoryStep:
         unproved=entry.unproved,
         trusted=entry.trusted,
         likely=entry.likely,
+        is_layout=entry.is_layout,
     )
 
 

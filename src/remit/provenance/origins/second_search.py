@@ -110,6 +110,18 @@ class UnattributedLines:
 
     # -- another layout ------------------------------------------------------------------------------------------
 
+    def attribute_laid_out(self, suspects: Sequence[GitLine], depth: int = MAX_LAYOUT_DEPTH) -> dict[int, Attribution]:
+        """Attribute lines that a call is proved to have only laid out anew, by line of the file asked about."""
+        result: dict[int, Attribution] = {}
+        for version in [v for v in dict.fromkeys(line.version for line in suspects) if v.previous]:
+            origins = self.attributor.layout_origins(version)
+            wanted = {n.line: origins[n.number] for n in suspects if n.version == version and n.number in origins}
+            if wanted:
+                previous = self.attribute_previous_version(version, set(wanted.values()), depth)
+                known = {line: previous[n] for line, n in wanted.items() if n in previous}
+                result |= {line: limit_grade(attribution, "normalised") for line, attribution in known.items()}
+        return result
+
     def attribute_reformatted(self, suspects: Sequence[GitLine], depth: int) -> dict[int, Attribution]:
         """Attribute lines that only changed their layout, following up to `depth` layouts."""
         versions = [v for v in dict.fromkeys(line.version for line in suspects) if v.previous][:MAX_LAYOUT_COMMITS]
@@ -153,6 +165,9 @@ class UnattributedLines:
         attributions = self.attributor.attribute_lines(lines)
         found = {line.line: attribution_at(attributions[line.version], line.number) for line in lines}
         result = {line: attribution for line, attribution in found.items() if attribution}
+        if depth > 1:
+            unproved = [line for line in lines if line.line in result and not result[line.line].proved]
+            result |= self.attribute_laid_out(unproved, depth - 1)
         may_hold = self.attributor.may_hold_recorded_lines
         remaining = [line for line in lines if line.line not in result and may_hold(line.version)]
         return {**(self.attribute_reformatted(remaining, depth - 1) if depth > 1 and remaining else {}), **result}

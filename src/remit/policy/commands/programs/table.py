@@ -108,9 +108,9 @@ def evaluate_command(words: Sequence[Word], input_lines: Lines = None, depth: in
         if not program.is_writer:
             raise
         effects = evaluate_writer(name, program, rest, depth)
-    # A formatter is left out: contained, it would get a person's lines whose layout alone it changed.
-    if find_rewriting(name, rest[0].text if rest else "") == "text":
-        effects = replace(effects, rewrites=True)
+    if rewriting := find_rewriting(name, rest[0].text if rest else ""):
+        writes = tuple(replace(write, only_layout=rewriting == "layout") for write in effects.writes)
+        effects = replace(effects, rewrites=True, writes=writes)
     if effects.output_lines is not None:
         return effects
     # The lines of the output, for what `xargs` and `while read` make of them.
