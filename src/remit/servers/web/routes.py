@@ -1,5 +1,6 @@
 """The table of pages. Each has HTML, parts of it (`Remit-Part`), and a JSON twin under its address with `.json`."""
 
+from remit.servers.web.pages.agents import read_agents
 from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.code import read_code
 from remit.servers.web.pages.commands import (
@@ -26,6 +27,7 @@ PAGES = (
     Page("/r/{repository}/sessions/{session}", "sessions", "Session", "session.html", read_session),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),
+    Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
@@ -44,6 +46,7 @@ NAVIGATION = (
     (
         ("code", "Code", "file-code", "code"),
         ("changes", "Changes", "git-pull-request-arrow", "changes"),
+        ("agents", "Agents", "bot", "agents"),
         ("recovery", "Recovery", "history", "restore"),
     ),
     (

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from remit.core.formats.record_summary import Meaning, name_actor, summarize_record
 from remit.core.record import KEY
+from remit.core.redaction import redact
+from remit.core.untrusted_input import as_object, as_objects
 from remit.ledger.index.index import IndexedSession
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import MAX_WINDOW, PageRequest
@@ -14,6 +16,7 @@ from remit.servers.web.render import parse_seconds
 ROWS_SHOWN = 120
 STRIP_BUCKETS = 160
 MAX_STRIP_RECORDS = 20_000
+MAX_PEEKED_FILES, MAX_PEEKED_BYTES = 10, 400_000
 MAX_GAP_S = 120.0  # a longer silence is folded in the strip
 
 
@@ -46,6 +49,22 @@ class StripBucket(Struct, frozen=True):
     asked: int
 
 
+class FileDiff(Struct, frozen=True):
+    """A file that a record changed, as a diff without secrets; empty if its contents were not kept."""
+
+    path: str
+    diff: str
+
+
+class RecordPeek(Struct, frozen=True):
+    """A record beside the timeline, with what it changed."""
+
+    row: TimelineRow
+    intent_id: str | None
+    record: dict[str, Any]
+    files: list[FileDiff]
+
+
 class Session(Struct, frozen=True):
     """A window of a session's timeline; `counts` has the number of records of each event, without the filter."""
 
@@ -57,7 +76,7 @@ class Session(Struct, frozen=True):
     counts: dict[str, int]
     event: str
     strip: list[StripBucket]
-    record: dict[str, Any] | None
+    peek: RecordPeek | None
 
 
 def read_sessions(request: PageRequest) -> Sessions:
@@ -82,8 +101,9 @@ def read_session(request: PageRequest) -> Session:
         times = index.list_times(MAX_STRIP_RECORDS, session_id=session_id)
         wanted = request.query.get("e", "")
         found = index.find_by_ids([wanted]) if wanted else {}
+    peek = read_peek(request, found[wanted]) if wanted in found else None
     rows = [make_row(start + n, document) for n, document in enumerate(documents)]
-    return Session(session, model, total, start, rows, counts, event, make_strip(times), found.get(wanted))
+    return Session(session, model, total, start, rows, counts, event, make_strip(times), peek)
 
 
 def make_row(position: int, document: dict[str, Any]) -> TimelineRow:
@@ -102,6 +122,20 @@ def make_row(position: int, document: dict[str, Any]) -> TimelineRow:
         body.get("duration_ms"),
         summary.is_quiet,
     )
+
+
+def read_peek(request: PageRequest, document: dict[str, Any]) -> RecordPeek:
+    body: dict[str, Any] = document["metadata"][KEY]
+    files: list[FileDiff] = []
+    with request.repositories.open_gate(request.one_repository) as gate:
+        for file in as_objects(body.get("files"))[:MAX_PEEKED_FILES]:
+            sides = (as_object(file.get(side)).get("git_blob") for side in ("before", "after"))
+            before, after = (gate.contents.load(str(blob)) if blob else b"" for blob in sides)
+            diff = ""
+            if before is not None and after is not None and len(before) + len(after) < MAX_PEEKED_BYTES:
+                diff = gate.contents.unified_diff(before, after)
+            files.append(FileDiff(str(file.get("path")), redact(diff)))
+    return RecordPeek(make_row(0, document), body.get("intent_id"), document, files)
 
 
 def make_strip(times: list[tuple[str, str]]) -> list[StripBucket]:

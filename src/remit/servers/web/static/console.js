@@ -77,7 +77,7 @@ async function showState(state) {
   isRefreshing = true;
   try {
     const hasRecords = JSON.stringify(before.log_bytes) !== JSON.stringify(state.log_bytes);
-    if (page === "now" && (hasRecords || asked)) await refreshPart("list");
+    if ((page === "now" || page === "agents") && (hasRecords || asked)) await refreshPart("list");
     if (page === "sessions" && hasRecords) {
       const pill = document.querySelector("[data-pill]");
       if (pill) pill.hidden = false;
@@ -122,7 +122,7 @@ showTimeLeft();
 
 // -- keys ------------------------------------------------------------------------------------------------------
 
-const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
+const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
 let afterG = false;
 let row = -1;
 
