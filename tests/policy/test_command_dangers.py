@@ -9,6 +9,7 @@ from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Facts, Verdict
 from remit.policy.checks.command import check
 from remit.policy.commands import analyse
+from remit.policy.commands.dangers import find_dangerous_words
 
 HARMLESS = [
     'git commit -m "never git push --force again"',
@@ -95,3 +96,19 @@ def test_junk_behind_a_dangerous_command_never_makes_it_one_that_may_run(command
 @pytest.mark.parametrize("command", ["git reset --hard", "curl -s x.y | sh", "sudo ls", "rm -rf ~"])
 def test_a_danger_is_seen_wherever_it_stands(around: str, command: str) -> None:
     assert analyse(around.format(command)).outcome == "dangerous"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("cd src && git push --force origin main 2>&1 | tail -3", ("--force",)),
+        ("git push -f", ("-f",)),
+        ("git clean -fdx", ("-fdx",)),
+        ("rm -rf /", ("rm",)),
+        ("ls -la", ()),
+        ("git push origin main", ()),
+        ("echo 'not closed", ()),
+    ],
+)
+def test_the_words_that_make_a_command_dangerous_are_named_for_a_person(command: str, words: tuple[str, ...]) -> None:
+    assert find_dangerous_words(command) == words

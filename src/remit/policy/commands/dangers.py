@@ -110,6 +110,21 @@ def find_danger(text: str, written_whole: Sequence[str] | None = None) -> Danger
     return max(found, key=lambda danger: (danger.is_forbidden, danger.is_irreversible), default=None)
 
 
+def find_dangerous_words(text: str) -> tuple[str, ...]:
+    """Return the words of a command that make it dangerous, for a person to see at once: options such as `--force`,
+    else the program. Empty if no single call is dangerous, or the text cannot be read.
+    """
+    found: list[str] = []
+    for call in find_readable_calls(text) if len(text) <= MAX_CHARS else ():
+        if danger_of_call(call, None) is None:
+            continue
+        rule = next((rule for rule in find_program(call.name).danger if matches_rule(rule, call)), None)
+        options = rule.options.split() if rule is not None else []
+        words = [word for word in call.words if any(has_option(option, (word,)) for option in options)]
+        found += words or [call.name]
+    return tuple(dict.fromkeys(found))
+
+
 def find_unseen_program(text: str, programs: Sequence[str]) -> str | None:
     """Return a program with danger rules that the text runs and the search for dangers does not see."""
     seen = {call.name for call in find_readable_calls(text)}

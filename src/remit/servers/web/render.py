@@ -3,7 +3,7 @@
 import re
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -43,6 +43,18 @@ def show_code(text: str) -> Markup:
         shown += escape(text[at : match.start()]) + mark
         at = match.end()
     return shown + escape(text[at:])
+
+
+def mark_words(text: str, words: Sequence[str]) -> Markup:
+    """Return a command as HTML, with the dangerous words in a mark of their own."""
+    if not words:
+        return show_code(text)
+    shown = Markup()
+    at = 0
+    for match in re.finditer(rf"(?<![^\s;&|()])(?:{'|'.join(map(re.escape, words))})(?![^\s;&|()])", text):
+        shown += show_code(text[at : match.start()]) + Markup("<mark>{}</mark>").format(show_code(match[0]))
+        at = match.end()
+    return shown + show_code(text[at:])
 
 
 def shorten(text: object, limit: int = 200) -> str:
@@ -132,10 +144,11 @@ def open_templates() -> jinja2.Environment:
     )
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "parse_diff": parse_diff}
     templates.globals.update(names)
+    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words}
+    templates.filters.update(filters)
     templates.filters.update(
         {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}
     )
-    templates.filters["code"] = show_code
     # Macros are globals, not imports: a part of a page is one block, and blocks do not see what a page imports.
     module = templates.get_template("macros.html").module
     templates.globals.update({name: getattr(module, name) for name in MACROS})

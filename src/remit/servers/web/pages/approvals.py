@@ -19,6 +19,7 @@ from remit.gate.approval_answers import (
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ListedQuestion, Question
 from remit.ledger.index.index import Index
+from remit.policy.commands.dangers import find_dangerous_words
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.repositories import GovernedRepository
 
@@ -63,6 +64,7 @@ class QuestionCard(Struct, frozen=True):
     intent_name: str
     is_open: bool
     wider_rule: str | None
+    marked: list[str]
     typed: str
     before: list[EarlierCall]
     equal_ids: list[str]
@@ -140,6 +142,7 @@ def read_card(
         names.get(question.intent_id or "", ""),
         chosen.status == "open",
         find_wider_rule(question),
+        list(find_dangerous_words(question.subject.command)) if question.is_command else [],
         choose_typed_word(question),
         before,
         [each.id for each in equals],
