@@ -13,7 +13,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Decision, Grant, Mode
+from remit.core.decision import Decision, Grant, Mode, Violation
 from remit.core.diff.contents import ContentVersion, hash_git_blob
 from remit.core.intent import Intent, describe_intent_change
 from remit.core.python_runtime import LazyProperty
@@ -171,6 +171,25 @@ class WorkspaceContext:
         self.last_rules = load_rules(self.workspace)
         self.recorder.patterns = self.last_rules.config.redact.patterns
         return self.last_rules
+
+    def record_late(self, call: ToolCall, decision: Decision, violation: Violation | None, error: Exception) -> bool:
+        """Keep the record of a call whose decision could not be recorded because of `error`; return False if nothing
+        can be written. It goes to the log, or to the spool where the log was what failed: a second wait for its lock
+        would hold up the agent.
+        """
+        # Imported here: the other calls have made their records.
+        from remit.gate.records.call_records import unrecorded_call_record
+
+        try:
+            why = str(error).partition("\n")[0]
+            records = [unrecorded_call_record(self.recorder, call, decision, violation, why)]
+            if isinstance(error, LedgerError):
+                self.recorder.spool_records(records)
+            else:
+                self.recorder.append_or_spool(records)
+        except RECORDING_ERRORS:
+            return False
+        return True
 
     def active_grants(self, rules: Rules) -> tuple[Grant, ...]:
         return self.state.active_grants(self.environment.clock(), rules.config.grants)

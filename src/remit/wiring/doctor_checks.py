@@ -277,8 +277,13 @@ def check_chain(gate: Gate) -> Result:
 
 @check("spool")
 def check_spool(gate: Gate) -> Result:
-    waiting = gate.recorder.spool.count_pending()
-    return ("fail", f"{waiting} records wait to be written", FIX) if waiting else ("ok", "empty")
+    spool = gate.recorder.spool
+    if waiting := spool.count_pending():
+        return "fail", f"{waiting} records wait to be written", FIX
+    if spool.unreadable_path.exists():
+        path = display_path(spool.unreadable_path, gate.environment.home)
+        return "warn", f"lines that are no records, or too long, stand in {path}", "look at them, and delete the file"
+    return "ok", "empty"
 
 
 @check("state", "move it away; it is made anew")
