@@ -1,7 +1,8 @@
 """Gaps in the records of calls: results without a decision, calls that only a transcript names, and doubled records.
 
-A record names its call by the agent's own id, or else by its arguments. A transcript may also name calls that another
-repository's ledger holds; those from before the session's first record here are left out.
+A record names its call by the agent's own id; sessions of an agent whose hooks give none are left out, and so are the
+calls of a transcript from before the session's first call here. It may also name calls that the ledger of another
+repository holds.
 """
 
 from collections import Counter
@@ -28,14 +29,11 @@ class RecordedCalls(Struct):
     since: str
     times: dict[str, Counter[tuple[str, str]]]
     """How often an event names a call, by event."""
-    arguments: set[tuple[str, str]]
-    """(session, hash of the arguments) of each call."""
     sessions: dict[tuple[str, str], str]
-    """When a session (agent, id) has its first record."""
+    """When a session (agent, id) has its first call with an id."""
 
-    def has_call(self, session_id: str, entry: TranscriptEntry) -> bool:
-        named = any((session_id, entry.call_id) in found for found in self.times.values())
-        return named or (session_id, entry.arguments_sha256) in self.arguments
+    def has_call(self, session_id: str, call_id: str) -> bool:
+        return any((session_id, call_id) in found for found in self.times.values())
 
 
 class CallGaps(Struct, frozen=True):
@@ -70,7 +68,9 @@ def find_call_gaps(
             for entry in read_tool_calls(agent, path, is_time_up):
                 if entry.call_id and first <= entry.at < until:
                     count += 1
-                    unrecorded += [] if recorded.has_call(session_id, entry) else [f"{entry.tool} {entry.call_id}"]
+                    unrecorded += (
+                        [] if recorded.has_call(session_id, entry.call_id) else [f"{entry.tool} {entry.call_id}"]
+                    )
     doubled = {id: None for found in recorded.times.values() for (_, id), number in found.items() if number > 1}
     return CallGaps(undecided, tuple(unrecorded), tuple(doubled), count, is_time_up())
 
@@ -87,21 +87,19 @@ def read_recorded_calls(index: Index, since: str) -> tuple[RecordedCalls, tuple[
     found = {event: index.find(event=event, since=since, limit=MAX_RECORDS) for event in CALL_EVENTS}
     # Of a kind with too many records, the oldest are unknown: nothing before them is judged.
     cut = [str(documents[-1]["timestamp"]) for documents in found.values() if len(documents) == MAX_RECORDS]
-    recorded = RecordedCalls(max([since, *cut]), {event: Counter() for event in CALL_EVENTS}, set(), {})
+    recorded = RecordedCalls(max([since, *cut]), {event: Counter() for event in CALL_EVENTS}, {})
     tools: dict[tuple[str, str], str] = {}
     for event, documents in found.items():
         for document in documents:
             at, body = str(document["timestamp"]), body_of(document)
             call: Mapping[str, Any] = body.get("call", {})
             session_id = str(body.get("session_id"))
-            if "arguments_sha256" in call:
-                recorded.arguments.add((session_id, str(call["arguments_sha256"])))
-            agent = str(document.get("tool", {}).get("name", ""))
-            if agent and at >= recorded.since:
-                recorded.sessions[agent, session_id] = min(at, recorded.sessions.get((agent, session_id), at))
-            if "id" in call and at >= recorded.since:
-                recorded.times[event][session_id, str(call["id"])] += 1
-                tools[session_id, str(call["id"])] = str(call.get("name", ""))
+            if "id" not in call or at < recorded.since:
+                continue
+            recorded.times[event][session_id, str(call["id"])] += 1
+            tools[session_id, str(call["id"])] = str(call.get("name", ""))
+            session = str(document.get("tool", {}).get("name", "")), session_id
+            recorded.sessions[session] = min(at, recorded.sessions.get(session, at))
     # A call that began before `since` has its decision there.
     began = {key for event in DECISIONS for key in recorded.times[event]}
     suspects = [key for key in recorded.times[RESULT] if key not in began]
