@@ -43,9 +43,6 @@ RECORDING_ERRORS = (StateError, LedgerError, GitError, OSError)
 """The errors that keep a record or the state from being written: database, ledger, git, disk."""
 
 
-MAX_UNFOLDED_BYTES = 256 << 20
-"""Bytes of waiting contents after which a call folds them itself: far more than a daemon lets gather."""
-
 FOLDING_WAIT_S = 10.0
 
 
@@ -102,6 +99,9 @@ class WorkspaceContext:
 
     serves_many_calls = False
     """Whether the process stays: then answers are remembered in memory, and contents are folded between calls."""
+
+    max_unfolded_bytes = 256 << 20
+    """Bytes of waiting contents after which a call folds them itself: far more than a daemon lets gather."""
 
     def __init__(self, workspace: Workspace | None, environment: Environment) -> None:
         self.found_workspace = workspace
@@ -274,7 +274,7 @@ class WorkspaceContext:
         found = [(hash_git_blob(content), path, content) for path, content in contents]
         fresh = find_unkept(self.state, {name for name, _, _ in found})
         self.contents.keep_contents(each for each in found if each[0] in fresh or self.contents.files.has_blob(each[0]))
-        if self.contents.waiting_bytes() > MAX_UNFOLDED_BYTES and self.can_fold:
+        if self.contents.waiting_bytes() > self.max_unfolded_bytes and self.can_fold:
             # Nobody folds, or not quickly enough: the call that adds more pays for it.
             try:
                 self.fold_contents(FOLDING_WAIT_S)
