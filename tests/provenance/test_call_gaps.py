@@ -65,6 +65,13 @@ def test_a_call_that_only_the_transcript_names_is_found(spoken: Spoken) -> None:
     assert (found.level, "1 only in a transcript (Grep t2)" in found.message) == ("warn", True)
 
 
+def test_an_agent_whose_transcript_has_other_ids_than_its_hooks_is_left_out(spoken: Spoken) -> None:
+    spoken.read("t1")
+    spoken.say("call_1")
+    found = spoken.examine()
+    assert (found.level, "0 are in transcripts" in found.message) == ("ok", True)
+
+
 def test_a_result_that_nobody_decided_is_found(spoken: Spoken) -> None:
     spoken.agent.tell("Read", "t9", file_path="src/app.py")
     found = spoken.examine()

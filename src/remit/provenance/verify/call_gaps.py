@@ -1,8 +1,8 @@
 """Gaps in the records of calls: results without a decision, calls that only a transcript names, and doubled records.
 
-A record names its call by the agent's own id; sessions of an agent whose hooks give none are left out, and so are the
-calls of a transcript from before the session's first call here. It may also name calls that the ledger of another
-repository holds.
+A record names its call by the id that the agent's hooks give. Sessions of an agent whose hooks give none, or other ones
+than its transcript, are left out, and so are a transcript's calls from before the session's first call here. It may
+also name calls that the ledger of another repository holds.
 """
 
 from collections import Counter
@@ -64,13 +64,13 @@ def find_call_gaps(
     for (agent, session_id), first in recorded.sessions.items():
         usual = find_transcript(home, agent, session_id)
         paths = {*reported.get(session_id, ()), *((usual,) if usual else ())}
-        for path in sorted(paths):
-            for entry in read_tool_calls(agent, path, is_time_up):
-                if entry.call_id and first <= entry.at < until:
-                    count += 1
-                    unrecorded += (
-                        [] if recorded.has_call(session_id, entry.call_id) else [f"{entry.tool} {entry.call_id}"]
-                    )
+        read = (entry for path in sorted(paths) for entry in read_tool_calls(agent, path, is_time_up))
+        calls = [entry for entry in read if entry.call_id and first <= entry.at < until]
+        missing = [call for call in calls if not recorded.has_call(session_id, call.call_id)]
+        # Where none is recorded, the agent's hooks name calls by other ids than its transcript.
+        if len(missing) < len(calls):
+            count += len(calls)
+            unrecorded += [f"{call.tool} {call.call_id}" for call in missing]
     doubled = {id: None for found in recorded.times.values() for (_, id), number in found.items() if number > 1}
     return CallGaps(undecided, tuple(unrecorded), tuple(doubled), count, is_time_up())
 
