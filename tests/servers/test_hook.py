@@ -295,6 +295,9 @@ def test_a_full_disk_passes_in_observe_and_says_so(small_disk: Path, home: Path)
     filler = fill(small_disk)
     assert "not recorded" in passed(hook("pre", pre(agent, "Bash", command="make"), small_disk))
     filler.unlink()
+    agent.read("src/app.py")
+    commands = [body(record)["call"].get("command") for record in records(small_disk, "tool_use")]
+    assert commands == [None, "make", None]
     assert passed(hook("pre", pre(agent, "Bash", command="make"), small_disk)) == ""
 
 

@@ -53,6 +53,14 @@ def test_without_git_contents_are_files(tmp_path: Path) -> None:
     assert kept.pending.list_entries() == []
 
 
+def test_where_git_names_contents_by_sha256_they_are_files(tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "--object-format=sha256")
+    kept = store(tmp_path)
+    kept.keep_contents(entries(*CONTENTS))
+    assert fold_into_git(kept) == set(map(hash_git_blob, CONTENTS))
+    assert store(tmp_path).load_many(map(hash_git_blob, CONTENTS)) == {hash_git_blob(c): c for c in CONTENTS}
+
+
 def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
     hook = repository / ".git" / "hooks" / "reference-transaction"
     hook.parent.mkdir(exist_ok=True)

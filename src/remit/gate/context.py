@@ -13,7 +13,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Decision, Grant, Mode
+from remit.core.decision import Decision, Grant, Mode, Violation
 from remit.core.diff.contents import ContentVersion, hash_git_blob
 from remit.core.intent import Intent, describe_intent_change
 from remit.core.python_runtime import LazyProperty
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 RECORDING_ERRORS = (StateError, LedgerError, GitError, OSError)
 """The errors that keep a record or the state from being written: database, ledger, git, disk."""
 
-
-MAX_UNFOLDED_BYTES = 256 << 20
-"""Bytes of waiting contents after which a call folds them itself: far more than a daemon lets gather."""
 
 FOLDING_WAIT_S = 10.0
 
@@ -102,6 +99,9 @@ class WorkspaceContext:
 
     serves_many_calls = False
     """Whether the process stays: then answers are remembered in memory, and contents are folded between calls."""
+
+    max_unfolded_bytes = 256 << 20
+    """Bytes of waiting contents after which a call folds them itself: far more than a daemon lets gather."""
 
     def __init__(self, workspace: Workspace | None, environment: Environment) -> None:
         self.found_workspace = workspace
@@ -171,6 +171,25 @@ class WorkspaceContext:
         self.last_rules = load_rules(self.workspace)
         self.recorder.patterns = self.last_rules.config.redact.patterns
         return self.last_rules
+
+    def record_late(self, call: ToolCall, decision: Decision, violation: Violation | None, error: Exception) -> bool:
+        """Keep the record of a call whose decision could not be recorded because of `error`; return False if nothing
+        can be written. It goes to the log, or to the spool where the log was what failed: a second wait for its lock
+        would hold up the agent.
+        """
+        # Imported here: the other calls have made their records.
+        from remit.gate.records.call_records import unrecorded_call_record
+
+        try:
+            why = str(error).partition("\n")[0]
+            records = [unrecorded_call_record(self.recorder, call, decision, violation, why)]
+            if isinstance(error, LedgerError):
+                self.recorder.spool_records(records)
+            else:
+                self.recorder.append_or_spool(records)
+        except RECORDING_ERRORS:
+            return False
+        return True
 
     def active_grants(self, rules: Rules) -> tuple[Grant, ...]:
         return self.state.active_grants(self.environment.clock(), rules.config.grants)
@@ -258,7 +277,7 @@ class WorkspaceContext:
         found = [(hash_git_blob(content), path, content) for path, content in contents]
         fresh = find_unkept(self.state, {name for name, _, _ in found})
         self.contents.keep_contents(each for each in found if each[0] in fresh or self.contents.files.has_blob(each[0]))
-        if self.contents.waiting_bytes() > MAX_UNFOLDED_BYTES and self.can_fold:
+        if self.contents.waiting_bytes() > self.max_unfolded_bytes and self.can_fold:
             # Nobody folds, or not quickly enough: the call that adds more pays for it.
             try:
                 self.fold_contents(FOLDING_WAIT_S)

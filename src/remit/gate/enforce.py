@@ -235,13 +235,17 @@ def answer_unrecordable(context: WorkspaceContext, call: ToolCall, error: Except
     call_class = classify(call)
     trouble = f"Remit cannot keep its records: {error}".strip()
     is_dangerous = call.command is not None and analyse(call.command).outcome == "dangerous"
+    decision, violation = Decision("allow", "allow", call_class, mode), None
     if call_class == "destructive" and (mode == "enforce" or is_dangerous):
         message = f"{trouble}. Until that is mended, changes are refused: tell the person."
         finding = Finding(rule="recording", code="HOOK_BLOCKED", message=message)
         decision = Decision("deny", "deny", call_class, mode, (finding,))
         violation = leading_violation(call, decision)
-        return Answer(decision, reason=explain(violation) if violation else trouble)
-    return Answer(Decision("allow", "allow", call_class, mode), context=f"{trouble}. This call was not recorded.")
+    is_kept = context.record_late(call, decision, violation, error)
+    if violation is not None:
+        return Answer(decision, reason=explain(violation))
+    when = "is not recorded yet: its record goes to the log later" if is_kept else "was not recorded"
+    return Answer(decision, context=f"{trouble}. This call {when}.")
 
 
 # 6.5 Preparation

@@ -244,8 +244,8 @@ class Daemon:
             if now - swept >= self.sweep_s:
                 swept = now
                 self.fold_contents(lambda _: True)  # what could not be folded before
-                self.gates.for_each_gate(settle_idle_calls)
-                self.gates.for_each_gate(write_notes)
+                for act in (take_spooled, settle_idle_calls, write_notes):
+                    self.gates.for_each_gate(act)
 
     def fold_contents(self, is_due: Callable[[ContentStore], bool]) -> None:
         """Fold pending contents where it is due. Git works outside the repository's turn, for a store of its own: calls
@@ -427,6 +427,11 @@ def check_background_changes(gate: Gate) -> None:
     if following and following.suspects_by_path and following.is_settled_enough and not gate.state.list_open_calls():
         ChangesBetweenCalls(gate).record_unattributed_changes("between calls", gate.observe(), None)
         following.clear_suspects()
+
+
+def take_spooled(gate: Gate) -> None:
+    if gate.recorder.take_spooled():
+        write_log_line("records that waited are in the log")
 
 
 def settle_idle_calls(gate: Gate) -> None:

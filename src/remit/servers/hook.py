@@ -38,6 +38,7 @@ from remit.gate.governing import load_rules
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.gate.machine import Environment
+from remit.gate.records.call_records import failed_event_record
 from remit.gate.state.workspace_state import baseline_head
 from remit.policy.commands import analyse
 from remit.policy.decide import classify
@@ -92,6 +93,7 @@ def answer(payload: bytes, frame: HookFrame, environment: Environment, gates: Op
         why = f"{error}. Update Remit, or tell the person: `remit doctor` shows the wiring"
     except Exception as error:  # noqa: BLE001  an agent runs the tool when its hook crashes, so no failure may escape
         why = f"Remit broke on this call ({type(error).__name__}: {str(error)[:300]})"
+    record_failure(payload, frame, environment, why)
     return refuse_payload(payload, frame, environment, why)
 
 
@@ -177,6 +179,21 @@ def find_governing_workspace(event: HookEvent, frame: HookFrame, environment: En
     if len(found) > 1:
         return max(found, key=lambda workspace: load_rules(workspace).mode == "enforce")
     return found[0] if found else locate_workspace(Path(call.cwd))
+
+
+def record_failure(payload: bytes, frame: HookFrame, environment: Environment, why: str) -> None:
+    """Record an event that could not be answered, in the log or the spool, as far as the payload can be read."""
+    try:
+        event: HookEvent | None = None
+        with suppress(AdapterError):
+            event = parse(frame.agent, payload[: MAX_PAYLOAD_BYTES + 1])
+        gate = Gate(locate_workspace(Path(getattr(event, "cwd", "") or frame.cwd)), environment)
+        if gate.is_governed:
+            call = event.call if isinstance(event, BeforeCall | AfterCall) else None
+            gate.recorder.append_or_spool([failed_event_record(gate.recorder, frame.agent, call, why)])
+        gate.close()
+    except Exception:  # noqa: BLE001  what broke the answer may break this too, and the answer tells the person
+        return
 
 
 def refuse_payload(payload: bytes, frame: HookFrame, environment: Environment, why: str) -> HookReply:

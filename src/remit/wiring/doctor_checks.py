@@ -34,6 +34,7 @@ from remit.ledger.index.index import open_index
 from remit.ledger.log_files import LedgerError
 from remit.ledger.parse_time import parse_time
 from remit.ledger.verify_log import check_log_health
+from remit.provenance.verify.call_gaps import find_call_gaps
 from remit.provenance.verify.verdict_coverage import measure_coverage
 from remit.wiring import hook_client
 from remit.wiring.agents import TRUST_FUNCTIONS, DetectedAgent, SettingsPlace
@@ -62,6 +63,9 @@ MIN_GIT_VERSION = (2, 31)
 PROBE_TIMEOUT_S = 30.0
 MAX_VERIFIED_BYTES = 32 * 1024 * 1024
 MAX_NAMED = 5
+GAP_DAYS_S = 3 * 86_400.0  # time in which calls are looked for that have no record
+UNDER_WAY_S = 60.0  # a call of the last minute may be under way
+MAX_GAP_SEARCH_S = 3.0
 LATENCY_RUNS = 10
 DAEMON_LOG_PATH = f"{STATE_FOLDER}/daemon.log"  # relative to HOME
 DROPPED_CALL = b"a call was dropped"  # text that `servers.daemon` logs for a call that it could not answer.
@@ -238,7 +242,7 @@ def check_repository(gate: Gate) -> list[DoctorCheck]:
     return [
         *(*check_mode(gate), *check_log_end(gate), *check_chain(gate), *check_spool(gate), *check_state(gate)),
         *(*check_trust(gate), *check_generated(gate), *check_tracked_logs(gate)),
-        *(*check_watching(gate), *check_coverage(gate)),
+        *(*check_watching(gate), *check_coverage(gate), *check_calls(gate)),
     ]
 
 
@@ -277,8 +281,13 @@ def check_chain(gate: Gate) -> Result:
 
 @check("spool")
 def check_spool(gate: Gate) -> Result:
-    waiting = gate.recorder.spool.count_pending()
-    return ("fail", f"{waiting} records wait to be written", FIX) if waiting else ("ok", "empty")
+    spool = gate.recorder.spool
+    if waiting := spool.count_pending():
+        return "fail", f"{waiting} records wait to be written", FIX
+    if spool.unreadable_path.exists():
+        path = display_path(spool.unreadable_path, gate.environment.home)
+        return "warn", f"lines that are no records, or too long, stand in {path}", "look at them, and delete the file"
+    return "ok", "empty"
 
 
 @check("state", "move it away; it is made anew")
@@ -332,6 +341,31 @@ def check_coverage(gate: Gate) -> Result:
     newest = found.changes[0]
     likely = f", likely by {sanitise_line(newest.writers[0], 120)}" if newest.writers else ""
     return "warn", f"{text}; newest not: {sanitise_line(newest.path, 80)}{likely}", "remit status --coverage"
+
+
+@check("calls")
+def check_calls(gate: Gate) -> Result:
+    """Look for calls of the last days without a record, and for records that are there twice."""
+    now, home = gate.environment.clock(), gate.environment.home
+    since, until = (
+        f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}" for at in (now - GAP_DAYS_S, now - UNDER_WAY_S)
+    )
+    reported: dict[str, list[Path]] = {}
+    for session, (_, path) in gate.state.list_transcripts().items():
+        reported.setdefault(session.session_id, []).append(Path(path))
+    end = time.monotonic() + MAX_GAP_SEARCH_S
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
+        found = find_call_gaps(index, reported, home, since, until, lambda: time.monotonic() > end)
+    kinds = (
+        ("without a decision before", found.undecided),
+        ("only in a transcript", found.unrecorded),
+        ("recorded twice", found.doubled),
+    )
+    texts = [f"{len(calls)} {kind} ({sanitise_line(calls[0], 80)})" for kind, calls in kinds if calls]
+    cut = "; not all transcripts were read" if found.is_cut else ""
+    if texts:
+        return "warn", f"calls of the last days: {', '.join(texts)}{cut}", "remit log --json"
+    return "ok", f"each of the last days' calls has its records; {found.call_count} are in transcripts{cut}"
 
 
 # --- the machine -------------------------------------------------------------------------------------------

@@ -122,7 +122,6 @@ def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[Det
         if doctor_checks.check_mode(gate)[0].fix == FIX:
             update_marker(gate.workspace, load_rules(gate.workspace).mode)
             repaired.append("the marker of the mode")
-        if gate.recorder.spool.count_pending():
-            count = gate.recorder.spool.drain(gate.recorder.log, views=gate.recorder.views)
+        if count := gate.recorder.take_spooled():
             repaired.append(f"{count} records that waited")
     return repaired

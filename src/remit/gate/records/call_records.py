@@ -240,6 +240,33 @@ def failed_check_records(recorder: Recorder, call: ToolCall, decision: Decision)
     return [recorder.make_record(body) for body in bodies]
 
 
+def unrecorded_call_record(
+    recorder: Recorder, call: ToolCall, decision: Decision, violation: Violation | None, why: str
+) -> Record:
+    """Return the late record of a call that was answered without one: `why` is what kept it from being written. The
+    state may be what is broken, so the record names the call's own paths and no intent. Raises OSError.
+    """
+    document = violation_document(violation) if violation else UNSET
+    parts = {"decision": decision_part(decision), "violation": document, "detail": {"recorded_late": why}}
+    event = "denied" if decision.effect == "deny" else "tool_use"
+    body = call_body(event, call, None, call.paths, **parts)
+    return recorder.make_record(body, call.agent)
+
+
+def failed_event_record(recorder: Recorder, agent: str, call: ToolCall | None, why: str) -> Record:
+    """Return the record of a hook's event that could not be answered; without a call if the payload names none."""
+    session = call.session if call else None
+    body = Body(
+        "check_failed",
+        intent_id=None,
+        session_id=session.session_id if session else None,
+        agent_id=session.agent_id or UNSET if session else UNSET,
+        call=call_part(call, call.paths) if call else UNSET,
+        detail={"check": "hook", "exception": why},
+    )
+    return recorder.make_record(body, agent)
+
+
 # After the call
 
 

@@ -130,8 +130,7 @@ class Recorder:
 
         Raises OSError, LedgerError: then no record is in the log.
         """
-        if self.spool.count_pending():
-            self.spool.drain(self.log, views=self.views)
+        self.take_spooled()
         return self.log.append(split_records(records), sync=sync, views=self.views)
 
     @property
@@ -147,12 +146,20 @@ class Recorder:
         try:
             appended = self.append(records, sync=sync)
         except (OSError, LedgerError, GitError) as error:
-            self.spool.store(split_records(records))
+            self.spool_records(records)
             return str(error)
         with suppress(OSError, LedgerError, GitError):
             if appended:
                 sign_after_append(self, records, appended[-1].seq)
         return None
+
+    def spool_records(self, records: Sequence[Record]) -> None:
+        """Put records into the spool without a try at the log, which just did not take a record. Raises OSError."""
+        self.spool.store(split_records(records))
+
+    def take_spooled(self) -> int:
+        """Append the spooled records; return their number. Raises OSError, LedgerError, GitError."""
+        return self.spool.drain(self.log, views=self.views) if self.spool.count_pending() else 0
 
 
 # Records of one call that the log holds already. A record and the state that names it cannot be written as one, so the

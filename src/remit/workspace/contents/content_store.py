@@ -174,7 +174,7 @@ class RemitRepository:
             if not is_free:
                 return []
             for left in (*folder.glob("*.keep"), *self.path.glob("fast_import_crash_*")):  # of a killed fast-import
-                left.unlink()
+                left.unlink(missing_ok=True)
             borrowed = set(self.read_borrow_list().packs)
             names_by_class: dict[int, list[str]] = defaultdict(list)
             for pack in folder.glob("*.pack"):

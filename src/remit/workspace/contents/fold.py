@@ -131,12 +131,19 @@ def migrate_old_refs(store: ContentStore) -> None:
 
 
 def find_ignored_blobs(store: ContentStore, entries: Sequence[PendingContent]) -> set[str]:
-    """Return blobs that must stay out of git: each without git, else those seen only at ignored paths."""
-    if store.workspace.common_dir is None:
+    """Return blobs that must stay out of git: each without git, or if git finds none under its name; else those seen
+    only at ignored paths.
+    """
+    if store.workspace.common_dir is None or not has_records_names(store.workspace):
         return {entry.blob for entry in entries}
     paths = sorted({entry.path for entry in entries if entry.path})
     ignored = find_ignored_paths(store.workspace, paths) if paths else set[bytes]()
     return {e.blob for e in entries if e.path in ignored} - {e.blob for e in entries if e.path not in ignored}
+
+
+def has_records_names(workspace: Workspace) -> bool:
+    """Return whether git names contents as records do: by SHA-1."""
+    return Git(workspace.root).text("rev-parse", "--show-object-format") == "sha1"
 
 
 def find_ignored_paths(workspace: Workspace, paths: Sequence[bytes]) -> set[bytes]:
