@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from remit.core.diff.contents import is_distinctive_line
+from remit.core.python_runtime import map_ahead
 from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.blame.blamed_line import BlamedLine, body_of
@@ -524,7 +525,6 @@ def find_receiving_files(blamer: Blamer, sizes: Mapping[str, int], recorded: Col
     return [path for path in paths if path in followed or path in matches]
 
 
-BLAMED_AT_ONCE = 32
 MAX_GIT_PROCESSES = 4
 
 
@@ -538,14 +538,10 @@ def blame_files(blamer: Blamer, paths: Sequence[str]) -> Iterator[tuple[str, lis
         except GitError:
             return None
 
-    with ThreadPoolExecutor(min(MAX_GIT_PROCESSES, os.cpu_count() or 1)) as pool:
-        batches = [paths[start : start + BLAMED_AT_ONCE] for start in range(0, len(paths), BLAMED_AT_ONCE)]
-        running = [[pool.submit(read_lines, path) for path in batch] for batch in batches[:1]]
-        for number, batch in enumerate(batches):
-            running += [[pool.submit(read_lines, path) for path in after] for after in batches[number + 1 : number + 2]]
-            for path, reading in zip(batch, running.pop(0), strict=True):
-                lines = reading.result()
-                yield path, [] if lines is None else blamer.blame(path, arguments, lines)
+    count = min(MAX_GIT_PROCESSES, os.cpu_count() or 1)
+    with ThreadPoolExecutor(count) as pool:
+        for path, lines in zip(paths, map_ahead(pool, read_lines, paths, 2 * count), strict=True):
+            yield path, [] if lines is None else blamer.blame(path, arguments, lines)
 
 
 def measure_file(path: str, blamed: Sequence[BlamedLine], counts: RecordCounts, *, selective: bool) -> FileFigures:
