@@ -31,8 +31,8 @@ def ask_daemon(words: list[str]) -> int | None:
     """Write the daemon's answer to the command `words` and return the exit code; None if there is none."""
     home = os.environ.get("HOME", "")
     version, interpreter, path, *_ = read_configuration(f"{home}/{CLIENT_FOLDER}")
-    # Another interpreter's daemon may be another release.
-    if not path or os.fsdecode(interpreter) != sys.executable:
+    # Another environment's daemon may be another release.
+    if not path or os.path.dirname(os.fsdecode(interpreter)) != os.path.dirname(sys.executable):  # noqa: PTH120
         return None
     try:
         columns = os.get_terminal_size(1).columns

@@ -1,10 +1,17 @@
-"""Work-arounds for costs of Python's runtime: a cached property without a lock, a paused garbage collector."""
+"""Work-arounds for costs of Python's runtime: a cached property without a lock, a paused garbage collector, and calls
+in an executor of which few wait at a time.
+"""
 
 import gc
-from collections.abc import Callable, Generator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -40,3 +47,14 @@ def pause_gc() -> Generator[None]:
     finally:
         if running:
             gc.enable()
+
+
+def map_ahead(pool: "Executor", call: Callable[[A], T], items: Iterable[A], ahead: int) -> Generator[T]:
+    """Yield the results of the calls in order, with at most `ahead` further calls begun. `Executor.map` begins all."""
+    begun: deque[Future[T]] = deque()
+    for item in items:
+        begun.append(pool.submit(call, item))
+        if len(begun) > ahead:
+            yield begun.popleft().result()
+    while begun:
+        yield begun.popleft().result()

@@ -167,6 +167,8 @@ CLEAN_TEXTS: set[str] = set()
 """Short texts known to hold no secret: records repeat names. May be emptied at any time."""
 MAX_CLEAN_TEXTS = 4096
 MAX_CLEAN_CHARS = 128
+MAX_REPEATED_TEXTS = 64
+"""Longer texts that are remembered with their masked form: the records of one call repeat its command."""
 MIN_RANDOM_BITS = 3.7
 """Shannon entropy per character above which a value of mixed letters and digits counts as random; words and identifiers
 lie below.
@@ -192,6 +194,7 @@ def redact(text: str, team_patterns: Sequence[re.Pattern[str]] = ()) -> str:
     return text
 
 
+@lru_cache(MAX_REPEATED_TEXTS)
 def mask_secrets(text: str) -> str:
     masked = TOKEN_SHAPES.sub(MASK, text)
     if PLACELESS_TEXT.fullmatch(masked):

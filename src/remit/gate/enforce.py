@@ -37,6 +37,7 @@ from remit.gate.team_hooks.registered_checks import (
 from remit.gate.trust import trusted_hooks
 from remit.gate.undo.find_violations import GitFileCopies
 from remit.policy.commands import analyse
+from remit.policy.commands.background_and_input import find_background_word
 from remit.policy.decide import blocking_findings, can_agent_ask, classify, decide, hold_irreversible, waiver_for
 from remit.policy.violations import explain, leading_violation
 from remit.workspace.observe.observation import list_known_commits, observe_paths, try_observe_file, versions_by_path
@@ -263,12 +264,17 @@ def prepare_call(
     is_whole = call.whole_workspace or call.remit_tool is not None
     before = context.observe() if is_whole else observe_paths(context.workspace, judged)
 
+    # A command's text may name everything that it writes: then it leaves nothing running, unless told to.
+    is_clear = call.command is not None and not call.unproved and analyse(call.command).outcome == "literal_writes"
+    ends_with_call = is_clear and not find_background_word(call.command or "", call.arguments)
+
     # What changed since the last call is not this call's doing.
     between = ChangesBetweenCalls(context)
     if call.whole_workspace:
         if between.record_unattributed_changes("before a command", before, call.session):
             before = context.observe()
-        add_session_with_commands(context.state, call.session.session_id)
+        if not ends_with_call:
+            add_session_with_commands(context.state, call.session.session_id)
     elif call.remit_tool is None:
         between.record_changed_files("before an edit", before.files, call.session)
 
@@ -282,8 +288,6 @@ def prepare_call(
     if kept.refusal is not None:
         return kept, None
 
-    # A command's text may name everything that it writes.
-    is_clear = call.command is not None and not call.unproved and analyse(call.command).outcome == "literal_writes"
     writes = tuple(str(t.path) for t in (*facts.targets, *facts.perhaps) if t.path is not None) if is_clear else None
     pending = PendingCall(
         intent_id=facts.session.intent_id,

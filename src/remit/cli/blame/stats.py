@@ -93,7 +93,8 @@ def stats_view(figures: Figures, coverage: Sequence[str]) -> "Iterator[ViewPart]
     rows = [(mark("agent", "agents"), share_of_lines(figures.ai))]
     if figures.likely:
         words = "  they came while one command of an agent ran alone"
-        rows.append((mark("agent", "likely agents"), share_of_lines(figures.likely, words)))
+        rows.append((styled_text("  of those likely"), share_of_lines(figures.likely, words)))
+    rows += [(mark("agent", "other agents"), share_of_lines(figures.others))] if figures.others else []
     rows.append((mark("person", "people"), share_of_lines(figures.human)))
     rows += [(mark("both", "both"), share_of_lines(figures.mixed))] if figures.mixed else []
     rows.append((mark("unknown", "unknown"), share_of_lines(figures.unknown, "  no record explains them")))

@@ -1,7 +1,8 @@
 """Changes that no completed call explains: made between calls, by a background process, or by an unfinished call.
 
 A change between calls counts as a person's only if no process of an agent can have made it: no session that is still
-open has run a command or a foreign tool, which may have left something running. A background process counts as the
+open has run a foreign tool, or a command of which the text does not tell all that it writes: either may have left
+something running. Nor may a call be under way that can write the file. A background process counts as the
 author with evidence only: an open file for writing, a command line with the file as output, or a command line with the
 file's name and an end at the moment of the change. It is named as the likely author; in enforce the change is undone
 where the process's session had no right to it. Changes without an author stay: a person may have made them.
@@ -29,7 +30,7 @@ from remit.core.record import KEY, Record
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep
 from remit.gate.effects.changes import CompletedCall, Effects, find_line_differences, make_call_records, observe_effects
-from remit.gate.effects.other_writers import ANY_PATH, name_likely_writers
+from remit.gate.effects.other_writers import ANY_PATH, can_be_author, name_likely_writers
 from remit.gate.evidence.own_lines import find_differences, is_change_in_text
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import edit_record
@@ -56,6 +57,7 @@ from remit.gate.undo.undo import (
 )
 from remit.policy.commands.programs.table import has_role
 from remit.workspace.git.command import GitError
+from remit.workspace.git.repository import read_tree_entries
 from remit.workspace.observe.observation import Change, Observation, content_identity, find_changes, list_known_commits
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 from remit.workspace.processes.process_tracking import SessionProcess, Suspect, find_suspects_now, program_name
@@ -93,8 +95,23 @@ class ChangesBetweenCalls:
             if content_identity(files[path]) != version_identity(version)
         )
         if found:
-            self.record_changes(self.load_contents(found), when, session)
+            committed = self.find_committed_changes(found)
+            others = tuple(c for c in found if c not in committed)
+            self.record_changes(self.load_contents(others), when, session)
+            self.record_changes(committed, when, session, origin="git")
             mark_recorded(self.state, found)
+
+    def find_committed_changes(self, found: tuple[Change, ...]) -> tuple[Change, ...]:
+        """Return the changes after which a file is as HEAD has it: git brought that content."""
+        workspace = self.context.workspace
+        if workspace.common_dir is None:
+            return ()
+        try:
+            entries = read_tree_entries(workspace, "HEAD", [change.path for change in found])
+        except GitError:  # no commit yet
+            return ()
+        blobs = {path: blob for path, (_, blob) in entries.items()}
+        return tuple(c for c in found if (c.after.version.git_blob if c.after else None) == blobs.get(c.path))
 
     def record_unattributed_changes(self, when: str, after: Observation, session: SessionKey | None) -> bool:
         """Record the changes since the baseline that no record explains, and make `after` the new baseline.
@@ -156,7 +173,16 @@ class ChangesBetweenCalls:
         context = self.context
         context.keep_contents(contents_to_keep((c.path, c.after) for c in found))
         sessions = sessions_with_commands(self.state)
-        origin = origin or ("unknown" if sessions or writers else "person")
+        if not origin and not sessions and not writers:
+            # A call under way may be the author: of another session, or of the same one with several calls at once.
+            calls = [call.pending for call in self.state.list_open_calls() if call.pending]
+            unclear = tuple(c for c in found if any(can_be_author(c, call) for call in calls))
+            if unclear and len(unclear) < len(found):
+                self.record_changes(unclear, when, session, "unknown")
+                found = tuple(c for c in found if c not in unclear)
+                unclear = ()
+            origin = "unknown" if unclear else "person"
+        origin = origin or "unknown"
         if writers is None:
             unknown = origin == "unknown"
             writers = name_likely_writers(context, [c.path for c in found], sorted(sessions)) if unknown else {}

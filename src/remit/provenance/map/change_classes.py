@@ -11,11 +11,13 @@ from msgspec import Struct, ValidationError, convert
 
 from remit.core.diff.contents import LineRange, hash_line_range
 from remit.core.record import KEY
+from remit.core.untrusted_input import as_object
 from remit.ledger.log_files import RecordMetadata
 from remit.provenance.map.map_text import ChangedPart, MapEntry
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.repository import OID
 
+MAPPED_EVENTS = ("mutation", "intent_changed")
 BATCH_RECORDS = 200  # records whose contents are requested from git together
 MAX_ANSWER_BYTES = 64 * 1024  # size above which no class is computed for an answer that a person waits for
 
@@ -119,7 +121,11 @@ def parse_record(document: dict[str, Any]) -> _SyntaxRecord | None:
         record = convert(document, _SyntaxRecord)
     except ValidationError:
         return None
-    return record if record.metadata.body.event in ("mutation", "intent_changed") else None
+    return record if record.metadata.body.event in MAPPED_EVENTS else None
+
+
+def may_have_map_entry(document: dict[str, Any]) -> bool:
+    return as_object(as_object(document.get("metadata")).get(KEY)).get("event") in MAPPED_EVENTS
 
 
 def blob_names(files: Iterable[_FileEntry]) -> Iterator[str]:
@@ -171,20 +177,24 @@ def changed_parts(record: _SyntaxRecord, file: _FileEntry, contents: Contents) -
     ranges = [r for r in file.ranges if r.start_line > 0] or [r for r in traced if r.start_line > 0]
     if not ranges:
         yield ChangedPart(0, 0, created=created, trace=trace, gone=file.after is None)
-    for lines in ranges:
-        for start, end, node in split_range(file.path, lines, after):
-            yield ChangedPart(start, end, node.hash, node.kind, node.name, created, trace)
+    for start, end, node in split_ranges(file.path, ranges, after):
+        yield ChangedPart(start, end, node.hash, node.kind, node.name, created, trace)
 
 
-def split_range(path: str, lines: _RangeFields, after: bytes | None) -> Iterator[tuple[int, int, _DefinitionNode]]:
-    """Split a range by definitions; without a name if unknown."""
-    if lines.node is not None or after is None:
+def split_ranges(
+    path: str, ranges: Sequence[_RangeFields], after: bytes | None
+) -> Iterator[tuple[int, int, _DefinitionNode]]:
+    """Split the ranges of one content by definitions; without a name if unknown."""
+    known = [lines for lines in ranges if lines.node is not None or after is None]
+    for lines in known:
         yield lines.start_line, lines.end_line, lines.node or _DefinitionNode(hash=lines.content_hash)
+    if after is None or len(known) == len(ranges):
         return
     # Imported here for start-up speed: loads the grammars.
     from remit.core.code.definitions import split_by_definition
 
-    for span in split_by_definition(path, after, [LineRange(lines.start_line, lines.end_line)]):
+    others = [LineRange(lines.start_line, lines.end_line) for lines in ranges if lines.node is None]
+    for span in split_by_definition(path, after, others):
         start, end = span.lines.start, span.lines.end
         node = span.node
         whole = _DefinitionNode(hash=hash_line_range(after, start, end))

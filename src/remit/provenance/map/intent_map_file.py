@@ -8,9 +8,11 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, partial
+from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,6 +20,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 
 from remit.core.code.grammars import list_missing_grammars
 from remit.core.diff.contents import sha256
+from remit.core.python_runtime import map_ahead
 from remit.core.record import hash_leaf
 from remit.core.untrusted_input import escape_surrogates
 from remit.ledger.foreign_logs import read_foreign_lots
@@ -33,7 +36,7 @@ from remit.ledger.log_files import (
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines
 from remit.ledger.retention import has_pruned_records
 from remit.ledger.sqlite_file import enable_write_ahead, is_damage, remove_database, run_statements, transaction
-from remit.provenance.map.change_classes import read_map_entries
+from remit.provenance.map.change_classes import BATCH_RECORDS, may_have_map_entry, read_map_entries
 from remit.provenance.map.map_text import (
     MapEntry,
     escape_markup,
@@ -482,9 +485,20 @@ class IntentMap(Struct, frozen=True):
 
     # -- rebuilt from the records ------------------------------------------------------------------------
 
-    def rebuild(self) -> bytes:
-        """Return the map from the records alone. Raises OSError, GitError, LedgerError."""
-        return render_map(read_map_entries(self.sources.read_every_record(), self.store)).encode()
+    def rebuild(self, batch_records: int = BATCH_RECORDS) -> bytes:
+        """Return the map from the records alone. Batches of records are read by as many processes as there are
+        processors. Raises OSError, GitError, LedgerError.
+        """
+        documents = filter(may_have_map_entry, self.sources.read_every_record())
+        batches = iter(lambda: list(islice(documents, batch_records)), [])
+        first = list(islice(batches, 2))
+        if len(first) < 2:
+            return render_map(read_map_entries(chain.from_iterable(first), self.store)).encode()
+        read_batch = partial(list_map_entries, workspace=self.workspace)
+        # Forked: a new interpreter takes as long as a batch.
+        with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
+            read = map_ahead(pool, read_batch, chain(first, batches), 2 * (os.cpu_count() or 1))
+            return render_map(chain.from_iterable(read)).encode()
 
     def write_rebuilt(self) -> bool:
         """Write the rebuilt map; return whether the file changed. A kept state with another text is dropped. Raises as
@@ -509,3 +523,7 @@ class IntentMap(Struct, frozen=True):
         self.state_path.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(self.state_path.with_suffix(".lock"), timeout_s=wait_s):
             yield
+
+
+def list_map_entries(documents: list[Document], workspace: Workspace) -> list[MapEntry]:
+    return list(read_map_entries(documents, ContentStore(workspace, "")))

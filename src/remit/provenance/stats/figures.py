@@ -5,20 +5,23 @@ line that a commit removes and inserts elsewhere, or in another layout, has move
 distinctive or stands beside a distinctive line.
 """
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from remit.core.diff.contents import is_distinctive_line
+from remit.core.python_runtime import map_ahead
 from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer, model_of
-from remit.provenance.blame.blamed_line import body_of
+from remit.provenance.blame.blamed_line import BlamedLine, body_of
 from remit.provenance.notes.added_lines import FilePatch, parse_patches
 from remit.provenance.origins.attributor import LineAttributor
-from remit.provenance.origins.blame_porcelain import FileVersion, relocate_version
+from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, relocate_version, unquote_path
 from remit.provenance.origins.evidence_grades import LIKELY, Attributions, attribution_at, strip_whitespace
 from remit.provenance.origins.file_histories import NEVER_S, SLACK_S
 from remit.workspace.git.command import Git, GitError
@@ -238,7 +241,6 @@ class RecordCounts(Struct):
     violations: Counter[str] = field(default_factory=Counter[str])
     tools: dict[str, ToolFigures] = {}
     answers: ApprovalFigures = field(default_factory=ApprovalFigures)
-    paths: set[str] = set()
     origin: dict[str, tuple[str | None, str | None, str | None]] = {}
     records: int = 0
     generated: int = 0
@@ -301,7 +303,6 @@ def count_record(counts: RecordCounts, document: dict[str, Any], body: dict[str,
             written = sum(map(count_written_lines, files)) - unproved
             counts.generated += written
             counts.unproved += unproved
-            counts.paths.update(str(file.get("path")) for file in files)
             counts.origin[str(document["id"])] = origin
             for group in groups:
                 group.generated += written
@@ -339,8 +340,9 @@ DAY_S = 86400.0
 
 
 class FileFigures(Struct, frozen=True):
-    """Lines of one file at HEAD by origin. `open` lines came while a command ran that may have written them, without
-    proof; `likely` ones while one command ran alone and no other writer was seen.
+    """Lines of one file at HEAD by origin, as blame tells them. Of `ai`, `likely` lines came while one command ran
+    alone and no other writer was seen; `others` are lines of agents that were not asked about. `open` lines of unknown
+    origin came while a command ran that may have written them, without proof.
     """
 
     path: str
@@ -350,9 +352,11 @@ class FileFigures(Struct, frozen=True):
     mixed: int = 0
     open: int = 0
     likely: int = 0
+    others: int = 0
     by_agent: dict[str, int] = {}
     by_model: dict[str, int] = {}
     by_intent: dict[str, int] = {}
+    by_session: dict[str, int] = {}
 
 
 class Durability(Struct, frozen=True):
@@ -365,10 +369,11 @@ class Durability(Struct, frozen=True):
 
 class Figures(Struct, frozen=True):
     """Lines at HEAD by origin, fate of the agents' lines, and counts of the ledger. `files` have lines of agents, most
-    first. `unknown` are the lines at HEAD outside `ai`, `human`, `mixed` and `likely`; `open` ones came while a command
-    ran, without proof. `generated` excludes unproved lines, which `unproved` counts. `accepted` lines reached a commit
-    on HEAD's first-parent history; of those `overridden` were replaced by lines of no known agent, `rewritten` by an
-    agent, `deleted` removed. `by_agent` and `by_intent` count lines at HEAD.
+    first. `likely` lines are among `ai`; `others` are those of agents that were not asked about; `unknown` is the rest,
+    and `open` the part of it that came while a command ran, without proof. `generated` excludes unproved lines, which
+    `unproved` counts. `accepted` lines reached a commit on HEAD's first-parent history; of those `overridden` were
+    replaced by lines of no known agent, `rewritten` by an agent, `deleted` removed. `by_agent`, `by_intent` and
+    `by_session` count lines at HEAD.
     """
 
     lines: int
@@ -378,10 +383,12 @@ class Figures(Struct, frozen=True):
     unknown: int
     open: int
     likely: int
+    others: int
     files: tuple[FileFigures, ...]
     by_agent: dict[str, int]
     by_model: dict[str, int]
     by_intent: dict[str, int]
+    by_session: dict[str, int]
     generated: int
     unproved: int
     accepted: int
@@ -407,7 +414,10 @@ def measure_figures(
     """
     sizes = count_lines(blamer.git, within)
     counts = count_records(blamer.index, by, model)
-    files = [measure_file(blamer, path, counts) for path in sorted(counts.paths & sizes.keys())]
+    recorded = find_recorded_files(blamer)
+    paths = [*sorted(sizes.keys() & recorded), *find_receiving_files(blamer, sizes, recorded)]
+    selective = model is not None or any(by.values())
+    files = [measure_file(path, lines, counts, selective=selective) for path, lines in blame_files(blamer, paths)]
     lives = [life for life in find_line_lives(blamer.git, blamer.attributor, within) if life.record in counts.origin]
     add_line_counts(counts, lives, files)
     files_by_agents = sorted((file for file in files if file.ai), key=lambda file: (-file.ai, file.path))
@@ -416,13 +426,15 @@ def measure_figures(
         ai=sum(file.ai for file in files_by_agents),
         human=sum(file.human for file in files),
         mixed=sum(file.mixed for file in files),
-        unknown=sum(sizes.values()) - sum(file.ai + file.human + file.mixed + file.likely for file in files),
+        unknown=sum(sizes.values()) - sum(file.ai + file.human + file.mixed + file.others for file in files),
         open=sum(file.open for file in files),
         likely=sum(file.likely for file in files),
+        others=sum(file.others for file in files),
         files=tuple(files_by_agents),
         by_agent=sum_counts(file.by_agent for file in files_by_agents),
         by_model=sum_counts(file.by_model for file in files_by_agents),
         by_intent=sum_counts(file.by_intent for file in files_by_agents),
+        by_session=sum_counts(file.by_session for file in files_by_agents),
         generated=counts.generated,
         unproved=counts.unproved,
         accepted=len(lives),
@@ -478,26 +490,80 @@ def count_lines(git: Git, within: Sequence[str]) -> dict[str, int]:
     return {path: int(added) for added, _, path in rows if added.isdigit()}
 
 
-def measure_file(blamer: Blamer, path: str, counts: RecordCounts) -> FileFigures:
-    """Return the lines of one file at HEAD by origin; zeros if git cannot blame the file."""
-    try:
-        blamed = blamer.blame(path, ["HEAD"])
-    except GitError:
-        return FileFigures(path, 0, 0)
-    by_agents = [line for line in blamed if line.origin == "ai" and line.record in counts.origin]
-    certain = [line for line in by_agents if line.grade != LIKELY]
+def find_recorded_files(blamer: Blamer) -> set[str]:
+    quoted = blamer.index.list_changed_paths(0, -1)
+    return {unquote_path(path.encode()) if path.startswith('"') else path for path in quoted}
+
+
+def find_receiving_files(blamer: Blamer, sizes: Mapping[str, int], recorded: Collection[str]) -> list[str]:
+    """Return the other files at HEAD where a recorded line may stand, of those that commits since the first record
+    changed: a person renamed a recorded file, or moved lines.
+    """
+    attributor = blamer.attributor
+    if not attributor.has_records or not sizes:
+        return []
+    options = ("--format=", "--name-status", "-m", "-M", "--relative", "-z")
+    since = f"--since-as-filter={int(attributor.recorded_since - SLACK_S)}"
+    out = blamer.git.run("log", *options, since, "HEAD").decode("utf-8", "surrogateescape")
+    changed: set[str] = set()
+    renames: list[tuple[str, str]] = []
+    words = iter(out.split("\0"))
+    for status in words:
+        path = next(words, "")
+        if status.lstrip("\n").startswith("R"):
+            renames.append((path, next(words, "")))
+            path = renames[-1][1]
+        changed.add(path)
+    followed = set(recorded)
+    for old, new in reversed(renames):  # the newest commit comes first
+        followed |= {new} if old in followed else set()
+    paths = sorted(sizes.keys() & changed - set(recorded))
+    names = {path: f"HEAD:{attributor.prefix}{path}" for path in paths if path not in followed}
+    attributor.load_named(names.values())
+    marks = attributor.token_index
+    matches = {p for p, name in names.items() if any(marks.match_any_record(attributor.lines_of_name(name)).values())}
+    return [path for path in paths if path in followed or path in matches]
+
+
+MAX_GIT_PROCESSES = 4
+
+
+def blame_files(blamer: Blamer, paths: Sequence[str]) -> Iterator[tuple[str, list[BlamedLine]]]:
+    """Yield each file with its lines at HEAD, while git works on the next ones; no lines if git cannot blame a file."""
+    arguments, _ = ["HEAD"], blamer.attributor.prefix
+
+    def read_lines(path: str) -> list[GitLine] | None:
+        try:
+            return blamer.read_git_lines(path, arguments)
+        except GitError:
+            return None
+
+    count = min(MAX_GIT_PROCESSES, os.cpu_count() or 1)
+    with ThreadPoolExecutor(count) as pool:
+        for path, lines in zip(paths, map_ahead(pool, read_lines, paths, 2 * count), strict=True):
+            yield path, [] if lines is None else blamer.blame(path, arguments, lines)
+
+
+def measure_file(path: str, blamed: Sequence[BlamedLine], counts: RecordCounts, *, selective: bool) -> FileFigures:
+    """Return the lines of one file at HEAD by origin. Where only some changes are asked about, `selective`, a line of
+    an agent without a local record is not among them: nothing tells its time.
+    """
+    by_agents = [line for line in blamed if line.origin == "ai"]
+    wanted = [line for line in by_agents if (line.record in counts.origin if line.record else not selective)]
     origins = Counter(line.origin for line in blamed)
     return FileFigures(
         path,
         len(blamed),
-        len(certain),
+        len(wanted),
         origins["human"],
         origins["mixed"],
         sum(bool(line.candidates) for line in blamed),
-        len(by_agents) - len(certain),
-        dict(Counter(line.agent or "none" for line in certain)),
-        dict(Counter(line.model or "none" for line in certain)),
-        dict(Counter(line.intent_id or "none" for line in certain)),
+        sum(line.grade == LIKELY for line in wanted),
+        len(by_agents) - len(wanted),
+        dict(Counter(line.agent or "none" for line in wanted)),
+        dict(Counter(line.model or "none" for line in wanted)),
+        dict(Counter(line.intent_id or "none" for line in wanted)),
+        dict(Counter(line.session_id or "none" for line in wanted)),
     )
 
 

@@ -66,6 +66,7 @@ class GitError(RuntimeError):
     """git could not be run, or failed."""
 
     def __init__(self, arguments: Iterable[str], code: int | None, message: str) -> None:
+        arguments = tuple(arguments)
         command = " ".join(["git", *arguments])
         owned = DUBIOUS_OWNERSHIP.search(message)
         if owned:
@@ -74,8 +75,13 @@ class GitError(RuntimeError):
             message = PARTIAL_CLONE_HELP
         text = message.strip()[:500]
         super().__init__(text if owned else f"`{command[:300]}` failed ({code}): {text}")
+        self.arguments = arguments
         self.code = code
         self.message = message
+
+    def __reduce__(self) -> tuple[type["GitError"], tuple[tuple[str, ...], int | None, str]]:
+        """Return how another process makes the same error."""
+        return GitError, (self.arguments, self.code, self.message)
 
 
 class GitResult(NamedTuple):
