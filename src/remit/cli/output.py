@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
@@ -30,7 +30,7 @@ from remit.workspace.agents.read_write_settings import SettingsChanged
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError, find_git_folder
 from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.place.workspace import Workspace, has_replays
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -171,6 +171,12 @@ def require_governed(context: C) -> C:
 
 
 def open_index(workspace: Workspace) -> Index:
+    """Open the index, after the replays that a question must not overtake."""
+    if has_replays(workspace):
+        from remit.gate.effects.replays import run_replays  # few questions find one
+
+        with suppress(LedgerError, GitError, OSError):
+            run_replays(workspace, read_environment())
     return ledger_index.open_index(workspace.state, workspace.log_folder)
 
 

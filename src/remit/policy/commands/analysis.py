@@ -19,6 +19,7 @@ from remit.policy.commands.dangers import Danger, find_danger, find_unseen_progr
 from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command, unmask_text
 from remit.policy.commands.programs.row import Write
+from remit.policy.commands.programs.table import is_pure
 from remit.policy.commands.statements import literal_simple_command, prove_command
 from remit.policy.commands.words import UnprovedCommand, node_source, read_word
 
@@ -50,6 +51,7 @@ class CommandAnalysis(Struct, frozen=True):
     git_verbs: tuple[str, ...] = ()  # of an unknown command of known programs: the writing git commands
     git_folders: tuple[str, ...] = ()  # and the folders entered
     stores_rewritten: bool = False  # a file gets what a program made of other text: the content is not in the text
+    is_repeatable: bool = False  # and filters, formatters and what carries text between them do all of it
 
     @property
     def only_lays_out(self) -> bool:
@@ -112,6 +114,7 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         writes=proof.writes,
         entered_folders=entered,
         stores_rewritten=proof.stores_rewritten,
+        is_repeatable=proof.stores_rewritten and all(map(is_pure, programs)),
     )
 
 

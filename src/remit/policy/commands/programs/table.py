@@ -70,6 +70,12 @@ VERBS: dict[str, dict[str, Rewriting]] = {
 }
 """Programs of which only some uses rewrite text, by the first word."""
 
+PLUMBING = word_set(
+    "cat head tail echo printf grep egrep fgrep rg find xargs tee sponge wc ls mv cp rm mkdir touch cd pushd popd set "
+    "test [ true false : basename dirname diff cmp"
+)
+"""Programs that carry text and files between filters, and do nothing else."""
+
 UNLISTED = Program()  # The row of a program that is not in the table
 
 
@@ -82,6 +88,11 @@ def find_rewriting(program: str, verb: str) -> Rewriting | None:
     if program in FILTERS:
         return "text"
     return "layout" if program in FORMATTERS else VERBS.get(program, {}).get(verb)
+
+
+def is_pure(program: str) -> bool:
+    """Return True if a proved use of the program only makes files of files: it gives the same again."""
+    return program in PLUMBING or program in FILTERS or program in FORMATTERS or program in VERBS
 
 
 def has_role(name: str, *roles: str) -> bool:
