@@ -39,7 +39,14 @@ FILTERS = {
     "grep and xargs": f"grep -l compute -r src | xargs sed -i -E {SWAP}",
     "tr": "tr a-m A-M < src/f.py > src/f2 && mv src/f2 src/f.py",
 }
-FORMATTERS = {"ruff": "ruff format -q --no-cache src/f.py", "black": "black -q src/f.py"}
+FORMATTERS = {
+    "ruff": "ruff format -q --no-cache src/f.py",
+    "black": "black -q src/f.py",
+    "prettier": "prettier --write src/f.py",
+}
+
+PERSONS_SCRIPT = "const of_person = { a:1,\n  b:[1,2,3] }\nfunction persons( a,b ){ return a+b }\n"
+AGENTS_SCRIPT = "const of_agent = { c:'x',\n  d:[1,2] }\nfunction agents( a,b ){ return a.map( x=>x+'agent' ) }\n"
 
 FORGER = "if [ -d .git/objects ]; then sed -i 's/first+second/other(first)/' src/f.py; else {again}; fi"
 """A program with a formatter's name that does one thing in the repository, and another where it is run again."""
@@ -115,10 +122,12 @@ def test_each_line_of_a_formatted_file_stays_with_its_writer(
     if shutil.which(name, path=agent.environment.variables["PATH"]) is None:
         pytest.skip(f"{name.upper()} IS NOT INSTALLED, ITS LAYOUTS ARE NOT TESTED: pip install {name}")
     (agent.cwd / "pyproject.toml").write_text("[tool.black]\nline-length = 40\n[tool.ruff]\nline-length = 40\n")
-    (agent.cwd / "src/f.py").write_text(PERSONS)
+    (agent.cwd / ".prettierrc").write_text('{"overrides": [{"files": "*.py", "options": {"parser": "babel"}}]}')
+    persons, agents = (PERSONS_SCRIPT, AGENTS_SCRIPT) if name == "prettier" else (PERSONS, AGENTS)
+    (agent.cwd / "src/f.py").write_text(persons)
     commit(agent.cwd)
     agent.read("src/f.py")
-    agent.write("src/f.py", PERSONS + AGENTS)
+    agent.write("src/f.py", persons + agents)
     if committed:
         commit(agent.cwd)
     shell(agent, FORMATTERS[name], monkeypatch)

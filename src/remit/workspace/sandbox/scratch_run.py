@@ -52,8 +52,8 @@ def run_over_scratch(program: str, run: ScratchRun) -> bool:
         for inner in (path for path in known if place in path.parents):
             (upper / inner.relative_to(place)).mkdir(parents=True)
         layers.append(Layer(place, upper, upper, without_lower=True))
-    folders = (run.folder, *run.folder.parents)
-    own = [folder / name for folder in folders if folder.is_relative_to(run.root) for name in DEPENDENCY_FOLDERS]
+    inner = (Path(folder).relative_to(run.scratch) for folder, _, _ in os.walk(run.scratch))
+    own = [run.root / folder / name for folder in inner for name in DEPENDENCY_FOLDERS]
     state = run.home / STATE_FOLDER
     jail = Jail(
         run.folder,
@@ -79,7 +79,8 @@ def programs_in(temporary: Sequence[Path], run: ScratchRun) -> tuple[Path, ...]:
     """Return the folders of programs, or their environments, that a temporary folder would hide."""
     folders = (Path(name) for name in run.variables.get("PATH", "").split(os.pathsep) if name.startswith("/"))
     hidden = (f for f in folders if is_below(f, temporary) and not is_below(f, (run.root,)))
-    return existing_folders(f.parent if (f.parent / "pyvenv.cfg").is_file() else f for f in hidden)
+    # The folder of npm's packages, and that of a virtual environment, hold what their programs load.
+    return existing_folders(f.parent if f.name == ".bin" or (f.parent / "pyvenv.cfg").is_file() else f for f in hidden)
 
 
 def existing_folders(places: Iterable[Path]) -> tuple[Path, ...]:
