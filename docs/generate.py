@@ -224,6 +224,7 @@ EVENT_WORDS = {
     "snapshot": "a state of the workspace was kept",
     "restore": "and brought back",
     "human_edit": "a person's change was seen",
+    "replay": "a command run again proved what it had written",
     "check_failed": "one of Remit's own checks broke, and so denied",
     "recovery": "the log was damaged and mended: what was lost or moved aside",
     "tree_head": "the log's signed root",

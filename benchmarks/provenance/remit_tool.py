@@ -1,6 +1,7 @@
 """Remit, through the same function that its hook program calls, without a process for each call."""
 
 import json
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from remit.adapters import ROWS
 from remit.core.decision import Mode
+from remit.gate.effects.replays import run_replays
 from remit.gate.gate import Gate
 from remit.gate.governing import govern_workspace, set_mode
 from remit.gate.machine import Environment
@@ -67,7 +69,13 @@ class RemitTool:
 
     def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         row = ROWS[session.agent]
-        around = Environment(self.home, self.home / "tmp", settings=row.settings_files, own_folders=row.own_folders)
+        around = Environment(
+            self.home,
+            self.home / "tmp",
+            settings=row.settings_files,
+            own_folders=row.own_folders,
+            variables={"PATH": os.pathsep.join((str(self.home.parent / "bin"), os.environ.get("PATH", os.defpath)))},
+        )
         frame = HookFrame(session.agent, str(payload["cwd"]), CLASSES.get(event, "note"))
         reply = answer(json.dumps(payload, ensure_ascii=False).encode(), frame, around)
         answered: dict[str, Any] = json.loads(reply.stdout) if reply.stdout else {}
@@ -114,6 +122,7 @@ class RemitTool:
     def blamer(self, root: Path) -> Generator[Blamer]:
         """Blame in that work tree, whether or not anything was ever recorded there."""
         gate = Gate.open(root)
+        run_replays(gate.workspace, gate.environment)
         with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
             index.catch_up()
             yield Blamer(gate.workspace, index, gate.contents)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gate.driving import governed
+from gate.driving import body, governed, overlay, records
 from remit.gate.gate import Gate
+from remit.gate.governing import set_mode
 from remit.ledger.index.index import Index
 from remit.servers.daemon import MAX_DELAY_S, QUIET_INTERVAL_S, Upkeep
-from remit.workspace.place.workspace import workspace_at
+from remit.workspace.place.workspace import find_git_root, workspace_at
 from servers.test_daemon import Installed, binary, installed
 from servers.test_watches import Warm
 
@@ -41,6 +42,18 @@ def test_a_change_is_in_the_map_once_it_is_quiet(agent: Warm) -> None:
     while upkeep.has_backlog:
         upkeep.run_if_due(called, called + QUIET_INTERVAL_S)
     assert "function `first`" in (agent.cwd / MAP).read_text()
+
+
+def test_a_filter_of_an_agents_runs_again_once_it_is_quiet(agent: Warm, home: Path) -> None:
+    overlay(home)
+    set_mode(workspace_at(agent.cwd, find_git_root(agent.cwd)), "observe")
+    agent.shell(r"sed -i -E 's/(ma)(in)/\2\1/' src/app.py")
+    assert not records(agent.cwd, "replay")
+    upkeep = Upkeep(agent.gates)
+    called = time.monotonic()
+    upkeep.run_if_due(called, called + QUIET_INTERVAL_S)
+    [proof] = [body(record) for record in records(agent.cwd, "replay")]
+    assert (proof["replays"], proof["proved"]) == (records(agent.cwd, "mutation")[-1]["id"], 1)
 
 
 def test_an_agent_without_pause_does_not_put_it_off_for_ever(agent: Warm) -> None:

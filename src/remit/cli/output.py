@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
@@ -24,7 +24,7 @@ from remit.ledger.log_files import LedgerError
 from remit.servers.environ_checks import clean_environment
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError, find_git_folder
-from remit.workspace.place.workspace import Workspace, is_repository_registered, locate_workspace
+from remit.workspace.place.workspace import Workspace, has_replays, is_repository_registered, locate_workspace
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -185,6 +185,13 @@ def require_governed(context: C) -> C:
 
 
 def open_index(workspace: Workspace) -> Index:
+    """Open the index, after the replays that a question must not overtake."""
+    if has_replays(workspace):
+        from remit.gate.effects.replays import run_replays  # few questions find one
+        from remit.servers.environment import read_environment
+
+        with suppress(LedgerError, GitError, OSError):
+            run_replays(workspace, read_environment())
     return ledger_index.open_index(workspace.state, workspace.log_folder)
 
 

@@ -21,8 +21,8 @@ KEY = "dev.remit"
 EventName: TypeAlias = Literal[
     "mutation", "generated", "tool_use", "tool_result", "denied", "approval_requested", "approval_answered",
     "intent_selected", "intent_cleared", "intent_transition", "intent_changed", "session_start", "session_end",
-    "verification", "lesson", "snapshot", "restore", "human_edit", "check_failed", "recovery", "tree_head", "pruned",
-    "console_paired",
+    "verification", "lesson", "snapshot", "restore", "human_edit", "replay", "check_failed", "recovery", "tree_head",
+    "pruned", "console_paired",
 ]  # fmt: skip
 
 

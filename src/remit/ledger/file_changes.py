@@ -34,6 +34,7 @@ class RecordedChange(Struct, frozen=True, gc=False):
     unproved_lines: tuple[tuple[int, int], ...] = ()  # ranges of new lines without proof that the call wrote them
     likely_lines: tuple[tuple[int, int], ...] = ()  # unproved ranges for which the call is the only known writer
     is_layout: bool = False  # true if the unproved lines are a new layout of lines before the change
+    replays: str | None = None  # of a replay: the record of the call that it proves
     is_contained: bool = False  # true if a contained command left the change
     command: str | None = None  # the command of the call, if the call ran one
     has_deletions: bool = False  # true if the same call deleted files
@@ -87,6 +88,7 @@ class _ChangeView(Struct, gc=False):
     origin: str | None = None
     files: tuple[_ChangedFile, ...] = ()
     took_away: bool = False
+    replays: str | None = None
     chain: _ChangeChain | None = None
     call: _ChangeCall | None = None
     decision: _ChangeDecision | None = None
@@ -140,12 +142,28 @@ def read_changes(raw: bytes) -> Iterator[RecordedChange]:
             moved_from=file.source,
             unproved_lines=file.unproved,
             likely_lines=file.unproved if file.likely and body.event == "mutation" else (),
-            is_layout=file.layout and body.event == "mutation",
+            is_layout=file.layout and body.event in ("mutation", "replay"),
+            replays=body.replays if body.event == "replay" else None,
             is_contained=wrote and body.decision is not None and body.decision.verdict == "contain",
             command=body.call.command if body.call and wrote else None,
             has_deletions=took_away,
             revision=line.vcs.revision if line.vcs else None,
         )
+
+
+def apply_replays(changes: Iterable[RecordedChange]) -> tuple[RecordedChange, ...]:
+    """Return the changes without replays, each with what its replay proves."""
+    found = tuple(changes)
+    proofs = {(change.replays, change.path): change for change in found if change.event == "replay"}
+    if not proofs:
+        return found
+    return tuple(
+        replace(change, unproved_lines=proof.unproved_lines, likely_lines=(), is_layout=proof.is_layout)
+        if (proof := proofs.get((change.id, change.path))) and proof.after_blob == change.after_blob
+        else change
+        for change in found
+        if change.event != "replay"
+    )
 
 
 class SessionChange(Struct, frozen=True):

@@ -46,7 +46,7 @@ from remit.ledger.log_files import (
 )
 from remit.ledger.reader import find_tree_range, read_lines, read_segment_lines
 
-CHANGE_EVENTS = frozenset({"mutation", "human_edit"})
+CHANGE_EVENTS = frozenset({"mutation", "human_edit", "replay"})
 """Events that attribution reads: kept while a file of theirs exists, unless all records are to go."""
 
 PRUNABLE_EVENTS = CHANGE_EVENTS | {

@@ -51,6 +51,7 @@ from remit.gate.containment.run_command import (
     stage_command,
 )
 from remit.gate.context import RECORDING_ERRORS
+from remit.gate.effects.replays import run_replays
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
@@ -67,7 +68,7 @@ from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_ans
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
-from remit.workspace.place.workspace import Workspace, locate_workspace
+from remit.workspace.place.workspace import Workspace, has_replays, locate_workspace
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
 from remit.workspace.sandbox.git_folder_checks import check_objects
@@ -408,8 +409,8 @@ def tidy_stores(gate: Gate) -> None:
 
 
 def write_notes(gate: Gate) -> None:
-    """Write the notes of new commits if they are shared. A few at a time: calls wait for their turn."""
-    if gate.rules.config.share.notes:
+    """Write the notes of new commits if they are shared, after replays. A few at a time: calls wait for their turn."""
+    if gate.rules.config.share.notes and not has_replays(gate.workspace):
         # Loads the modules of blame: no call needs them, and few repositories share notes.
         from remit.provenance.notes.note_writer import write_new_notes
 
@@ -497,6 +498,7 @@ def find_jobs(gate: Gate) -> dict[str, Job]:
 
     root, machine = gate.workspace.root, gate.recorder.machine
     return {
+        f"the replays of {root}": partial(run_replays, gate.workspace, gate.environment),
         f"the intent map of {root}": IntentMap.open(gate.workspace, gate.recorder.log.name, machine).update,
         f"the index of {root}": partial(update_token_index, gate.workspace, machine),
     }

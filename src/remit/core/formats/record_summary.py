@@ -92,6 +92,9 @@ def summarize_record(body: dict[str, Any]) -> RecordSummary:
             return RecordSummary("denied", "denied", f"{about}: {violation.get('error_type') or ''}")
         case "mutation" | "human_edit":
             return summarize_change(body)
+        case "replay":
+            paths = list_paths(file.get("path") for file in body.get("files", []))
+            return RecordSummary("quiet", "replayed", f"{paths}: {body.get('proved')} lines proved", is_quiet=True)
         case "generated":
             counted: dict[str, Any] = body.get("generated", {})
             folders = list_paths(counted.get("folders", {}))

@@ -254,6 +254,7 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
     if own:
         unproved = {change.path: whole_file(change) for change in own if change.after}
         likely: frozenset[str] = frozenset()
+        doubtful: list[Change] = []
         with attempts.step():
             unproved = find_unproved(done, own, differences)
         with attempts.step():
@@ -263,6 +264,9 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
         layouts = frozenset(c.path for c in own if c.before is not None and is_proved_layout(done))
         evidence = ChangeEvidence(differences, unproved, likely, layouts, find_model(call) or session.model)
         records.append(mutation_record(recorder, call, outcome, pending, own, evidence, done.vcs))
+        if doubtful and pending is not None and pending.whole:
+            with Attempts().step():
+                prepare_replay(done, records[-1], changes, {c.path: unproved[c.path] for c in doubtful})
 
     # 3. Git's changes, and those that commands of several sessions may have made.
     if from_git:
@@ -310,6 +314,19 @@ def find_unproved(
     for path, spans in find_conflict_lines(changes, differences).items():
         unproved[path] = merge_spans((*unproved.get(path, ()), *spans))
     return unproved
+
+
+def prepare_replay(
+    done: CompletedCall, record: Record, changes: Sequence[Change], unproved: Mapping[str, tuple[Span, ...]]
+) -> None:
+    """Leave a filter's or formatter's command to be run again later, if its unproved lines may be proved by that."""
+    if done.call.command is not None and analyse(done.call.command).is_repeatable:
+        # Imported here: few commands are filters.
+        from remit.gate.effects.replays import leave_replay
+
+        leave_replay(
+            done.context, done.call, record.id, done.pending.intent_id if done.pending else None, changes, unproved
+        )
 
 
 def is_proved_layout(done: CompletedCall) -> bool:

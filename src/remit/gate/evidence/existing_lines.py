@@ -147,7 +147,7 @@ def find_existing_in_file(
     changed their layout. A common line follows a distinctive one of its hunk.
     """
     numbers: list[int] = []
-    removed = Counter(layout_key(old[n - 1]) for hunk in difference.hunks for n in hunk.old_range)
+    removed = Counter(b"".join(old[n - 1].split()) for hunk in difference.hunks for n in hunk.old_range)
     for hunk in difference.hunks:
         came, gone = [new[n - 1] for n in hunk.new_range], [old[n - 1] for n in hunk.old_range]
         if gone and strip_layout(b"".join(came)) == strip_layout(b"".join(gone)):
@@ -155,15 +155,10 @@ def find_existing_in_file(
             continue
         moved = set[int]()
         for number, line in zip(hunk.new_range, came, strict=True):
-            if removed[layout_key(line)] > 0:
-                removed[layout_key(line)] -= 1
+            if removed[text := b"".join(line.split())] > 0:
+                removed[text] -= 1
                 moved.add(number)
         known = {n for n, line in zip(hunk.new_range, came, strict=True) if line.strip() in former}
         has_distinctive = any(is_distinctive_line(new[n - 1]) for n in known)
         numbers += moved | (known if has_distinctive else set())
     return sorted(numbers)
-
-
-def layout_key(line: bytes) -> bytes:
-    """Return what two layouts of a line have in common; the line itself for one of brackets and commas alone."""
-    return strip_layout(line) or line.strip()

@@ -351,6 +351,7 @@ def index_lines(database: sqlite3.Connection, root: Path, starts: StartPositions
             ids.add(name)
             fresh.append(item)
         insert_rows(database, build_rows(fresh, number + 1))
+        forget_lines_of_replays(database, fresh)
         number += len(fresh)
         taken += len(batch)
         last.update((item.place, item.line) for item in batch)
@@ -359,6 +360,13 @@ def index_lines(database: sqlite3.Connection, root: Path, starts: StartPositions
         values = (place, after.segment, after.offset, after.seq, line.segment, line.offset, len(line.raw), leaf)
         database.execute("insert or replace into position values (?, ?, ?, ?, ?, ?, ?, ?)", values)
     return taken
+
+
+def forget_lines_of_replays(database: sqlite3.Connection, fresh: Iterable[FoundLine]) -> None:
+    """Forget the kept attributions of files whose lines a replay proves: they rest on an earlier record."""
+    bodies = (item.record.metadata.body for item in fresh if item.record is not None)
+    paths = {(file.path,) for body in bodies if body.event == "replay" for file in body.files}
+    database.executemany("delete from line_origins where path = ?", list(paths))
 
 
 def _read_log(root: Path, place: str, start: LogPosition | None) -> Iterator[FoundLine]:

@@ -11,7 +11,7 @@ from msgspec import Struct, json
 from msgspec.structs import astuple
 
 from remit.core.python_runtime import pause_gc
-from remit.ledger.file_changes import RecordedChange, read_changes
+from remit.ledger.file_changes import RecordedChange, apply_replays, read_changes
 from remit.ledger.index.build import (
     BATCH_LINES,
     BUSY_TIMEOUT_S,
@@ -266,12 +266,13 @@ class Index:
     def list_newest_changes(self, limit: int) -> tuple[RecordedChange, ...]:
         newest = "select distinct record from files order by record desc limit ?"
         statement = f"{_SELECT_PLACE} from records r where r.number in ({newest}) order by r.number desc"
-        return tuple(self._read_changes(statement, [limit]))
+        return self._read_changes(statement, [limit])
 
     def list_changes_without_marks(self, path: str | None, limit: int) -> tuple[RecordedChange, ...]:
         """Return the newest changes without stored marks, of a path or of all paths."""
         unknown = "not exists (select 1 from put_words p where p.id = r.id and p.path = f.path)"
-        where = f"{'f.path = ?' if path else '? is null'} and {unknown} order by r.number desc limit ?"
+        where = f"{'f.path = ?' if path else '? is null'} and r.event is not 'replay' and {unknown}"
+        where = f"{where} order by r.number desc limit ?"
         found = self._read_changes(f"{_SELECT_CHANGING} where {where}", [path, limit])
         return tuple(change for change in found if path in (None, change.path))
 
@@ -367,9 +368,9 @@ class Index:
         finally:
             self._database.execute(f"pragma busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
 
-    def _read_changes(self, statement: str, values: Sequence[_SqlValue]) -> Iterator[RecordedChange]:
+    def _read_changes(self, statement: str, values: Sequence[_SqlValue]) -> tuple[RecordedChange, ...]:
         found = read_indexed_lines(self.folder, self._query_rows(statement, values))
-        return (change for raw in found if raw is not None for change in read_changes(raw))
+        return apply_replays(change for raw in found if raw is not None for change in read_changes(raw))
 
     def _read_documents(self, statement: str, values: Sequence[_SqlValue]) -> list[dict[str, Any]]:
         return list(self._decode_documents(self._query_rows(statement, values)))

@@ -19,6 +19,7 @@ from remit.policy.commands.dangers import Danger, find_danger, find_unseen_progr
 from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command, unmask_text
 from remit.policy.commands.programs.row import Write
+from remit.policy.commands.programs.table import is_pure
 from remit.policy.commands.statements import literal_simple_command, prove_command
 from remit.policy.commands.words import UnprovedCommand, node_source, read_word
 
@@ -50,11 +51,8 @@ class CommandAnalysis(Struct, frozen=True):
     git_verbs: tuple[str, ...] = ()  # of an unknown command of known programs: the writing git commands
     git_folders: tuple[str, ...] = ()  # and the folders entered
     stores_rewritten: bool = False  # a file gets what a program made of other text: the content is not in the text
-
-    @property
-    def only_lays_out(self) -> bool:
-        """Return True if formatters alone write files: each keeps its words."""
-        return bool(self.writes) and all(write.only_layout for write in self.writes or ())
+    is_repeatable: bool = False  # and filters, formatters and what carries text between them do all of it
+    only_lays_out: bool = False  # formatters alone write files: each keeps its words
 
 
 @lru_cache(MAX_CACHED)
@@ -76,7 +74,17 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
     except UnprovedCommand as error:
         return analyse_unproved(command, str(error), remit_words)
 
-    # 2. git runs only where its settings are the user's, and every command shows its changes.
+    # 2. A formatter whose settings, or whose place, may hold any program proves nothing; but it says what it is for.
+    only_lays_out = bool(proof.writes) and all(write.only_layout for write in proof.writes)
+    is_repeatable = proof.stores_rewritten and all(map(is_pure, proof.programs))
+    if proof.unproved_formatters:
+        analysis = analyse_unproved(command, proof.unproved_formatters[0], remit_words)
+        is_repeatable = is_repeatable and analysis.outcome == "unknown"
+        entered = tuple(dict.fromkeys(proof.entered_folders))
+        known = {"is_repeatable": is_repeatable, "only_lays_out": only_lays_out, "entered_folders": entered}
+        return replace(analysis, **known)
+
+    # 3. git runs only where its settings are the user's, and every command shows its changes.
     strange = [folder for folder in proof.git_folders if folder not in repositories]
     if ("git" in proof.programs and strange) or proof.undetermined:
         meets = f"git in {strange[0]!r} may meet settings that run programs" if strange else ""
@@ -87,7 +95,7 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         verbs, folders = tuple(dict.fromkeys(proof.git_verbs)), tuple(dict.fromkeys(proof.git_folders))
         return replace(analysis, git_verbs=verbs, git_folders=folders)
 
-    # 3. All effects are known.
+    # 4. All effects are known.
     programs = tuple(dict.fromkeys(proof.programs))
     if not proof.changes_state and not proof.writes:
         reasons = tuple(f"`{name}` only reads here" for name in programs) or ("nothing is run",)
@@ -112,6 +120,8 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         writes=proof.writes,
         entered_folders=entered,
         stores_rewritten=proof.stores_rewritten,
+        is_repeatable=is_repeatable,
+        only_lays_out=only_lays_out,
     )
 
 

@@ -123,6 +123,7 @@ class CommandProof(Struct, frozen=True):
     undetermined: tuple[str, ...] = ()  # why only the end of a git command shows the changes
     rewrites: bool = False  # a program prints or stores what it read, rewritten
     stores_rewritten: bool = False  # and a file gets that: its new content is not in the text
+    unproved_formatters: tuple[str, ...] = ()  # why formatters may do more than lay files out: nothing is proved
 
     def __add__(self, other: "CommandProof") -> "CommandProof":
         return CommandProof(
@@ -136,6 +137,7 @@ class CommandProof(Struct, frozen=True):
             self.undetermined + other.undetermined,
             self.rewrites or other.rewrites,
             self.stores_rewritten or other.stores_rewritten,
+            self.unproved_formatters + other.unproved_formatters,
         )
 
     def join_output(self) -> "CommandProof":

@@ -141,6 +141,7 @@ def apply_effects(shell: Interpreter, effects: CommandEffects, *, alone: bool) -
         undetermined=(effects.undetermined,) if effects.undetermined else (),
         rewrites=effects.rewrites,
         stores_rewritten=effects.rewrites and bool(writes),
+        unproved_formatters=(effects.unproved_formatter,) if effects.unproved_formatter else (),
     )
     # The value that `read` sets is known if the input is one known line for one variable.
     lines = shell.input_lines

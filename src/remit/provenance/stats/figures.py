@@ -307,6 +307,11 @@ def count_record(counts: RecordCounts, document: dict[str, Any], body: dict[str,
             for group in groups:
                 group.generated += written
                 group.changes += 1
+        case "replay" if isinstance(proved := body.get("proved"), int):
+            counts.generated += proved
+            counts.unproved -= proved
+            for group in groups:
+                group.generated += proved
         case "approval_requested":
             counts.answers.asked += 1
         case "approval_answered":

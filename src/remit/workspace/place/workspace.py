@@ -20,6 +20,7 @@ ORCHESTRATION_FOLDER = ".orchestration"
 TRACKED_LOGS_FOLDER = f"{ORCHESTRATION_FOLDER}/log"
 """Folder of logs that are tracked files, relative to the workspace root."""
 
+REPLAYS_FOLDER = "replays"
 GOVERNED_MARKER = "governed"
 """Marker file in the state folder. The content lists governed nested roots, each ended by a NUL."""
 
@@ -174,6 +175,14 @@ def find_main_worktree(workspace: Workspace) -> Path | None:
     if common is None or common == workspace.git_dir or common.name != ".git":
         return None
     return common.parent
+
+
+def has_replays(workspace: Workspace) -> bool:
+    """Return True if commands wait to be run again, as proof of what they wrote."""
+    try:
+        return bool(os.listdir(workspace.state / REPLAYS_FOLDER))  # noqa: PTH208
+    except OSError:
+        return False
 
 
 def is_folder(path: Path | str) -> bool:

@@ -98,7 +98,7 @@ def write_find(name: str, words: Sequence[Word], run_command: RunCommand) -> Com
         raise UnprovedCommand(f"`{name}` runs a shell, or git, on what it finds")
     writes = tuple(dict.fromkeys(write for one in effects for write in one.writes))
     return CommandEffects(
-        (name,),
+        (name, *dict.fromkeys(program for one in effects for program in one.programs)),
         changes_state=any(one.changes_state for one in effects),
         writes=writes,
         rewrites=any(one.rewrites for one in effects),

@@ -60,6 +60,7 @@ class CommandEffects(Struct, frozen=True):
     git_verb: str = ""  # of a git command with writes
     undetermined: str = ""  # why only the end of the command shows the changes
     rewrites: bool = False  # the output is the input, rewritten
+    unproved_formatter: str = ""  # why a formatter, which `writes` stands for, may do more
 
 
 def write_to(word: Word, program: str) -> Write:

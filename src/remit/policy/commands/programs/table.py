@@ -26,7 +26,7 @@ from remit.policy.commands.programs import (
     system,
     text,
 )
-from remit.policy.commands.programs.row import CommandEffects, InnerCommand, Lines, Program, find_row_writes
+from remit.policy.commands.programs.row import CommandEffects, InnerCommand, Lines, Program, Write, find_row_writes
 from remit.policy.commands.words import UnprovedCommand, Word
 
 FAMILIES = (
@@ -65,10 +65,24 @@ VERBS: dict[str, dict[str, Rewriting]] = {
     "dart": {"format": "layout"},
     "taplo": {"fmt": "layout", "format": "layout"},
     "dprint": {"fmt": "layout"},
+    "cargo": {"fmt": "layout"},
+    "go": {"fmt": "layout"},
     "terraform": {"fmt": "layout"},
     "tofu": {"fmt": "layout"},
 }
 """Programs of which only some uses rewrite text, by the first word."""
+
+RUNNERS = re.compile(
+    r"(?:(?:npx|pnpx|bunx|uvx)(?: --?y(?:es)?| --no-install)?|(?:pnpm|npm) exec(?: --)?|pnpm dlx|bun x"
+    r"|yarn(?: run| exec)?|(?:uv|poetry|pipenv|pdm|hatch|rye) run|python3? -m) (?!-)"
+)
+"""Words before a program that a project, or a registry, may have put there: what it does is not known."""
+
+PLUMBING = word_set(
+    "cat head tail echo printf grep egrep fgrep rg find xargs tee sponge wc ls mv cp rm mkdir touch cd pushd popd set "
+    "test [ true false : basename dirname diff cmp"
+)
+"""Programs that carry text and files between filters, and do nothing else."""
 
 UNLISTED = Program()  # The row of a program that is not in the table
 
@@ -84,6 +98,11 @@ def find_rewriting(program: str, verb: str) -> Rewriting | None:
     return "layout" if program in FORMATTERS else VERBS.get(program, {}).get(verb)
 
 
+def is_pure(program: str) -> bool:
+    """Return True if a proved use of the program only makes files of files: it gives the same again."""
+    return program in PLUMBING or program in FILTERS or program in FORMATTERS or program in VERBS
+
+
 def has_role(name: str, *roles: str) -> bool:
     return not word_set(find_program(name).roles).isdisjoint(roles)
 
@@ -94,7 +113,27 @@ MAX_WRAPPERS = 8  # Programs that run a program that runs a program …
 FILTER_OPTION = re.compile(r"-(?:[viEFwxurzn0-9]+|n)")
 
 
-def evaluate_command(words: Sequence[Word], input_lines: Lines = None, depth: int = 0) -> CommandEffects:
+def evaluate_command(words: Sequence[Word], input_lines: Lines = None) -> CommandEffects:
+    """Return the effects of one simple command; of a formatter that cannot be proved, what it is there for. Raises
+    UnprovedCommand.
+    """
+    try:
+        return evaluate_proved(words, input_lines)
+    except UnprovedCommand as error:
+        if not is_formatter(words):
+            raise
+        writes = (Write(".", is_recursive=True, edits_in_place=True, is_optional=True, only_layout=True),)
+        return CommandEffects((), changes_state=True, writes=writes, rewrites=True, unproved_formatter=str(error))
+
+
+def is_formatter(words: Sequence[Word]) -> bool:
+    """Return True if the first words, or those behind a runner, name a formatter, whatever stands there."""
+    text = " ".join(word.text if word.is_literal else "-" for word in words[:6])
+    name, _, rest = text[found.end() if (found := RUNNERS.match(f"{text} ")) else 0 :].partition(" ")
+    return find_rewriting(name, rest.partition(" ")[0]) == "layout"
+
+
+def evaluate_proved(words: Sequence[Word], input_lines: Lines = None, depth: int = 0) -> CommandEffects:
     """Return the effects of one simple command, which may be run by `depth` wrappers. Raises UnprovedCommand."""
     if not words or not words[0].is_literal:
         raise UnprovedCommand("the name of a command is not literal")
@@ -139,7 +178,7 @@ def evaluate_reader(
         inner = program.runs(words, input_lines)
     if not inner.words:
         return CommandEffects((name,))
-    effects = evaluate_command(inner.words, inner.lines, depth + 1)
+    effects = evaluate_proved(inner.words, inner.lines, depth + 1)
     if effects.changes_folder and name not in ("command", "builtin"):
         raise UnprovedCommand(f"`{name}` with a command of the shell's own")
     changes, writes = effects.changes_state or bool(inner.writes), (*inner.writes, *effects.writes)
@@ -149,7 +188,7 @@ def evaluate_reader(
 def evaluate_writer(name: str, program: Program, words: Sequence[Word], depth: int) -> CommandEffects:
     """Return the effects of a program that writes. Raises UnprovedCommand."""
     if program.effects is not None:
-        return program.effects(name, words, lambda inner: evaluate_command(inner, None, depth + 1))
+        return program.effects(name, words, lambda inner: evaluate_proved(inner, None, depth + 1))
     if program.verbs:
         verb = words[0].text if words and words[0].is_literal else ""
         writer = program.verbs.get(verb)
