@@ -110,16 +110,17 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
 
     # 6.6 Record the decision, and store the call as pending after that: none is pending without its record. A call that
     # is asked about again, after a crash in between, is recorded once. Then answer.
-    row, earlier = context.state.find_same_call(call)
-    records = [*kept.records]
-    known = {"tool_use"} if row is not None else find_recorded_events(context.recorder, call)
-    if "tool_use" not in known or not RESULT_EVENTS.isdisjoint(known):
+    known, records = find_recorded_events(context.recorder, call), [*kept.records]
+    row, earlier = context.state.find_same_call(call) if known or in_process else (None, None)
+    if row is None and ("tool_use" not in known or not RESULT_EVENTS.isdisjoint(known)):
         records.append(
             tool_use_record(context.recorder, call, facts, decision, rules, replies.rewriters, plan.uncontained)
         )
         records += failed_check_records(context.recorder, call, decision)
-    context.recorder.append(records)
+    appended = context.recorder.append(records)
     if pending is not None:
+        if appended:
+            pending = replace(pending, recorded_at=(appended[-1].segment, appended[-1].end))
         put_pending_call(context, call, pending, row, earlier)
     violation, warning = leading_violation(call, decision), ""
     if violation is not None and decision.mode == "warn" and decision.verdict != "contain" and decision.effect != "ask":

@@ -69,7 +69,9 @@ def remember(
         row, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
     is_known = False
     with Attempts().step():
-        is_known = "tool_result" in find_recorded_events(context.recorder, call)
+        is_known = "tool_result" in find_recorded_events(
+            context.recorder, call, pending.recorded_at if pending is not None else ("", 0)
+        )
     if is_known and row is None:
         return Answer(Decision("allow", "allow", classify(call), "observe"))
     vcs: Vcs | None = None

@@ -56,6 +56,7 @@ class PendingCall(Struct, frozen=True):
     grants: tuple[str, ...] = ()  # grants that allowed the call
     snapshot: str = ""  # snapshot from before the call, where one was taken
     places: tuple[str, ...] = ()  # absolute paths that a file tool was judged for, with links followed
+    recorded_at: tuple[str, int] = ("", 0)  # end of its record in the log: segment and offset
     spelled: tuple[str, ...] = ()  # the same paths as the call spells them: absolute, with links not followed
 
 
