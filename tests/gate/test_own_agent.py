@@ -1,6 +1,8 @@
 """What the gate keeps for Remit's own agent: open calls, narrowed sessions, questions to its own person, its words."""
 
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,13 +20,14 @@ from gate.test_perform import (
     script,
     writes,
 )
-from remit.core.call import OWN_AGENT, Outcome, SessionKey, SessionStarted
+from remit.core.call import OWN_AGENT, Outcome, SessionKey, SessionStarted, ToolCall, hash_arguments
 from remit.gate.containment.rewrite_call import KNOWN_CONTAINMENT
 from remit.gate.effects.unexplained_changes import temporary_token
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentError
-from remit.gate.perform import OPEN
+from remit.gate.perform import OPEN, ToolOutput, WorkspaceAccess
 from remit.gate.state.questions import ApprovalReply, Question
+from remit.tools.catalogue import Caller, run_tool
 from remit.workspace.safe_files import temporary_name
 
 __all__ = ["gate"]
@@ -170,3 +173,53 @@ def test_the_block_stays_while_the_session_writes(gate: Gate) -> None:
     assert "src/new.py" not in changed
     assert "tool `select_active_intent`" in first
     assert "MCP" not in first
+
+
+def test_a_tool_of_remits_acts_within_the_turn(gate: Gate) -> None:
+    released: list[str] = []
+
+    @contextmanager
+    def let_others_pass() -> Generator[None]:
+        released.append("released")
+        yield
+
+    gate.environment = replace(gate.environment, release_lock=let_others_pass)
+    arguments = {"items": [{"text": "write", "status": "pending"}]}
+    call = ToolCall(
+        OWN_AGENT,
+        SESSION,
+        "update_todo_list",
+        "meta",
+        str(gate.workspace.root),
+        "call-1",
+        arguments=arguments,
+        arguments_sha256=hash_arguments(arguments),
+        remit_tool="update_todo_list",
+    )
+
+    def act(access: WorkspaceAccess) -> ToolOutput:
+        answer = run_tool(gate, Caller(SESSION, OWN_AGENT), "update_todo_list", arguments)
+        return ToolOutput(answer.ok, answer.text)
+
+    performed = gate.perform(call, act)
+    assert performed.output is not None
+    assert performed.output.ok, performed.output
+    assert released == []
+    assert gate.state.list_open_calls() == []
+
+
+def test_a_tool_of_a_foreign_server_is_compared_as_a_whole(gate: Gate) -> None:
+    root = gate.workspace.root
+    call = replace(command_call(gate, ""), tool="use_mcp_tool", command=None)
+
+    def act(access: WorkspaceAccess) -> ToolOutput:
+        (root / "src" / "by-server.py").write_text("x\n")
+        (root / "elsewhere.py").write_text("x\n")
+        return DONE
+
+    performed = gate.perform(call, act)
+    assert performed.output == DONE
+    assert (root / "src" / "by-server.py").exists()
+    assert not (root / "elsewhere.py").exists()
+    assert "elsewhere.py" in "\n".join(performed.messages)
+    assert performed.snapshot

@@ -86,7 +86,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         decision = replace(decision, effect="ask")
 
     # The tool server serves a tool of Remit only for a call that a hook announced, also one that is denied here.
-    if call.remit_tool is not None:
+    if call.remit_tool is not None and not in_process:
         digest = hash_arguments([call.remit_tool, call.arguments_sha256])
         announced = RemitCall(call.session, call.agent)
         context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock())

@@ -1,11 +1,12 @@
 """The one door of a program that runs its tools in the gate's own process: decide, contain or act, compare, record.
 
-`Gate.perform(call, act)` does all of it, once. A hook can only answer and hope: it sees a call before and after, in two
-processes. Here the call is judged (`enforce.py`), `act` does the tool's work with nothing but the access that the
-decision left it, and what came of it is compared and recorded (`remember.py`).
+`Gate.perform(call, act)` does all of it, once. A hook sees a call before and after, in two processes, and can only
+answer. Here the call is judged (`enforce.py`), `act` does the tool's work with the access that the decision left it,
+and what came of it is compared and recorded (`remember.py`).
 
 - The caller holds the repository's turn where several threads share the gate (`open_gates.py`). The turn is given up
   while the tool acts and while a person thinks.
+- Remit's own tools (`remit_tool`) act within the turn, because they work on the state.
 - `act` runs in the caller's thread and gets a `WorkspaceAccess`: a file tool writes the files that were judged with
   `write_file` and `remove_file`, a command runs with `run_command`, bare or contained as decided. Nothing else may
   write to the workspace.
@@ -18,7 +19,7 @@ An exception of `act` is recorded as the call's failure, and raised.
 import stat
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -235,14 +236,14 @@ class PerformedCall:
         finally:
             CLIENT_GONE.reset(asked)
 
-        # 3 Act, while other calls pass.
+        # 3 Act, while other calls pass. Remit's own tools work on the state, which the turn guards.
         pending = context.state.find_same_call(call)[1] if is_governed else None
         run: CommandRun | None = None
         if call.command is not None:
             run = (ContainedRun if decision.effect == "contain" else CommandRun)(context, call, self.cancel)
         access = WorkspaceAccess(context, call, pending.places if pending else (), run)
         try:
-            with context.environment.release_lock():
+            with nullcontext() if call.remit_tool is not None else context.environment.release_lock():
                 output = performed or act(access)
         except BaseException as error:
             if isinstance(run, ContainedRun):
