@@ -41,7 +41,9 @@ def place() -> Generator[Path]:
         yield Path(found)
 
 
-def enumerate_points(shim: Path, place: Path, repository: Path, home: Path, every: int) -> dict[str, Any]:
+def enumerate_points(
+    shim: Path, place: Path, repository: Path, home: Path, every: int, *options: str
+) -> dict[str, Any]:
     """Kill at every point, or at each so-manieth, and return the driver's report."""
     live = place / "live"
     (live / "home").mkdir(parents=True)
@@ -54,7 +56,7 @@ def enumerate_points(shim: Path, place: Path, repository: Path, home: Path, ever
     gate.close()
     shutil.copytree(live, place / "spare", symlinks=True)
     environment = {**os.environ, "LD_PRELOAD": str(shim), "HOME": str(live / "home")}
-    words = [sys.executable, str(HERE / "crash_driver.py"), str(place), "1", str(every)]
+    words = [sys.executable, str(HERE / "crash_driver.py"), str(place), "1", str(every), *options]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -67,4 +69,14 @@ def test_a_program_killed_at_any_write_and_resumed_leaves_what_an_undisturbed_on
     report = enumerate_points(shim, place, repository, home, every)
     assert report["points"] >= 300
     assert report["tried"] >= 300 // every
+    assert report["unequal"] == []
+
+
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_hook_that_is_answered_again_after_its_process_died_records_nothing_twice(
+    every: int, shim: Path, place: Path, repository: Path, home: Path
+) -> None:
+    report = enumerate_points(shim, place, repository, home, every, "hooks")
+    assert report["points"] >= 120
+    assert report["tried"] >= 120 // every
     assert report["unequal"] == []

@@ -3,7 +3,7 @@ form of an answer, and attempts at steps of which none may stop the next.
 """
 
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,7 @@ from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
 from remit.gate.governing import Rules, copies_signature, load_rules, resume_governing, save_copies, update_marker
 from remit.gate.machine import Environment
-from remit.gate.records.recorder import Recorder, read_log_tail
+from remit.gate.records.recorder import TAIL_BYTES, Recorder
 from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import State, find_unkept, mark_kept
 from remit.ledger.log_files import LedgerError
@@ -36,6 +36,7 @@ from remit.workspace.snapshots.snapshot import CopySnapshotStore
 from remit.workspace.snapshots.snapshot import SnapshotStore as SnapshotStore
 
 if TYPE_CHECKING:
+    from remit.gate.state.questions import Question
     from remit.ledger.index.index import Index
 
 
@@ -113,6 +114,8 @@ class WorkspaceContext:
         self.noticed_rules: Rules | None = None
         """Rules whose intents file was last looked at for changes."""
         self.can_fold = True
+        self.question_listener: Callable[[Question], None] | None = None
+        """Shows a question to the person of this process, which runs an agent of its own, and returns at once."""
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:
@@ -221,7 +224,7 @@ class WorkspaceContext:
                 body = Body(event="intent_changed", intent_id=intent_id, session_id=None, detail=detail)
                 records.append(self.recorder.make_record(body))
         # A process that died before it stored this has recorded it.
-        newest = read_log_tail(self.recorder.log.folder).rpartition(b'"content_sha256":"')[2]
+        newest = self.recorder.log.read_end(TAIL_BYTES).rpartition(b'"content_sha256":"')[2]
         if not newest.startswith(document.sha256.encode()):
             self.recorder.append(records)
         state.put_fact("intents", json.encode(document.intents).decode())

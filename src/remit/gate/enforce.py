@@ -87,7 +87,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         decision = replace(decision, effect="ask")
 
     # The tool server serves a tool of Remit only for a call that a hook announced, also one that is denied here.
-    if call.remit_tool is not None:
+    if call.remit_tool is not None and not in_process:
         digest = hash_arguments([call.remit_tool, call.arguments_sha256])
         announced = RemitCall(call.session, call.agent)
         context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock())
@@ -111,16 +111,17 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
 
     # 6.6 Record the decision, and store the call as pending after that: none is pending without its record. A call that
     # is asked about again, after a crash in between, is recorded once. Then answer.
-    row, earlier = context.state.find_same_call(call)
-    records = [*kept.records]
-    known = {"tool_use"} if row is not None else find_recorded_events(context.recorder, call)
-    if "tool_use" not in known or not RESULT_EVENTS.isdisjoint(known):
+    known, records = find_recorded_events(context.recorder, call), [*kept.records]
+    row, earlier = context.state.find_same_call(call) if known or in_process else (None, None)
+    if row is None and ("tool_use" not in known or not RESULT_EVENTS.isdisjoint(known)):
         records.append(
             tool_use_record(context.recorder, call, facts, decision, rules, replies.rewriters, plan.uncontained)
         )
         records += failed_check_records(context.recorder, call, decision)
-    context.recorder.append(records)
+    appended = context.recorder.append(records)
     if pending is not None:
+        if appended:
+            pending = replace(pending, recorded_at=(appended[-1].segment, appended[-1].end))
         put_pending_call(context, call, pending, row, earlier)
     violation, warning = leading_violation(call, decision), ""
     if violation is not None and decision.mode == "warn" and decision.verdict != "contain" and decision.effect != "ask":

@@ -95,6 +95,10 @@ class AppendedRecord(Struct, frozen=True):
     leaf: str
     line: bytes
 
+    @property
+    def end(self) -> int:
+        return self.offset + self.length + 1
+
 
 class MachineLog:
     """The log named `<repository>/<machine>` below `root`. Threads, forks and processes may append concurrently.
@@ -152,6 +156,18 @@ class MachineLog:
         except OSError as error:
             code = error.errno or 0
             raise LedgerWriteError(code, str(self.folder), os.strerror(code)) from error
+
+    def read_end(self, max_bytes: int, since: tuple[str, int] = ("", 0)) -> bytes:
+        """Return the last bytes of the newest segment, up to `max_bytes`; of segment `since[0]` only those from the
+        offset `since[1]` on. Raises OSError.
+        """
+        size = os.fstat(self._descriptor).st_size if self._segment else 0
+        if not self._segment or size >= self._segment_bytes:
+            size = self._open_newest()
+        if not size:
+            return b""
+        start = max(0, size - max_bytes, since[1] if since[0] == self._segment else 0)
+        return os.pread(self._descriptor, size - start, start) if start < size else b""
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from remit.gate.gate import Gate
+from remit.gate.open_gates import OpenGates, write_log_line
 from remit.ledger.log_files import list_segment_sizes
-from remit.servers.open_gates import OpenGates, write_log_line
 from remit.workspace.git.command import file_state
 from remit.workspace.git.repository import read_head_reference
 from remit.workspace.place.workspace import Workspace

@@ -26,7 +26,7 @@ from remit.gate.governing import load_rules
 from remit.gate.machine import Environment
 from remit.gate.records.tree_heads import sign_after_append
 from remit.ledger.log import AppendedRecord, MachineLog, Spool
-from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_live_segments
+from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import head_commit, machine_id, repository_id
 from remit.workspace.place.workspace import Workspace, is_folder
@@ -44,7 +44,7 @@ MAX_CHARS = 2048
 
 MAX_UNPROVED = 200
 
-TAIL_BYTES = 64 * 1024
+TAIL_BYTES = 32 * 1024
 """Bytes at the end of the log in which a repeated step looks for its records."""
 
 
@@ -218,33 +218,25 @@ RESULT_EVENTS = frozenset({"tool_result", "no_result"})
 """Events that end a call: with a result, or with the record that none was ever reported."""
 
 
-def find_recorded_events(recorder: Recorder, call: ToolCall) -> set[str]:
-    """Return the events at the end of the log about this call, from its last `tool_use` on. Raises OSError.
+def find_recorded_events(recorder: Recorder, call: ToolCall, since: tuple[str, int] = ("", 0)) -> set[str]:
+    """Return the events at the end of the log about this call, from its last `tool_use` on; `since` is a place in the
+    log that comes after that. Raises OSError.
 
     Some agents use an id again: a call with other arguments, or one that was used anew, is another call.
     """
     if not call.call_id:
         return set()
     name = msgspec.json.encode(call.call_id)
-    tail = read_log_tail(recorder.log.folder)
-    if name not in tail:
+    tail = recorder.log.read_end(TAIL_BYTES, since)
+    first = tail.find(name)
+    if first < 0:
         return set()
     events: set[str] = set()
-    for view in decode_call_records(line for line in tail.split(b"\n") if name in line):
+    lines = tail[tail.rfind(b"\n", 0, first) + 1 :].split(b"\n")
+    for view in decode_call_records(line for line in lines if name in line):
         if view.is_about(call):
             events = {"tool_use"} if view.event == "tool_use" else events | {view.event_name}
     return events
-
-
-def read_log_tail(folder: Path) -> bytes:
-    newest = max(list_live_segments(folder), default="")
-    if not newest:
-        return b""
-    descriptor = os.open(f"{folder}/{newest}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        return os.pread(descriptor, TAIL_BYTES, max(0, os.fstat(descriptor).st_size - TAIL_BYTES))
-    finally:
-        os.close(descriptor)
 
 
 # Long records

@@ -56,6 +56,7 @@ class PendingCall(Struct, frozen=True):
     grants: tuple[str, ...] = ()  # grants that allowed the call
     snapshot: str = ""  # snapshot from before the call, where one was taken
     places: tuple[str, ...] = ()  # absolute paths that a file tool was judged for, with links followed
+    recorded_at: tuple[str, int] = ("", 0)  # end of its record in the log: segment and offset
     spelled: tuple[str, ...] = ()  # the same paths as the call spells them: absolute, with links not followed
 
 
@@ -142,6 +143,18 @@ class State(StateDatabase):
             )
             forgotten = [name for name, version in named if version is None]
             connection.executemany(f"DELETE FROM reads WHERE {OF_SESSION} AND path=?", forgotten)
+
+    # Narrowing
+
+    def put_narrowing(self, key: SessionKey, patterns: Sequence[str]) -> None:
+        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps(list(patterns)))
+
+    def find_narrowing(self, key: SessionKey) -> tuple[tuple[str, ...], ...]:
+        """Return the patterns that hold beside the scope: the session's own, and its parent's."""
+        keys = [key, key.parent] if key.parent is not None else [key]
+        texts = (self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys)
+        found = (tuple(json.loads(text)) for text in texts if text)
+        return tuple(patterns for patterns in found if patterns)
 
     # Pending calls
 
