@@ -178,12 +178,16 @@ class WorkspaceContext:
     def record_late(self, call: ToolCall, decision: Decision, violation: Violation | None, error: Exception) -> bool:
         """Keep the record of a call whose decision could not be recorded because of `error`; return False if nothing
         can be written. It goes to the log, or to the spool where the log was what failed: a second wait for its lock
-        would hold up the agent.
+        would hold up the agent. A call that is allowed and has its record already, because what failed came after it,
+        gets no second one.
         """
         # Imported here: the other calls have made their records.
         from remit.gate.records.call_records import unrecorded_call_record
+        from remit.gate.records.recorder import find_recorded_events
 
         try:
+            if violation is None and "tool_use" in find_recorded_events(self.recorder, call):
+                return True
             why = str(error).partition("\n")[0]
             records = [unrecorded_call_record(self.recorder, call, decision, violation, why)]
             if isinstance(error, LedgerError):
