@@ -183,7 +183,6 @@ class WorkspaceContext:
         """
         # Imported here: the other calls have made their records.
         from remit.gate.records.call_records import unrecorded_call_record
-        from remit.gate.records.recorder import find_recorded_events
 
         try:
             if violation is None and "tool_use" in find_recorded_events(self.recorder, call):
