@@ -21,7 +21,7 @@ from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
 from remit.gate.governing import Rules, copies_signature, load_rules, resume_governing, save_copies, update_marker
 from remit.gate.machine import Environment
-from remit.gate.records.recorder import TAIL_BYTES, Recorder
+from remit.gate.records.recorder import TAIL_BYTES, Recorder, find_recorded_events
 from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import State, find_unkept, mark_kept
 from remit.ledger.log_files import LedgerError
