@@ -175,7 +175,7 @@ def open_index(workspace: Workspace) -> Index:
     if has_replays(workspace):
         from remit.gate.effects.replays import run_replays  # few questions find one
 
-        with suppress(LedgerError, GitError, OSError):
+        with suppress(OSError):
             run_replays(workspace, read_environment())
     return ledger_index.open_index(workspace.state, workspace.log_folder)
 
