@@ -93,7 +93,7 @@ def leave_replay(
     root, command = context.workspace.root, call.command or ""
     analysis, here = analyse(command), Path(call.cwd).resolve()
     folder = context.workspace.state / REPLAYS_FOLDER
-    if not analysis.is_repeatable or not all(map(can_be_replayed, changes)):
+    if not analysis.is_repeatable or not all(map(is_replayable_change, changes)):
         return
     folder.mkdir(mode=0o700, exist_ok=True)
     if len(os.listdir(folder)) >= MAX_REPLAYS:  # noqa: PTH208
@@ -143,7 +143,7 @@ def leave_replay(
     unfinished.rename(folder / record)
 
 
-def can_be_replayed(change: Change) -> bool:
+def is_replayable_change(change: Change) -> bool:
     """Return True if both sides of a change are known, and files of moderate size without secrets."""
     sides = [side for side in (change.before, change.after) if side is not None]
     plain = all(side.content is not None and side.version.mode != "120000" for side in sides)
