@@ -17,6 +17,7 @@ CASES: dict[str, tuple[str, str, dict[int, int]]] = {
     "in other alphabets": ("# größer   als\n", "# größer als\n", {0: 0}),
     "a new word": ("go(a)\nstay(a,b)\n", "go(a)\nstay(evil, b)\n", {}),
     "a new word beside a laid out line": ("go( a )\nstay(b)\n", "go(a)\nleave(b)\n", {0: 0}),
+    "another operator": ("go(a)\nif a<b: c()\n", "go(a)\nif a > b:\n    c()\n", {2: 1}),
     "a new line": ("one\n", "one\nsomething(new)\n)\n", {}),
     "a file that was empty": ("", "one\n", {}),
 }

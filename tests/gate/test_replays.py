@@ -281,3 +281,11 @@ def test_what_a_dead_process_left_unfinished_goes(agent: Agent) -> None:
     os.utime(left, (0, 0))
     assert replayed(agent) == []
     assert not left.exists()
+
+
+def test_what_cannot_be_read_keeps_no_other_waiting(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = place(agent).state / REPLAYS_FOLDER / "0"
+    left.mkdir(parents=True)
+    (left / "job.json").write_text("{}")
+    shell(agent, FILTERS["sed"], monkeypatch)
+    assert len(replayed(agent)) == 1

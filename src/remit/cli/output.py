@@ -190,7 +190,7 @@ def open_index(workspace: Workspace) -> Index:
         from remit.gate.effects.replays import run_replays  # few questions find one
         from remit.servers.environment import read_environment
 
-        with suppress(LedgerError, GitError, OSError):
+        with suppress(OSError):
             run_replays(workspace, read_environment())
     return ledger_index.open_index(workspace.state, workspace.log_folder)
 

@@ -20,6 +20,7 @@ from remit.core.redaction import redact
 from remit.core.scope.path_patterns import RepoPath, glob_error, is_absolute_pattern
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.approval_requests import NOBODY_REPLY, QUESTION_TIMEOUT_S
+from remit.gate.context import Attempts
 from remit.gate.effects.replays import run_replays
 from remit.gate.gate import Gate
 from remit.gate.governing import Rules
@@ -103,7 +104,8 @@ class ExplainLines(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def query_traces(gate: Gate, caller: Caller, given: QueryTraces) -> ToolAnswer:
-    run_replays(gate.workspace, gate.environment)
+    with Attempts().step():
+        run_replays(gate.workspace, gate.environment)
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         documents = find_matching_records(gate, index, given)[: given.limit]
     text = "\n".join(map(record_line, documents)) or "No such record."
@@ -146,7 +148,8 @@ def record_line(document: dict[str, Any]) -> str:
 
 def explain_lines(gate: Gate, caller: Caller, given: ExplainLines) -> ToolAnswer:
     path = str(RepoPath.parse(given.path, str(gate.workspace.root)))
-    run_replays(gate.workspace, gate.environment)
+    with Attempts().step():
+        run_replays(gate.workspace, gate.environment)
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         blamer = Blamer(gate.workspace, index, gate.contents)
         explainer = Explainer(blamer, gate.contents, partial(conversations, gate), gate.rules.document)

@@ -10,7 +10,9 @@ from difflib import SequenceMatcher
 
 from remit.core.diff.contents import Hunk, strip_layout
 
-WORD = re.compile(rb"(?:[^\W_]|[\x80-\xff])+")
+WORD = re.compile(rb"(?:[^\W_]|[\x80-\xff])+|[<>=!&%^~?+]")
+"""A word, or an operator that no formatter adds."""
+
 MAX_WORDS = 1500
 """Words of a changed part that are compared where they differ; equal words are matched at any number."""
 

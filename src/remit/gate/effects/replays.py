@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from msgspec import UNSET, Struct, json
+from msgspec import UNSET, DecodeError, Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.diff.contents import ContentVersion, Span, expand_spans, merge_spans, split_lines, subtract_spans
 from remit.core.record import Body, MutatedFile
 from remit.core.redaction import is_secret_file
-from remit.gate.context import WorkspaceContext
+from remit.gate.context import Attempts, WorkspaceContext
 from remit.gate.machine import Environment
 from remit.workspace.observe.observation import Change
 from remit.workspace.place.workspace import REPLAYS_FOLDER, Workspace, has_replays
@@ -93,7 +93,7 @@ def leave_replay(
     root, command = context.workspace.root, call.command or ""
     analysis, here = analyse(command), Path(call.cwd).resolve()
     folder = context.workspace.state / REPLAYS_FOLDER
-    if not analysis.is_repeatable or not all(map(can_be_replayed, changes)):
+    if not analysis.is_repeatable or not all(map(is_replayable_change, changes)):
         return
     folder.mkdir(mode=0o700, exist_ok=True)
     if len(os.listdir(folder)) >= MAX_REPLAYS:  # noqa: PTH208
@@ -143,7 +143,7 @@ def leave_replay(
     unfinished.rename(folder / record)
 
 
-def can_be_replayed(change: Change) -> bool:
+def is_replayable_change(change: Change) -> bool:
     """Return True if both sides of a change are known, and files of moderate size without secrets."""
     sides = [side for side in (change.before, change.after) if side is not None]
     plain = all(side.content is not None and side.version.mode != "120000" for side in sides)
@@ -189,7 +189,7 @@ def find_settings(root: Path, paths: Iterable[str]) -> dict[str, bytes]:
 def run_replays(workspace: Workspace, environment: Environment, must_stop: Callable[[], bool] = lambda: False) -> bool:
     """Run the waiting replays until `must_stop`, and record what they prove; return True if some are left.
 
-    Raises the errors in RECORDING_ERRORS, and LockTimeout.
+    Raises OSError, and so LockTimeout, where they cannot be got at.
     """
     if not has_replays(workspace):
         return False
@@ -206,8 +206,10 @@ def run_replays(workspace: Workspace, environment: Environment, must_stop: Calla
             if name.startswith(UNFINISHED_PREFIX) and is_young(folder / name):
                 continue
             try:
-                if not name.startswith(UNFINISHED_PREFIX):
-                    run_replay(context, folder / name)
+                # What cannot be run proves nothing, and does not keep the others waiting.
+                with Attempts().step(), suppress(DecodeError):
+                    if not name.startswith(UNFINISHED_PREFIX):
+                        run_replay(context, folder / name)
             finally:
                 remove_tree(folder / name)
     return False

@@ -19,7 +19,7 @@ MAX_SECONDS = 10.0
 MAX_FILE_KIB = 65_536
 """Size of a file that the command can write, in KiB; `ulimit` of a POSIX shell counts half of one."""
 
-LIMITED = f'ulimit -t {int(MAX_SECONDS)}; ulimit -f {2 * MAX_FILE_KIB}; exec "$0" -c "$1"'
+SHELL_WITH_LIMITS = f'ulimit -t {int(MAX_SECONDS)}; ulimit -f {2 * MAX_FILE_KIB}; exec "$0" -c "$1"'
 STATUS_DESCRIPTOR = 9
 WITHOUT_STATUS = f'exec "$@" {STATUS_DESCRIPTOR}> /dev/null'
 """Script that starts bubblewrap with the descriptor that its status lines need."""
@@ -60,11 +60,11 @@ def run_over_scratch(program: str, run: ScratchRun) -> bool:
         layers=tuple(layers),
         read_only=(*existing_folders(own), *programs_in(temporary, run)),
         hidden=find_sockets(run.home, ()),
-        emptied=(state,) if state.is_dir() and not is_below(state, (run.root, *temporary)) else (),
+        emptied=(state,) if state.is_dir() and not is_in_folders(state, (run.root, *temporary)) else (),
         network=False,
     )
     shell = "bash" if shutil.which("bash") else "sh"
-    words: Sequence[str] = ("nice", "-n", "10", "sh", "-c", LIMITED, shell, run.command)
+    words: Sequence[str] = ("nice", "-n", "10", "sh", "-c", SHELL_WITH_LIMITS, shell, run.command)
     variables = {**run.variables, "HOME": str(run.home), "TMPDIR": str(run.temporary)}
     ended = run_trusted_command(
         ("sh", "-c", WITHOUT_STATUS, "sh", *bubblewrap_command(program, jail, words, STATUS_DESCRIPTOR)),
@@ -78,7 +78,7 @@ def run_over_scratch(program: str, run: ScratchRun) -> bool:
 def programs_in(temporary: Sequence[Path], run: ScratchRun) -> tuple[Path, ...]:
     """Return the folders of programs, or their environments, that a temporary folder would hide."""
     folders = (Path(name) for name in run.variables.get("PATH", "").split(os.pathsep) if name.startswith("/"))
-    hidden = (f for f in folders if is_below(f, temporary) and not is_below(f, (run.root,)))
+    hidden = (f for f in folders if is_in_folders(f, temporary) and not is_in_folders(f, (run.root,)))
     # The folder of npm's packages, and that of a virtual environment, hold what their programs load.
     return existing_folders(f.parent if f.name == ".bin" or (f.parent / "pyvenv.cfg").is_file() else f for f in hidden)
 
@@ -87,5 +87,5 @@ def existing_folders(places: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(place for place in places if place.is_dir() and not place.is_symlink()))
 
 
-def is_below(place: Path, folders: Iterable[Path]) -> bool:
+def is_in_folders(place: Path, folders: Iterable[Path]) -> bool:
     return any(place == folder or folder in place.parents for folder in folders)
