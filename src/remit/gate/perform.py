@@ -190,7 +190,7 @@ def perform(
 def open_beside(context: WorkspaceContext, workspace: Workspace) -> Generator[WorkspaceContext]:
     """Open another workspace for one call, as another process would."""
     opened = type(context)(workspace, context.environment)
-    opened.question_listener = context.question_listener
+    opened.question_listener, opened.resumed_calls = context.question_listener, context.resumed_calls
     try:
         yield opened
     finally:
@@ -263,6 +263,7 @@ class PerformedCall:
         RECORDING_ERRORS.
         """
         context, call = self.context, self.call
+        context.resumed_calls.add((call.session, call.call_id))
         remove_unfinished_writes(context, call, pending)
         effect = "contain" if pending.verdict == "contain" else "allow"
         decision = Decision(effect, effect, classify(call), context.read_mode(), intent_id=pending.intent_id)
@@ -302,6 +303,7 @@ def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> F
     """
     if not context.is_governed:
         return NEVER
+    context.resumed_calls.add((session, call_id))
     if any((c.session, c.call_id) == (session, call_id) for c in context.state.list_open_calls()):
         return OPEN
     with context.index() as index:
