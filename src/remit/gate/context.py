@@ -114,6 +114,8 @@ class WorkspaceContext:
         self.noticed_rules: Rules | None = None
         """Rules whose intents file was last looked at for changes."""
         self.can_fold = True
+        self.resumed_calls: set[tuple[SessionKey, str]] = set()
+        """Calls that a program of this process may have begun before it died."""
         self.question_listener: Callable[[Question], None] | None = None
         """Shows a question to the person of this process, which runs an agent of its own, and returns at once."""
 
@@ -141,6 +143,9 @@ class WorkspaceContext:
         resume_governing(workspace)
         self.recorder.append_or_spool([self.recorder.recovery_record({"reason": "state_removed"})])
         return True
+
+    def is_resumed(self, call: ToolCall) -> bool:
+        return (call.session, call.call_id) in self.resumed_calls
 
     # What is kept about the workspace
 

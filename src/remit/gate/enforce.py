@@ -111,7 +111,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
 
     # 6.6 Record the decision, and store the call as pending after that: none is pending without its record. A call that
     # is asked about again, after a crash in between, is recorded once. Then answer.
-    known, records = find_recorded_events(context.recorder, call), [*kept.records]
+    known, records = find_recorded_events(context.recorder, call, resumed=context.is_resumed(call)), [*kept.records]
     row, earlier = context.state.find_same_call(call) if known or in_process else (None, None)
     if row is None and ("tool_use" not in known or not RESULT_EVENTS.isdisjoint(known)):
         records.append(
@@ -213,7 +213,7 @@ def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Deci
     violation = leading_violation(call, decision)
     if violation is None:
         raise AssertionError("a denial has a finding")
-    if in_process and "denied" in find_recorded_events(context.recorder, call):
+    if in_process and "denied" in find_recorded_events(context.recorder, call, resumed=context.is_resumed(call)):
         return Answer(decision, reason=explain(violation))
     record_denial(context.recorder, call, facts, decision)
     leading = tuple(f for f in decision.findings if f is decision.leading)

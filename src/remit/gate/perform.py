@@ -32,7 +32,7 @@ from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation
 from remit.core.diff.contents import LineRange
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.containment.in_process import CommandRun, ContainedRun, find_interrupted_run
+from remit.gate.containment.in_process import CommandRun, SandboxRun, find_interrupted_run
 from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
 from remit.gate.enforce import enforce
@@ -113,13 +113,10 @@ class WorkspaceAccess:
 
         `path` is as the call names it. Raises OSError; AccessRefused for a file that was not judged.
         """
+        token = temporary_token(self.call)
         for place in self.judged_places(path):
-            if permissions is None and place.is_file():
-                permissions = stat.S_IMODE(place.lstat().st_mode)
-            root = self.find_root(place)
-            write_below(
-                root, place, content, permissions=permissions, follow_links=False, token=temporary_token(self.call)
-            )
+            known = stat.S_IMODE(place.lstat().st_mode) if permissions is None and place.is_file() else permissions
+            write_below(self.find_root(place), place, content, permissions=known, follow_links=False, token=token)
 
     def remove_file(self, path: str) -> None:
         """Remove a file of the call. Raises OSError; AccessRefused for a file that was not judged."""
@@ -188,9 +185,9 @@ def perform(
 
 @contextmanager
 def open_beside(context: WorkspaceContext, workspace: Workspace) -> Generator[WorkspaceContext]:
-    """Open another workspace for one call, as another process would."""
+    """Open a further workspace of this machine, and close it."""
     opened = type(context)(workspace, context.environment)
-    opened.question_listener = context.question_listener
+    opened.question_listener, opened.resumed_calls = context.question_listener, context.resumed_calls
     try:
         yield opened
     finally:
@@ -198,7 +195,7 @@ def open_beside(context: WorkspaceContext, workspace: Workspace) -> Generator[Wo
 
 
 class PerformedCall:
-    """One call on its way through the steps; `others` are further workspaces that judge it."""
+    """A call with the workspaces that judge it: the one that governs it, and `others` that its command names."""
 
     def __init__(
         self,
@@ -240,20 +237,20 @@ class PerformedCall:
         pending = context.state.find_same_call(call)[1] if is_governed else None
         run: CommandRun | None = None
         if call.command is not None:
-            run = (ContainedRun if decision.effect == "contain" else CommandRun)(context, call, self.cancel)
+            run = (SandboxRun if decision.effect == "contain" else CommandRun)(context, call, self.cancel)
         access = WorkspaceAccess(context, call, pending.places if pending else (), run)
         try:
             with nullcontext() if call.remit_tool is not None else context.environment.release_lock():
                 output = performed or act(access)
         except BaseException as error:
-            if isinstance(run, ContainedRun):
+            if isinstance(run, SandboxRun):
                 run.release()
             self.finish(decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
             raise
 
         # 4 Judge what a contained command staged; then compare and record.
         token = ""
-        if isinstance(run, ContainedRun):
+        if isinstance(run, SandboxRun):
             settled, token = run.settle(), run.ticket.token
             words = join_lines(words, settled.said if settled else "")
         return self.finish(decision, words, output, token)
@@ -263,6 +260,7 @@ class PerformedCall:
         RECORDING_ERRORS.
         """
         context, call = self.context, self.call
+        context.resumed_calls.add((call.session, call.call_id))
         remove_unfinished_writes(context, call, pending)
         effect = "contain" if pending.verdict == "contain" else "allow"
         decision = Decision(effect, effect, classify(call), context.read_mode(), intent_id=pending.intent_id)
@@ -302,6 +300,7 @@ def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> F
     """
     if not context.is_governed:
         return NEVER
+    context.resumed_calls.add((session, call_id))
     if any((c.session, c.call_id) == (session, call_id) for c in context.state.list_open_calls()):
         return OPEN
     with context.index() as index:

@@ -69,8 +69,9 @@ def remember(
         row, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
     is_known = False
     with Attempts().step():
+        since = pending.recorded_at if pending is not None else ("", 0)
         is_known = "tool_result" in find_recorded_events(
-            context.recorder, call, pending.recorded_at if pending is not None else ("", 0)
+            context.recorder, call, since, resumed=context.is_resumed(call)
         )
     if is_known and row is None:
         return Answer(Decision("allow", "allow", classify(call), "observe"))

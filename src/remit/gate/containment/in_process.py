@@ -38,7 +38,7 @@ from remit.workspace.sandbox.containment import (
 from remit.workspace.sandbox.git_folder_checks import check_objects
 from remit.workspace.sandbox.staging import END_FILE, lend_caches, measure_bytes, remove_tree
 
-UNSTAGED = "here"  # stands for a folder in the ticket of a command without a staging area
+NO_STAGING_FOLDER = "here"  # stands for a folder in the ticket of a command without a staging area
 
 
 class CommandRun:
@@ -64,7 +64,7 @@ class CommandRun:
         return self.ended
 
 
-class ContainedRun(CommandRun):
+class SandboxRun(CommandRun):
     """A command that runs contained, with its ticket."""
 
     def __init__(self, context: WorkspaceContext, call: ToolCall, cancel: threading.Event | None) -> None:
@@ -76,7 +76,7 @@ class ContainedRun(CommandRun):
         staging = stage_command(context, call, environment.temporary, os.getpid()) if way == "overlay" else None
         intent_id = context.state.active_session(call.session).intent_id
         issued = tickets.issue_ticket(call, command, intent_id, str(environment.temporary), environment.clock())
-        folder = UNSTAGED if staging is None else str(staging.folder)
+        folder = NO_STAGING_FOLDER if staging is None else str(staging.folder)
         self.ticket = tickets.use_ticket(issued.token, call.session.session_id, command, folder)
         self.command = ContainedCommand(context, call, self.ticket, is_staged=staging is not None)
         self.staging = staging
@@ -116,7 +116,7 @@ class ContainedRun(CommandRun):
         Tickets(self.context.state).delete_ticket(self.ticket.token)
 
 
-class InterruptedRun:
+class LeftoverRun:
     """A contained command of a process that died, found by its ticket."""
 
     def __init__(self, context: WorkspaceContext, call: ToolCall, ticket: Ticket) -> None:
@@ -124,7 +124,7 @@ class InterruptedRun:
         self.call = call
         self.ticket = ticket
         self.folder = Path(ticket.folder)
-        self.ended = read_end(self.folder) if ticket.folder != UNSTAGED else None
+        self.ended = read_end(self.folder) if ticket.folder != NO_STAGING_FOLDER else None
 
     def settle(self) -> ContainedResult | None:
         """Judge what is staged, or bring the rest over, and record it; None if the command had not ended: then nothing
@@ -136,17 +136,17 @@ class InterruptedRun:
             return settle_staging(ContainedCommand(self.context, self.call, self.ticket), self.folder, self.ended)
         finally:
             Tickets(self.context.state).delete_ticket(self.ticket.token)
-            if self.ticket.folder != UNSTAGED:
+            if self.ticket.folder != NO_STAGING_FOLDER:
                 remove_tree(self.folder)
 
 
-def find_interrupted_run(context: WorkspaceContext, call: ToolCall) -> InterruptedRun | None:
+def find_interrupted_run(context: WorkspaceContext, call: ToolCall) -> LeftoverRun | None:
     """Return the contained command that a process began for this call, and did not settle. Raises StateError."""
     tickets = Tickets(context.state)
     own = [ticket for ticket in tickets.list_tickets() if ticket.is_for_call(call, call.command or "")]
     for unused in (ticket for ticket in own if not ticket.folder):
         tickets.delete_ticket(unused.token)
-    return next((InterruptedRun(context, call, ticket) for ticket in own if ticket.folder), None)
+    return next((LeftoverRun(context, call, ticket) for ticket in own if ticket.folder), None)
 
 
 def read_end(folder: Path) -> CommandEnd | None:

@@ -361,7 +361,7 @@ def read_text_before(command: ContainedCommand, kept: Sequence[StagedChange], up
 
 
 def record_generated(command: ContainedCommand, found: Sequence[GeneratedChange]) -> None:
-    if not found or "generated" in find_recorded_events(command.context.recorder, command.call):
+    if not found or "generated" in find_recorded_events(command.context.recorder, command.call, resumed=True):
         return
     record_left_files(command.context.state, found)
     context, listing = command.context, format_listing(found)
@@ -523,7 +523,7 @@ def record_result(
     waiting: str | None = None
     known: set[str] = set()
     with attempts.step():
-        known = find_recorded_events(context.recorder, call) if ticket is not None else known
+        known = find_recorded_events(context.recorder, call, resumed=True) if ticket is not None else known
     with attempts.step():
         records = make_call_records(completed, Effects(changes, observation))
     with attempts.step():

@@ -408,7 +408,7 @@ class UnfinishedCalls:
         with self.state.transaction():
             if not self.state.delete_call(open_call.row):
                 return
-            if RESULT_EVENTS.isdisjoint(find_recorded_events(context.recorder, call)):
+            if RESULT_EVENTS.isdisjoint(find_recorded_events(context.recorder, call, resumed=True)):
                 context.recorder.append(records)
         result = NOTHING_UNDONE
         with self.attempts.step():

@@ -44,8 +44,11 @@ MAX_CHARS = 2048
 
 MAX_UNPROVED = 200
 
-TAIL_BYTES = 32 * 1024
-"""Bytes at the end of the log in which a repeated step looks for its records."""
+TAIL_BYTES = 16 * 1024
+RESUMED_TAIL_BYTES = 1024 * 1024
+"""Bytes at the end of the log in which a repeated step looks for its records: of a hook, which is answered again at
+once, and of a program that resumes, while other sessions went on.
+"""
 
 
 class Recorder:
@@ -218,7 +221,9 @@ RESULT_EVENTS = frozenset({"tool_result", "no_result"})
 """Events that end a call: with a result, or with the record that none was ever reported."""
 
 
-def find_recorded_events(recorder: Recorder, call: ToolCall, since: tuple[str, int] = ("", 0)) -> set[str]:
+def find_recorded_events(
+    recorder: Recorder, call: ToolCall, since: tuple[str, int] = ("", 0), *, resumed: bool = False
+) -> set[str]:
     """Return the events at the end of the log about this call, from its last `tool_use` on; `since` is a place in the
     log that comes after that. Raises OSError.
 
@@ -227,11 +232,11 @@ def find_recorded_events(recorder: Recorder, call: ToolCall, since: tuple[str, i
     if not call.call_id:
         return set()
     name = msgspec.json.encode(call.call_id)
-    tail = recorder.log.read_end(TAIL_BYTES, since)
-    first = tail.find(name)
-    if first < 0:
+    tail = recorder.log.read_end(RESUMED_TAIL_BYTES if resumed else TAIL_BYTES, since)
+    if tail.rfind(name) < 0:
         return set()
     events: set[str] = set()
+    first = tail.find(name)
     lines = tail[tail.rfind(b"\n", 0, first) + 1 :].split(b"\n")
     for view in decode_call_records(line for line in lines if name in line):
         if view.is_about(call):
