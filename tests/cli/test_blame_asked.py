@@ -1,6 +1,7 @@
 """`remit blame` through the daemon says what a fresh process says, byte for byte."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -126,6 +127,17 @@ def test_a_daemon_whose_question_process_died_answers_the_next_question(
     os.kill(child, 9)
     time.sleep(0.2)
     assert run(agent, "src/new.py", asked=True).stdout == first.stdout
+
+
+def test_a_question_that_is_not_accepted_in_time_leaves_the_socket_to_calls(agent: Agent, home: Path) -> None:
+    install_client(home)
+    place = socket_path(home)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        assert run(agent, "src/new.py", asked=True).returncode == UNANSWERED
+    assert place.exists()
 
 
 # -- answers in memory -------------------------------------------------------------------------------------------
