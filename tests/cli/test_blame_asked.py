@@ -97,6 +97,15 @@ def test_the_daemon_answers_what_a_fresh_process_answers(agent: Agent, home: Pat
 
 
 @pytest.mark.usefixtures("daemon")
+def test_an_answer_larger_than_a_sockets_buffer_comes_whole(agent: Agent, home: Path) -> None:
+    agent.write("src/large.py", "".join(f"value_{n} = compute_value({n})\n" for n in range(9000)))
+    commit(agent.cwd)
+    asked = run(agent, "src/large.py", asked=True)
+    assert (asked.returncode, asked.stdout) == (0, run_fresh(agent, home, "src/large.py").stdout)
+    assert len(asked.stdout) > 500_000
+
+
+@pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize(
     "words", [["src/none.py"], ["--no-such-option", "src/new.py"], ["--help"], ["--contents", "-", "src/new.py"], []]
 )
