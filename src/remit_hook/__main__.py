@@ -54,7 +54,7 @@ def build_request(version: bytes, words: list[bytes], payload: bytes) -> bytes:
 
 def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     """Ask the daemon. Returns the exit code of a complete answer, else None."""
-    reply = receive_reply(path, request, wait_s)
+    reply = receive_reply(path, request, wait_s, removes_stuck=True)
     if reply is None:
         return None
     code, out, err = reply
@@ -63,13 +63,17 @@ def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     return code
 
 
-def receive_reply(path: bytes, request: bytes, wait_s: float) -> tuple[int, bytes, bytes] | None:
-    """Return exit code, standard output and standard error of a complete answer, else None."""
+def receive_reply(
+    path: bytes, request: bytes, wait_s: float, *, removes_stuck: bool = False
+) -> tuple[int, bytes, bytes] | None:
+    """Return exit code, standard output and standard error of a complete answer, else None. `removes_stuck` removes the
+    socket of a daemon that does not accept the call in time.
+    """
     line = socket(AF_UNIX, SOCK_STREAM)
     line.settimeout(ACK_TIMEOUT_S)
     reply = b""
     try:
-        if not send_request(line, path, request):
+        if not send_request(line, path, request, removes_stuck):
             return None
         line.settimeout(wait_s)
         while block := line.recv(BLOCK_BYTES):
@@ -83,7 +87,7 @@ def receive_reply(path: bytes, request: bytes, wait_s: float) -> tuple[int, byte
     return reply[0], reply[9 : 9 + out], reply[9 + out :]
 
 
-def send_request(line: socket, path: bytes, request: bytes) -> bool:
+def send_request(line: socket, path: bytes, request: bytes, removes_stuck: bool) -> bool:
     """Send the request and return True if the daemon accepts the call. Raises OSError.
 
     The socket of a stuck daemon is removed: the next call need not wait, and the daemon ends when it wakes.
@@ -94,7 +98,8 @@ def send_request(line: socket, path: bytes, request: bytes) -> bool:
         line.shutdown(SHUT_WR)
         return line.recv(1) == b"A"
     except (TimeoutError, BlockingIOError):
-        unlink(path)
+        if removes_stuck:
+            unlink(path)
         raise
 
 

@@ -1,6 +1,7 @@
 """`remit blame` through the daemon says what a fresh process says, byte for byte."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -96,6 +97,15 @@ def test_the_daemon_answers_what_a_fresh_process_answers(agent: Agent, home: Pat
 
 
 @pytest.mark.usefixtures("daemon")
+def test_an_answer_larger_than_a_sockets_buffer_comes_whole(agent: Agent, home: Path) -> None:
+    agent.write("src/large.py", "".join(f"value_{n} = compute_value({n})\n" for n in range(9000)))
+    commit(agent.cwd)
+    asked = run(agent, "src/large.py", asked=True)
+    assert (asked.returncode, asked.stdout) == (0, run_fresh(agent, home, "src/large.py").stdout)
+    assert len(asked.stdout) > 500_000
+
+
+@pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize(
     "words", [["src/none.py"], ["--no-such-option", "src/new.py"], ["--help"], ["--contents", "-", "src/new.py"], []]
 )
@@ -126,6 +136,17 @@ def test_a_daemon_whose_question_process_died_answers_the_next_question(
     os.kill(child, 9)
     time.sleep(0.2)
     assert run(agent, "src/new.py", asked=True).stdout == first.stdout
+
+
+def test_a_question_that_is_not_accepted_in_time_leaves_the_socket_to_calls(agent: Agent, home: Path) -> None:
+    install_client(home)
+    place = socket_path(home)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        assert run(agent, "src/new.py", asked=True).returncode == UNANSWERED
+    assert place.exists()
 
 
 # -- answers in memory -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from remit_hook.__main__ import build_request, read_configuration, receive_reply
 
 CLIENT_FOLDER = ".local/share/remit/bin"  # relative to HOME: the client's settings name version, interpreter and socket
 ANSWER_TIMEOUT_S = 120.0
-DECLINED = 9  # exit code of a reply that leaves the question to a fresh process
+DECLINED_EXIT_CODE = 9  # exit code of a reply that leaves the question to a fresh process
 COMPARED_VARIABLES = (
     "XDG_CONFIG_HOME",
     "GIT_CONFIG_NOSYSTEM",
@@ -44,7 +44,7 @@ def ask_daemon(words: list[str]) -> int | None:
     payload = b"".join(os.fsencode(field) + b"\0" for field in fields)
     request = build_request(version, [os.fsencode(words[0]), b"note"], payload)
     reply = receive_reply(path, request, ANSWER_TIMEOUT_S)
-    if reply is None or reply[0] == DECLINED:
+    if reply is None or reply[0] == DECLINED_EXIT_CODE:
         return None
     code, out, err = reply
     write_all(2, err)

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 QUESTION_COMMANDS = ("blame",)
 IDLE_TIMEOUT_S = 10 * 60.0
+WRITE_TIMEOUT_S = 10.0  # a client takes its answer at once; a stalled client is dropped
 MAX_QUESTION_BYTES = 64 * 1024
 MAX_ATTEMPTS = 2
 SERVER = "import sys; from remit.cli.blame.question_server import serve_questions; serve_questions(int(sys.argv[1]))"
@@ -35,6 +36,8 @@ def receive_question(line: socket.socket) -> tuple[socket.socket, bytes] | None:
     if len(head) < 4 or not descriptors:
         return None
     connection = socket.socket(fileno=descriptors[0])
+    # The daemon's own timeout made the descriptor one that does not block: without one here a long answer is cut.
+    connection.settimeout(WRITE_TIMEOUT_S)
     message, size = b"", int.from_bytes(head, "big")
     while len(message) < size and (block := line.recv(size - len(message))):
         message += block

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from remit.cli.ask_daemon import COMPARED_VARIABLES, DECLINED, find_git
+from remit.cli.ask_daemon import COMPARED_VARIABLES, DECLINED_EXIT_CODE, find_git
 from remit.cli.blame.answer_inputs import AnswerInputs, read_inputs
 from remit.cli.blame.blame import AskingProcess, LineFilter, blame, compose_reply, read_question
 from remit.cli.output import known_errors, unavailable_errors
@@ -23,7 +23,7 @@ from remit.workspace.place.workspace import locate_workspace
 
 MAX_ANSWERS = 64
 MAX_ANSWER_BYTES = 4 * 1024 * 1024  # of one answer that is remembered
-DECLINE = pack_answer(DECLINED, b"", b"")
+DECLINE = pack_answer(DECLINED_EXIT_CODE, b"", b"")
 
 
 class AskedCommand(Struct, frozen=True):
