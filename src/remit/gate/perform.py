@@ -25,10 +25,11 @@ from msgspec import Struct
 
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation
-from remit.core.diff.contents import LineRange, sha256
+from remit.core.diff.contents import LineRange
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
+from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
 from remit.gate.enforce import enforce
 from remit.gate.remember import remember
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
@@ -103,16 +104,14 @@ class WorkspaceAccess:
             if permissions is None and place.is_file():
                 permissions = stat.S_IMODE(place.lstat().st_mode)
             root = self.find_root(place)
-            write_below(root, place, content, permissions=permissions, follow_links=False, token=self.token)
+            write_below(
+                root, place, content, permissions=permissions, follow_links=False, token=temporary_token(self.call)
+            )
 
     def remove_file(self, path: str) -> None:
         """Remove a file of the call. Raises OSError; AccessRefused for a file that was not judged."""
         for place in self.judged_places(path):
             remove_below(self.find_root(place), place, follow_links=False)
-
-    @property
-    def token(self) -> str:
-        return temporary_token(self.call.session, self.call.call_id)
 
     def find_root(self, place: Path) -> Path:
         root = self.context.workspace.root if self.context.found_workspace is not None else place.parent
@@ -147,11 +146,6 @@ class Act(Protocol):
     def __call__(self, access: WorkspaceAccess, /) -> ToolOutput: ...
 
 
-def temporary_token(session: SessionKey, call_id: str) -> str:
-    """Return the part of a temporary file's name that tells whose write it is."""
-    return sha256("\0".join((session.session_id, session.agent_id, call_id)).encode("utf-8", "surrogateescape"))[:12]
-
-
 def perform(
     context: WorkspaceContext,
     hooks: RegisteredHooks,
@@ -168,8 +162,10 @@ def perform(
         return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(context, call, tuple(real))))
 
     # 1 Decide. A call that acted before a crash was decided then.
-    row, pending = context.state.find_same_call(call)
-    if performed is not None and row is not None and pending is not None:
+    _, pending = context.state.find_same_call(call)
+    if pending is not None:
+        remove_unfinished_writes(context, call, pending)
+    if performed is not None and pending is not None:
         decision = Decision("allow", "allow", classify(call), context.read_mode(), intent_id=pending.intent_id)
         return finish(context, hooks, call, decision, "", performed)
     answer = enforce(context, call, hooks, in_process=True)
@@ -209,16 +205,17 @@ def finish(
 
 
 def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> Fate:
-    """Return what became of a call: the ledger tells, and of a call without a result the state. Raises
-    RECORDING_ERRORS.
+    """Return what became of a call. A call is open until the state is up to date, also if its result is recorded
+    already. Raises RECORDING_ERRORS.
     """
     if not context.is_governed:
         return NEVER
+    if any((c.session, c.call_id) == (session, call_id) for c in context.state.list_open_calls()):
+        return OPEN
     with context.index() as index:
         found = index.find(event="tool_result", session_id=session.session_id, limit=MAX_RESULTS)
     for document in found:
         body: dict[str, Any] = document["metadata"][KEY]
         if body.get("call", {}).get("id") == call_id and body.get("agent_id", "") == session.agent_id:
             return Fate("returned", body["result"].get("ok"), body["result"].get("exit_code"))
-    is_open = any((c.session, c.call_id) == (session, call_id) for c in context.state.list_open_calls())
-    return OPEN if is_open else NEVER
+    return NEVER
