@@ -54,6 +54,8 @@ STEPS = (
     Step(4, "write_to_file", {"docs/no.md": "not in the scope\n"}),
     Step(5, "apply_patch", {"src/two.py": "a = 1\n", "src/three.py": "b = 1\n"}),
     Step(6, "write_to_file", {"src/new.py": "x = 2\n"}),
+    Step(7, "execute_command", {}, command="sh src/make.sh"),
+    Step(8, "execute_command", {}, command="cat src/log.txt"),
 )
 
 
@@ -100,7 +102,11 @@ class Program:
 
     def act(self, step: Step, access: WorkspaceAccess) -> ToolOutput:
         output = ToolOutput(ok=True, text="")
-        if step.tool != "read_file":
+        if step.command:
+            with self.journal.with_name("out").open("ab") as file:
+                ended = access.run_command(file.fileno())
+            output = ToolOutput(ended.code == 0, "", exit_code=ended.code)
+        elif step.tool != "read_file":
             for path, content in step.files.items():
                 access.write_file(path, content.encode())
         self.note(t="performed", id=step.call_id, ok=output.ok, exit_code=output.exit_code)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gate.driving import governed
+from gate.driving import governed, overlay
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
@@ -47,8 +47,10 @@ def enumerate_points(shim: Path, place: Path, repository: Path, home: Path, ever
     (live / "home").mkdir(parents=True)
     shutil.move(repository, live / "repo")
     (live / "home" / ".gitconfig").write_bytes((home / ".gitconfig").read_bytes())
+    (live / "repo" / "src" / "make.sh").write_text("echo line >> src/log.txt; echo y > src/made; echo x > docs.md\n")
     gate = Gate.open(governed(live / "repo"), Environment(live / "home", live / "home" / "tmp"))
     gate.intents.select(SessionKey("run-1"), "remit", "INT-001")
+    overlay(live / "home")
     gate.close()
     shutil.copytree(live, place / "spare", symlinks=True)
     environment = {**os.environ, "LD_PRELOAD": str(shim), "HOME": str(live / "home")}

@@ -17,22 +17,27 @@ An exception of `act` is recorded as the call's failure, and raised.
 
 import stat
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from remit.adapters.payload import has_read_only_error
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation
 from remit.core.diff.contents import LineRange
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.context import WorkspaceContext
+from remit.gate.containment.in_process import CommandRun, ContainedRun, find_interrupted_run
+from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
 from remit.gate.enforce import enforce
 from remit.gate.remember import remember
+from remit.gate.state.workspace_state import PendingCall
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
+from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import classify
 from remit.policy.violations import leading_violation
 from remit.workspace.place.resolve_paths import resolve_real_paths
@@ -89,11 +94,14 @@ class AccessRefused(OSError):
 class WorkspaceAccess:
     """The access of one allowed call to the workspace: the files that it was judged for, and its command."""
 
-    def __init__(self, context: WorkspaceContext, call: ToolCall, places: tuple[str, ...]) -> None:
+    def __init__(
+        self, context: WorkspaceContext, call: ToolCall, places: tuple[str, ...], run: CommandRun | None = None
+    ) -> None:
         self.context = context
         self.call = call
         self.places = places
         """Absolute paths that the call was judged for, with links followed."""
+        self.run = run
 
     def write_file(self, path: str, content: bytes, *, permissions: int | None = None) -> None:
         """Write a file of the call, atomically and durably, with the permissions of the file it replaces.
@@ -125,19 +133,18 @@ class WorkspaceAccess:
         return [Path(place) for place in judged]
 
     def run_command(
-        self,
-        words: Sequence[str],
-        output: int,
-        *,
-        environment: Mapping[str, str] | None = None,
-        time_limit_s: float | None = None,
-        cancel: threading.Event | None = None,
+        self, output: int, *, environment: Mapping[str, str] | None = None, time_limit_s: float | None = None
     ) -> CommandEnd:
-        """Run the call's command, bare or contained as decided, to its end; `words` are a shell with the judged text.
+        """Run the call's command, once, to its end: bare, or contained as decided.
 
-        Standard output and error go to the descriptor `output`. Raises AccessRefused for another command.
+        Both of its streams go to the descriptor `output` of a file; it gets no input. `environment` are its variables,
+        by default those that programs need and none that may be a secret. Raises SandboxFailed, OSError; AccessRefused
+        for a call without a command.
         """
-        raise AccessRefused("this gate runs no commands yet")
+        if self.run is None or self.run.ended is not None:
+            raise AccessRefused(f"this {self.call.tool} call has no command to run")
+        limits = replace(self.run.limits, output=output, seconds=time_limit_s or self.run.limits.seconds)
+        return self.run.run(limits if environment is None else replace(limits, environment=environment))
 
 
 class Act(Protocol):
@@ -159,32 +166,65 @@ def perform(
         real = (
             real for raw in call.paths for real in resolve_real_paths(raw, Path(call.cwd), context.environment.home)
         )
-        return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(context, call, tuple(real))))
+        run = CommandRun(context, call, cancel) if call.command is not None else None
+        return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(context, call, tuple(real), run)))
 
-    # 1 Decide. A call that acted before a crash was decided then.
+    # 1 Take up a call that a process which died has begun.
     _, pending = context.state.find_same_call(call)
-    if pending is not None:
-        remove_unfinished_writes(context, call, pending)
-    if performed is not None and pending is not None:
-        decision = Decision("allow", "allow", classify(call), context.read_mode(), intent_id=pending.intent_id)
-        return finish(context, hooks, call, decision, "", performed)
+    if pending is not None and (resumed := resume(context, hooks, call, pending, performed)) is not None:
+        return resumed
+
+    # 2 Decide.
     answer = enforce(context, call, hooks, in_process=True)
     decision = answer.decision
     if decision.effect not in ("allow", "contain"):
         return Performed(decision, None, (answer.reason,), leading_violation(call, decision))
     _, pending = context.state.find_same_call(call)
+    if call.whole_workspace and can_execute(decision):
+        AgentSettings(context).keep_settings()
 
-    # 2 Act, while other calls pass.
-    access = WorkspaceAccess(context, call, pending.places if pending else ())
+    # 3 Act, while other calls pass.
+    run: CommandRun | None = None
+    if call.command is not None:
+        run = (ContainedRun if decision.effect == "contain" else CommandRun)(context, call, cancel)
+    access = WorkspaceAccess(context, call, pending.places if pending else (), run)
     try:
         with context.environment.release_lock():
             output = performed or act(access)
     except BaseException as error:
+        if isinstance(run, ContainedRun):
+            run.release()
         finish(context, hooks, call, decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
         raise
 
-    # 3 Compare and record.
-    return finish(context, hooks, call, decision, answer.context, output)
+    # 4 Judge what a contained command staged; then compare and record.
+    words, token = answer.context, ""
+    if isinstance(run, ContainedRun):
+        settled, token = run.settle(), run.ticket.token
+        words = join_lines(words, settled.said if settled else "")
+    return finish(context, hooks, call, decision, words, output, token)
+
+
+def resume(
+    context: WorkspaceContext,
+    hooks: RegisteredHooks,
+    call: ToolCall,
+    pending: PendingCall,
+    performed: ToolOutput | None,
+) -> Performed | None:
+    """Finish a call that had acted before a crash; None if it is to be decided and to act. Raises RECORDING_ERRORS."""
+    remove_unfinished_writes(context, call, pending)
+    effect = "contain" if pending.verdict == "contain" else "allow"
+    decision = Decision(effect, effect, classify(call), context.read_mode(), intent_id=pending.intent_id)
+    words, token, output = "", "", performed
+    run = find_interrupted_run(context, call) if call.command is not None else None
+    if run is not None:
+        settled, token = run.settle(), run.ticket.token
+        if settled is not None:
+            words, output = settled.said, performed or ToolOutput(settled.code == 0, "", exit_code=settled.code)
+        elif performed is not None:
+            words = "Remit: what this command changed is lost: the process that ran it ended before it was judged."
+    return None if output is None else finish(context, hooks, call, decision, words, output, token)
 
 
 def finish(
@@ -194,12 +234,18 @@ def finish(
     decision: Decision,
     words: str,
     output: ToolOutput,
+    token: str = "",
 ) -> Performed:
-    """Compare and record a call that acted; `words` are those of its decision."""
+    """Compare and record a call that acted; `words` are those so far, `token` is the ticket of a contained command."""
     _, pending = context.state.find_same_call(call)
-    summary = "" if output.ok else sanitise_line(output.text, MAX_SUMMARY_CHARS)
-    outcome = Outcome(output.ok, output.exit_code, summary, positions=output.positions)
-    after = remember(context, call, outcome, hooks, "", in_process=True)
+    outcome = Outcome(
+        output.ok,
+        output.exit_code,
+        "" if output.ok else sanitise_line(output.text, MAX_SUMMARY_CHARS),
+        positions=output.positions,
+        read_only=has_read_only_error(output.text),
+    )
+    after = remember(context, call, outcome, hooks, token, in_process=True)
     messages = tuple(filter(None, (words, after.context)))
     return Performed(decision, output, messages, snapshot=pending.snapshot or None if pending else None)
 
