@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gate.driving import governed, machine
 from host.driving import (
@@ -26,6 +27,7 @@ from host.driving import (
 )
 from remit.core.record import Body
 from remit.gate.gate import Gate
+from remit.gate.perform import ToolOutput
 from remit.host.context.condensing import take_summary
 from remit.host.journal.file import RunDirectory, list_runs, read_journal
 from remit.host.journal.history import RunHistory
@@ -36,7 +38,7 @@ from remit.host.models.port import CompletionRequest, Delta, ProviderError, Turn
 from remit.host.run import PersonReply
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
 from remit.host.session import Session
-from remit.host.toolbox.tool import HostTool, PreparedCall, ToolFailure
+from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 from remit.workspace.place.workspace import locate_workspace
 
 DONE = Use("attempt_completion", {"result": "all done"}, "done")
@@ -156,6 +158,28 @@ def test_a_question_is_answered_by_a_face(folder: Path, home: Path) -> None:
                 if event.event == "ended":
                     break
             assert results(lines_of(session))["q"].text == "Spaces."
+
+    drive(work)
+
+
+def test_others_have_the_turn_while_a_person_thinks_about_a_tool_of_remit(folder: Path, home: Path) -> None:
+    """The tool works on the gate itself, and so holds the turn but for its question."""
+
+    def ask(context: ToolContext, _: Nothing) -> PreparedCall:
+        call = replace(context.new_call(), effect="meta", remit_tool="propose_intent")
+        return PreparedCall(call, lambda _: ToolOutput(True, context.talk.ask_person("Well?", ()) or ""))
+
+    async def work() -> None:
+        tools = (*TOOLS, HostTool("propose", Nothing, "intent", ask))
+        model = scripted(Use("propose", {}, "p"), DONE)
+        async with await open_session(folder, home, model, task="x", tools=tools, until_completion=True) as session:
+            async for event in session.events():
+                if event.event == "question":
+                    assert await session.run.access.run(lambda gate: gate.is_governed)
+                    await session.answer(event.data.id, PersonReply("Well."))
+                if event.event == "ended":
+                    break
+            assert results(lines_of(session))["p"].text == "Well."
 
     drive(work)
 

@@ -240,7 +240,7 @@ class JournaledAct:
         if self.prepared.call.effect in OUTLIVING_EFFECTS and not is_read:
             self.run.append(BegunLine(id=call_id))
         # Tools of Remit work on the gate itself, which takes one call at a time.
-        with self.run.access.turn if self.checked.tool.group == "intent" else nullcontext():
+        with self.run.access.turn.hold() if self.checked.tool.group == "intent" else nullcontext():
             output = act_safely(self.prepared, access)
         if not is_read:
             line = PerformedLine(
