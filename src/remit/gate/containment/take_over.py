@@ -45,7 +45,7 @@ from remit.gate.containment.messages import (
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
 from remit.gate.effects.other_writers import ConcurrentCalls
-from remit.gate.effects.unexplained_changes import ChangesBetweenCalls
+from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, temporary_token
 from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import generated_record, record_denial
@@ -330,7 +330,7 @@ def bring_over(
         context.recorder.append_or_spool(snapshot.records)
     if brought:
         write_atomically(staging.folder / BROUGHT_FILE, encode_ascii(BroughtList(dict(brought))), durable=False)
-    failed = ChangeApplier(staging.root.upper, root).apply_changes(kept)
+    failed = ChangeApplier(staging.root.upper, root, temporary_token(command.call)).apply_changes(kept)
     done = (
         Change(
             path,
