@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -29,10 +30,9 @@ from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.host.journal.file import RunDirectory, read_journal, runs_folder
-from remit.host.journal.history import RunHistory, frame_remarks
+from remit.host.journal.history import RunHistory
 from remit.host.messages import TailNote
 from remit.host.models.in_process import InProcessModel
-from remit.host.reconcile import LOST_REMARKS
 from remit.host.scripted_model import ScriptedModel, Step, Use
 from remit.host.session import Session, SessionOptions
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext
@@ -49,8 +49,8 @@ NOT_COMPARED = (
     *("intent_selected", "intent_cleared"),
 )
 """Records that may be more: a resumed session starts again, and a tool of Remit that is run again selects again."""
-NOTE = json.dumps(f"\n\n{frame_remarks(LOST_REMARKS)}")[1:-1]
-"""The note on a call that was recorded, but not answered yet."""
+REMARKS = re.compile(r"(\\n)*<remit>.*</remit>")
+"""Remit's remarks in a result: of a call that was recorded but not answered they are lost, and a note says so."""
 
 
 class PatchFiles(Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +65,12 @@ class SelectIntent(Struct, frozen=True, forbid_unknown_fields=True):
     """Select an intent."""
 
     intent_id: str
+
+
+class RunCommand(Struct, frozen=True, forbid_unknown_fields=True):
+    """Run a command."""
+
+    command: str
 
 
 def prepare_patch(context: ToolContext, given: PatchFiles) -> PreparedCall:
@@ -99,9 +105,22 @@ def prepare_select(context: ToolContext, given: SelectIntent) -> PreparedCall:
     return PreparedCall(call, act)
 
 
+def prepare_command(context: ToolContext, given: RunCommand) -> PreparedCall:
+    base = context.new_call()
+    call = replace(base, effect="execute", command=given.command, whole_workspace=True)
+
+    def act(access: WorkspaceAccess) -> ToolOutput:
+        with Path(context.folder.output_path(f"cmd-{base.call_id}")).open("wb") as file:
+            ended = access.run_command(file.fileno())
+        return ToolOutput(ended.code == 0, f"exit code {ended.code}", exit_code=ended.code)
+
+    return PreparedCall(call, act)
+
+
 ALL_TOOLS = (
     *TOOLS,
     HostTool("apply_patch", PatchFiles, "write", prepare_patch),
+    HostTool("execute_command", RunCommand, "command", prepare_command),
     HostTool("select_active_intent", SelectIntent, "intent", prepare_select),
 )
 
@@ -118,6 +137,7 @@ SCRIPT: tuple[Step, ...] = (
     write("docs/no.md", "not in the scope\n", "c6"),
     (write("src/two.py", "a = 0\n", "c7"), write("src/three.py", "a = 0\n", "c8")),
     Use("apply_patch", {"paths": ["src/two.py", "src/three.py"], "old": "a = 0", "new": "a = 1"}, "c9"),
+    Use("execute_command", {"command": "sh src/make.sh"}, "c12"),
     Use("new_task", {"message": "CHILD: write the fourth file"}, "c10"),
     Use("attempt_completion", {"result": "done"}, "c11"),
 )
@@ -204,7 +224,7 @@ def describe(root: Path, home: Path) -> dict[str, Any]:
             history = RunHistory(read_journal(RunDirectory(journal.parent)))
             assert history.ended is not None
             items = [item for item in history.conversation if not isinstance(item, TailNote)]
-            transcript += [msgspec.json.encode(item).decode().replace(NOTE, "") for item in items]
+            transcript += [REMARKS.sub("", msgspec.json.encode(item).decode()) for item in items]
             transcript.append(f"{history.ended.state} {history.ended.reason}")
     return {"files": files, "events": dict(sorted(events.items())), "transcript": transcript, "open": open_calls}
 
