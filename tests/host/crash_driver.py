@@ -222,10 +222,11 @@ def describe(root: Path, home: Path) -> dict[str, Any]:
     for path in sorted(runs):
         for journal in sorted(path.rglob("run.jsonl"), key=lambda p: len(p.parts)):
             history = RunHistory(read_journal(RunDirectory(journal.parent)))
-            assert history.ended is not None
+            if history.started is None:
+                continue  # killed before the run had its first line
             items = [item for item in history.conversation if not isinstance(item, TailNote)]
             transcript += [REMARKS.sub("", msgspec.json.encode(item).decode()) for item in items]
-            transcript.append(f"{history.ended.state} {history.ended.reason}")
+            transcript.append(f"{history.ended.state} {history.ended.reason}" if history.ended else "not ended")
     return {"files": files, "events": dict(sorted(events.items())), "transcript": transcript, "open": open_calls}
 
 

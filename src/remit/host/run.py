@@ -88,6 +88,7 @@ class Run:
         self.has_vision = has_vision
         self.clock = clock
         self.window = provider.window
+        self.condensed_turn = -1  # the turn after which the conversation was condensed last, or tried to
         self.opened_at = clock()
         self.is_resumed = False
         """Calls without a result may have acted before a crash."""
