@@ -223,6 +223,7 @@ def prepare_call(run: Run, checked: CheckedCall) -> PreparedCall:
         folder=run.folder,
         talk=run.make_talk(checked.part.id),
         has_vision=run.has_vision,
+        take_turn=run.access.turn.hold,
     )
     return checked.tool.prepare(context, checked.arguments)
 
