@@ -17,7 +17,6 @@ import asyncio
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from itertools import count
 from typing import Any, cast
 
@@ -223,6 +222,7 @@ def prepare_call(run: Run, checked: CheckedCall) -> PreparedCall:
         folder=run.folder,
         talk=run.make_talk(checked.part.id),
         has_vision=run.has_vision,
+        take_turn=run.access.turn.hold,
     )
     return checked.tool.prepare(context, checked.arguments)
 
@@ -239,9 +239,7 @@ class JournaledAct:
         call_id, is_read = self.checked.part.id, self.checked.tool.is_read
         if self.prepared.call.effect in OUTLIVING_EFFECTS and not is_read:
             self.run.append(BegunLine(id=call_id))
-        # Tools of Remit work on the gate itself, which takes one call at a time.
-        with self.run.access.turn.hold() if self.checked.tool.group == "intent" else nullcontext():
-            output = act_safely(self.prepared, access)
+        output = act_safely(self.prepared, access)
         if not is_read:
             line = PerformedLine(
                 id=call_id,
