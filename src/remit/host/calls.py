@@ -275,7 +275,9 @@ def make_result_line(run: Run, call: CallPart, done: Performed) -> ResultLine:
         return ResultLine(id=call.id, kind="denied", text=told, error=error)
     data = as_object(done.output.data)
     images = cast(list[Any], data.get("images", []))
-    kind = "done" if done.output.ok else "cancelled" if run.cancel.is_set() else "failed"
+    kind = "done" if done.output.ok else "failed"
+    if run.cancel.is_set() and (done.output.exit_code or not done.output.ok):
+        kind = "cancelled"
     return ResultLine(
         id=call.id,
         kind=kind,
