@@ -109,8 +109,11 @@ def remark_on_silence(run: Run) -> bool:
 
 
 def build_prompt(run: Run) -> tuple[str, tuple[ToolSchema, ...]]:
-    mode, model = run.history.mode, run.provider.id
-    return run.toolbox.build_system(mode, model), run.toolbox.list_schemas(mode, model)
+    """Return the system prompt and the tools of the mode, built once, so that their bytes stay equal."""
+    key = (run.history.mode, run.provider.id)
+    if key not in run.prompts:
+        run.prompts[key] = run.toolbox.build_system(*key), run.toolbox.list_schemas(*key)
+    return run.prompts[key]
 
 
 def build_request(run: Run) -> CompletionRequest:
