@@ -121,9 +121,7 @@ class Session:
             remit=options.version,
         )
         run.append(line)
-        if options.intent is not None:
-            intent = options.intent
-            await access.run(lambda gate: gate.intents.select(run.session, AGENT, intent))
+        await select_intent(run, options.intent)
         session = cls(run)
         if options.task:
             await session.send(options.task)
@@ -150,7 +148,12 @@ class Session:
         run = make_run(access, journal, path, options, provider, make_toolbox(access), clock)
         run.mark_resumed()
         session = cls(run)
-        if run.history.ended is None and not (run.history.waits_for_words and not options.until_completion):
+        started = run.history.started
+        if started is not None and started.task and not run.history.first_words:
+            # Killed while it was opened.
+            await select_intent(run, started.intent)
+            await session.send(started.task)
+        elif run.history.ended is None and not (run.history.waits_for_words and not options.until_completion):
             session.start_work()
         return session
 
@@ -314,6 +317,11 @@ def make_run(
         has_vision=options.has_vision,
         clock=clock,
     )
+
+
+async def select_intent(run: Run, intent: str | None) -> None:
+    if intent is not None:
+        await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, intent))
 
 
 def find_run(workspace: Workspace, run_id: str) -> RunDirectory:
