@@ -37,7 +37,7 @@ from remit.host.journal.file import (
 )
 from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import EndedLine, ForkPoint, ModeLine, RunLimits, RunLine, UserLine
-from remit.host.loop import take_turns
+from remit.host.loop import condense, take_turns
 from remit.host.messages import ImageRef, InputSource
 from remit.host.models.port import Provider
 from remit.host.run import AGENT, PersonReply, Run, Toolbox
@@ -212,6 +212,15 @@ class Session:
     async def cancel(self) -> None:
         """Stop the turn under way; the run stays open for further words."""
         self.run.cancel_turn()
+
+    async def condense(self) -> bool:
+        """Condense the conversation, between turns only; return whether there was a summary to take."""
+        if not self.is_idle.is_set():
+            return False
+        self.run.cancel.clear()
+        before = len(self.run.history.items)
+        await condense(self.run)
+        return len(self.run.history.items) != before
 
     async def set_mode(self, slug: str) -> None:
         """Switch the mode; takes effect with the next request. Raises ValueError for an unknown mode."""
