@@ -104,7 +104,7 @@ class Run:
         self.has_person = has_person
         self.has_vision = has_vision
         self.clock = clock
-        self.window = provider.window
+        self.window: int | None = None  # asked for after the first turn: the provider's tables take time to load
         self.condensed_turn = -1  # the turn after which the conversation was condensed last, or tried to
         self.opened_at = clock()
         self.is_resumed = False
