@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from conftest import run_git
 from gate.driving import body, governed, machine, overlay, records
 from remit.core.call import Citation, Effect, SessionKey, ToolCall, hash_arguments
 from remit.core.diff.edits import WholeFile
@@ -290,3 +291,31 @@ def test_a_command_without_secrets_in_its_environment(
     found = (tmp_path / "out").read_text()
     assert "PATH=" in found
     assert "secret-of-the-host" not in found
+
+
+def test_the_workspace_of_the_path_governs_and_not_that_of_the_program(gate: Gate, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    path = str(other / "src" / "a.py")
+    denied = gate.perform(file_call(gate, path, "x\n"), refuses())
+    assert denied.violation is not None
+    assert denied.violation.error_type == "MISSING_OR_INVALID_INTENT"
+    there = Gate.open(other, gate.environment)
+    there.intents.select(SESSION, "remit", "INT-001")
+    there.close()
+    call = file_call(gate, path, "x\n", "call-2")
+    assert gate.perform(call, writes(call)).output == DONE
+    assert [body(record)["event"] for record in records(other)][-3:] == ["tool_use", "mutation", "tool_result"]
+    assert records(gate.workspace.root, "tool_use") == []
+
+
+def test_a_command_is_judged_by_each_workspace_that_it_names(gate: Gate, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    denied = gate.perform(command_call(gate, f"sh {other}/make.sh; rm -rf {other}/src"), refuses())
+    assert denied.output is None
+    assert len(records(other, "denied")) == 1

@@ -27,7 +27,7 @@ from host.driving import (
 )
 from remit.core.record import Body
 from remit.gate.gate import Gate
-from remit.gate.perform import ToolOutput
+from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.host.context.condensing import take_summary
 from remit.host.journal.file import RunDirectory, list_runs, read_journal
 from remit.host.journal.history import RunHistory
@@ -167,7 +167,12 @@ def test_others_have_the_turn_while_a_person_thinks_about_a_tool_of_remit(folder
 
     def ask(context: ToolContext, _: Nothing) -> PreparedCall:
         call = replace(context.new_call(), effect="meta", remit_tool="propose_intent")
-        return PreparedCall(call, lambda _: ToolOutput(True, context.talk.ask_person("Well?", ()) or ""))
+
+        def act(_: WorkspaceAccess) -> ToolOutput:
+            with context.take_turn():
+                return ToolOutput(True, context.talk.ask_person("Well?", ()) or "")
+
+        return PreparedCall(call, act)
 
     async def work() -> None:
         tools = (*TOOLS, HostTool("propose", Nothing, "intent", ask))

@@ -51,7 +51,7 @@ class ApprovalRequests:
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
-        self.questions = QuestionStore(context.state, context.environment.clock)
+        self.questions = QuestionStore(context.state, context.environment.clock, context.question_listener)
 
     def apply_risk_threshold(self, decision: Decision, call: ToolCall, facts: Facts, rules: Rules) -> Decision:
         """Return the decision, turned into a question if its risk reaches `approvals.threshold`."""
@@ -99,7 +99,7 @@ class ApprovalRequests:
         earlier = self.questions.take_late_approval(digest)
         if earlier is not None:
             return earlier
-        if not self.questions.is_watcher_present():
+        if not self.questions.is_watcher_present(call.session.session_id):
             return None
         question = self.make_question(call, facts, decision, finding, rules, spent_s)
         self.questions.put_question(question, digest)

@@ -11,7 +11,7 @@
 The other steps of a call (`docs/explanation/one-tool-call.md`) lie outside: knock, listen, translate and answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from remit.adapters import ROWS
@@ -154,6 +154,13 @@ class Gate(WorkspaceContext):
     def end_session(self, event: SessionEnded, agent: str) -> str:
         return self.lifecycle.end_session(event, agent) if self.is_governed else ""
 
+    def narrow(self, session: SessionKey, patterns: Sequence[str]) -> None:
+        """Let a session of Remit's own agent change only paths that match these patterns, beside its scope; none take
+        the narrowing back. A sub-agent's hold beside its parent's. Raises IntentError for an invalid pattern,
+        StateError.
+        """
+        self.intents.narrow_session(session, patterns)
+
     # What commands, servers and pages ask for
 
     @property
@@ -168,11 +175,11 @@ class Gate(WorkspaceContext):
 
         return IntentCompletion(self)
 
-    @LazyProperty
+    @property
     def questions(self) -> "QuestionStore":
         from remit.gate.state.questions import QuestionStore
 
-        return QuestionStore(self.state, self.environment.clock)
+        return QuestionStore(self.state, self.environment.clock, self.question_listener)
 
     @property
     def untrusted_commands(self) -> tuple[TrustItem, ...]:

@@ -17,7 +17,6 @@ import asyncio
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from itertools import count
 from typing import Any, cast
 
@@ -240,9 +239,7 @@ class JournaledAct:
         call_id, is_read = self.checked.part.id, self.checked.tool.is_read
         if self.prepared.call.effect in OUTLIVING_EFFECTS and not is_read:
             self.run.append(BegunLine(id=call_id))
-        # Tools of Remit work on the gate itself, which takes one call at a time.
-        with self.run.access.turn.hold() if self.checked.tool.group == "intent" else nullcontext():
-            output = act_safely(self.prepared, access)
+        output = act_safely(self.prepared, access)
         if not is_read:
             line = PerformedLine(
                 id=call_id,
@@ -278,7 +275,9 @@ def make_result_line(run: Run, call: CallPart, done: Performed) -> ResultLine:
         return ResultLine(id=call.id, kind="denied", text=told, error=error)
     data = as_object(done.output.data)
     images = cast(list[Any], data.get("images", []))
-    kind = "done" if done.output.ok else "cancelled" if run.cancel.is_set() else "failed"
+    kind = "done" if done.output.ok else "failed"
+    if run.cancel.is_set() and (done.output.exit_code or not done.output.ok):
+        kind = "cancelled"
     return ResultLine(
         id=call.id,
         kind=kind,

@@ -14,6 +14,7 @@
 """
 
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -86,7 +87,8 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
     try:
         fate = gate.fate(run.session, call.id)
     except RECORDING_ERRORS as error:
-        return WayOn("unknown", interrupt(call, f"Remit's records cannot be read ({error})"))
+        failure = ToolFailure("INTERRUPTED", f"the run was interrupted, and Remit's records cannot be read ({error})")
+        return WayOn("unknown", make_failure_line(call, failure))
     tool = run.toolbox.find_tool(call.tool)
     if tool is None or (fate.state == "never" and output is None):
         return WayOn(fate.state)
@@ -102,21 +104,37 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
         if not foreign:
             return WayOn("open")
         if output is not None:
-            return WayOn("performed", record_output(run, gate, call, pending, output))
-        return WayOn("foreign", interrupt(call, f"{', '.join(foreign)} changed meanwhile"))
+            return WayOn("performed", make_result_line(run, call, close_call(run, gate, call, pending, output)))
+        return WayOn("foreign", interrupt(run, gate, call, pending, f"{', '.join(foreign)} changed meanwhile"))
     if output is not None:
         return WayOn("performed", performed=output)
     if pending.verdict != "contain" and (call.id in run.history.begun or pending.effect in ("execute", "network")):
-        return WayOn("begun", interrupt(call, "it ran without containment, and may have done its work"))
+        return WayOn("begun", interrupt(run, gate, call, pending, "it ran bare, and may have done its work"))
     if call.tool in UNREPEATABLE_TOOLS:
-        return WayOn("open", interrupt(call, "it may have done its work"))
+        return WayOn("open", interrupt(run, gate, call, pending, "it may have done its work"))
     return WayOn("open")
 
 
-def record_output(run: Run, gate: Gate, call: CallPart, pending: PendingCall, output: ToolOutput) -> ResultLine:
-    """Have a call of a file tool compared and recorded whose files changed again since; return its result."""
+def close_call(run: Run, gate: Gate, call: CallPart, pending: PendingCall, output: ToolOutput) -> Performed:
+    """Have a call compared and recorded that is not run again."""
     made = replace(run.make_call(call, Citation()), effect=pending.effect, paths=pending.judged)
-    return make_result_line(run, call, gate.perform(made, lambda _: output, performed=output))
+    if pending.whole:
+        with suppress(ToolFailure):
+            made = prepare_call(run, check_call(run, call, (call,), ())).call
+    return gate.perform(made, lambda _: output, performed=output)
+
+
+def interrupt(run: Run, gate: Gate, call: CallPart, pending: PendingCall, why: str) -> ResultLine:
+    """Return the result of a call that may have acted, and is not run again; its effects are recorded."""
+    failure = ToolFailure(
+        "INTERRUPTED",
+        f"the run was interrupted during this call: {why}. Look at what is there before calling it again",
+        "read_file",
+    )
+    text = failure.describe()
+    done = close_call(run, gate, call, pending, ToolOutput(ok=False, text=text))
+    told = "\n".join(done.messages)
+    return ResultLine(id=call.id, kind="interrupted", text=text, told=told, error=failure.error_type)
 
 
 def repeat_read(run: Run, gate: Gate, call: CallPart) -> ResultLine:
@@ -140,15 +158,6 @@ def make_output_line(call: CallPart, output: ToolOutput | None) -> ResultLine:
         return ResultLine(id=call.id, kind="interrupted", text=lost, error="INTERRUPTED")
     kind = "done" if output.ok else "failed"
     return ResultLine(id=call.id, kind=kind, text=output.text, told=LOST_REMARKS)
-
-
-def interrupt(call: CallPart, why: str) -> ResultLine:
-    failure = ToolFailure(
-        "INTERRUPTED",
-        f"the run was interrupted during this call: {why}. Look at what is there before calling it again",
-        "read_file",
-    )
-    return ResultLine(id=call.id, kind="interrupted", text=failure.describe(), error=failure.error_type)
 
 
 def find_pending(gate: Gate, session: SessionKey, call_id: str) -> PendingCall | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from remit.core.call import Citation, SessionKey, StartSource, ToolCall, hash_arguments
 from remit.host.events import EventKind, RunEvent, RunStatus, describe_line
@@ -44,6 +44,15 @@ class Toolbox(Protocol):
     def is_wider_mode(self, mode: str, than: str) -> bool:
         """Return True if the mode has rights that the other has not: a person is asked before it is switched on."""
         ...
+
+
+class FileChecks(Struct):
+    """What is known of files that the session has seen, by path: the hash that the model was told, and the file's
+    status when its content was last compared.
+    """
+
+    told: dict[str, str] = field(default_factory=dict[str, str])
+    statuses: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 class PersonReply(Struct, frozen=True):
@@ -88,13 +97,15 @@ class Run:
         self.has_vision = has_vision
         self.clock = clock
         self.window = provider.window
+        self.condensed_turn = -1  # the turn after which the conversation was condensed last, or tried to
         self.opened_at = clock()
         self.is_resumed = False
         """Calls without a result may have acted before a crash."""
         self.greeting: StartSource | None = "startup"
         """The next request carries the gate's protocol and block whole: at the start, on resume, after condensing."""
         self.told_day = self.told_mode = self.told_intent = ""
-        self.told_files: dict[str, str] = {}
+        self.file_checks = FileChecks()
+        self.prompts: dict[tuple[str, str], tuple[str, tuple[ToolSchema, ...]]] = {}  # by mode and model
         self.append_lock = threading.Lock()
         self.cancel: threading.Event = parent.cancel if parent else threading.Event()
         self.request: asyncio.Task[object] | None = None

@@ -149,6 +149,18 @@ class State(StateDatabase):
             forgotten = [name for name, version in named if version is None]
             connection.executemany(f"DELETE FROM reads WHERE {OF_SESSION} AND path=?", forgotten)
 
+    # Narrowing
+
+    def put_narrowing(self, key: SessionKey, patterns: Sequence[str]) -> None:
+        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps(list(patterns)))
+
+    def find_narrowing(self, key: SessionKey) -> tuple[tuple[str, ...], ...]:
+        """Return the patterns that hold beside the scope: the session's own, and its parent's."""
+        keys = [key, key.parent] if key.parent is not None else [key]
+        texts = (self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys)
+        found = (tuple(json.loads(text)) for text in texts if text)
+        return tuple(patterns for patterns in found if patterns)
+
     # Pending calls
 
     def put_pending_call(

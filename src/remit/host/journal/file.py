@@ -180,10 +180,11 @@ def remove_old_runs(workspace: Workspace, retain_days: float, now: float) -> lis
     removed: list[str] = []
     for folder in list_runs(workspace):
         try:
-            if folder.journal_path.stat().st_mtime > now - retain_days * SECONDS_PER_DAY:
+            place = folder.journal_path if folder.journal_path.exists() else folder.path
+            if place.stat().st_mtime > now - retain_days * SECONDS_PER_DAY:
                 continue
             journal = Journal(folder)
-        except (JournalError, FileNotFoundError, NotADirectoryError):
+        except (JournalError, NotADirectoryError):
             continue
         try:
             shutil.rmtree(folder.path)

@@ -84,7 +84,7 @@ class RunHistory:
         self.cost: float | None = 0.0  # None as soon as one turn's price is unknown
         self.known_tokens = 0  # tokens of the conversation up to and with the newest turn, as the provider counted
         self.known_items = 0  # the items that `known_tokens` counts
-        self.condensed_at = 0  # `turn_count` at the last condensing
+        self.first_words = self.last_words = ""  # of the person, or of the parent's call
         self.signatures: deque[str] = deque(maxlen=MAX_SIGNATURES)  # calls that ran, oldest first
         self.repeated_count = 0  # refused repetitions since a person spoke
         self.mistake_count = 0  # in a row
@@ -139,6 +139,7 @@ class RunHistory:
                 self.undelivered.append(UserInput(line.text, line.images, line.by))
                 self.ended = self.completion = None
                 if line.by != "remit":
+                    self.first_words, self.last_words = self.first_words or line.text, line.text
                     self.mistake_count = self.repeated_count = self.silent_count = 0
             case TailLine():
                 self.undelivered.append(TailNote(line.text))
@@ -173,7 +174,6 @@ class RunHistory:
                 self.items = [UserInput(format_condensed(line), by="remit")]
                 self.open_calls, self.results, self.undelivered = {}, {}, []
                 self.known_tokens = self.known_items = 0
-                self.condensed_at = self.turn_count
                 self.awaits_turn = True
             case EndedLine():
                 self.ended = line
