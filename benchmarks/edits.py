@@ -28,7 +28,7 @@ def main() -> None:
         subprocess.run(["git", "init", "-q", folder], check=True)
         replayer = Replayer(Path(folder).resolve())
         for repository in given.repositories:
-            for n, commit in enumerate(read_commits(repository, given.commits)):
+            for n, commit in enumerate(read_commits(repository, given.commits, replayer.counts)):
                 commits += 1
                 for way in WAYS:
                     replayer.replay(commit, way)

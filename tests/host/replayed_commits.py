@@ -59,36 +59,41 @@ def git(repository: Path, *arguments: str) -> bytes:
     return subprocess.run(words, check=True, capture_output=True).stdout
 
 
-def read_commits(repository: Path, most: int) -> Iterator[ReplayedCommit]:
-    """Yield commits that change text files, spread over the history."""
+def read_commits(repository: Path, most: int, left_out: Counter[str] | None = None) -> Iterator[ReplayedCommit]:
+    """Yield commits that change text files, spread over the history; count what is left out by its reason."""
     names = git(repository, "rev-list", "--no-merges", "--min-parents=1", "HEAD").decode().split()
     made = 0
     for name in names[:: max(1, len(names) // (2 * most))]:
+        if made == most:
+            break
         commit = read_commit(repository, name)
-        if commit is not None and made < most:
+        if isinstance(commit, ReplayedCommit):
             made += 1
             yield commit
+        elif left_out is not None:
+            left_out[f"left out: {commit}"] += 1
 
 
-def read_commit(repository: Path, name: str) -> ReplayedCommit | None:
-    """Return a commit; None if it holds no text, too much, or what no text says (links, modules, bytes)."""
+def read_commit(repository: Path, name: str) -> ReplayedCommit | str:
+    """Return a commit, or why it is left out."""
     raw = git(repository, "diff-tree", "-r", "-z", "--no-renames", f"{name}^", name).decode("utf-8", "surrogateescape")
     parts = raw.split("\0")
     files: list[ChangedText] = []
     for head, path in zip(parts[::2], parts[1::2], strict=False):
         old_mode, new_mode, old, new, _ = head.removeprefix(":").split()
         if not {old_mode, new_mode} <= {"000000", "100644", "100755"} or "\n" in path:
-            return None
+            return "a link or module"
         sides = [None if not int(blob, 16) else git(repository, "cat-file", "blob", blob) for blob in (old, new)]
         if sides[0] == sides[1]:
             continue
-        if any(
-            side is not None and (b"\0" in side or len(side) > MAX_FILE_BYTES or not is_utf8(side)) for side in sides
-        ):
-            return None
+        contents = [side for side in sides if side is not None]
+        if any(b"\0" in side or not is_utf8(side) for side in contents):
+            return "not UTF-8 text"
+        if any(len(side) > MAX_FILE_BYTES for side in contents):
+            return f"a file over {MAX_FILE_BYTES} bytes"
         files.append(ChangedText(path, *(None if side is None else side.decode() for side in sides)))
     if not files or len(files) > MAX_FILES:
-        return None
+        return f"over {MAX_FILES} files" if files else "only modes change"
     diff = git(repository, "diff", "--no-color", "--no-ext-diff", "-M", f"{name}^", name).decode()
     return ReplayedCommit(name, tuple(files), diff)
 
@@ -252,6 +257,10 @@ class Replayer:
                     for tool, arguments in make_calls(way, file):
                         self.call(tool, arguments)
                         self.counts[f"{way}: calls"] += 1
+                        if tool == "write_to_file" and file.before and file.after:
+                            self.counts[
+                                f"{way}: changed files written as a whole, as its form cannot say the change"
+                            ] += 1
         except ToolFailure as failure:
             self.counts[f"{way}: refused"] += 1
             self.problems.append(f"{way} {commit.name} refused {failure.error_type}: {str(failure)[:300]}")

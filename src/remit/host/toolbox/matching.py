@@ -17,10 +17,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.diff.contents import LineRange, find_edit_script, make_spans
+from remit.core.diff.contents import LineRange, count_common_prefix, find_edit_script, make_spans
 from remit.core.diff.edits import Edit, Patching, WholeFile, encode_text
 from remit.core.diff.patch import FileOperation, Patch, PatchHunk, PatchMismatch, apply_hunks
 
+MAX_DIFF_LINES = 5000
 MIN_SIMILARITY = 0.6
 """Average similarity of lines from which a text counts as near."""
 MAX_COMPARED_LINES = 20_000
@@ -186,7 +187,11 @@ def indentation_of(line: str) -> str:
 def find_kept_pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Return the index of the old line for each new line that stays."""
     before, after = ([encode_content(line) for line in side] for side in (old, new))
-    script = find_edit_script(before, after) or []
+    script = find_edit_script(before, after, MAX_DIFF_LINES)
+    if script is None:  # too long to compare: what both ends share stays
+        start = count_common_prefix(before, after)
+        end = count_common_prefix(before[start:][::-1], after[start:][::-1])
+        script = [(start, len(before) - end, start, len(after) - end)]
     kept: dict[int, int] = {}
     i = j = 0
     for old_start, old_end, new_start, new_end in [*script, (len(old), len(old), len(new), len(new))]:
