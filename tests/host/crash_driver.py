@@ -139,9 +139,6 @@ class Program:
         summaries = Session.list(self.workspace)
         if summaries:
             session = await Session.resume(self.root, "", options, **given)
-            if session.run.history.turn_count == 0 and session.is_idle.is_set() and session.run.history.ended is None:
-                # Killed before the task was in the journal: the person would say it again.
-                await session.send("the task")
         else:
             session = await Session.open(self.root, replace(options, task="the task"), **given)
         async with session:

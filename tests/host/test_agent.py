@@ -67,6 +67,42 @@ def test_a_task_from_selecting_its_intent_to_its_verified_end(folder: Path, home
     assert not [b for b in found if b["event"] == "human_edit"]
 
 
+def test_a_mode_and_a_task_narrow_what_may_be_changed(folder: Path, home: Path) -> None:
+    """A child in the mode of an architect, narrowed to a folder, writes Markdown in that folder only."""
+
+    def write(path: str, id: str) -> Use:
+        return Use("write_to_file", {"path": path, "content": "x\n", **CITED}, id)
+
+    child = [
+        write("src/sub/a.md", "w1"),
+        write("src/sub/a.py", "w2"),
+        write("src/a.md", "w3"),
+        Use("attempt_completion", {"result": "planned"}, "w4"),
+    ]
+    task = {"mode": "architect", "message": "CHILD: plan", "scope": ["src/sub/**"]}
+    model = scripted(
+        Use("select_active_intent", {"intent_id": "INT-001"}, "c1"),
+        Use("new_task", task, "c2"),
+        write("src/b.py", "c3"),
+        Use("attempt_completion", {"result": "done"}, "c4"),
+        children={"CHILD": child},
+    )
+
+    async def work() -> None:
+        async with await begin(folder, home, model) as session:
+            await session.wait_until_idle()
+            assert results(lines_of(session))["c2"].text == "planned"
+            assert results(lines_of(session))["c3"].kind == "done"
+
+    drive(work)
+    assert [(folder / path).exists() for path in ("src/sub/a.md", "src/sub/a.py", "src/a.md", "src/b.py")] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
 def test_a_command_that_ignores_sigterm_is_cancelled_and_leaves_nothing_open(folder: Path, home: Path) -> None:
     command = {"command": "trap '' TERM; echo begun > src/begun.txt; sleep 60; echo late > src/late.txt"}
     model = scripted(

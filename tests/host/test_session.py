@@ -366,6 +366,25 @@ def test_old_results_are_shortened_then_the_conversation_is_condensed(folder: Pa
     assert "<remit>" in str(after.conversation[1:])
 
 
+def test_a_conversation_is_condensed_by_hand_between_turns(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        model = scripted(Say("A long answer. " * 100), Say("# Task\nTalk."), Say("After."))
+        async with await open_session(folder, home, model) as session:
+            await session.send("Tell me")
+            assert not await session.condense()
+            await session.wait_until_idle()
+            assert await session.condense()
+            assert session.run.history.waits_for_words
+            await session.send("Go on")
+            await session.wait_until_idle()
+            texts = [item.text for item in model.requests[-1].conversation if isinstance(item, UserInput)]
+            assert "# Task\nTalk." in texts[0]
+            assert "Tell me" in texts[0]
+            assert texts[1] == "Go on"
+
+    drive(work)
+
+
 def test_a_summary_that_is_empty_or_longer_is_not_taken() -> None:
     history = RunHistory([UserLine(text="word " * 100)])
     assert take_summary(history, "", "keep") is None

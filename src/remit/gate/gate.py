@@ -154,12 +154,12 @@ class Gate(WorkspaceContext):
     def end_session(self, event: SessionEnded, agent: str) -> str:
         return self.lifecycle.end_session(event, agent) if self.is_governed else ""
 
-    def narrow(self, session: SessionKey, patterns: Sequence[str]) -> None:
-        """Let a session of Remit's own agent change only paths that match these patterns, beside its scope; none take
-        the narrowing back. A sub-agent's hold beside its parent's. Raises IntentError for an invalid pattern,
-        StateError.
+    def narrow(self, session: SessionKey, *narrowings: Sequence[str]) -> None:
+        """Let a session of Remit's own agent change only paths that match the patterns of each narrowing, beside its
+        scope; none, or one without patterns, take nothing away. A sub-agent's hold beside its parent's. Raises
+        IntentError for an invalid pattern, StateError.
         """
-        self.intents.narrow_session(session, patterns)
+        self.intents.narrow_session(session, *narrowings)
 
     # What commands, servers and pages ask for
 

@@ -18,6 +18,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -28,7 +29,7 @@ from remit.core.call import Citation
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
-from remit.host.events import CallBegun
+from remit.host.events import CallBegun, OutputGrew
 from remit.host.journal.history import EXEMPT_FROM_REPETITION, REPETITION_ERROR, is_repetition, make_signature
 from remit.host.journal.lines import BegunLine, PerformedLine, ResultLine
 from remit.host.messages import CallPart, ImageRef, ModelTurn
@@ -36,6 +37,7 @@ from remit.host.run import Run
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
 MAX_READS_AT_ONCE = 8
+OUTPUT_INTERVAL_S = 0.25
 SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 INVALID_TOOL = "invalid"
 CITATION_KEYS = ("intent_id", "mutation_class", "expected_content_hash")
@@ -185,9 +187,16 @@ def find_earlier_stop(run: Run, calls: Sequence[CallPart]) -> ResultLine | None:
 
 
 async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Semaphore) -> None:
+    """Perform the call in a worker thread; the size of its output is told while it runs."""
+    output, shown = Path(run.folder.output_path(f"cmd-{checked.part.id}")), 0
     async with limit:
-        line = await run.access.run_in_thread(lambda: perform_call(run, checked))
-    run.append(line)
+        work = asyncio.ensure_future(run.access.run_in_thread(lambda: perform_call(run, checked)))
+        while not (await asyncio.wait([work], timeout=OUTPUT_INTERVAL_S))[0]:
+            size = output.stat().st_size if output.exists() else 0
+            if size != shown:
+                shown = size
+                run.publish_passing("output", OutputGrew(checked.part.id, size))
+        run.append(await work)
 
 
 # 4 One call

@@ -62,6 +62,13 @@ class CallBegun(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
+class OutputGrew(Struct, frozen=True):
+    """A running command has written so many bytes; the text is in the run's folder."""
+
+    id: str
+    bytes: int
+
+
 class CallEnded(Struct, frozen=True, omit_defaults=True):
     """The result of a tool call. `data` is the tool's own data, such as a diff."""
 

@@ -96,6 +96,9 @@ class AgentToolbox:
     def is_wider_mode(self, mode: str, than: str) -> bool:
         return self.find_mode(mode).is_wider_than(self.find_mode(than))
 
+    def list_writable_paths(self, mode: str) -> tuple[str, ...] | None:
+        return self.find_mode(mode).paths
+
     def list_schemas(self, mode: str, model: str) -> tuple[ToolSchema, ...]:
         edits = choose_edit_tools(model, self.edit_tools)
         offered = (

@@ -22,6 +22,8 @@ from remit.host.toolbox.tool import HostTool, Talk
 
 AGENT = "remit"
 NOBODY = "nobody"
+NO_FILE = ("!**",)
+"""Patterns that no path matches."""
 
 
 class Toolbox(Protocol):
@@ -40,6 +42,10 @@ class Toolbox(Protocol):
     def build_system(self, mode: str, model: str) -> str: ...
 
     def has_mode(self, mode: str) -> bool: ...
+
+    def list_writable_paths(self, mode: str) -> tuple[str, ...] | None:
+        """Return the patterns of the files that the mode may change, beside the intent's scope; None for no limit."""
+        ...
 
     def is_wider_mode(self, mode: str, than: str) -> bool:
         """Return True if the mode has rights that the other has not: a person is asked before it is switched on."""
@@ -77,6 +83,7 @@ class Run:
         session: SessionKey,
         cwd: Path,
         parent: "Run | None" = None,
+        scope: tuple[str, ...] = (),
         until_completion: bool = False,
         has_person: bool = True,
         has_vision: bool = True,
@@ -91,6 +98,7 @@ class Run:
         self.session = session
         self.cwd = cwd
         self.parent = parent
+        self.scope = scope  # patterns that a task narrows the run to
         self.root: Run = parent.root if parent else self
         self.until_completion = until_completion
         self.has_person = has_person
@@ -103,7 +111,7 @@ class Run:
         """Calls without a result may have acted before a crash."""
         self.greeting: StartSource | None = "startup"
         """The next request carries the gate's protocol and block whole: at the start, on resume, after condensing."""
-        self.told_day = self.told_mode = self.told_intent = ""
+        self.told_day = self.told_mode = self.told_intent = self.narrowed_mode = ""
         self.file_checks = FileChecks()
         self.prompts: dict[tuple[str, str], tuple[str, tuple[ToolSchema, ...]]] = {}  # by mode and model
         self.append_lock = threading.Lock()
@@ -180,9 +188,12 @@ class Run:
 
     # Calls
 
-    def narrow_scope(self, scope: tuple[str, ...] | None) -> None:
-        """Narrow what the run may change to these patterns, besides the scope of its intent."""
-        self.scope = scope
+    @property
+    def narrowings(self) -> tuple[tuple[str, ...], ...]:
+        """What the mode and the task leave of the intent's scope, those of the parents included."""
+        paths = self.toolbox.list_writable_paths(self.history.mode)
+        above = self.parent.narrowings if self.parent is not None else ()
+        return (*above, *((paths or NO_FILE,) if paths is not None else ()), *((self.scope,) if self.scope else ()))
 
     def make_call(self, part: CallPart, citation: Citation) -> ToolCall:
         """Return the call as the gate judges it, before the tool names its effect."""

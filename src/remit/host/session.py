@@ -37,7 +37,7 @@ from remit.host.journal.file import (
 )
 from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import EndedLine, ForkPoint, ModeLine, RunLimits, RunLine, UserLine
-from remit.host.loop import take_turns
+from remit.host.loop import condense, take_turns
 from remit.host.messages import ImageRef, InputSource
 from remit.host.models.port import Provider
 from remit.host.run import AGENT, PersonReply, Run, Toolbox
@@ -121,9 +121,7 @@ class Session:
             remit=options.version,
         )
         run.append(line)
-        if options.intent is not None:
-            intent = options.intent
-            await access.run(lambda gate: gate.intents.select(run.session, AGENT, intent))
+        await select_intent(run, options.intent)
         session = cls(run)
         if options.task:
             await session.send(options.task)
@@ -150,7 +148,12 @@ class Session:
         run = make_run(access, journal, path, options, provider, make_toolbox(access), clock)
         run.mark_resumed()
         session = cls(run)
-        if run.history.ended is None and not (run.history.waits_for_words and not options.until_completion):
+        started = run.history.started
+        if started is not None and started.task and not run.history.first_words:
+            # Killed while it was opened.
+            await select_intent(run, started.intent)
+            await session.send(started.task)
+        elif run.history.ended is None and not (run.history.waits_for_words and not options.until_completion):
             session.start_work()
         return session
 
@@ -209,6 +212,15 @@ class Session:
     async def cancel(self) -> None:
         """Stop the turn under way; the run stays open for further words."""
         self.run.cancel_turn()
+
+    async def condense(self) -> bool:
+        """Condense the conversation, between turns only; return whether there was a summary to take."""
+        if not self.is_idle.is_set():
+            return False
+        self.run.cancel.clear()
+        before = len(self.run.history.items)
+        await condense(self.run)
+        return len(self.run.history.items) != before
 
     async def set_mode(self, slug: str) -> None:
         """Switch the mode; takes effect with the next request. Raises ValueError for an unknown mode."""
@@ -314,6 +326,11 @@ def make_run(
         has_vision=options.has_vision,
         clock=clock,
     )
+
+
+async def select_intent(run: Run, intent: str | None) -> None:
+    if intent is not None:
+        await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, intent))
 
 
 def find_run(workspace: Workspace, run_id: str) -> RunDirectory:

@@ -377,8 +377,8 @@ class UnfinishedCalls:
         effects = replace(effects, changes=changes)
         done = CompletedCall(context, call, None, None, pending, vcs, self.attempts)
         records = make_call_records(done, effects)
-        # Another process may settle the call at the same time, or have died when it had recorded the result. Without its
-        # records the call stays open: the spool may hold them already.
+        # Another process may settle the call at the same time, or have died when it had recorded the result. Without
+        # its records the call stays open: the spool may hold them already.
         with self.state.transaction():
             if not self.state.delete_call(open_call.row):
                 return

@@ -151,15 +151,14 @@ class State(StateDatabase):
 
     # Narrowing
 
-    def put_narrowing(self, key: SessionKey, patterns: Sequence[str]) -> None:
-        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps(list(patterns)))
+    def put_narrowings(self, key: SessionKey, narrowings: Sequence[Sequence[str]]) -> None:
+        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps([list(one) for one in narrowings if one]))
 
     def find_narrowing(self, key: SessionKey) -> tuple[tuple[str, ...], ...]:
-        """Return the patterns that hold beside the scope: the session's own, and its parent's."""
+        """Return the lists of patterns that hold beside the scope: the session's own, and its parent's."""
         keys = [key, key.parent] if key.parent is not None else [key]
         texts = (self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys)
-        found = (tuple(json.loads(text)) for text in texts if text)
-        return tuple(patterns for patterns in found if patterns)
+        return tuple(tuple(patterns) for text in texts if text for patterns in json.loads(text))
 
     # Pending calls
 

@@ -43,6 +43,9 @@ def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
         return []
     parts: list[str] = []
     try:
+        if run.narrowed_mode != run.history.mode:
+            gate.narrow(run.session, *run.narrowings)
+            run.narrowed_mode = run.history.mode
         if run.greeting is not None:
             source, run.greeting = run.greeting, None
             event = SessionStarted(run.session, str(run.cwd), source, run.provider.id)

@@ -107,7 +107,8 @@ class RunHistory:
     @property
     def waits_for_words(self) -> bool:
         """Whether the model has nothing to answer: no words or results that it has not read, and no open request."""
-        return not self.undelivered and not self.open_calls and not self.awaits_turn
+        has_words = any(isinstance(item, UserInput) for item in self.undelivered)
+        return not has_words and not self.open_calls and not self.awaits_turn
 
     def is_failed(self, call_id: str) -> bool:
         return call_id in self.results and self.results[call_id].kind != "done"
@@ -171,10 +172,10 @@ class RunHistory:
                 self.items[: line.items] = [shorten_item(item) for item in self.items[: line.items]]
                 self.known_tokens = self.known_items = 0
             case CondensedLine():
+                self.awaits_turn = not self.waits_for_words
                 self.items = [UserInput(format_condensed(line), by="remit")]
                 self.open_calls, self.results, self.undelivered = {}, {}, []
                 self.known_tokens = self.known_items = 0
-                self.awaits_turn = True
             case EndedLine():
                 self.ended = line
             case ResumedLine():
