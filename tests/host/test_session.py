@@ -169,7 +169,7 @@ def test_others_have_the_turn_while_a_person_thinks_about_a_tool_of_remit(folder
         call = replace(context.new_call(), effect="meta", remit_tool="propose_intent")
 
         def act(_: WorkspaceAccess) -> ToolOutput:
-            with context.take_turn():
+            with context.take_turn(), context.take_turn():
                 return ToolOutput(True, context.talk.ask_person("Well?", ()) or "")
 
         return PreparedCall(call, act)
