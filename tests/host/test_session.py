@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -231,6 +232,21 @@ def test_a_wider_mode_asks_a_person(words: str, mode: str, folder: Path, home: P
     drive(work)
 
 
+def test_another_model_goes_on_with_the_conversation(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        other = InProcessModel(ScriptedModel([Say("Two.")]), id="scripted:other")
+        async with await open_session(folder, home, scripted(Say("One."))) as session:
+            await session.send("Hi")
+            await session.wait_until_idle()
+            await session.set_model(other)
+            await session.send("And?")
+            await session.wait_until_idle()
+            assert session.run.history.model == "scripted:other"
+            assert [i.text for i in other.requests[0].conversation if isinstance(i, ModelTurn)] == ["One."]
+
+    drive(work)
+
+
 def test_a_child_works_under_the_parents_intent_and_counts_in_its_limits(folder: Path, home: Path) -> None:
     child = [write("src/child.py", "c = 1\n", "cw"), Use("attempt_completion", {"result": "child done"}, "cd")]
     model = scripted(Use("new_task", {"message": "CHILD: write"}, "t"), DONE, children={"CHILD": child})
@@ -431,6 +447,23 @@ def test_a_check_that_passes_after_it_failed_is_offered_as_a_lesson_once(folder:
     lines = run_session(folder, home, model, task="x", until_completion=True, tools=tools)
     assert [line.check for line in lines if isinstance(line, LessonOfferedLine)] == ["pytest -q"]
     assert sum("record_lesson" in line.text for line in lines if isinstance(line, TailLine)) == 1
+
+
+def test_a_journal_that_cannot_be_written_ends_the_session_with_the_reason(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        def break_journal(_: ModelRequest) -> Any:
+            os.dup2(os.open(session.run.folder.journal_path, os.O_RDONLY), session.run.journal.file)
+            return write("src/a.py", "a\n", "w")
+
+        async with await open_session(folder, home, scripted(break_journal, DONE), intent="INT-001") as session:
+            await session.send("Begin")
+            seen = [event.event async for event in session.events()]
+            assert "call_ended" not in seen
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                await session.wait_until_idle()
+            assert not (folder / "src/a.py").exists()
+
+    drive(work)
 
 
 def test_events_are_json(folder: Path, home: Path) -> None:
