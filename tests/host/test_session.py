@@ -216,6 +216,22 @@ def test_a_cancel_ends_a_question_without_an_answer(folder: Path, home: Path) ->
     drive(work)
 
 
+def test_a_cancel_right_after_the_words_is_not_lost(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        model = scripted(Use("nothing", {}, "n"), Say("Here."))
+        async with await open_session(folder, home, model) as session:
+            await session.send("Begin")
+            await session.cancel()
+            await session.wait_until_idle()
+            assert model.requests == []
+            await session.send("Now do")
+            await session.wait_until_idle()
+            assert session.run.history.last_turn is not None
+            assert session.run.history.last_turn.text == "Here."
+
+    drive(work)
+
+
 @pytest.mark.parametrize(("words", "mode"), [("yes", "code"), ("rather not", "ask")])
 def test_a_wider_mode_asks_a_person(words: str, mode: str, folder: Path, home: Path) -> None:
     async def work() -> None:

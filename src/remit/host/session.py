@@ -275,6 +275,8 @@ class Session:
     # The driver
 
     def start_work(self) -> None:
+        if self.is_idle.is_set():
+            self.run.cancel.clear()
         self.is_idle.clear()
         self.has_work.set()
 
@@ -292,13 +294,14 @@ class Session:
         while True:
             await self.has_work.wait()
             self.has_work.clear()
-            run.cancel.clear()
             await take_turns(run)
             with suppress(*RECORDING_ERRORS):
                 await run.access.run(lambda gate: gate.end_turn(run.session))
             if self.later and not run.cancel.is_set():
                 await self.send(self.later.pop(0))
-            if not self.has_work.is_set():
+            if self.has_work.is_set():
+                run.cancel.clear()  # these words came after it
+            else:
                 self.is_idle.set()
 
 
