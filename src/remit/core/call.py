@@ -34,6 +34,10 @@ REMIT_COMMANDS = frozenset(
 """First words of the `remit …` commands open to agents; all others are for people."""
 
 
+MUTATION_CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")
+"""Kinds of change that a write tool may declare."""
+
+
 class SessionKey(Struct, frozen=True):
     """A conversation of an agent. A sub-agent carries its parent's session id and its own `agent_id`."""
 

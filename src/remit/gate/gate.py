@@ -87,6 +87,15 @@ class Gate(WorkspaceContext):
 
         return find_fate(self, session, call_id)
 
+    def revert_files(self, session: SessionKey, call_id: str) -> tuple[str, ...]:
+        """Give the files of an open call that has acted in part their contents from before, so that it can run as if
+        nothing had happened; return the paths that somebody else changed, and then revert none. Raises
+        RECORDING_ERRORS.
+        """
+        from remit.gate.perform import revert_files
+
+        return revert_files(self, session, call_id)
+
     # Hooks of a program that embeds the gate
 
     @LazyProperty
@@ -130,12 +139,12 @@ class Gate(WorkspaceContext):
     def end_session(self, event: SessionEnded, agent: str) -> str:
         return self.lifecycle.end_session(event, agent) if self.is_governed else ""
 
-    def narrow(self, session: SessionKey, patterns: Sequence[str]) -> None:
-        """Let a session of Remit's own agent change only paths that match these patterns, beside its scope; none take
-        the narrowing back. A sub-agent's hold beside its parent's. Raises IntentError for an invalid pattern,
-        StateError.
+    def narrow(self, session: SessionKey, *narrowings: Sequence[str]) -> None:
+        """Let a session of Remit's own agent change only paths that match the patterns of each narrowing, beside its
+        scope; none, or one without patterns, take nothing away. A sub-agent's hold beside its parent's. Raises
+        IntentError for an invalid pattern, StateError.
         """
-        self.intents.narrow_session(session, patterns)
+        self.intents.narrow_session(session, *narrowings)
 
     # What commands, servers and pages ask for
 

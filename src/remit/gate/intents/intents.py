@@ -222,10 +222,11 @@ class Intents:
                 return self.select(session, agent, binding.intent_id, source=binding.source).block
         return ""
 
-    def narrow_session(self, session: SessionKey, patterns: Sequence[str]) -> None:
-        """Store patterns that hold beside the scope. Raises IntentError, StateError."""
-        validate_scope(patterns, required=False)
-        self.state.put_narrowing(session, patterns)
+    def narrow_session(self, session: SessionKey, *narrowings: Sequence[str]) -> None:
+        """Store patterns that hold beside the scope, each list by itself. Raises IntentError, StateError."""
+        for patterns in narrowings:
+            validate_scope(patterns, required=False)
+        self.state.put_narrowings(session, narrowings)
 
     def deliver_block(self, session: SessionKey, *, only_changed: bool = False) -> str:
         """Return the active intent's block; with `only_changed`, "" if the session already received the same block."""

@@ -131,6 +131,12 @@ class State(StateDatabase):
         row = self.fetch_row(query, *self.session_values(key), quote_path(path))
         return None if row is None else (row[0], row[1])
 
+    def list_seen_files(self, key: SessionKey) -> dict[str, tuple[str, str]]:
+        """Return (SHA-256, git blob) of all files as the session last saw them; no names outside UTF-8."""
+        query = f"SELECT path, sha256, git_blob FROM reads WHERE {OF_SESSION}"
+        rows = self.fetch_rows(query, *self.session_values(key))
+        return {path: (digest, blob) for path, digest, blob in rows if not path.startswith('"')}
+
     def put_seen_files(self, key: SessionKey, versions: dict[str, ContentVersion | None]) -> None:
         """Store contents as seen by the session; None forgets a path."""
         if not versions:
@@ -146,15 +152,14 @@ class State(StateDatabase):
 
     # Narrowing
 
-    def put_narrowing(self, key: SessionKey, patterns: Sequence[str]) -> None:
-        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps(list(patterns)))
+    def put_narrowings(self, key: SessionKey, narrowings: Sequence[Sequence[str]]) -> None:
+        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps([list(one) for one in narrowings if one]))
 
     def find_narrowing(self, key: SessionKey) -> tuple[tuple[str, ...], ...]:
-        """Return the patterns that hold beside the scope: the session's own, and its parent's."""
+        """Return the lists of patterns that hold beside the scope: the session's own, and its parent's."""
         keys = [key, key.parent] if key.parent is not None else [key]
         texts = (self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys)
-        found = (tuple(json.loads(text)) for text in texts if text)
-        return tuple(patterns for patterns in found if patterns)
+        return tuple(tuple(patterns) for text in texts if text for patterns in json.loads(text))
 
     # Pending calls
 
