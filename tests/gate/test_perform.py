@@ -319,3 +319,24 @@ def test_a_command_is_judged_by_each_workspace_that_it_names(gate: Gate, tmp_pat
     denied = gate.perform(command_call(gate, f"sh {other}/make.sh; rm -rf {other}/src"), refuses())
     assert denied.output is None
     assert len(records(other, "denied")) == 1
+
+
+# Files that a killed call had written in part
+
+
+def test_files_of_an_open_call_are_reverted_unless_somebody_else_changed_them(gate: Gate) -> None:
+    place = gate.workspace.root / "src/app.py"
+    before = place.read_bytes()
+    call = file_call(gate, "src/app.py", "fresh\n")
+    assert gate.before(call).decision.effect == "allow"
+
+    place.write_text("fresh\n")
+    place.chmod(0o755)
+    assert gate.revert_files(SESSION, "call-1") == ()
+    assert place.read_bytes() == before
+    assert place.stat().st_mode & 0o777 == 0o755
+
+    place.write_text("somebody else's\n")
+    assert gate.revert_files(SESSION, "call-1") == ("src/app.py",)
+    assert place.read_text() == "somebody else's\n"
+    assert gate.revert_files(SESSION, "call-2") == ()

@@ -37,7 +37,7 @@ from remit.host.models.in_process import InProcessModel
 from remit.host.models.port import CompletionRequest, Delta, ProviderError, TurnEnded
 from remit.host.run import PersonReply
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
-from remit.host.session import Session
+from remit.host.session import Session, fork_run
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 from remit.workspace.place.workspace import locate_workspace
 
@@ -169,7 +169,7 @@ def test_others_have_the_turn_while_a_person_thinks_about_a_tool_of_remit(folder
         call = replace(context.new_call(), effect="meta", remit_tool="propose_intent")
 
         def act(_: WorkspaceAccess) -> ToolOutput:
-            with context.take_turn():
+            with context.take_turn(), context.take_turn():
                 return ToolOutput(True, context.talk.ask_person("Well?", ()) or "")
 
         return PreparedCall(call, act)
@@ -305,6 +305,8 @@ def test_a_fork_goes_on_from_an_earlier_line(folder: Path, home: Path) -> None:
                 await session.send(words)
                 await session.wait_until_idle()
             n = next(line.n for line in lines_of(session) if kinds([line]) == ["turn"])
+            whole = fork_run(session.run.access.gate.workspace, session.run.folder.id)
+            assert len(read_journal(RunDirectory(session.run.folder.path.parent / whole))) == len(lines_of(session))
             fork_id = session.fork(n)
         model = scripted(Say("Other."))
         async with await resume_session(folder, home, fork_id, model) as again:
@@ -318,7 +320,7 @@ def test_a_fork_goes_on_from_an_earlier_line(folder: Path, home: Path) -> None:
         assert texts == ["Hi", "Else?"]
         workspace = locate_workspace(folder)
         assert workspace is not None
-        assert {summary.id for summary in Session.list(workspace)} == {fork_id, session.run.folder.id}
+        assert {summary.id for summary in Session.list(workspace)} == {fork_id, whole, session.run.folder.id}
 
     drive(work)
 

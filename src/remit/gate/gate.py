@@ -103,6 +103,15 @@ class Gate(WorkspaceContext):
 
         return find_fate(self, session, call_id)
 
+    def revert_files(self, session: SessionKey, call_id: str) -> tuple[str, ...]:
+        """Give the files of an open call that has acted in part their contents from before, so that it can run as if
+        nothing had happened; return the paths that somebody else changed, and then revert none. Raises
+        RECORDING_ERRORS.
+        """
+        from remit.gate.perform import revert_files
+
+        return revert_files(self, session, call_id)
+
     def find_double_firing(self, phase: str, call: ToolCall) -> DoubleFiring | None:
         if not any(row.fires_twice for row in ROWS.values()):
             return None

@@ -43,9 +43,10 @@ from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import classify
 from remit.policy.violations import leading_violation
+from remit.workspace.observe.observation import try_observe_file
 from remit.workspace.place.resolve_paths import resolve_real_paths
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.safe_files import remove_below, write_below
+from remit.workspace.safe_files import ObservedFile, remove_below, write_below
 from remit.workspace.sandbox.containment import CommandEnd
 
 MAX_SUMMARY_CHARS = 200
@@ -310,3 +311,34 @@ def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> F
         if body.get("call", {}).get("id") == call_id and body.get("agent_id", "") == session.agent_id:
             return Fate("returned", body["result"].get("ok"), body["result"].get("exit_code"))
     return NEVER
+
+
+def revert_files(context: WorkspaceContext, session: SessionKey, call_id: str) -> tuple[str, ...]:
+    """Give the files of an open file tool's call that have the contents it announced their contents from before; return
+    the paths with other contents, and then revert none.
+    """
+    found = (c.pending for c in context.state.list_open_calls() if (c.session, c.call_id) == (session, call_id))
+    pending = next(found, None)
+    if pending is None or pending.whole:
+        return ()
+    root, to_revert, foreign = context.workspace.root, dict[str, ObservedFile | None](), list[str]()
+    may_delete = bool(pending.announced) or pending.effect == "delete"
+    for path, before in pending.before.items():
+        now, kept = try_observe_file(root / path), context.load_version(before)
+        blob, was = now.version.git_blob if now else None, before.git_blob if before else None
+        if blob == was:
+            continue
+        is_own = blob == pending.announced[path] if path in pending.announced else may_delete and now is None
+        is_kept = before is None or (before.mode != "120000" and kept is not None and kept.content is not None)
+        if is_own and is_kept:
+            to_revert[path] = kept
+        else:
+            foreign.append(path)
+    for path, kept in to_revert.items() if not foreign else ():
+        place = root / path
+        if kept is None or kept.content is None:
+            remove_below(root, place, follow_links=False)
+            continue
+        permissions = stat.S_IMODE(place.lstat().st_mode) if place.is_file() else int(kept.version.mode[-3:], 8)
+        write_below(root, place, kept.content, permissions=permissions, follow_links=False)
+    return tuple(foreign)

@@ -34,6 +34,7 @@ from remit.host.journal.history import EXEMPT_FROM_REPETITION, REPETITION_ERROR,
 from remit.host.journal.lines import BegunLine, PerformedLine, ResultLine
 from remit.host.messages import CallPart, ImageRef, ModelTurn
 from remit.host.run import Run
+from remit.host.toolbox.commands import show_output
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
 MAX_READS_AT_ONCE = 8
@@ -282,17 +283,28 @@ def make_result_line(run: Run, call: CallPart, done: Performed) -> ResultLine:
     if done.output is None:
         error = done.violation.error_type if done.violation else ""
         return ResultLine(id=call.id, kind="denied", text=told, error=error)
-    data = as_object(done.output.data)
+    output = done.output
+    if not output.text and output.exit_code is not None:
+        output = read_command_output(run, call, output.exit_code)
+    data = as_object(output.data)
     images = cast(list[Any], data.get("images", []))
-    kind = "done" if done.output.ok else "failed"
-    if run.cancel.is_set() and (done.output.exit_code or not done.output.ok):
+    kind = "done" if output.ok else "failed"
+    if run.cancel.is_set() and (output.exit_code or not output.ok):
         kind = "cancelled"
     return ResultLine(
         id=call.id,
         kind=kind,
-        text=done.output.text,
+        text=output.text,
         told=told,
-        error="" if done.output.ok else str(data.get("error_type", "")),
+        error="" if output.ok else str(data.get("error_type", "")),
         images=tuple(msgspec.convert(image, ImageRef) for image in images),
         snapshot=done.snapshot,
     )
+
+
+def read_command_output(run: Run, call: CallPart, code: int) -> ToolOutput:
+    """Return the output of a command whose run was interrupted between its end and the tool's own word."""
+    artifact_id = f"cmd-{call.id}.txt"
+    path = Path(run.folder.output_path(artifact_id))
+    shown = show_output(path, artifact_id) if path.is_file() else "(no output)"
+    return ToolOutput(True, f"Exit code {code}\n{shown}", {"artifact_id": artifact_id}, code)

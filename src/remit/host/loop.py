@@ -141,6 +141,8 @@ async def ask_model(run: Run) -> tuple[ModelTurn, int]:
 
 async def fit_window(run: Run) -> None:
     """Shorten old results or condense, if the next request fills too much of the window."""
+    if run.window is None and run.history.turn_count:
+        run.window = await run.access.run_in_thread(lambda: run.provider.window)
     if run.window is None or estimate_request(run.history, *build_prompt(run)) < SHORTEN_AT * run.window:
         return
     if shortening := plan_shortening(run.history, run.window):

@@ -13,9 +13,7 @@
 | – | returned | the effects are recorded, the tool's own word is lost: said so |
 """
 
-import stat
 from contextlib import suppress
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,8 +36,6 @@ from remit.host.journal.lines import PerformedLine, ResultLine, ResumedLine
 from remit.host.messages import CallPart
 from remit.host.run import Run
 from remit.host.toolbox.tool import ToolFailure
-from remit.workspace.observe.observation import try_observe_file
-from remit.workspace.safe_files import remove_below, write_below
 
 FILE_EFFECTS = ("write", "delete")
 LOST_REMARKS = (
@@ -100,7 +96,7 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
     if pending is None:
         return WayOn(fate.state, performed=output)
     if pending.effect in FILE_EFFECTS and not pending.whole:
-        foreign = revert_announced_files(gate, pending)
+        foreign = gate.revert_files(run.session, call.id)
         if not foreign:
             return WayOn("open")
         if output is not None:
@@ -163,34 +159,3 @@ def make_output_line(call: CallPart, output: ToolOutput | None) -> ResultLine:
 def find_pending(gate: Gate, session: SessionKey, call_id: str) -> PendingCall | None:
     found = (c.pending for c in gate.state.list_open_calls() if (c.session, c.call_id) == (session, call_id))
     return next(found, None)
-
-
-def revert_announced_files(gate: Gate, pending: PendingCall) -> list[str]:
-    """Give files that have the content announced by the call their content from before; return the paths that have
-    neither. The tool then runs as if nothing had happened, and its words are the same.
-    """
-    root, to_restore, foreign = gate.workspace.root, list[str](), list[str]()
-    for path, before in pending.before.items():
-        now = try_observe_file(root / path)
-        if (now.version.git_blob if now else None) == (before.git_blob if before else None):
-            continue
-        if now is not None and now.version.git_blob == pending.announced.get(path):
-            to_restore.append(path)
-        elif now is None and pending.announced and path not in pending.announced:
-            to_restore.append(path)  # the call deletes or moves it
-        else:
-            foreign.append(path)
-    if foreign:
-        return foreign
-    for path in to_restore:
-        before = pending.before[path]
-        if before is None:
-            remove_below(root, Path(root, path), follow_links=False)
-            continue
-        kept = gate.load_version(before)
-        if kept is None or kept.content is None:
-            return [path]
-        there = Path(root, path)
-        permissions = stat.S_IMODE(there.lstat().st_mode) if there.is_file() else int(before.mode[-3:], 8)
-        write_below(root, there, kept.content, permissions=permissions, follow_links=False)
-    return []

@@ -22,8 +22,6 @@ from remit.host.toolbox.tool import HostTool, Talk
 
 AGENT = "remit"
 NOBODY = "nobody"
-NO_FILE = ("!**",)
-"""Patterns that no path matches."""
 
 
 class Toolbox(Protocol):
@@ -104,7 +102,7 @@ class Run:
         self.has_person = has_person
         self.has_vision = has_vision
         self.clock = clock
-        self.window = provider.window
+        self.window: int | None = None  # asked for after the first turn: the provider's tables take time to load
         self.condensed_turn = -1  # the turn after which the conversation was condensed last, or tried to
         self.opened_at = clock()
         self.is_resumed = False
@@ -193,7 +191,7 @@ class Run:
         """What the mode and the task leave of the intent's scope, those of the parents included."""
         paths = self.toolbox.list_writable_paths(self.history.mode)
         above = self.parent.narrowings if self.parent is not None else ()
-        return (*above, *((paths or NO_FILE,) if paths is not None else ()), *((self.scope,) if self.scope else ()))
+        return (*above, *((paths,) if paths is not None else ()), *((self.scope,) if self.scope else ()))
 
     def make_call(self, part: CallPart, citation: Citation) -> ToolCall:
         """Return the call as the gate judges it, before the tool names its effect."""

@@ -85,6 +85,7 @@ class Session:
         self.is_idle.set()
         self.driver = asyncio.ensure_future(self.drive())
         self.queues: list[asyncio.Queue[RunEvent | None]] = []
+        self.closers: list[Callable[[], None]] = []  # called in a thread when the session is closed
         run.make_talk = lambda call: RunTalk(run, call)
         run.listeners.append(self.queue_event)
 
@@ -230,24 +231,7 @@ class Session:
 
     def fork(self, n: int) -> str:
         """Copy the run's lines up to `n` into a new run, and return its id; it is resumed as any other."""
-        run = self.run
-        lines = [line for line in read_journal(run.folder) if line.n <= n]
-        first = lines[0]
-        if not isinstance(first, RunLine):
-            raise JournalError(f"run {run.folder.id} has no first line")
-        fork_id = make_run_id(run.clock())
-        folder = RunDirectory.create(run.folder.path.parent, fork_id)
-        for blob in (run.folder.path / "blobs").iterdir():
-            (folder.path / "blobs" / blob.name).hardlink_to(blob)
-        journal = Journal(folder, run.clock)
-        try:
-            journal.append(replace(first, run=fork_id, fork=ForkPoint(run.folder.id, n)))
-            for line in lines[1:]:
-                journal.append(line)
-            journal.sync()
-        finally:
-            journal.close()
-        return fork_id
+        return fork_run(self.run.access.gate.workspace, self.run.folder.id, n, self.run.clock)
 
     async def wait_until_idle(self) -> None:
         """Wait until the run ended or waits for words. Raises what broke the driver."""
@@ -270,6 +254,8 @@ class Session:
             await run.access.run(lambda gate: gate.end_session(event, AGENT))
         for queue in self.queues:
             queue.put_nowait(None)
+        for close in self.closers:
+            await run.access.run_in_thread(close)
         run.journal.close()
         run.access.close()
 
@@ -326,6 +312,29 @@ def make_run(
         has_vision=options.has_vision,
         clock=clock,
     )
+
+
+def fork_run(workspace: Workspace, run_id: str, n: int | None = None, clock: Callable[[], float] = time.time) -> str:
+    """Copy a run's lines up to `n`, or all of them, into a new run, and return its id. The run may be open elsewhere.
+    Raises JournalError, OSError.
+    """
+    origin = find_run(workspace, run_id)
+    first, *rest = (line for line in read_journal(origin) if n is None or line.n <= max(n, 1))
+    if not isinstance(first, RunLine):
+        raise JournalError(f"run {origin.id} has no first line")
+    fork_id = make_run_id(clock())
+    folder = RunDirectory.create(origin.path.parent, fork_id)
+    for blob in (origin.path / "blobs").iterdir():
+        (folder.path / "blobs" / blob.name).hardlink_to(blob)
+    journal = Journal(folder, clock)
+    try:
+        journal.append(replace(first, run=fork_id, fork=ForkPoint(origin.id, rest[-1].n if rest else first.n)))
+        for line in rest:
+            journal.append(line)
+        journal.sync()
+    finally:
+        journal.close()
+    return fork_id
 
 
 async def select_intent(run: Run, intent: str | None) -> None:
