@@ -8,6 +8,7 @@ import pytest
 
 from gate.driving import body, records
 from host.tool_driving import ToolDriver
+from remit.core.diff.contents import sha256
 from remit.core.diff.edits import Patching, WholeFile, apply_edit
 from remit.host.toolbox.patching import PATCHING_TOOLS
 from remit.host.toolbox.replacing import REPLACING_TOOLS
@@ -318,6 +319,29 @@ def test_the_announced_edit_makes_the_content_and_names_the_lines_that_stay(driv
     put(driver, "a\nb")
     driver.run(TOOLS["edit"], **exchange("edit", "src/a.py", "b", "c"))
     assert isinstance(seen[-1].edit, WholeFile)
+
+
+@pytest.mark.parametrize("tool", EDITORS)
+def test_an_edit_that_cites_another_content_is_stale(driver: ToolDriver, tool: str) -> None:
+    put(driver, FILE)
+    arguments = (
+        exchange(tool, "src/a.py", "return 1", "return 2")
+        if tool != "apply_patch"
+        else exchange(tool, "src/a.py", "    return 1", "    return 2")
+    )
+    done = driver.perform(TOOLS[tool], expected_content_hash=f"sha256:{'0' * 64}", **arguments)
+    assert done.violation is not None
+    assert done.violation.error_type == "STALE_FILE"
+    right = sha256(FILE.encode())
+    assert driver.perform(TOOLS[tool], expected_content_hash=f"sha256:{right}", **arguments).output is not None
+
+
+def test_a_link_to_a_file_stays_a_link(driver: ToolDriver) -> None:
+    put(driver, FILE)
+    (driver.root / "link.py").symlink_to("src/a.py")
+    driver.run(TOOLS["edit"], **exchange("edit", "link.py", "return 1", "return 2"))
+    assert (driver.root / "link.py").is_symlink()
+    assert "return 2" in (driver.root / "src/a.py").read_text()
 
 
 def test_a_file_that_changes_while_the_call_is_decided_is_not_written(driver: ToolDriver) -> None:

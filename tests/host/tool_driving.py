@@ -104,7 +104,8 @@ class ToolDriver:
 
     def perform(self, tool: HostTool, between: Callable[[], None] | None = None, **arguments: Any) -> Performed:
         """Prepare and perform a call; `between` runs before the gate is asked. Raises ToolFailure."""
-        cited = {key: arguments.pop(key, default) for key, default in CITED.items()} if tool.cites_intent else {}
+        named = {**CITED, "expected_content_hash": None} if tool.cites_intent else {}
+        cited = {key: arguments.pop(key, default) for key, default in named.items()}
         given = msgspec.convert(arguments, tool.arguments)
         prepared = tool.prepare(self.context(tool.name, {**arguments, **cited}, cited), given)
         if between is not None:

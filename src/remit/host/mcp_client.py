@@ -115,7 +115,7 @@ class McpConnections:
             self.disconnect(name)
         self.stack.close()
 
-    def run(self, name: str, talk: Talk, work: "Callable[[Connection], Awaitable[T]]") -> T:
+    def run_call(self, name: str, talk: Talk, work: "Callable[[Connection], Awaitable[T]]") -> T:
         """Return what `work` returns with an open connection. Raises ToolFailure.
 
         A connection that has gone before the call is opened once more; a call that was sent is not sent again.
@@ -141,20 +141,24 @@ class McpConnections:
             finally:
                 del self.talks[name]
 
-    def call(self, work: Callable[..., Awaitable[T]], *given: Any) -> T:
-        """Run async work in the thread of the connections, within the time limit."""
-        import anyio
+    def open_portal(self) -> "BlockingPortal":
+        """Return the portal to the thread in which all connections live."""
         from anyio.from_thread import start_blocking_portal
 
         with self.portal_lock:
             if self.portal is None:
                 self.portal = self.stack.enter_context(start_blocking_portal())
+        return self.portal
 
-        async def limited() -> T:
+    def call(self, work: Callable[..., Awaitable[T]], *given: Any) -> T:
+        """Run async work in the thread of the connections, within the time limit."""
+        import anyio
+
+        async def call_within_limit() -> T:
             with anyio.fail_after(TIME_LIMIT_S):
                 return await work(*given)
 
-        return self.portal.call(limited)
+        return self.open_portal().call(call_within_limit)
 
     def is_alive(self, connection: Connection) -> bool:
         """Return whether the server still answers; a fresh list of tools comes with it."""
@@ -168,8 +172,6 @@ class McpConnections:
         from mcp.client.client import Client
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
-        self.call(sleep_briefly)  # starts the portal
-        assert self.portal is not None
         entry = self.servers[name]
         if "url" in entry:
             headers = {key: str(value) for key, value in as_object(entry.get("headers")).items()}
@@ -186,7 +188,7 @@ class McpConnections:
                 self.silent = self.stack.enter_context(os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
             server = stdio_client(parameters, errlog=self.silent)
         client = Client(server, read_timeout_seconds=TIME_LIMIT_S, elicitation_callback=partial(self.ask, name))
-        opened = self.portal.wrap_async_context_manager(client)
+        opened = self.open_portal().wrap_async_context_manager(client)
         connection = Connection(opened.__enter__(), opened, {}, {})
         self.open[name] = connection
         self.call(list_tools, connection)
@@ -223,12 +225,6 @@ async def open_http_transport(url: str, headers: dict[str, str]) -> AsyncGenerat
 
     async with create_mcp_http_client(headers) as client, streamable_http_client(url, http_client=client) as streams:
         yield streams
-
-
-async def sleep_briefly() -> None:
-    import anyio
-
-    await anyio.lowlevel.checkpoint()
 
 
 async def list_tools(connection: Connection) -> None:
@@ -314,7 +310,7 @@ def make_mcp_tools(connections: McpConnections) -> tuple[HostTool, ...]:
                 raise wrong_arguments(given, str(error), connection.schemas[given.tool_name]) from error
 
         def act(access: WorkspaceAccess) -> ToolOutput:
-            result = connections.run(given.server_name, context.talk, call)
+            result = connections.run_call(given.server_name, context.talk, call)
             text, images = show_content(context, result.content, result.structured_content)
             failure = {"error_type": "MCP_ERROR"} if result.is_error else {}
             return ToolOutput(not result.is_error, text, {"images": images, **failure})
@@ -323,11 +319,11 @@ def make_mcp_tools(connections: McpConnections) -> tuple[HostTool, ...]:
         return PreparedCall(call_asked, act)
 
     def prepare_resource(context: ToolContext, given: AccessMcpResource) -> PreparedCall:
-        async def read(connection: Connection) -> Any:
+        async def read_resource(connection: Connection) -> Any:
             return await connection.client.read_resource(given.uri)
 
         def act(access: WorkspaceAccess) -> ToolOutput:
-            result = connections.run(given.server_name, context.talk, read)
+            result = connections.run_call(given.server_name, context.talk, read_resource)
             return ToolOutput(True, "\n".join(map(show_resource, result.contents))[:MAX_TEXT_CHARS])
 
         return PreparedCall(replace(context.new_call(), effect="read"), act)

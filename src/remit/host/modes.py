@@ -28,7 +28,7 @@ from remit.host.toolbox.tool import ToolGroup
 
 DEFAULT_MODE = "code"
 ALL_GROUPS: frozenset[ToolGroup] = frozenset(("read", "write", "command", "mcp", "intent", "mode"))
-ALWAYS_IN: frozenset[ToolGroup] = frozenset(("intent", "mode"))
+GROUPS_OF_ALL_MODES: frozenset[ToolGroup] = frozenset(("intent", "mode"))
 GROUP_NAMES: dict[str, ToolGroup] = {
     "read": "read", "edit": "write", "write": "write", "command": "command", "mcp": "mcp", "modes": "mode",
     "mode": "mode", "intent": "intent", "intents": "intent",
@@ -53,8 +53,8 @@ class AgentMode(Struct, frozen=True):
     source: str = ""
 
     def is_wider_than(self, other: "AgentMode") -> bool:
-        """Return whether this mode has rights that the other one has not."""
-        return not (self.groups <= other.groups and are_within(self.paths, other.paths))
+        """Return whether this mode has a group or a path that the other mode lacks."""
+        return not (self.groups <= other.groups and has_only_paths_of(self.paths, other.paths))
 
 
 BUILT_IN_MODES = (
@@ -104,7 +104,7 @@ BUILT_IN_MODES = (
 )
 
 
-def are_within(paths: tuple[str, ...] | None, outer: tuple[str, ...] | None) -> bool:
+def has_only_paths_of(paths: tuple[str, ...] | None, outer: tuple[str, ...] | None) -> bool:
     return outer is None or (paths is not None and set(paths) <= set(outer))
 
 
@@ -134,7 +134,7 @@ def make_mode(fields: dict[str, Any], source: str) -> AgentMode | None:
     slug, role = as_text(fields.get("slug")), as_text(fields.get("roleDefinition"))
     if slug is None or role is None or not SLUG.fullmatch(slug):
         return None
-    groups: set[ToolGroup] = set(ALWAYS_IN)
+    groups: set[ToolGroup] = set(GROUPS_OF_ALL_MODES)
     paths = read_paths(fields)
     for entry in as_array(fields.get("groups")):
         name, options, *_ = *(as_array(entry) or [entry]), None
@@ -172,5 +172,5 @@ def read_paths(fields: dict[str, Any]) -> tuple[str, ...] | None:
 
 def limit_mode(mode: AgentMode, own: AgentMode) -> AgentMode:
     """Return a mode of the repository within the built-in one of the same slug."""
-    paths = mode.paths if are_within(mode.paths, own.paths) else own.paths
+    paths = mode.paths if has_only_paths_of(mode.paths, own.paths) else own.paths
     return replace(mode, groups=mode.groups & own.groups, paths=paths)

@@ -51,5 +51,5 @@ which rule it was and the way out: `request_scope_expansion` or `propose_intent`
 round. Write tools take `intent_id` (the active one) and `mutation_class`: what kind of change it is. When the \
 acceptance criteria are met, call `complete_intent`."""
 
-IGNORED = """\
+IGNORE_RULE = """\
 Paths that `.intentignore` bars are not to be changed, whatever the task says."""

@@ -19,7 +19,7 @@ from remit.host.prompt.sections import (
     CAPABILITIES,
     EDIT_HINTS,
     GUIDANCE,
-    IGNORED,
+    IGNORE_RULE,
     MARKDOWN,
     OBJECTIVE,
     PROTOCOL,
@@ -125,7 +125,7 @@ def describe_instructions(root: Path, mode: AgentMode, settings: PromptSettings)
     if mode.instructions:
         parts.append(frame_text("mode_instructions", mode.instructions, mode.source or mode.slug))
     if any((root / name).is_file() for name in (".intentignore", ".orchestration/.intentignore")):
-        parts.append(IGNORED)
+        parts.append(IGNORE_RULE)
     return "\n\n".join(["# Instructions", *parts]) if parts else ""
 
 

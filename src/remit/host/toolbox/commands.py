@@ -99,7 +99,7 @@ def prepare_output(context: ToolContext, given: ReadCommandOutput) -> PreparedCa
         head = f"Bytes {given.offset}-{given.offset + len(found)} of {size}"
         return ToolOutput(True, f"{head}\n{found.decode('utf-8', 'replace')}")
 
-    return PreparedCall(replace(context.new_call(), effect="none"), act)
+    return PreparedCall(replace(context.new_call(), effect="read"), act)
 
 
 def search_output(output: str, text: str) -> str:

@@ -37,6 +37,7 @@ BLANKS = " \t"
 BYTE_ORDER_MARK = "\ufeff"
 
 Likeness: TypeAlias = Literal["exact", "line ends", "trailing blanks", "indentation"]
+LOOSE_LIKENESSES: tuple[Likeness, ...] = ("trailing blanks", "indentation")
 
 
 def split_with_ends(text: str) -> list[str]:
@@ -85,19 +86,26 @@ def find_places(content: str, old: str, new: str, *, whole_lines: bool = False) 
         return [replace(place, start=place.start + 1, end=place.end + 1) for place in places]
     if not old:
         return []
-    lines = find_line_places(content, old, new) if whole_lines else []
-    if not lines and whole_lines:
+    if whole_lines:
+        if lines := find_line_places(content, old, new, ("line ends", *LOOSE_LIKENESSES)):
+            return lines
         old, new = old.removesuffix("\n"), new.removesuffix("\n")
     if "\n" not in old and "\r" not in new and find_line_end(content) == "\r\n":
         new = new.replace("\n", "\r\n")
-    exact = [] if lines else [TextPlace(at, at + len(old), new) for at in find_occurrences(content, old)]
-    return lines or exact or find_line_places(content, old, new) or find_plain_places(content, old, new)
+    if exact := [TextPlace(at, at + len(old), new) for at in find_occurrences(content, old)]:
+        return exact
+    inside, lines = find_plain_places(content, old, new), find_line_places(content, old, new, ("line ends",))
+    if inside or lines:
+        return inside if len(inside) > len(lines) else lines
+    return find_line_places(content, old, new, LOOSE_LIKENESSES)
 
 
 def find_occurrences(content: str, text: str) -> Iterator[int]:
+    """Yield where a text stands; never from the middle of a CRLF on."""
     at = content.find(text)
     while at >= 0:
-        yield at
+        if text[0] != "\n" or content[at - 1 : at] != "\r":
+            yield at
         at = content.find(text, at + 1)
 
 
@@ -117,8 +125,8 @@ def find_plain_places(content: str, old: str, new: str) -> list[TextPlace]:
     return [TextPlace(original(at), original(at + len(sought)), added, "line ends") for at in places]
 
 
-def find_line_places(content: str, old: str, new: str) -> list[TextPlace]:
-    """Return the places of whole lines that are alike but for line ends, trailing blanks or one shift of indentation.
+def find_line_places(content: str, old: str, new: str, likenesses: Sequence[Likeness]) -> list[TextPlace]:
+    """Return the places of whole lines by the first of these likenesses that has any.
 
     Lines that stay in the new text keep the bytes that they have in the file.
     """
@@ -133,7 +141,7 @@ def find_line_places(content: str, old: str, new: str) -> list[TextPlace]:
         ("indentation", [line.lstrip(BLANKS) for line in stripped], [line.strip(BLANKS) for line in sought]),
     )
     for likeness, seen, wanted in ways:
-        if likeness == "indentation" and not any(wanted):
+        if likeness not in likenesses or (likeness == "indentation" and not any(wanted)):
             continue
         places: list[TextPlace] = []
         for first in find_line_runs(seen, wanted):

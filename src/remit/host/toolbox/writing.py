@@ -102,12 +102,13 @@ def prepare_changes(
         return ToolOutput(True, text, {"files": files}, positions=positions)
 
     proposal = propose() if all(is_below_root(context, path) for path in paths) else None
+    call = context.new_call()
     call = replace(
-        context.new_call(),
+        call,
         effect="delete" if only_deletes else "write",
         paths=tuple(paths),
         edit=proposal and proposal.edit,
-        checks_itself=checks_itself,
+        checks_itself=checks_itself and call.citation.expected_content_hash is None,
     )
     return PreparedCall(call, act)
 
