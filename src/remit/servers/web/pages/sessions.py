@@ -65,7 +65,7 @@ class RecordPeek(Struct, frozen=True):
     files: list[FileDiff]
 
 
-class Session(Struct, frozen=True):
+class SessionPage(Struct, frozen=True):
     """A window of a session's timeline; `counts` has the number of records of each event, without the filter."""
 
     session: IndexedSession
@@ -84,7 +84,7 @@ def read_sessions(request: PageRequest) -> Sessions:
         return Sessions(index.list_sessions(200))
 
 
-def read_session(request: PageRequest) -> Session:
+def read_session(request: PageRequest) -> SessionPage:
     session_id, event = request.path["session"], request.query.get("kind", "")
     with request.repositories.open_index(request.one_repository) as index:
         session = next((s for s in index.list_sessions(100_000) if s.session_id == session_id), None)
@@ -103,7 +103,7 @@ def read_session(request: PageRequest) -> Session:
         found = index.find_by_ids([wanted]) if wanted else {}
     peek = read_peek(request, found[wanted]) if wanted in found else None
     rows = [make_row(start + n, document) for n, document in enumerate(documents)]
-    return Session(session, model, total, start, rows, counts, event, make_strip(times), peek)
+    return SessionPage(session, model, total, start, rows, counts, event, make_strip(times), peek)
 
 
 def make_row(position: int, document: dict[str, Any]) -> TimelineRow:
