@@ -30,7 +30,7 @@ from remit.workspace.agents.read_write_settings import SettingsChanged
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError, find_git_folder
 from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.place.workspace import Workspace, find_nested_repository
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -191,11 +191,21 @@ def open_content_store(workspace: Workspace) -> ContentStore:
     return ContentStore(workspace, "")
 
 
+def folder_of_paths(workspace: Workspace, repo: Path) -> Path:
+    """Return the folder that paths on the command line count from: with `--repo`, the workspace's root, or that of a
+    repository inside, such as a submodule.
+    """
+    if repo == Path():
+        return Path.cwd()
+    inside = os.path.relpath(repo.resolve() / "file", workspace.root)
+    return workspace.root / find_nested_repository(workspace, inside)
+
+
 def path_in_workspace(workspace: Workspace, repo: Path, file: str) -> str:
     """Return the path of `file`, relative to the workspace root; the file may be deleted. Raises Failure. `file` is
-    relative to the working directory, or to the root if `--repo` is given.
+    relative to `folder_of_paths`.
     """
-    start = Path.cwd() if repo == Path() else workspace.root
+    start = folder_of_paths(workspace, repo)
     path = Path(os.path.normpath(start.resolve() / file))
     real = path.parent.resolve() / path.name
     if not real.is_relative_to(workspace.root):

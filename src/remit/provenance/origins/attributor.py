@@ -31,8 +31,8 @@ MAX_PATHS_PER_CALL = 200
 class LineAttributor(FileHistories):
     """Attribute lines to the records of one workspace."""
 
-    def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
-        super().__init__(workspace, index, store)
+    def __init__(self, workspace: Workspace, index: Index, store: ContentStore, nested: str = "") -> None:
+        super().__init__(workspace, index, store, nested)
         self.carried: CarriedCache = {}
         self.carried_prefixes: dict[tuple[int, ...], tuple[Route, tuple[int, Attributions | None]]] = {}
         """By the identities of the steps of a route except the last: the route, and the entry of `carried` for those
@@ -113,7 +113,7 @@ class LineAttributor(FileHistories):
         """
         recorded = {version.path_in_tree: self.history_of(version.path).contents for version in versions}
         committed: dict[str, list[tuple[int, str]]] = {}
-        paths = sorted(recorded) if self.workspace.common_dir else []
+        paths = sorted(recorded) if self.has_git else []
         for start in range(0, len(paths), MAX_PATHS_PER_CALL):
             pathspecs = (f":(top,literal){path}" for path in paths[start : start + MAX_PATHS_PER_CALL])
             options = ("--all", "--reflog", "--format=%ct", *CHANGED_CONTENTS, "-m")
@@ -246,7 +246,7 @@ class LineAttributor(FileHistories):
         content = route[-1].before
         if route[-1].record is not None or not route[-1].inferred or content is None or not version.has_commit:
             return False
-        git, path, history = self.git, version.path, self.history_of(version.path)
+        git, path, history = self.git, self.prefix.path_for_git(version.path), self.history_of(version.path)
         try:
             if git.text("log", "-1", "--format=%H", f"--find-object={content}", version.commit, "--", path):
                 return False

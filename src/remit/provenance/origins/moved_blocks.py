@@ -102,8 +102,10 @@ class RecordedBlocks:
         moved: set[int] = set()
         for line in seeds:
             change, text = changes[line.number], strip_whitespace(line.content)
-            own_path = attributor.prefix + change.path
+            own_path = attributor.prefix.path_in_tree(change.path)
             others = {path for files in holders for path in files.get(line.content.strip(), ())} - {own_path}
+            if not change.path.startswith(attributor.nested):
+                continue
             if change.path == version.path or others or commits[change.id] not in searched:
                 continue
             if attributor.was_unrecorded_file(version.path, change):
@@ -177,8 +179,9 @@ def find_moved_lines(
         runs = ((runs[0][0], runs[-1][1]),)
     ranges = (f"-L{low},{high}" for low, high in runs)
     options = ("-w", "-M", "-C", "-C", *ranges)
+    git_path = attributor.prefix.path_for_git(path)
     try:
-        out = attributor.git.run("blame", "--porcelain", *drop_range_options(arguments), *options, "--", path)
+        out = attributor.git.run("blame", "--porcelain", *drop_range_options(arguments), *options, "--", git_path)
     except GitError:
         return {}
     before = {line.line: line for line in suspects}

@@ -147,7 +147,7 @@ class UnattributedLines:
         commit, _, path = (version.previous or "").partition(" ")
         spans = (f"-L{low},{high}" for low, high in make_spans(numbers)[:MAX_RUNS])
         try:
-            lines = self.git_blame(*spans, commit, "--", path_from_workspace(path, self.attributor.prefix))
+            lines = self.git_blame(path_from_workspace(path, self.attributor.prefix), *spans, commit)
         except GitError:
             return {}
         attributions = self.attributor.attribute_lines(lines)
@@ -157,9 +157,10 @@ class UnattributedLines:
         remaining = [line for line in lines if line.line not in result and may_hold(line.version)]
         return {**(self.attribute_reformatted(remaining, depth - 1) if depth > 1 and remaining else {}), **result}
 
-    def git_blame(self, *words: str) -> list[GitLine]:
+    def git_blame(self, path: str, *words: str) -> list[GitLine]:
         """Run git blame. Raises GitError."""
-        return read_git_lines(self.git.run("blame", "--porcelain", *words), self.attributor.prefix)
+        prefix = self.attributor.prefix
+        return read_git_lines(self.git.run("blame", "--porcelain", *words, "--", prefix.path_for_git(path)), prefix)
 
     # -- exchanged with an equal line ----------------------------------------------------------------------------
 
@@ -193,9 +194,9 @@ class UnattributedLines:
         commit, _, old = (version.previous or "").partition(" ")
         revision = [version.commit] if version.has_commit else []
         try:
-            lines_now = self.git_blame(*arguments, "--", path)
-            lines_of_version = self.git_blame(*revision, "--", version.path)
-            lines_before = self.git_blame(commit, "--", path_from_workspace(old, attributor.prefix))
+            lines_now = self.git_blame(path, *arguments)
+            lines_of_version = self.git_blame(version.path, *revision)
+            lines_before = self.git_blame(path_from_workspace(old, attributor.prefix), commit)
         except GitError:
             return {}
         numbers = {line_origin(line): line.line for line in lines_of_version}
