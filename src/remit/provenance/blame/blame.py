@@ -39,6 +39,8 @@ class Blamer:
         self.git = self.attributor.git
         self.disputed: set[FileVersion] = set()
         """Versions of which git and the records tell lines apart differently: their answers hold for one question."""
+        self.disowned: set[int] = set()
+        """Lines of the file asked about that git takes for an equal line elsewhere."""
 
     def blame(
         self, path: str, arguments: Sequence[str] = (), given: Sequence[GitLine] | None = None
@@ -100,7 +102,7 @@ class Blamer:
         attributed = self.attribute_unkept_lines(path, arguments, remaining)
         if not any(argument.startswith("-") for argument in arguments):
             kept.keep([line for line in remaining if line.version not in self.disputed], attributed)
-        return found | attributed
+        return {line: origin for line, origin in (found | attributed).items() if line not in self.disowned}
 
     def attribute_unkept_lines(
         self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]
@@ -156,6 +158,7 @@ class Blamer:
         edited = [line for line in observed if line.line not in searched and direct[line.line].proved]
         doubtful = RecordedBlocks(attributor).lines_written_before(edited) if edited else set[int]()
         result = {**{line: found for line, found in direct.items() if line not in doubtful}, **searched}
+        self.disowned |= search.disowned_lines
         removed = search.removed_by_own_record(lines, result)
         return {line: found for line, found in result.items() if line not in removed}
 
