@@ -81,6 +81,24 @@ def test_an_indentation_of_a_whole_file_changes_no_author(agent: Agent) -> None:
         commit(agent.cwd, "--allow-empty")
 
 
+def test_repeated_blocks_of_two_sessions_keep_their_authors_when_all_is_indented(agent: Agent, home: Path) -> None:
+    other = Agent(agent.cwd, home, "session-2")
+    other.select()
+    parts: list[str] = []
+    for number in range(6):
+        writer = (agent, other)[number % 2]
+        overload = f"@overload\ndef load(\n    self,\n    key: Key,\n    salt: Salt{number} = None,\n): ...\n\n\n"
+        parts.insert(number // 2, overload)
+        writer.read("src/o.py")
+        writer.write("src/o.py", "".join(parts))
+        commit(agent.cwd)
+    before = sessions(agent.cwd, "src/o.py")
+    lines = (agent.cwd / "src/o.py").read_text().splitlines()
+    (agent.cwd / "src/o.py").write_text("".join(f"    {line}\n" if line else "\n" for line in lines))
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/o.py") == before
+
+
 def on_branch(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits of yesterday: plain lines by the agent, in a file that a person changes beside."""
     monkeypatch.setenv("GIT_AUTHOR_DATE", f"{int(time.time()) - 80_000} +0000")

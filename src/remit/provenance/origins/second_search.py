@@ -215,12 +215,14 @@ class UnattributedLines:
             by_records = line_origin(source) if source else (version.commit, version.path_in_tree, number)
             if number is None or by_records == line_origin(line):
                 continue
-            if is_layout and line.version == version:
-                continue  # its source is found as that of a reformatted line
+            is_reformatted = is_layout and line.version == version
             if source is None:
                 attribution = attribution_at(own_attributions, number)
             else:
                 attribution = attribution_at(attributions[source.version], source.number)
+            if is_reformatted:
+                result |= {line.line: limit_grade(attribution, "normalised")} if attribution else {}
+                continue
             swapped.add(line.line)
             if attribution is None and is_layout:
                 self.disowned_lines.add(line.line)
