@@ -190,3 +190,15 @@ def test_the_same_rebase_gives_the_same_answer_whoever_asked_before(
         answers.append([(line.content, line.session_id, line.grade) for line in lines])
     assert answers[0] == answers[1] == answers[2]
     assert [who for _, who, _ in answers[0]].count(ME) == 8
+
+
+def test_a_squash_of_a_commit_and_its_indentation_keeps_the_agents_lines(agent: Agent) -> None:
+    agent.write("src/app.py", "".join(["import os\n", BLOCK]))
+    commit(agent.cwd)
+    body = "".join(f"    {line}\n" for line in BLOCK.splitlines())
+    (agent.cwd / "src/app.py").write_text(f"import os\nclass Till:\n{body}")
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/app.py") == [ME, None, ME, ME, ME]
+    run_git(agent.cwd, "reset", "-q", "--soft", "HEAD~2")
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/app.py") == [ME, None, ME, ME, ME]

@@ -63,7 +63,8 @@ class LineAttributor(FileHistories):
         self.resolve_versions(unique)
         rewritten = [version for version in unique if self.may_be_rewritten(version)]
         present = {version.commit for version in unique if version.has_commit}
-        originals = OriginalVersions(self).find(rewritten, present) if rewritten else {}
+        search = OriginalVersions(self)
+        originals = search.find(rewritten, present) if rewritten else {}
         lines_by_original: dict[FileVersion, list[GitLine]] = {}
         for line in (line for own in originals.values() for line in own.values()):
             lines_by_original.setdefault(line.version, []).append(line)
@@ -76,7 +77,8 @@ class LineAttributor(FileHistories):
             found += [None] * (max(own) - len(found))
             for number, line in own.items():
                 attribution = attribution_at(known[line.version], line.number)
-                found[number - 1] = limit_grade(attribution, "preserved") if attribution else None
+                if attribution or version in search.copies:
+                    found[number - 1] = limit_grade(attribution, "preserved") if attribution else None
         return attributed
 
     def may_be_rewritten(self, version: FileVersion) -> bool:

@@ -75,6 +75,8 @@ class OriginalVersions:
         self.histories = histories
         self.authorship_by_commit: dict[str, str] = {}
         """Of the commits that are copies."""
+        self.copies: set[FileVersion] = set()
+        """Versions with one commit as their original: what is unknown there is unknown here."""
 
     def find(self, versions: Sequence[FileVersion], present: Iterable[str]) -> dict[FileVersion, OriginalLines]:
         """Return the lines of the originals by version, each by the number of the line that repeats it. `present` are
@@ -144,6 +146,7 @@ class OriginalVersions:
             places = pair_replacements(wanted, self.replacements(change.before, change.after))
             if places:
                 own, texts = self.added_numbers(change.before, change.after), histories.lines_of(change.after) or ()
+                self.copies.add(version)
                 of_change = relocate_version(change.version, histories.prefix)
                 return {
                     numbers[to]: GitLine(of_change, own[at], own[at], texts[own[at] - 1]) for to, at in places.items()
