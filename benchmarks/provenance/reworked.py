@@ -12,9 +12,10 @@ from pathlib import Path
 
 from .lines import PERSON
 from .reenact import Enacted, Mode
-from .reenact_report import CLASSES, SAFE_CLASSES, percent, told
+from .reenact_report import SAFE_CLASSES, percent, told
 from .reenact_truth import Asked, ask
 from .replay import named
+from .scenario import CLASSES
 from .world import World
 
 SUBFOLDER = "moved/here"
