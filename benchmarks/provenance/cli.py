@@ -7,7 +7,6 @@ import random
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from .agent_trace_tool import PROGRAM, AgentTraceTool
@@ -22,6 +21,7 @@ from .reenact_report import as_document as report_document
 from .remit_tool import RemitTool, UncontainedRemitTool
 from .replay import Replayed, named, replay
 from .reworked import Reworked, rework
+from .reworked import as_document as document_of_rework
 from .reworked import lines_of as lines_of_rework
 from .rewrites import REWRITES
 from .scenario import Run, Score, run
@@ -71,7 +71,7 @@ def main(words: Sequence[str]) -> int:
     speed = measured(asked.seed, asked.rounds, asked.pairs) if "speed" in tracks else None
     if asked.json:
         document = as_document(asked, rows, replayed, reports, speed)
-        print(json.dumps({**document, "reworked": list(map(asdict, reworked))}, indent=1))
+        print(json.dumps({**document, "reworked": list(map(document_of_rework, reworked))}, indent=1))
     else:
         tell(asked, rows, replayed, reports, speed)
         print("\n".join(line for report in reworked for line in lines_of_rework(report)))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from .lines import PERSON
 from .reenact import Enacted, Mode
@@ -222,3 +223,8 @@ def lines_of(report: Reworked) -> list[str]:
             *(f"    {text}" for text in [*o.lost[:MAX_SHOWN], *o.false[:MAX_SHOWN]]),
         ]
     return found
+
+
+def as_document(report: Reworked) -> dict[str, Any]:
+    """The report for programs."""
+    return {**vars(report), "outcomes": list(map(vars, report.outcomes))}
