@@ -20,11 +20,15 @@ from .reenact_report import Report, lines_of, reenact
 from .reenact_report import as_document as report_document
 from .remit_tool import RemitTool, UncontainedRemitTool
 from .replay import Replayed, named, replay
+from .reworked import Reworked, rework
+from .reworked import as_document as document_of_rework
+from .reworked import lines_of as lines_of_rework
 from .rewrites import REWRITES
 from .scenario import Run, Score, run
 from .shell_made import SHELL_MADE
 from .speed import Speed, measured
-from .table import Row, document, examples, table
+from .table import Row, examples, table
+from .table import document as row_document
 from .tools import Tool
 from .traps import TRAPS
 
@@ -41,7 +45,7 @@ TRACKS: dict[str, Mapping[str, Run]] = {
     "shell": SHELL_MADE,
     "git-brought": GIT_BROUGHT,
 }
-ALL = (*TRACKS, "real", "reenact", "replay", "speed")
+ALL = (*TRACKS, "real", "reenact", "reworked", "replay", "speed")
 
 
 def main(words: Sequence[str]) -> int:
@@ -53,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     if asked.list:
         print("\n".join(f"{track}: {name}" for track in ALL for name in scenarios(track, asked)))
         return 0
-    for name in {"real", "reenact"}.intersection(asked.track or ()):
+    for name in {"real", "reenact", "reworked"}.intersection(asked.track or ()):
         if not asked.repo:
             arguments().error(f"the track `{name}` plays a repository's history: name one with --repo PATH")
     tracks = asked.track or (ALL if not asked.only else TRACKS)
@@ -61,13 +65,19 @@ def main(words: Sequence[str]) -> int:
         rows = [row for track in tracks for row in played(track, asked)]
         replayed = [replay(path, asked.sample, asked.seed) for path in asked.repo] if "replay" in tracks else []
         reports = [reenact(p, asked.commits, asked.seed, asked.mode) for p in asked.repo] if "reenact" in tracks else []
+        reworked: list[Reworked] = []
+        if "reworked" in tracks:
+            reworked = [rework(p, asked.commits, asked.seed, asked.mode, asked.only or ()) for p in asked.repo]
     speed = measured(asked.seed, asked.rounds, asked.pairs) if "speed" in tracks else None
     if asked.json:
-        print(json.dumps(as_document(asked, rows, replayed, reports, speed), indent=1))
+        document = as_document(asked, rows, replayed, reports, speed)
+        print(json.dumps({**document, "reworked": list(map(document_of_rework, reworked))}, indent=1))
     else:
         tell(asked, rows, replayed, reports, speed)
+        print("\n".join(line for report in reworked for line in lines_of_rework(report)))
     ours = [row.score for row in rows if row.tool in (RemitTool.name, UncontainedRemitTool.name)]
     broken = any(score.misattributed or score.broken for score in ours)
+    broken = broken or any(outcome.broken_promises for report in reworked for outcome in report.outcomes)
     return int(broken or any(report.broken_promises for report in reports))
 
 
@@ -125,7 +135,7 @@ def as_document(
     return {
         "seed": asked.seed,
         "runs": asked.runs,
-        "scenarios": list(map(document, rows)),
+        "scenarios": list(map(row_document, rows)),
         "replay": [{**vars(r), "agreement": round(r.agreement, 3), "ratio": round(r.ratio, 2)} for r in replayed],
         "reenact": list(map(report_document, reports)),
         "speed": [{**vars(m), "ratio": round(m.ratio, 3)} for m in speed.measures] if speed else [],
@@ -147,8 +157,12 @@ def arguments() -> argparse.ArgumentParser:
         "--repo", type=Path, action="append", default=[], help="a repository: replayed, and its code used"
     )
     found.add_argument("--sample", type=int, default=0, help="replay compares so many files; 0 is all")
-    found.add_argument("--commits", type=int, default=25, help="real and reenact play so many commits of each --repo")
-    found.add_argument("--mode", choices=("observe", "enforce"), default="enforce", help="of Remit, in reenact")
+    found.add_argument(
+        "--commits", type=int, default=25, help="real, reenact and reworked play so many commits of each --repo"
+    )
+    found.add_argument(
+        "--mode", choices=("observe", "enforce"), default="enforce", help="of Remit, in reenact and reworked"
+    )
     found.add_argument("--pairs", type=int, default=200, help="pairs of git commit that are timed")
     found.add_argument("--rounds", type=int, default=7, help="rounds of timed blame")
     found.add_argument("--load", type=int, default=0, help="so many busy processes beside it")

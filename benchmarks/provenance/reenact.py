@@ -60,7 +60,9 @@ class Enacted:
     file's change in a new commit; what else there is in one of the `enacted` commits a person made.
     """
 
-    def __init__(self, repository: Path, folder: Path, commits: int, seed: int, mode: Mode) -> None:
+    def __init__(
+        self, repository: Path, folder: Path, commits: int, seed: int, mode: Mode, *, first_parent: bool = False
+    ) -> None:
         self.tool = TimedTool()
         self.world = World(self.tool, folder, f"{seed}:reenact")
         self.rng = self.world.rng
@@ -74,9 +76,12 @@ class Enacted:
         self.written: dict[Author, set[bytes]] = {}
         """The texts that an agent's commits added, by agent."""
         self.merges = self.refused = 0
-        named = self.source.out("rev-list", "--topo-order", "--reverse", "--parents", f"-n{commits}", "HEAD")
+        words = ["--first-parent"] if first_parent else []
+        named = self.source.out("rev-list", "--topo-order", "--reverse", "--parents", *words, f"-n{commits}", "HEAD")
         self.names = [names for line in named.decode().splitlines() if len(names := line.split()) > 1]
         """Each commit with its parents, parents first; a first commit is there from the start."""
+        if first_parent:
+            self.names = [names[:2] for names in self.names]
         self.begin(mode)
 
     def begin(self, mode: Mode) -> None:

@@ -10,13 +10,11 @@ from statistics import quantiles
 from typing import Any
 
 from remit.provenance.blame.blamed_line import body_of
-from remit.provenance.origins.evidence_grades import GRADES_BY_CLASS
 
 from .reenact import Enacted, Mode
 from .reenact_truth import Asked, Reason, Reasons, Timed, ask
 from .replay import named
-
-CLASSES: dict[str, str] = {grade: name for name, grades in GRADES_BY_CLASS.items() for grade in grades}
+from .scenario import CLASSES
 
 SAFE_CLASSES = ("exact", "carried")
 """The classes of grades that promise no false claim."""

@@ -69,7 +69,7 @@ def ask(enacted: Enacted) -> tuple[list[Asked], list[Timed]]:
         asked = time.perf_counter()
         claims = enacted.tool.blame(enacted.world.root, path)
         times.append(Timed(path, len(claims), time.perf_counter() - asked, asked - began))
-        for line, claim in zip(read_git_lines(blamed, ""), claims, strict=True):
+        for line, claim in zip(read_git_lines(blamed), claims, strict=True):
             who = enacted.writer(line.version.commit, line.version.path, line.number)
             lines.append(Asked(path, line.line, line.content, line.version, line.number, who, claim))
     return lines, times
@@ -151,7 +151,7 @@ class Reasons:
         ]
 
     def blame(self, commit: str, path: str) -> list[tuple[bytes, Author]]:
-        lines = read_git_lines(self.enacted.repository.out("blame", "--porcelain", commit, "--", path), "")
+        lines = read_git_lines(self.enacted.repository.out("blame", "--porcelain", commit, "--", path))
         return [
             (line.content, self.enacted.writer(line.version.commit, line.version.path, line.number)) for line in lines
         ]

@@ -201,7 +201,7 @@ def compare(root: Path, commits: dict[str, str], paths: Sequence[str], found: Re
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         for path in paths:
             began = time.perf_counter()
-            truth = read_git_lines(run("blame", "--porcelain", "--first-parent", "HEAD", "--", path, cwd=root), "")
+            truth = read_git_lines(run("blame", "--porcelain", "--first-parent", "HEAD", "--", path, cwd=root))
             found.git_blame_s += time.perf_counter() - began
             began = time.perf_counter()
             claims: list[Any] = Blamer(gate.workspace, index, gate.contents).blame(path, ["--first-parent", "HEAD"])

@@ -8,10 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from remit.provenance.origins.evidence_grades import GRADES_BY_CLASS
+
 from .code import Block, Code
 from .lines import Claim, Line, Verdict, verdict
 from .tools import Refused, Tool
 from .world import BrokenScenario, World
+
+CLASSES: dict[str, str] = {grade: name for name, grades in GRADES_BY_CLASS.items() for grade in grades}
 
 Run = Callable[[World, Code], "Score | None"]
 """What is played; what it counted on its way, if anything."""
@@ -32,6 +36,8 @@ class Score:
     wrong: list[str] = field(default_factory=list[str])
     gaps: list[str] = field(default_factory=list[str])
     grades: Counter[str] = field(default_factory=Counter[str])
+    evidence: Counter[str] = field(default_factory=Counter[str])
+    """Of the lines called an agent's, by class of grades and verdict: `carried, right`."""
     seconds: float = 0
     refused: int = 0
     """Calls of agents that the tool did not let pass, where the scenario goes on without them."""
@@ -49,6 +55,7 @@ class Score:
         self.open += other.open
         self.kept += other.kept
         self.grades += other.grades
+        self.evidence += other.evidence
         self.seconds += other.seconds
         self.refused += other.refused
         self.wrong += other.wrong
@@ -92,6 +99,9 @@ def count(found: Score, place: str, line: Line, claim: Claim) -> None:
     found.ai += ours
     found.counts[result] += 1
     found.grades[claim.grade or "-"] += claim.origin != "unknown"
+    if claim.origin == "ai":
+        is_right = result in ("right", "likely right")
+        found.evidence[f"{CLASSES.get(claim.grade or '', '-')}, {'right' if is_right else 'wrong'}"] += 1
     found.open += ours and line.open
     if ours and line.certain:
         found.certain += 1

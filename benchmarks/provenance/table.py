@@ -120,6 +120,7 @@ def document(row: Row) -> dict[str, Any]:
         "refused": s.refused,
         "kept": s.kept,
         "grades": dict(s.grades),
+        "evidence": dict(s.evidence),
         "wrong": s.wrong,
         "gaps": s.gaps,
         "seconds": round(s.seconds, 2),

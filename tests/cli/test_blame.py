@@ -198,11 +198,12 @@ def test_what_git_paints_a_terminal_shows_and_nothing_else() -> None:
     assert escape_for_terminal(b"abc (A Person 1) \x1b[2J") == b"abc (A Person 1) \\x1b[2J"
 
 
-def test_a_file_of_another_repository_or_of_git_is_none_of_this_one(agent: Agent) -> None:
+def test_a_file_of_another_repository_is_blamed_there_and_one_of_git_nowhere(agent: Agent) -> None:
     (agent.cwd / "sub").mkdir()
     run_git(agent.cwd / "sub", "init", "-q")
     (agent.cwd / "sub" / "its.txt").write_text("theirs\n")
-    for file in ("sub/its.txt", ".git/config", "x" * 5000):
+    assert [line["origin"] for line in data(agent.cwd, "blame", "sub/its.txt")["lines"]] == ["unknown"]
+    for file in (".git/config", "x" * 5000):
         assert "no such path" in json.loads(remit(agent.cwd, "blame", "--json", file, code=2))["error"]["message"]
 
 

@@ -96,7 +96,18 @@ def test_a_history_with_a_merge_is_enacted_again_and_every_line_told(repository:
     assert agents["right"] >= 0.9 * sum(agents.values()) > 10
 
 
-@pytest.mark.parametrize("name", ["real", "reenact"])
+@pytest.mark.slow
+def test_a_history_is_rewritten_and_every_line_told_as_before(repository: Path) -> None:
+    make_history(repository, 12)
+    done = track("--repo", str(repository), "--commits", "12", "--mode", "observe", name="reworked")
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads(done.stdout)["reworked"]
+    for outcome in found["outcomes"]:
+        assert (outcome["false_ai"], outcome["false_human"], outcome["left_out"]) == ({}, 0, 0), outcome
+        assert outcome["kept"] >= 0.98 * outcome["before"] > 10, outcome
+
+
+@pytest.mark.parametrize("name", ["real", "reenact", "reworked"])
 def test_a_track_of_real_histories_asks_for_a_repository(name: str) -> None:
     done = track(name=name)
     assert done.returncode == 2

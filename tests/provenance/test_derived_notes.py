@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.running import data
+from cli.test_notes import settings
 from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_notes import FOREIGN, by_notes, commit, note, notes_of, put_note, write_notes
@@ -181,3 +183,42 @@ def test_common_lines_alone_make_no_commit_a_repetition(forge: Forge) -> None:
     clone = forge.sync()
     assert run_git(clone, "cat-file", "-t", plain).strip() == "commit"
     assert notes_of(clone).read_notes([run_git(clone, "rev-parse", "HEAD").strip()]) == {}
+
+
+@pytest.mark.parametrize("merge", [squash, squash_edited])
+def test_a_merge_request_of_gitlab_is_found_by_its_number(
+    forge: Forge, tmp_path: Path, merge: Callable[[Path], None]
+) -> None:
+    """GitLab keeps merge requests under a ref of its own, and names them in another way."""
+    run_git(forge.bare, "update-ref", "refs/merge-requests/7/head", "refs/pull/7/head")
+    run_git(forge.bare, "update-ref", "-d", "refs/pull/7/head")
+    forge.move_main()
+    merge(forge.stranger)
+    run_git(forge.stranger, "commit", "-q", "--amend", "-m", "Parse more\n\nSee merge request team/app!7\n")
+    forge.publish()
+    clone = forge.sync()
+    found = told(by_notes(clone, "src/app.py", tmp_path))
+    assert {found[text] for text in AGENTS[:2]} == {"session-1"}
+    tip = run_git(forge.bare, "rev-parse", "refs/merge-requests/7/head").strip()
+    assert run_git(clone, "cat-file", "-t", tip).strip() == "commit"
+
+
+def test_whoever_derives_notes_pushes_them_where_notes_are_shared(forge: Forge, tmp_path: Path) -> None:
+    squash(forge.stranger)
+    forge.publish()
+    commits = {}
+    for name, shared in (("reader", "false"), ("sharer", "true")):
+        clone = forge.clone(name)
+        governed(clone)
+        settings(clone, f"[share]\nnotes = {shared}")
+        done = data(clone, "notes", "sync")
+        commits[name] = done["derived"]
+        assert done["exchanged"]["pushed"] is (shared == "true")
+        published = run_git(forge.bare, "notes", "--ref=ai", "list").split()
+        assert (run_git(clone, "rev-parse", "HEAD").strip() in published) is (shared == "true")
+    assert commits["reader"] == commits["sharer"] != []
+    # One who only fetches notes is told the agent, and has nothing left to derive.
+    late = forge.clone("late")
+    run_git(late, "fetch", "-q", "origin", "refs/notes/ai:refs/notes/ai")
+    assert told(by_notes(late, "src/app.py", tmp_path))[AGENTS[5]] == "session-1"
+    assert data(late, "notes", "sync")["derived"] == []

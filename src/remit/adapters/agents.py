@@ -293,7 +293,7 @@ QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a 
     tools={
         "write_file": WRITE_FILE_TOOL,
         "edit": REPLACE_TOOL,
-        "notebook_edit": ToolRow("write", ("notebook_path",)),
+        "notebook_edit": ToolRow("write", ("notebook_path",), edits_notebook=True),
         "run_shell_command": SHELL_TOOL,
         "read_file": READ_FILE_TOOL,
         **plain_tools(

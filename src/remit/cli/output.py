@@ -24,7 +24,13 @@ from remit.ledger.log_files import LedgerError
 from remit.servers.environ_checks import clean_environment
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError, find_git_folder
-from remit.workspace.place.workspace import Workspace, has_replays, is_repository_registered, locate_workspace
+from remit.workspace.place.workspace import (
+    Workspace,
+    find_nested_repository,
+    has_replays,
+    is_repository_registered,
+    locate_workspace,
+)
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -212,11 +218,21 @@ def open_content_store(workspace: Workspace) -> ContentStore:
     return ContentStore(workspace, "")
 
 
+def folder_of_paths(workspace: Workspace, repo: Path, folder: Path | None = None) -> Path:
+    """Return the folder that paths on the command line count from: `folder`, by default the working directory; with
+    `--repo`, the workspace's root, or that of a repository inside, such as a submodule.
+    """
+    if repo == Path():
+        return folder or Path.cwd()
+    inside = os.path.relpath(repo.resolve() / "file", workspace.root)
+    return workspace.root / find_nested_repository(workspace, inside)
+
+
 def path_in_workspace(workspace: Workspace, repo: Path, file: str, folder: Path | None = None) -> str:
     """Return the path of `file`, relative to the workspace root; the file may be deleted. Raises Failure. `file` is
-    relative to `folder`, by default the working directory, or to the root if `--repo` is given.
+    relative to `folder_of_paths`.
     """
-    start = (folder or Path.cwd()) if repo == Path() else workspace.root
+    start = folder_of_paths(workspace, repo, folder)
     path = Path(os.path.normpath(start.resolve() / file))
     real = path.parent.resolve() / path.name
     if not real.is_relative_to(workspace.root):

@@ -120,7 +120,7 @@ def find_matching_records(gate: Gate, index: Index, given: QueryTraces) -> list[
     if given.line is not None:
         if path is None:
             raise ValueError("line needs a path; expected for example path 'src/app.py' and line 42")
-        lines = blame_lines(Blamer(gate.workspace, index, gate.contents), path, (given.line, given.line))
+        lines = blame_lines(Blamer(gate.workspace, index, gate.contents, path), path, (given.line, given.line))
         found = [document for line in lines if line.record for document in index.find_by_id_prefix(line.record)]
         path = None  # a line may come from another file
     elif given.content_hash is not None:
@@ -151,7 +151,7 @@ def explain_lines(gate: Gate, caller: Caller, given: ExplainLines) -> ToolAnswer
     with Attempts().step():
         run_replays(gate.workspace, gate.environment)
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
-        blamer = Blamer(gate.workspace, index, gate.contents)
+        blamer = Blamer(gate.workspace, index, gate.contents, path)
         explainer = Explainer(blamer, gate.contents, partial(conversations, gate), gate.rules.document)
         explanation = explainer.explain(path, parse_line_range(given.line))
     data = {"success": True, "why": to_builtins(shorten_explanation(explanation))}

@@ -6,7 +6,7 @@ import http.client
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class Browser:
         return found
 
     def get(self, path: str, **headers: str) -> Answered:
-        return self.ask("GET", path, **headers)
+        return self.ask("GET", path, b"", **headers)
 
     def pair(self, secret: str = "") -> Answered:
         secret = secret or self.server.pairing.make_link_secret()
@@ -89,7 +89,7 @@ class Browser:
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[ConsoleServer]:
+def serving(home: Path) -> Generator[ConsoleServer]:
     server = ConsoleServer(lambda: machine(home), 0)
     server.start()
     try:

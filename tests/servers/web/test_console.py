@@ -153,7 +153,7 @@ def watched(browser: Browser) -> Iterator[Browser]:
         connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=20)
         connection.request("GET", "/live", headers={"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"})
         response = connection.getresponse()
-        while not stop.is_set() and response.fp is not None and response.readline():
+        while not stop.is_set() and response.readline():
             pass
         connection.close()
 

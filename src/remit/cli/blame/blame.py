@@ -22,6 +22,7 @@ from remit.cli.output import (
     Failure,
     command_options,
     find_readable_workspace,
+    folder_of_paths,
     open_content_store,
     open_index_or_empty,
     path_in_workspace,
@@ -35,7 +36,7 @@ from remit.provenance.origins.blame_porcelain import BlamePorcelain, GitLine, pa
 from remit.provenance.origins.evidence_grades import GRADES, GRADES_BY_CLASS, parse_grades
 from remit.workspace.contents.content_store import scratch_files
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.place.workspace import Workspace, find_git_root
+from remit.workspace.place.workspace import Workspace, find_git_root, find_nested_repository
 
 GIT_REFUSAL_CODES = (128, 129)
 CARRIED_GRADE = "carried"
@@ -192,12 +193,15 @@ def read_question(
     words: Sequence[str], workspace: Workspace, repo: Path, caller_folder: Path | None = None, *, governed: bool = True
 ) -> BlameQuestion:
     """Parse the arguments into a question, without standard input. Raises Failure."""
-    folder = (caller_folder or Path.cwd()) if repo == Path() else workspace.root
+    folder = folder_of_paths(workspace, repo, caller_folder)
     try:
         arguments = parse_arguments(words, folder)
     except BlameUsageError as error:
         raise Failure("USAGE", str(error)) from error
     path = path_in_workspace(workspace, repo, arguments.file, caller_folder)
+    nested = find_nested_repository(workspace, path)
+    if nested and not folder.resolve().is_relative_to(workspace.root / nested):
+        folder, arguments = workspace.root / nested, replace(arguments, file=path.removeprefix(nested))
     return BlameQuestion(arguments, workspace, folder, path, governed)
 
 
@@ -352,7 +356,7 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
 
         # 2. The lines, of the content to blame instead of the work tree's, if one is given.
         index = stack.enter_context(open_index_or_empty(workspace, governed=question.governed))
-        blamer = Blamer(workspace, index, open_content_store(workspace))
+        blamer = Blamer(workspace, index, open_content_store(workspace), question.path)
         options = arguments.tracing_options
         if arguments.contents is not None:
             options = tuple(option for option in options if not option.startswith("--contents"))
@@ -374,7 +378,7 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
         if porcelain and arguments.has_reverse_option:
             first = arguments.revisions[0].partition("..")[0] if arguments.revisions else "HEAD"
             lines = blame_reversed(
-                Blamer(workspace, index, blamer.attributor.store), question.path, first, options, given
+                Blamer(workspace, index, blamer.attributor.store, question.path), question.path, first, options, given
             )
         else:
             lines = blamer.blame(question.path, [*options, *arguments.revisions], given)

@@ -16,6 +16,7 @@ from remit.cli.output import (
     Failure,
     emit,
     emit_view,
+    folder_of_paths,
     open_content_store,
     open_index_or_empty,
     path_in_workspace,
@@ -57,17 +58,17 @@ def why(spot: str, grade: str | None, full: bool, repo: Path, as_json: bool) -> 
     """
     context = reading_context(repo)
     workspace = context.workspace
-    folder = Path() if repo == Path() else workspace.root
+    folder = folder_of_paths(workspace, repo)
     file, lines = parse_spot(spot, folder)
+    path = path_in_workspace(workspace, repo, file)
     with open_index_or_empty(workspace, governed=context.is_governed) as index:
         store = open_content_store(workspace)
-        blamer = Blamer(workspace, index, store)
+        blamer = Blamer(workspace, index, store, path)
         if lines is None and names_commits(blamer.git, spot, folder):
             emit_summary(context, blamer, spot, as_json)
             return
         known = (partial(conversations, context), context.rules.document) if context.is_governed else (None, None)
         explainer = Explainer(blamer, store, *known, parse_grades(grade) if grade else GRADES)
-        path = path_in_workspace(workspace, repo, file)
         try:
             explanation = explainer.explain(path, lines)
         except NoSuchLines as error:

@@ -54,6 +54,7 @@ from remit.core.diff.contents import (
     subtract_spans,
 )
 from remit.core.diff.edits import (
+    CellEdit,
     ContentReader,
     UnclearEdit,
     WholeFile,
@@ -61,6 +62,7 @@ from remit.core.diff.edits import (
     combine_origins,
     encode_text,
     find_kept_lines,
+    lay_out_notebook,
 )
 from remit.gate.evidence.call_text import MAX_TEXT_BYTES, CommandText, split_diffs
 from remit.gate.machine import Environment
@@ -443,6 +445,7 @@ def unproved_in_file(
     if after is None or before is None or known is None or not outcome.ok or given_anew:
         return known.added_spans if known is not None and after is not None else whole_file(change)
     if told is not None:
+        told = lay_out_notebook(told, after) if isinstance(call.edit, CellEdit) else told
         if count_added_lines(told, find_hunks(before, told)) == count_added_lines(after, known.hunks):
             return ()  # the context of an edit may fit two places, and the tool took the other one
         return make_spans(added_numbers(known.hunks) - set(find_own_lines(before, told, after, find_hunks)))

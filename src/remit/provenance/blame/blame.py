@@ -21,7 +21,7 @@ from remit.provenance.origins.second_search import ReappliedLines, UnattributedL
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import NOTES_REF, may_have_ref
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.place.workspace import Workspace, find_nested_repository
 
 GIT_FATAL = 128  # exit code of git for a request that cannot be met
 LINE_RANGE = re.compile(r"-L(\d+),(\d+)")
@@ -29,14 +29,18 @@ CONTEXT_LINES = 40  # lines before and after a range, which may show the block o
 
 
 class Blamer:
-    """Blame in one workspace."""
+    """Blame in one workspace. With the path of a file, git is asked in the repository that holds the file: a submodule
+    is a repository in the workspace.
+    """
 
-    def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
+    def __init__(self, workspace: Workspace, index: Index, store: ContentStore, path: str = "") -> None:
         self.workspace, self.index = workspace, index
-        self.attributor = LineAttributor(workspace, index, store)
+        self.attributor = LineAttributor(workspace, index, store, find_nested_repository(workspace, path))
         self.git = self.attributor.git
         self.disputed: set[FileVersion] = set()
         """Versions of which git and the records tell lines apart differently: their answers hold for one question."""
+        self.disowned: set[int] = set()
+        """Lines of the file asked about that git takes for an equal line elsewhere."""
 
     def blame(
         self, path: str, arguments: Sequence[str] = (), given: Sequence[GitLine] | None = None
@@ -98,7 +102,7 @@ class Blamer:
         attributed = self.attribute_unkept_lines(path, arguments, remaining)
         if not any(argument.startswith("-") for argument in arguments):
             kept.keep([line for line in remaining if line.version not in self.disputed], attributed)
-        return found | attributed
+        return {line: origin for line, origin in (found | attributed).items() if line not in self.disowned}
 
     def attribute_unkept_lines(
         self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]
@@ -159,6 +163,7 @@ class Blamer:
         edited = [line for line in observed if line.line not in searched and direct[line.line].proved]
         doubtful = RecordedBlocks(attributor).lines_written_before(edited) if edited else set[int]()
         result = {**{line: found for line, found in direct.items() if line not in doubtful}, **searched}
+        self.disowned |= search.disowned_lines
         removed = search.removed_by_own_record(lines, result)
         return {line: found for line, found in result.items() if line not in removed}
 
@@ -172,7 +177,7 @@ class Blamer:
     def read_git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
         """Return the lines by git, or those of a file that no commit has. Raises GitError."""
         try:
-            output = self.git.run("blame", "--porcelain", *arguments, "--", path)
+            output = self.git.run("blame", "--porcelain", *arguments, "--", self.attributor.prefix.path_for_git(path))
         except GitError:
             uncommitted = self.read_uncommitted_file(path, arguments)
             if uncommitted is None:
@@ -189,20 +194,19 @@ class Blamer:
         is_file = os.path.isfile(file) and not os.path.islink(file)  # noqa: PTH113, PTH114  no path is too long
         if None in ranges or not is_file:
             return None
-        # A path inside `.git`, or in a nested repository such as a submodule, is not this repository's.
-        folders = [folder for folder in Path(path).parents if folder != Path()]
-        if ".git" in Path(path).parts[:-1] or any(
-            (self.workspace.root / folder / ".git").exists() for folder in folders
-        ):
+        # A path inside `.git`, or in another repository inside, is not this repository's.
+        nested = self.attributor.nested
+        if ".git" in Path(path).parts[:-1] or find_nested_repository(self.workspace, path) != nested:
             return None
-        if self.git.text("rev-parse", "--verify", "--quiet", f"HEAD:./{path}", ok=(0, 1, 128)):
+        git_path = self.attributor.prefix.path_for_git(path)
+        if self.git.text("rev-parse", "--verify", "--quiet", f"HEAD:./{git_path}", ok=(0, 1, 128)):
             return None
         texts = file.read_bytes().split(b"\n")
         texts = texts[:-1] if not texts[-1] else texts
         spans = [(int(found[1]), int(found[2])) for found in ranges if found] or [(1, len(texts))]
         if any(low > len(texts) for low, _ in spans if ranges):
             raise GitError(("blame", *arguments), GIT_FATAL, f"fatal: file {path} has only {len(texts)} lines")
-        version = FileVersion("0" * 40, path, None)
+        version = FileVersion("0" * 40, path, None, tree_path=git_path if nested else "")
         numbered = enumerate(texts, 1)
         return [GitLine(version, n, n, text) for n, text in numbered if any(low <= n <= high for low, high in spans)]
 

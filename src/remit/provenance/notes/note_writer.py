@@ -41,7 +41,7 @@ from remit.ledger.tree_heads import read_stored_heads
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.blame.blamed_line import body_of
 from remit.provenance.notes.added_lines import Addition, find_additions, find_staged_additions
-from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, relocate_version
+from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, TreePrefix, relocate_version
 from remit.provenance.origins.evidence_grades import Attribution, attribution_at, is_distinctive
 from remit.provenance.origins.file_histories import NEVER_S, SLACK_S
 from remit.workspace.contents.content_store import ContentStore
@@ -228,7 +228,7 @@ def resolve_commits(git: Git, wanted: str) -> list[str]:
     return git.text("rev-list", *single, "--end-of-options", wanted, "--").split()
 
 
-def version_of_addition(addition: Addition, prefix: str) -> FileVersion:
+def version_of_addition(addition: Addition, prefix: TreePrefix) -> FileVersion:
     previous = f"{addition.parent} {addition.source}" if addition.parent and addition.source else None
     return relocate_version(FileVersion(addition.commit, addition.path, previous, addition.at), prefix)
 

@@ -15,9 +15,10 @@ from remit.ledger.index.index import Index
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine
 from remit.provenance.origins.carried_attributions import CarriedCache, attributed_blocks, carry_from
 from remit.provenance.origins.commits_before_call import CHANGED_CONTENTS, RAW_OPTIONS, read_log
-from remit.provenance.origins.evidence_grades import Attribution, Attributions, attribution_at
+from remit.provenance.origins.evidence_grades import Attribution, Attributions, attribution_at, limit_grade
 from remit.provenance.origins.file_histories import FileHistories
 from remit.provenance.origins.line_matches import may_be_moved_lines
+from remit.provenance.origins.original_versions import OriginalVersions
 from remit.provenance.origins.recorded_steps import Route, certain_route, line_before
 from remit.provenance.origins.token_index import ExpectedLines, TokenIndex, TokenMarks, marks_of_lines
 from remit.workspace.contents.content_store import ContentStore
@@ -31,8 +32,8 @@ MAX_PATHS_PER_CALL = 200
 class LineAttributor(FileHistories):
     """Attribute lines to the records of one workspace."""
 
-    def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
-        super().__init__(workspace, index, store)
+    def __init__(self, workspace: Workspace, index: Index, store: ContentStore, nested: str = "") -> None:
+        super().__init__(workspace, index, store, nested)
         self.carried: CarriedCache = {}
         self.carried_prefixes: dict[tuple[int, ...], tuple[Route, tuple[int, Attributions | None]]] = {}
         """By the identities of the steps of a route except the last: the route, and the entry of `carried` for those
@@ -55,10 +56,41 @@ class LineAttributor(FileHistories):
         """Return the attribution of each line of each version; an empty list if no record is known. `lines` limits the
         question: lines outside may stay None although an attribution exists.
         """
-        asked_lines = lines or {}
         unique = list(dict.fromkeys(versions))
         if not self.has_records:
             return {version: [] for version in unique}
+        # 1. The versions that a rewrite made of others: their lines have the authors of the originals.
+        self.resolve_versions(unique)
+        rewritten = [version for version in unique if self.may_be_rewritten(version)]
+        present = {version.commit for version in unique if version.has_commit}
+        search = OriginalVersions(self)
+        originals = search.find(rewritten, present) if rewritten else {}
+        lines_by_original: dict[FileVersion, list[GitLine]] = {}
+        for line in (line for own in originals.values() for line in own.values()):
+            lines_by_original.setdefault(line.version, []).append(line)
+        asked_lines = lines or {}
+        # 2. All others by the records.
+        known = self.attribute_by_records(list(lines_by_original), lines_by_original) if originals else {}
+        attributed = self.attribute_by_records(unique, asked_lines)
+        for version, own in originals.items():
+            found = attributed[version]
+            found += [None] * (max(own) - len(found))
+            for number, line in own.items():
+                attribution = attribution_at(known[line.version], line.number)
+                if attribution or version in search.copies:
+                    found[number - 1] = limit_grade(attribution, "preserved") if attribution else None
+        return attributed
+
+    def may_be_rewritten(self, version: FileVersion) -> bool:
+        """Return whether the records do not tell every step to a version of a recorded file."""
+        is_recorded = bool(version.has_commit and self.version_blob(version) and self.history_of(version.path).recorded)
+        if not is_recorded or not self.may_hold_recorded_lines(version):
+            return False
+        return all(any(step.inferred for step in route) for route in self.certain_routes(version))
+
+    def attribute_by_records(
+        self, unique: Sequence[FileVersion], asked_lines: Mapping[FileVersion, Sequence[GitLine]]
+    ) -> dict[FileVersion, Attributions]:
         # 1. The routes that the records tell for certain, in the file or in one that it was copied from.
         self.resolve_versions(unique)
         routes = {version: self.certain_routes(version) for version in unique}
@@ -113,7 +145,7 @@ class LineAttributor(FileHistories):
         """
         recorded = {version.path_in_tree: self.history_of(version.path).contents for version in versions}
         committed: dict[str, list[tuple[int, str]]] = {}
-        paths = sorted(recorded) if self.workspace.common_dir else []
+        paths = sorted(recorded) if self.has_git else []
         for start in range(0, len(paths), MAX_PATHS_PER_CALL):
             pathspecs = (f":(top,literal){path}" for path in paths[start : start + MAX_PATHS_PER_CALL])
             options = ("--all", "--reflog", "--format=%ct", *CHANGED_CONTENTS, "-m")
@@ -246,7 +278,7 @@ class LineAttributor(FileHistories):
         content = route[-1].before
         if route[-1].record is not None or not route[-1].inferred or content is None or not version.has_commit:
             return False
-        git, path, history = self.git, version.path, self.history_of(version.path)
+        git, path, history = self.git, self.prefix.path_for_git(version.path), self.history_of(version.path)
         try:
             if git.text("log", "-1", "--format=%H", f"--find-object={content}", version.commit, "--", path):
                 return False

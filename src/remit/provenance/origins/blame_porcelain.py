@@ -40,6 +40,27 @@ class FileVersion(Struct, frozen=True):
         return f"{commit}:{path}" if self.previous else None
 
 
+class TreePrefix(Struct, frozen=True):
+    """Difference between paths counted from the workspace, as in records, and paths in git's tree. At most one of both
+    folders is set; each ends in `/`.
+    """
+
+    folder: str = ""
+    """The workspace's folder in the repository."""
+    nested: str = ""
+    """The repository's folder in the workspace, such as that of a submodule."""
+
+    def path_in_tree(self, path: str) -> str:
+        return self.folder + path.removeprefix(self.nested)
+
+    def path_for_git(self, path: str) -> str:
+        """Return the path for a git that runs in the workspace, or in the nested repository."""
+        return path.removeprefix(self.nested)
+
+
+SAME_PATHS = TreePrefix()
+
+
 class GitLine(Struct, frozen=True, gc=False):
     """One line. `number` counts in the version, `line` in the file asked about."""
 
@@ -63,26 +84,28 @@ class BlamePorcelain(Struct, frozen=True):
     commits: dict[str, BlameCommit]
 
 
-def read_git_lines(output: bytes, prefix: str) -> list[GitLine]:
+def read_git_lines(output: bytes, prefix: TreePrefix = SAME_PATHS) -> list[GitLine]:
     return relocate_lines(parse_porcelain(output).lines, prefix)
 
 
-def relocate_lines(lines: list[GitLine], prefix: str) -> list[GitLine]:
-    if not prefix:
+def relocate_lines(lines: list[GitLine], prefix: TreePrefix) -> list[GitLine]:
+    if prefix == SAME_PATHS:
         return lines
     relocated = {version: relocate_version(version, prefix) for version in {line.version for line in lines}}
     return [GitLine(relocated[line.version], line.number, line.line, line.content) for line in lines]
 
 
-def relocate_version(version: FileVersion, prefix: str) -> FileVersion:
-    """Return the version with its path counted from a workspace at `prefix`."""
+def relocate_version(version: FileVersion, prefix: TreePrefix) -> FileVersion:
+    """Return the version with its path counted from the workspace."""
     path = path_from_workspace(version.path, prefix)
-    return replace(version, path=path, tree_path=version.path) if prefix else version
+    return version if path == version.path else replace(version, path=path, tree_path=version.path)
 
 
-def path_from_workspace(path: str, prefix: str) -> str:
-    """Return a path of git's tree counted from the folder `prefix`, which ends in `/` or is empty."""
-    return path.removeprefix(prefix) if path.startswith(prefix) else "../" * prefix.count("/") + path
+def path_from_workspace(path: str, prefix: TreePrefix) -> str:
+    """Return a path of git's tree counted from the workspace."""
+    folder = prefix.folder
+    inside = path.removeprefix(folder) if path.startswith(folder) else "../" * folder.count("/") + path
+    return prefix.nested + inside
 
 
 def parse_porcelain(output: bytes) -> BlamePorcelain:

@@ -147,9 +147,11 @@ def find_earlier_contents(
     git: Git, versions: Sequence[FileVersion], logs: dict[frozenset[str], tuple[RawChange, ...]]
 ) -> Mapping[FileVersion, frozenset[str]]:
     """Return the contents that each file had before each version. `logs` keeps what one git process read."""
-    paths = frozenset(version.path for version in versions)
+    paths = frozenset(version.path_in_tree for version in versions)
     if paths not in logs:
-        logs[paths] = read_log(git, "--topo-order", "--format=%H", *CHANGED_CONTENTS, "--", *paths)
+        logs[paths] = read_log(
+            git, "--topo-order", "--format=%H", *CHANGED_CONTENTS, "--", *(f":(top,literal){path}" for path in paths)
+        )
     positions: dict[tuple[str, str], int] = {}
     for number, change in enumerate(logs[paths], 1):
         positions.setdefault((change.mark, change.path), number)

@@ -32,7 +32,7 @@ from remit.core.record import KEY, list_part_ids
 from remit.core.untrusted_input import quote_path
 from remit.ledger.file_changes import RecordedChange
 from remit.ledger.index.index import Index
-from remit.provenance.origins.blame_porcelain import FileVersion
+from remit.provenance.origins.blame_porcelain import FileVersion, TreePrefix, path_from_workspace
 from remit.provenance.origins.carried_attributions import ContentPairs
 from remit.provenance.origins.commits_before_call import (
     calls_begun_after_commit,
@@ -53,7 +53,7 @@ from remit.provenance.origins.recorded_steps import (
 )
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import Git
-from remit.workspace.git.repository import prefix_in_repository
+from remit.workspace.git.repository import parse_batch_output, prefix_in_repository
 from remit.workspace.place.workspace import Workspace
 
 NEVER_S = float("inf")
@@ -79,12 +79,13 @@ ContentPair = tuple[str | None, str]
 
 class FileHistories:
     """Contents and recorded histories of the files of one workspace. git starts a fixed number of times, however many
-    versions are asked about.
+    versions are asked about. `nested` is the folder of a repository in the workspace, such as a submodule, if git is
+    asked there.
     """
 
-    def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
-        self.workspace, self.index, self.store = workspace, index, store
-        self.git = Git(workspace.root)
+    def __init__(self, workspace: Workspace, index: Index, store: ContentStore, nested: str = "") -> None:
+        self.workspace, self.index, self.store, self.nested = workspace, index, store, nested
+        self.git = Git(workspace.root / nested)
         self.contents_by_blob: dict[str, bytes] = {}
         """Contents of the work tree may be in no object store yet."""
         self.working_content: bytes | None = None
@@ -116,9 +117,13 @@ class FileHistories:
         return self.blobs_by_name.get(version.name)
 
     @cached_property
-    def prefix(self) -> str:
-        """The workspace's place in its repository with a final `/`; empty at the repository's root."""
-        return prefix_in_repository(self.workspace) if self.workspace.common_dir else ""
+    def prefix(self) -> TreePrefix:
+        is_own = self.workspace.common_dir and not self.nested
+        return TreePrefix(prefix_in_repository(self.workspace) if is_own else "", self.nested)
+
+    @property
+    def has_git(self) -> bool:
+        return self.workspace.common_dir is not None or bool(self.nested)
 
     def resolve_names(self, names: Iterable[str]) -> None:
         """Learn the blobs of names such as `<commit>:<path>`: of a whole commit id the blob is kept for good."""
@@ -131,7 +136,7 @@ class FileHistories:
 
     def look_up_blobs(self, names: Sequence[str]) -> dict[str, str | None]:
         """Return the blobs of names such as `<commit>:<path>`. Source: git-cat-file(1), read 2026-11."""
-        if not names or self.workspace.common_dir is None:
+        if not names or not self.has_git:
             return {}
         stdin = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
         output = self.git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", stdin=stdin)
@@ -150,7 +155,13 @@ class FileHistories:
         return blob
 
     def load_contents(self, blobs: Iterable[str | None]) -> None:
-        self.contents_by_blob |= self.store.load_many({*filter(None, blobs)} - self.contents_by_blob.keys())
+        wanted = {*filter(None, blobs)} - self.contents_by_blob.keys()
+        self.contents_by_blob |= self.store.load_many(wanted)
+        missing = sorted(wanted - self.contents_by_blob.keys()) if self.nested else []
+        if missing:
+            output = self.git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in missing).encode())
+            contents = zip(missing, parse_batch_output(output), strict=True)
+            self.contents_by_blob |= {blob: content for blob, content in contents if content is not None}
 
     def load_named(self, names: Iterable[str]) -> None:
         """Load the contents of versions named `<commit>:<path>`; a commit of zeros is the work tree."""
@@ -158,7 +169,7 @@ class FileHistories:
         for name in wanted - self.blobs_by_name.keys():
             commit, _, path = name.partition(":")
             if not commit.strip("0"):
-                self.blobs_by_name[name] = self.load_working_file(path)
+                self.blobs_by_name[name] = self.load_working_file(path_from_workspace(path, self.prefix))
         self.resolve_names(wanted)
         self.load_contents(self.blobs_by_name.get(name) for name in wanted)
 
@@ -234,7 +245,7 @@ class FileHistories:
 
     @cached_property
     def backdated_commits(self) -> frozenset[str]:
-        if not self.has_records or self.workspace.common_dir is None:
+        if not self.has_records or not self.has_git:
             return frozenset()
         return find_backdated_commits(self.git, self.index, self.recorded_since - SLACK_S)
 
@@ -293,7 +304,10 @@ class FileHistories:
         """Learn which calls of `path` began after each version existed, with one git process for all."""
         later = {v: calls for v in versions if (calls := self.calls_after_version(v, path))}
         by_commit = {(version.commit, path): calls for version, calls in later.items()}
-        records = calls_begun_after_commit(self.git, self.index, by_commit) if later else {}
+        records = {place: frozenset(call.id for call in calls) for place, calls in by_commit.items()}
+        # The records tell HEAD of the workspace's own repository only: in another one, a commit's date decides.
+        if later and not self.nested:
+            records = calls_begun_after_commit(self.git, self.index, by_commit)
         for version in versions:
             found = records.get((version.commit, path)) if version in later else None
             self.later_records[version, path] = found or frozenset()
@@ -302,7 +316,7 @@ class FileHistories:
         """Return the calls that are not older than the version by its commit date. A call that only inserted lines into
         a seen version is left out: git may have taken its copy of a block for the original.
         """
-        if not version.has_commit or self.workspace.common_dir is None:
+        if not version.has_commit or not self.has_git:
             return []
         blob, history, has_future_date = self.version_blob(version), self.history_of(path), version.time_s > time.time()
 
@@ -401,7 +415,7 @@ class FileHistories:
 
     def contents_before(self, versions: Sequence[FileVersion]) -> Mapping[FileVersion, frozenset[str]]:
         """Return the contents that each file had before each version; what a version lacks of them was removed."""
-        if self.workspace.common_dir is None or not versions:
+        if not self.has_git or not versions:
             return {}
         return find_earlier_contents(self.git, versions, self.contents_before_cache)
 
@@ -457,14 +471,17 @@ def find_copy_sources(histories: FileHistories, changes: Sequence[RecordedChange
     return {change.id: find_sources_of_change(histories, change, blobs_by_change[change.id]) for change in changes}
 
 
-def possible_git_names(change: RecordedChange, prefix: str) -> dict[str, list[str]]:
+def possible_git_names(change: RecordedChange, prefix: TreePrefix) -> dict[str, list[str]]:
     """Return for each word of the command that may name a file its git names: in the commit checked out at the time,
     then in HEAD, which may have gained the file since.
     """
     words = BETWEEN_WORDS.split((change.command or "")[:MAX_COMMAND_CHARS])
     names = sorted({word.removeprefix("./") for word in words} - {"", change.path})[:MAX_NAMES]
     commits = [commit for commit in (change.revision, "HEAD") if commit]
-    git_names = {name: [name] if ":" in name else [f"{commit}:{prefix}{name}" for commit in commits] for name in names}
+    git_names = {
+        name: [name] if ":" in name else [f"{commit}:{prefix.path_in_tree(name)}" for commit in commits]
+        for name in names
+    }
     return {name: list(filter(GIT_VERSION.match, own)) for name, own in git_names.items()}
 
 

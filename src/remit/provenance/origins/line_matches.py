@@ -1,5 +1,6 @@
 """Matches between the lines of two contents: equal blocks, moved blocks and reformatted lines."""
 
+import operator
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -179,8 +180,10 @@ def equal_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
 def find_reformatted_lines(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
     """Return for lines of `new` that only changed their layout the line of `old`. Each hunk is matched by itself; all
     hunks together if that matches more lines than the diff kept: in a reindented block a diff pairs one `return` with
-    another.
+    another. Where all lines are equal but for white space, each is the line at the same place.
     """
+    if is_respaced(old, new):
+        return {n - 1: n - 1 for hunk in hunks for n in hunk.new_range}
     origins: dict[int, int] = {}
     for hunk in hunks:
         if hunk.old_lines and hunk.new_lines:
@@ -201,6 +204,13 @@ def find_reformatted_lines(old: Sequence[bytes], new: Sequence[bytes], hunks: Se
     inserted_lines = {n - 1 for hunk in hunks for n in hunk.new_range}
     whole = {new_range.start + index: old_range.start + origin for index, origin in matched.items()}
     return {**{index: origin for index, origin in whole.items() if index in inserted_lines}, **origins}
+
+
+def is_respaced(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
+    """Return whether two contents differ, and only by white space within their lines."""
+    return (
+        len(old) == len(new) and old != new and all(map(operator.eq, *(map(strip_whitespace, t) for t in (old, new))))
+    )
 
 
 def match_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:

@@ -20,6 +20,7 @@ from remit.provenance.origins.evidence_grades import (
     limit_grade,
     strip_whitespace,
 )
+from remit.provenance.origins.file_histories import parse_seconds
 from remit.workspace.git.command import GitError
 
 MAX_VERSIONS = 400
@@ -27,6 +28,7 @@ MAX_FILE_VERSIONS = 4
 MAX_SEEDS = 50
 MAX_COMMITS = 8
 MIN_LINES = 3
+CLOCK_STEP_S = 1.0  # commit times are whole seconds
 MAX_RUNS = 200  # ranges of one git blame; beyond the limit one range covers them all
 ZERO_COMMIT = "0" * 40  # git blame's commit of lines in the work tree
 
@@ -88,7 +90,9 @@ class RecordedBlocks:
         self, version: FileVersion, seeds: Sequence[GitLine], sources: Mapping[bytes, RecordedLine]
     ) -> set[int]:
         """Return the lines that left their recorded file and that no other file has: neither in the version before,
-        nor in the commit from which the call started.
+        nor in the commit from which the call started, nor beside the version if the recorded file has another name
+        there. In a commit that is dated before the call no line of the call moved: who moves all files of a history to
+        another folder keeps the dates.
         """
         attributor, texts = self.attributor, [line.content.strip() for line in seeds]
         changes = {line.number: sources[strip_whitespace(line.content)][0] for line in seeds}
@@ -99,12 +103,17 @@ class RecordedBlocks:
         else:
             parent = f"{version.commit}^" if version.has_commit else "HEAD"
         holders = [self.files_containing(commit, texts) for commit in (parent, *searched) if commit and seeds]
+        beside: dict[bytes, set[str]] | None = None
         moved: set[int] = set()
         for line in seeds:
             change, text = changes[line.number], strip_whitespace(line.content)
-            own_path = attributor.prefix + change.path
+            own_path = attributor.prefix.path_in_tree(change.path)
             others = {path for files in holders for path in files.get(line.content.strip(), ())} - {own_path}
+            if not change.path.startswith(attributor.nested):
+                continue
             if change.path == version.path or others or commits[change.id] not in searched:
+                continue
+            if version.has_commit and version.time_s + CLOCK_STEP_S < parse_seconds(change.at):
                 continue
             if attributor.was_unrecorded_file(version.path, change):
                 continue
@@ -114,8 +123,13 @@ class RecordedBlocks:
             # After a partial commit the work tree holds the rest of the recorded file.
             names = [f"{commit}:{own_path}" for commit in (version.commit, ZERO_COMMIT)]
             attributor.load_named(names)
-            if not any(strip_whitespace(old) == text for name in names for old in attributor.lines_of_name(name)):
-                moved.add(line.number)
+            if any(strip_whitespace(old) == text for name in names for old in attributor.lines_of_name(name)):
+                continue
+            if version.has_commit and attributor.blobs_by_name.get(names[0]) is None:
+                beside = self.files_containing(version.commit, texts) if beside is None else beside
+                if beside.get(line.content.strip(), set()) - {version.path_in_tree}:
+                    continue
+            moved.add(line.number)
         return moved
 
     def files_containing(self, commit: str, texts: Sequence[bytes]) -> dict[bytes, set[str]]:
@@ -177,8 +191,9 @@ def find_moved_lines(
         runs = ((runs[0][0], runs[-1][1]),)
     ranges = (f"-L{low},{high}" for low, high in runs)
     options = ("-w", "-M", "-C", "-C", *ranges)
+    git_path = attributor.prefix.path_for_git(path)
     try:
-        out = attributor.git.run("blame", "--porcelain", *drop_range_options(arguments), *options, "--", path)
+        out = attributor.git.run("blame", "--porcelain", *drop_range_options(arguments), *options, "--", git_path)
     except GitError:
         return {}
     before = {line.line: line for line in suspects}

@@ -16,7 +16,7 @@ from remit.provenance.origins.attributor import LineAttributor, includes_expecte
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, path_from_workspace, read_git_lines
 from remit.provenance.origins.carried_attributions import carry_from
 from remit.provenance.origins.evidence_grades import Attribution, attribution_at, limit_grade, strip_whitespace
-from remit.provenance.origins.line_matches import find_moved_blocks, find_reformatted_lines
+from remit.provenance.origins.line_matches import find_moved_blocks, find_reformatted_lines, is_respaced
 from remit.provenance.origins.moved_blocks import MAX_RUNS, RecordedBlocks, consecutive_runs, find_moved_lines
 from remit.provenance.origins.recorded_steps import FileHistory, HistoryStep, Route, line_before, possible_routes
 from remit.provenance.origins.token_index import ExpectedLines
@@ -38,8 +38,10 @@ class UnattributedLines:
         self.lines_by_calls: frozenset[bytes] = frozenset()
         """Lines asked about that a call may have put into some file."""
         self.swapped_lines: dict[FileVersion, frozenset[int]] = {}
-        """By version: the lines asked about, of any version, whose origin the version's records tell otherwise than
-        git."""
+        """By version: the lines asked about, of any version, whose origin the version's records or its layout tell
+        otherwise than git."""
+        self.disowned_lines: set[int] = set()
+        """Those of them that nobody is known to have written."""
 
     def attribute_lines(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Attribution]:
         """Return attributions by line of the file asked about. `lines` are git's lines without attribution."""
@@ -159,7 +161,7 @@ class UnattributedLines:
         commit, _, path = (version.previous or "").partition(" ")
         spans = (f"-L{low},{high}" for low, high in make_spans(numbers)[:MAX_RUNS])
         try:
-            lines = self.git_blame(*spans, commit, "--", path_from_workspace(path, self.attributor.prefix))
+            lines = self.git_blame(path_from_workspace(path, self.attributor.prefix), *spans, commit)
         except GitError:
             return {}
         attributions = self.attributor.attribute_lines(lines)
@@ -172,9 +174,10 @@ class UnattributedLines:
         remaining = [line for line in lines if line.line not in result and may_hold(line.version)]
         return {**(self.attribute_reformatted(remaining, depth - 1) if depth > 1 and remaining else {}), **result}
 
-    def git_blame(self, *words: str) -> list[GitLine]:
+    def git_blame(self, path: str, *words: str) -> list[GitLine]:
         """Run git blame. Raises GitError."""
-        return read_git_lines(self.git.run("blame", "--porcelain", *words), self.attributor.prefix)
+        prefix = self.attributor.prefix
+        return read_git_lines(self.git.run("blame", "--porcelain", *words, "--", prefix.path_for_git(path)), prefix)
 
     # -- exchanged with an equal line ----------------------------------------------------------------------------
 
@@ -194,11 +197,11 @@ class UnattributedLines:
         versions: list[FileVersion] = []
         for version, lines in lines_by_version.items():
             origins = self.attributor.recorded_origins(version, [line.number for line in lines])
-            if version.previous and any(n.number in origins and is_distinctive_line(n.content) for n in lines):
+            is_moved = any(n.number in origins and is_distinctive_line(n.content) for n in lines)
+            if version.previous and (is_moved or self.only_changes_spaces(version)):
                 versions.append(version)
         for version in versions[:MAX_FILE_VERSIONS]:
             swapped = self.follow_by_records(version, path, arguments)
-            self.swapped_lines |= {version: frozenset(swapped)} if swapped else {}
             found = {**swapped, **found}
         return found
 
@@ -208,17 +211,18 @@ class UnattributedLines:
         commit, _, old = (version.previous or "").partition(" ")
         revision = [version.commit] if version.has_commit else []
         try:
-            lines_now = self.git_blame(*arguments, "--", path)
-            lines_of_version = self.git_blame(*revision, "--", version.path)
-            lines_before = self.git_blame(commit, "--", path_from_workspace(old, attributor.prefix))
+            lines_now = self.git_blame(path, *arguments)
+            lines_of_version = self.git_blame(version.path, *revision)
+            lines_before = self.git_blame(path_from_workspace(old, attributor.prefix), commit)
         except GitError:
             return {}
         numbers = {line_origin(line): line.line for line in lines_of_version}
-        origins = attributor.recorded_origins(version, numbers.values())
+        origins = self.origins_in_parent(version, list(numbers.values()))
         lines_before_by_number = {line.line: line for line in lines_before}
         attributions = attributor.attribute_lines(lines_before)
         own_attributions = attributor.attribute_versions([version])[version]
         own_records = {step.record for route in attributor.certain_routes(version) for step in route}
+        is_layout, swapped = self.only_changes_spaces(version), set[int]()
         result: dict[int, Attribution] = {}
         for line in lines_now:
             number = numbers.get(line_origin(line))
@@ -226,13 +230,33 @@ class UnattributedLines:
             by_records = line_origin(source) if source else (version.commit, version.path_in_tree, number)
             if number is None or by_records == line_origin(line):
                 continue
+            is_reformatted = is_layout and line.version == version
             if source is None:
                 attribution = attribution_at(own_attributions, number)
             else:
                 attribution = attribution_at(attributions[source.version], source.number)
-            if attribution is not None and not (source and attribution.record in own_records):
+            if is_reformatted:
+                result |= {line.line: limit_grade(attribution, "normalised")} if attribution else {}
+                continue
+            swapped.add(line.line)
+            if attribution is None and is_layout:
+                self.disowned_lines.add(line.line)
+            elif attribution is not None and not (source and attribution.record in own_records):
                 result[line.line] = attribution
+        self.swapped_lines |= {version: frozenset(swapped)} if swapped else {}
         return result
+
+    def origins_in_parent(self, version: FileVersion, numbers: Sequence[int]) -> dict[int, int]:
+        """Return for lines the line in the version before, if the records show it, or if only white space changed."""
+        if self.only_changes_spaces(version):
+            return {number: number for number in numbers}
+        return self.attributor.recorded_origins(version, numbers)
+
+    def only_changes_spaces(self, version: FileVersion) -> bool:
+        pair = self.content_pair(version)
+        self.attributor.load_contents(pair or ())
+        old, new = map(self.attributor.lines_of, pair or (None, None))
+        return old is not None and new is not None and is_respaced(old, new)
 
 
 def line_origin(line: GitLine) -> LineOrigin:

@@ -21,7 +21,7 @@ from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.blame.blamed_line import BlamedLine, body_of
 from remit.provenance.notes.added_lines import FilePatch, parse_patches
 from remit.provenance.origins.attributor import LineAttributor
-from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, relocate_version, unquote_path
+from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, TreePrefix, relocate_version, unquote_path
 from remit.provenance.origins.evidence_grades import LIKELY, Attributions, attribution_at, strip_whitespace
 from remit.provenance.origins.file_histories import NEVER_S, SLACK_S
 from remit.workspace.git.command import Git, GitError
@@ -72,7 +72,7 @@ def find_line_lives(git: Git, attributor: LineAttributor, within: Sequence[str] 
     return lives
 
 
-def version_of_patch(patch: FilePatch, prefix: str) -> FileVersion:
+def version_of_patch(patch: FilePatch, prefix: TreePrefix) -> FileVersion:
     previous = f"{patch.parent} {patch.source}" if patch.parent and patch.source else None
     return relocate_version(FileVersion(patch.commit, patch.path or "", previous, patch.at), prefix)
 

@@ -12,6 +12,7 @@ from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.notes.added_lines import find_additions
 from remit.provenance.notes.note_writer import resolve_commits
+from remit.provenance.origins.blame_porcelain import path_from_workspace
 from remit.provenance.why.conversation_store import AgentSession, OpenConversations
 from remit.provenance.why.explanation import CommitDetails
 from remit.workspace.git.command import Git, GitError
@@ -92,8 +93,8 @@ def summarize_commits(
     prefix, additions = blamer.attributor.prefix, list(find_additions(blamer.git, names))
     by_path: dict[str, list[BlamedLine]] = {}
     for addition in additions[:MAX_FILES]:
-        own, path = by_path.setdefault(addition.path, []), addition.path.removeprefix(prefix)
-        if addition.path.startswith(prefix):
+        own, path = by_path.setdefault(addition.path, []), path_from_workspace(addition.path, prefix)
+        if addition.path.startswith(prefix.folder):
             ranges = [f"-L{first},{last}" for first, last in addition.spans]
             own += (n for n in blamer.blame(path, [*ranges, addition.commit]) if n.commit == addition.commit)
     # 2. Their intents and sessions, with the first text by a person.

@@ -145,6 +145,16 @@ def find_git_root(start: Path | str) -> Path | None:
     return next((Path(name) for name in parent_paths(str(start)) if path_exists(f"{name.rstrip('/')}/.git")), None)
 
 
+def find_nested_repository(workspace: Workspace, path: str) -> str:
+    """Return the folder in the workspace, with a final `/`, of another repository that holds the path, such as a
+    submodule; empty without one.
+    """
+    folder = os.path.dirname(path)  # noqa: PTH120
+    while folder and not path_exists(workspace.root / folder / ".git"):
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return f"{folder}/" if folder else ""
+
+
 def resolve_git_folder(repository: str) -> str | None:
     """Return the folder that `.git` stands for: the folder or the target of a `gitdir:` line; None if invalid.
     `repository` is absolute with links followed. Source: gitrepository-layout(5), read 2026-11.
