@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remit.adapters.transcripts import TRANSCRIPT_READERS, TranscriptEntry, read_entries
 from remit.core.call import hash_arguments
+from remit.host.journal.lines import CondensedLine, ResultLine, RunLine, TurnLine, UserLine
+from remit.host.messages import CallPart, ModelTurn, TextPart, ThoughtPart
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
 ASKED = "Please greet the world from hello.py"
@@ -169,19 +172,17 @@ def test_an_agent_whose_form_is_not_known_says_nothing() -> None:
 
 
 def test_the_own_agents_journal_is_read() -> None:
-    lines = (
-        {"n": 1, "t": "run", "task": "x"},
-        {"n": 2, "t": "user", "text": "fix it", "by": "person"},
-        {"n": 3, "t": "user", "text": "a remark", "by": "remit"},
-        {"n": 4, "t": "turn", "model": "m", "parts": [
-            {"text": "I look."},
-            {"thinking": "hm", "meta": {}},
-            {"call": {"id": "c1", "tool": "read_file", "arguments": {"path": "a"}}},
-        ]},
-        {"n": 5, "t": "result", "id": "c1", "kind": "failed", "text": "no such file"},
-        {"n": 6, "t": "condensed", "summary": "so far"},
-    )  # fmt: skip
-    found = [entry for line in lines for entry in read_entries("remit", json.dumps(line).encode())]
+    call = CallPart(id="c1", tool="read_file", arguments={"path": "a"})
+    turn = ModelTurn(parts=(TextPart("I look."), ThoughtPart("hm"), call), stop="tool_calls", model="m")
+    journal = (
+        RunLine(run="r", cwd="/w", model="m", mode="code"),
+        UserLine(text="fix it"),
+        UserLine(text="a remark", by="remit"),
+        TurnLine(turn=turn, at=1795316400.5),
+        ResultLine(id="c1", kind="failed", text="no such file"),
+        CondensedLine(summary="so far", keeps=""),
+    )
+    found = [entry for line in journal for entry in read_entries("remit", msgspec.json.encode(line))]
     assert [(entry.role, entry.call_id, entry.failed) for entry in found] == [
         ("user", "", False),
         ("assistant", "", False),
@@ -190,3 +191,4 @@ def test_the_own_agents_journal_is_read() -> None:
         ("tool_result", "c1", True),
         ("summary", "", False),
     ]
+    assert (found[1].at, found[1].model) == ("2026-11-22T03:00:00.500Z", "m")

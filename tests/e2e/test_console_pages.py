@@ -27,8 +27,10 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
 ]
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
 LOOKS = [("light", 1389, 868), ("dark", 390, 844)]
 
 
