@@ -20,7 +20,7 @@ from remit.host.scripted_model import (
     ModelRequest,
     Say,
     ScriptedModel,
-    ToolOutput,
+    ToolResult,
     Use,
 )
 
@@ -89,7 +89,7 @@ def test_the_steps_come_one_after_another_and_then_it_says_so() -> None:
 
 
 def test_a_step_may_read_what_the_model_was_told() -> None:
-    told = Message("user", results=(ToolOutput("c1", "denied: out of scope", is_error=True),))
+    told = Message("user", results=(ToolResult("c1", "denied: out of scope", is_error=True),))
     model = ScriptedModel([lambda seen: Say(seen.last_result.text if seen.last_result else "")])
     assert model.answer(ModelRequest(messages=(told,))) == (Say("denied: out of scope"),)
 
@@ -182,7 +182,7 @@ def test_what_the_model_was_told_can_be_asked_for() -> None:
         ask(wire, body(user("go"), call, denied, {"role": "system", "content": "n.b."}, result("c2", "ok")))
         assert wire.tool_result_texts() == ["denied", "ok"]
         first, second = wire.requests
-    assert first.last_result == ToolOutput("c1", "denied", is_error=True)
+    assert first.last_result == ToolResult("c1", "denied", is_error=True)
     assert first.messages[1].uses == (Use("Write", {}, "c1"),)
     assert first.shown_text == "Be good.\ngo\ndenied"
     assert second.shown_text == "go\ndenied\nn.b.\nok"
@@ -195,7 +195,7 @@ def test_blocks_of_other_kinds_are_passed_over() -> None:
     picture = result("c1", [{"type": "image", "source": {"type": "base64", "data": "AA=="}}])
     with AnthropicWire(ScriptedModel([Say("1")])).serve() as wire:
         ask(wire, body(user("go"), thinking, picture))
-        assert wire.requests[0].results == (ToolOutput("c1", ""),)
+        assert wire.requests[0].results == (ToolResult("c1", ""),)
 
 
 def test_a_step_that_breaks_is_told_to_the_agent_and_raised_on_leaving() -> None:

@@ -20,7 +20,7 @@ from remit.host.scripted_model import (
     OfferedTool,
     Say,
     ScriptedModel,
-    ToolOutput,
+    ToolResult,
     Use,
 )
 
@@ -249,7 +249,7 @@ def test_what_the_model_was_told_is_understood(spelling: Spelling) -> None:
     assert (seen.model, seen.system, seen.opening) == ("m", "Be good.", "go")
     assert seen.tools == (OfferedTool("Write", schema=SCHEMA),)
     assert [use for message in seen.messages for use in message.uses] == [Use("Write", {"a": 1}, "c1")]
-    assert seen.last_result == ToolOutput("c1", "denied", is_error=spelling.wire is GeminiWire)
+    assert seen.last_result == ToolResult("c1", "denied", is_error=spelling.wire is GeminiWire)
     assert [message.role for message in seen.messages if message != Message("assistant")] == [
         "user",
         "assistant",
@@ -359,7 +359,7 @@ def test_freeform_calls_and_searches_are_read_back() -> None:
         Use("tool_search", {"query": "notes"}, "c2"),
         Use("mcp__notes__echo__note", {}, "c3"),
     ]
-    assert seen.results == (ToolOutput("c1", "ok"), ToolOutput("c2", "mcp__notes__echo__note"))
+    assert seen.results == (ToolResult("c1", "ok"), ToolResult("c2", "mcp__notes__echo__note"))
 
 
 def test_what_the_client_says_of_the_folder_is_no_opening() -> None:

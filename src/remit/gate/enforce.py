@@ -24,6 +24,7 @@ from remit.gate.evidence.own_lines import predict_blobs
 from remit.gate.gather import CUT_NOTE, gather_facts, scope_at_decision
 from remit.gate.governing import Rules
 from remit.gate.records.call_records import failed_check_records, record_denial, tool_use_record
+from remit.gate.records.recorder import has_recorded_use
 from remit.gate.snapshots.take import NO_SNAPSHOT, SnapshotOutcome, SnapshotTaker, describe_way_back
 from remit.gate.state.workspace_state import PendingCall, RemitCall, Setbacks
 from remit.gate.team_hooks.registered_checks import (
@@ -44,8 +45,11 @@ if TYPE_CHECKING:
     from remit.gate.state.questions import ApprovalReply
 
 
-def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -> Answer:
-    """Decide a call, record the decision, and return the answer. Raises RECORDING_ERRORS."""
+def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *, in_process: bool = False) -> Answer:
+    """Decide a call, record the decision, and return the answer. Raises RECORDING_ERRORS.
+
+    `in_process`: the gate's own process runs the tool, so that a contained command needs no launcher.
+    """
     rules = context.rules
     context.notice_rules(rules)
 
@@ -53,7 +57,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
     replies = ask_repository_hooks(context, call, rules)
 
     # 6.2 Gather the facts, and decide.
-    call, facts, plan = judge(context, replies, rules, hooks, frozenset())
+    call, facts, plan = judge(context, replies, rules, hooks, frozenset(), in_process=in_process)
     setbacks = Setbacks(context.state, context.environment.clock())
 
     # 6.3 Ask a person. An approval waives the rules that blocked this call. Everything else is judged again, since the
@@ -69,7 +73,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
         waived = frozenset(waiver_for(finding, facts) for finding in blocking_findings(plan.decision))
         rules = context.rules
         context.notice_rules(rules)
-        call, facts, plan = judge(context, replies, rules, hooks, waived)
+        call, facts, plan = judge(context, replies, rules, hooks, waived, in_process=in_process)
         if plan.decision.effect == "allow":
             setbacks.allow_paths(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
     decision = plan.decision
@@ -92,21 +96,30 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
         return with_hook_output(deny(context, call, facts, decision), replies)
 
     # 6.5 Keep what the call may change. In an overlay nothing changes yet: the snapshot is taken before its changes are
-    # brought over (`containment/apply.py`).
+    # brought over (`containment/take_over.py`).
     kept = NO_SNAPSHOT
-    rewriter = CommandRewriter(context) if decision.effect == "contain" else None
+    pending: PendingCall | None = None
+    rewriter = CommandRewriter(context, in_process=in_process) if decision.effect == "contain" else None
     if rewriter is not None and rewriter.has_overlay:
-        rewriter.put_pending_call(call, facts, decision, rules)
+        pending = rewriter.prepare_staged_call(call, facts, decision, rules)
     elif decision.call_class == "destructive" or call.remit_tool is not None:
-        kept = prepare_call(context, call, facts, decision, rules)
+        kept, pending = prepare_call(context, call, facts, decision, rules)
     if kept.refusal is not None:
         refused = replace(decision, effect="deny", verdict="deny", findings=(kept.refusal, *decision.findings))
         return with_hook_output(deny(context, call, facts, refused), replies)
 
-    # 6.6 Record the decision, then answer.
-    use = tool_use_record(context.recorder, call, facts, decision, rules, replies.rewriters, plan.uncontained)
-    failed = failed_check_records(context.recorder, call, decision)
-    context.recorder.append([*kept.records, use, *failed])
+    # 6.6 Record the decision, and store the call as pending after that: none is pending without its record. A call that
+    # is asked about again, after a crash in between, is recorded once. Then answer.
+    row, earlier = context.state.find_same_call(call)
+    records = [*kept.records]
+    if row is None and not has_recorded_use(context.recorder, call):
+        records.append(
+            tool_use_record(context.recorder, call, facts, decision, rules, replies.rewriters, plan.uncontained)
+        )
+        records += failed_check_records(context.recorder, call, decision)
+    context.recorder.append(records)
+    if pending is not None:
+        put_pending_call(context, call, pending, row, earlier)
     violation, warning = leading_violation(call, decision), ""
     if violation is not None and decision.mode == "warn" and decision.verdict != "contain" and decision.effect != "ask":
         warning = f"Remit (warn): this went through, but in enforce it would be refused. {explain(violation)}"
@@ -115,7 +128,9 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
     leading = decision.leading
     question = f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
     answer = with_hook_output(Answer(decision, reason=question, context=remarks), replies)
-    return answer if rewriter is None else rewriter.rewrite_answer(answer, call, facts, plan.permission)
+    if rewriter is None or in_process:
+        return answer
+    return rewriter.rewrite_answer(answer, call, facts, plan.permission)
 
 
 # 6.1 Hooks
@@ -149,7 +164,13 @@ def with_hook_output(answer: Answer, replies: HookReplies) -> Answer:
 
 
 def judge(
-    context: WorkspaceContext, replies: HookReplies, rules: Rules, hooks: RegisteredHooks, waived: frozenset[Waiver]
+    context: WorkspaceContext,
+    replies: HookReplies,
+    rules: Rules,
+    hooks: RegisteredHooks,
+    waived: frozenset[Waiver],
+    *,
+    in_process: bool,
 ) -> tuple[ToolCall, Facts, ContainmentPlan]:
     """Gather the facts of a call and decide; `waived` are the rules that a person has just waived. Return the call with
     its facts, and the decision with the way to carry it out.
@@ -158,7 +179,7 @@ def judge(
     grants = context.active_grants(rules)
     call, facts = gathered.call, replace(gathered.facts, grants=grants, waived=waived)
     if call.command is not None:
-        rewriter = CommandRewriter(context)
+        rewriter = CommandRewriter(context, in_process=in_process)
         is_available = rewriter.is_available(call, rules, waived)
         bare = rewriter.explain_bare_run(call, rules, available=is_available)
         facts = replace(facts, containable=is_available, bare=bare)
@@ -175,7 +196,7 @@ def judge(
     decision = hold_irreversible(decision)
     plan = ContainmentPlan(decision)
     if decision.effect == "contain":
-        plan = CommandRewriter(context).resolve_containment(call, decision)
+        plan = CommandRewriter(context, in_process=in_process).resolve_containment(call, decision)
     return call, facts, plan
 
 
@@ -220,9 +241,10 @@ def answer_unrecordable(context: WorkspaceContext, call: ToolCall, error: Except
 
 def prepare_call(
     context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Decision, rules: Rules
-) -> SnapshotOutcome:
-    """Observe and keep what a call may change, and store the call as pending; a failed snapshot may refuse it."""
-    now = context.environment.clock()
+) -> tuple[SnapshotOutcome, PendingCall | None]:
+    """Observe and keep what a call may change. Return the snapshot, and the pending call; a failed snapshot may refuse
+    the call.
+    """
     judged = tuple(str(t.path) for t in facts.targets if t.path is not None)
 
     # Observe: a command or a foreign tool may change anything, a file tool only the paths that it names.
@@ -246,7 +268,7 @@ def prepare_call(
     if is_whole or call.effect == "delete":
         kept = SnapshotTaker(context).take_before_call(call, facts, decision, before)
     if kept.refusal is not None:
-        return kept
+        return kept, None
 
     # A command's text may name everything that it writes.
     is_clear = call.command is not None and not call.unproved and analyse(call.command).outcome == "literal_writes"
@@ -273,7 +295,21 @@ def prepare_call(
         places=() if is_whole else tuple(t.resolved for t in facts.targets),
         spelled=() if is_whole else tuple(os.path.normpath(Path(call.cwd, t.raw)) for t in facts.targets),
     )
-    context.state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
-    if call.transcript:
-        context.state.put_transcript(call.session, call.agent, call.transcript)
-    return kept
+    return kept, pending
+
+
+def put_pending_call(
+    context: WorkspaceContext, call: ToolCall, pending: PendingCall, row: int | None, earlier: PendingCall | None
+) -> None:
+    """Store the call as pending. If it is pending already, in `row`, it is compared with what was there `earlier`: the
+    tool may be at work since.
+    """
+    state, now = context.state, context.environment.clock()
+    if earlier is not None and (earlier.whole, earlier.judged) == (pending.whole, pending.judged):
+        pending = replace(pending, before=earlier.before, head=earlier.head, known_commits=earlier.known_commits)
+    with state.transaction():
+        if row is not None:
+            state.delete_call(row)
+        state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
+        if call.transcript:
+            state.put_transcript(call.session, call.agent, call.transcript)

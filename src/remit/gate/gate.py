@@ -6,6 +6,7 @@
 | 5 decide | `policy/decide.py` |
 | 6 enforce | `enforce.py` |
 | 8 remember | `remember.py` |
+| all of them, where the gate's own process runs the tool | `perform.py` |
 
 The other steps of a call (`docs/explanation/one-tool-call.md`) lie outside: knock, listen, translate and answer.
 """
@@ -30,7 +31,10 @@ from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import Check
 
 if TYPE_CHECKING:
+    import threading
+
     from remit.gate.intents.intents import IntentCompletion, Intents
+    from remit.gate.perform import Act, Fate, Performed, ToolOutput
     from remit.gate.session_lifecycle import SessionLifecycle
     from remit.gate.state.questions import QuestionStore
 
@@ -76,6 +80,28 @@ class Gate(WorkspaceContext):
         if event is not None:
             event.store_answer(answer)
         return answer
+
+    def perform(
+        self,
+        call: ToolCall,
+        act: "Act",
+        *,
+        cancel: "threading.Event | None" = None,
+        performed: "ToolOutput | None" = None,
+    ) -> "Performed":
+        """Take a call of this process through all steps: decide, contain or act, compare, record, once. `performed` is
+        the output of a call that acted before a crash. Raises what `act` raises, and RECORDING_ERRORS before it acted.
+        """
+        # Imported here: no hook performs a call.
+        from remit.gate.perform import perform
+
+        return perform(self, self.hooks, call, act, cancel, performed)
+
+    def fate(self, session: SessionKey, call_id: str) -> "Fate":
+        """Return what became of a call. Raises RECORDING_ERRORS."""
+        from remit.gate.perform import find_fate
+
+        return find_fate(self, session, call_id)
 
     def find_double_firing(self, phase: str, call: ToolCall) -> DoubleFiring | None:
         if not any(row.fires_twice for row in ROWS.values()):

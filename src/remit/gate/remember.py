@@ -34,6 +34,7 @@ from remit.gate.records.call_records import (
     mutation_record,
     restore_record,
 )
+from remit.gate.records.recorder import has_recorded_result
 from remit.gate.state.workspace_state import PendingCall
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.team_hooks.tool_call_hooks import run_after_hooks
@@ -45,10 +46,18 @@ MAX_NAMED = 10
 """Paths that one message names."""
 
 
-def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks: RegisteredHooks, token: str) -> Answer:
+def remember(
+    context: WorkspaceContext,
+    call: ToolCall,
+    outcome: Outcome,
+    hooks: RegisteredHooks,
+    token: str,
+    *,
+    in_process: bool = False,
+) -> Answer:
     """Record what came of a call, and return the words for the model. A step that fails does not stop the next.
 
-    `token` is the ticket of a command that ran contained.
+    `token` is the ticket of a command that ran contained. `in_process`: the words are sure to reach the model.
     """
     attempts = Attempts()
 
@@ -58,6 +67,11 @@ def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks:
     pending: PendingCall | None = None
     with attempts.step():
         row, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
+    is_known = False
+    with Attempts().step():
+        is_known = has_recorded_result(context.recorder, call)
+    if is_known and row is None:
+        return Answer(Decision("allow", "allow", classify(call), "observe"))
     vcs: Vcs | None = None
     with attempts.step():
         vcs = context.recorder.vcs
@@ -66,14 +80,15 @@ def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks:
         with attempts.step():
             effects = observe_effects(context, call, pending, vcs)
 
-    # 8.2 Record the effects; the records are spooled where the log cannot be written.
+    # 8.2 Record the effects; the records are spooled where the log cannot be written. A process that died here may have
+    # recorded them.
     done = CompletedCall(context, call, outcome, row, pending, vcs, attempts)
-    spooled, stray = record_effects(done, effects)
+    spooled, stray = (None, ()) if is_known else record_effects(done, effects)
 
     # 8.3 In enforce, undo what the call had no right to change.
     left, handled, undo_notice = effects.changes, frozenset[str](), ""
     if pending is not None and pending.mode == "enforce":
-        left, handled, undo_notice = undo_effects(done, outcome, pending, effects)
+        left, handled, undo_notice = undo_effects(done, outcome, pending, effects, in_process=in_process)
 
     # 8.4 Bring the state up to date. A call without records stays pending, and is settled later.
     is_recorded = not attempts.failures
@@ -89,12 +104,13 @@ def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks:
         has_hooks = bool(hooks.listeners or (context.last_rules or context.rules).hooks)
     paths = tuple(c.path for c in effects.changes)
     heard = run_after_hooks(context, hooks, call, outcome, paths) if has_hooks else ""
-    after_command = finish_command(context, call, outcome, token) if call.whole_workspace else ""
+    after_command = finish_command(context, call, outcome, token, in_process=in_process) if call.whole_workspace else ""
 
     # 8.6 Tell the model.
     waiting = ""
     with Attempts().step():
-        waiting = PendingMessages(context.state).take_for_result(call, outcome)
+        messages = PendingMessages(context.state)
+        waiting = messages.take_messages(call.session) if in_process else messages.take_for_result(call, outcome)
     warnings = describe_effects(done, effects, stray, [c.path for c in own if c.path not in handled], undo_notice)
     spool_notice = ""
     if spooled:
@@ -147,7 +163,7 @@ def record_effects(done: CompletedCall, effects: Effects) -> tuple[str | None, t
 
 
 def undo_effects(
-    done: CompletedCall, outcome: Outcome, pending: PendingCall, effects: Effects
+    done: CompletedCall, outcome: Outcome, pending: PendingCall, effects: Effects, *, in_process: bool
 ) -> tuple[tuple[Change, ...], frozenset[str], str]:
     """Put back governing files, and undo violations of a command, or of a file tool that was redirected.
 
@@ -173,7 +189,7 @@ def undo_effects(
     with attempts.step():
         result = undo_violations(context, call, judged, suspects, effects.observation)
     notice = describe_undo(call, pending, result)
-    if notice:
+    if notice and not in_process:
         with Attempts().step():
             PendingMessages(context.state).add_unheard_message(call, outcome, notice)
     handled = frozenset((*reverted, *result.undone, *result.not_undone))
@@ -205,7 +221,7 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
     return join_lines(verified, broken, attempts.failure_notice)
 
 
-def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, token: str) -> str:
+def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, token: str, *, in_process: bool) -> str:
     """Return what to say of a command that missed the launcher, had writes refused, or took out Remit's hooks."""
     # Imported here: a file tool needs none of the three.
     from remit.gate.containment.rewrite_call import CommandRewriter, record_refused_writes
@@ -221,7 +237,8 @@ def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, 
         with attempts.step():
             refused = record_refused_writes(context, call)
         with attempts.step():
-            messages.add_unheard_message(call, outcome, refused)
+            if not in_process:
+                messages.add_unheard_message(call, outcome, refused)
     with attempts.step():
         restored = AgentSettings(context).restore_hooks(call)
     return join_lines(missed, refused, restored, attempts.failure_notice)

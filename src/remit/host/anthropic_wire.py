@@ -17,7 +17,7 @@ from remit.host.scripted_model import (
     ModelWire,
     OfferedTool,
     Say,
-    ToolOutput,
+    ToolResult,
     Turn,
     Use,
 )
@@ -120,7 +120,7 @@ def _decode_message(message: _AnthropicMessage) -> Message:
         role=message.role,
         texts=_texts(message.content),
         uses=tuple(Use(b.name, b.input, b.id) for b in blocks if b.type == "tool_use"),
-        results=tuple(ToolOutput(b.tool_use_id, "\n".join(_texts(b.content)), bool(b.is_error)) for b in results),
+        results=tuple(ToolResult(b.tool_use_id, "\n".join(_texts(b.content)), bool(b.is_error)) for b in results),
     )
 
 

@@ -19,7 +19,7 @@ from remit.host.scripted_model import (
     ModelWire,
     OfferedTool,
     Say,
-    ToolOutput,
+    ToolResult,
     Turn,
     Use,
 )
@@ -144,11 +144,11 @@ def _decode_content(content: _GeminiContent, places: Iterator[int]) -> Iterator[
     )
 
 
-def _decode_result(response: _GeminiResponse, place: int) -> ToolOutput:
+def _decode_result(response: _GeminiResponse, place: int) -> ToolResult:
     told = response.response
     text = told.get("error", told.get("output", told))
     written = text if isinstance(text, str) else json.encode(text).decode()
-    return ToolOutput(response.id or f"{response.name}#{place}", written, "error" in told)
+    return ToolResult(response.id or f"{response.name}#{place}", written, "error" in told)
 
 
 def _texts(content: _GeminiContent) -> tuple[str, ...]:

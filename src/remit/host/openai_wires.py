@@ -19,7 +19,7 @@ from remit.host.scripted_model import (
     OfferedTool,
     Part,
     Say,
-    ToolOutput,
+    ToolResult,
     Turn,
     Use,
 )
@@ -138,7 +138,7 @@ class ChatWire(OpenAiWire):
 def _decode_chat_message(message: _ChatMessage) -> Message:
     texts = _texts(message.content)
     if message.role == "tool":
-        return Message("user", results=(ToolOutput(message.tool_call_id, "\n".join(texts)),))
+        return Message("user", results=(ToolResult(message.tool_call_id, "\n".join(texts)),))
     calls = [(call.function, call.id) for call in message.tool_calls or ()]
     uses = tuple(Use(f.name, _arguments(f.arguments), call_id) for f, call_id in calls)
     return Message("assistant" if message.role == "assistant" else "user", texts, uses)
@@ -292,7 +292,7 @@ def _decode_item(item: _ResponsesItem) -> Message:
             return Message("assistant", uses=(Use(item.name, {"input": item.input}, item.call_id),))
         case "function_call_output" | "custom_tool_call_output" | "tool_search_output":
             texts = _texts(item.output) or tuple(name for name, _, _ in _offered(item.tools))
-            return Message("user", results=(ToolOutput(item.call_id or "", "\n".join(texts)),))
+            return Message("user", results=(ToolResult(item.call_id or "", "\n".join(texts)),))
         case _:
             return Message("assistant")
 

@@ -45,7 +45,7 @@ Part: TypeAlias = Say | Use
 Turn: TypeAlias = tuple[Part, ...]
 
 
-class ToolOutput(Struct, frozen=True):
+class ToolResult(Struct, frozen=True):
     """Result of one call as shown to the model. `text` joins every text of the result."""
 
     call_id: str
@@ -62,7 +62,7 @@ class Message(Struct, frozen=True):
     role: Literal["user", "assistant", "system"]
     texts: tuple[str, ...] = ()
     uses: tuple[Use, ...] = ()
-    results: tuple[ToolOutput, ...] = ()
+    results: tuple[ToolResult, ...] = ()
 
 
 class OfferedTool(Struct, frozen=True):
@@ -87,11 +87,11 @@ class ModelRequest(Struct, frozen=True):
         return next((text for text in texts if not text.lstrip().startswith(AGENT_REMARK)), "")
 
     @property
-    def results(self) -> tuple[ToolOutput, ...]:
+    def results(self) -> tuple[ToolResult, ...]:
         return tuple(result for message in self.messages for result in message.results)
 
     @property
-    def last_result(self) -> ToolOutput | None:
+    def last_result(self) -> ToolResult | None:
         return self.results[-1] if self.results else None
 
     @property

@@ -210,14 +210,16 @@ def write_below(
     *,
     permissions: int | None = None,
     follow_links: bool = True,
+    token: str = "",
 ) -> None:
     """Write `content` to `path` below `root` atomically and durably, creating folders on the way. A link at `path` is
     replaced. A link on the way may lead anywhere below `root`, unless `follow_links` is off. `mode` applies to a new
-    file, less the umask; `permissions` are set exactly. Raises OSError.
+    file, less the umask; `permissions` are set exactly. `token` names the temporary file, so that the writer's next
+    attempt finds what a killed one left. Raises OSError.
     """
     inside = _path_below_root(root, path)
     with open_parent_folder(root, inside, create=True, follow_links=follow_links) as folder:
-        write_into_folder(folder, path.name, content, mode, permissions)
+        write_into_folder(folder, path.name, content, mode, permissions, token=token)
 
 
 def remove_below(root: Path, path: Path, *, follow_links: bool = True) -> None:
@@ -234,10 +236,17 @@ def _path_below_root(root: Path, path: Path) -> str:
 
 
 def write_into_folder(
-    folder: int, name: str, content: bytes, mode: int, permissions: int | None = None, *, durable: bool = True
+    folder: int,
+    name: str,
+    content: bytes,
+    mode: int,
+    permissions: int | None = None,
+    *,
+    durable: bool = True,
+    token: str = "",
 ) -> None:
     """Write a file into an open folder atomically. Raises OSError."""
-    with replaced_file(folder, name) as fresh:
+    with replaced_file(folder, name, token) as fresh:
         _write_new_file(folder, fresh, content, mode, permissions, sync=durable)
 
 
@@ -251,10 +260,19 @@ def _write_new_file(folder: int, name: str, content: bytes, mode: int, permissio
             os.fsync(file.fileno())
 
 
+def temporary_name(name: str, token: str) -> str:
+    return f".{name[:40]}.{token}.tmp"  # shortened: a name has at most 255 bytes
+
+
 @contextmanager
-def replaced_file(folder: int, name: str) -> Generator[str]:
-    """Yield a temporary name in the open folder; rename the new file to `name` afterwards, or remove it on failure."""
-    fresh = f".{name[:40]}.{os.urandom(6).hex()}.tmp"  # shortened: a name has at most 255 bytes
+def replaced_file(folder: int, name: str, token: str = "") -> Generator[str]:
+    """Yield a temporary name in the open folder; rename the new file to `name` afterwards, or remove it on failure.
+    With a `token`, a file that a killed writer left under the same name is removed first.
+    """
+    fresh = temporary_name(name, token or os.urandom(6).hex())
+    if token:
+        with suppress(FileNotFoundError):
+            os.unlink(fresh, dir_fd=folder)
     try:
         yield fresh
         os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)

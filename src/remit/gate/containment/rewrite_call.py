@@ -95,8 +95,10 @@ class ContainmentPlan(Struct, frozen=True):
 class CommandRewriter:
     """Containment of one agent's shell call."""
 
-    def __init__(self, context: WorkspaceContext) -> None:
+    def __init__(self, context: WorkspaceContext, *, in_process: bool = False) -> None:
         self.context = context
+        self.in_process = in_process
+        """Whether the gate's own process runs the command: then no agent has to accept the launcher."""
 
     @property
     def containment(self) -> Containment:
@@ -164,9 +166,11 @@ class CommandRewriter:
         return ContainmentPlan(decision, permission=permission)
 
     def explain_unavailable(self, call: ToolCall) -> str:
-        if not can_rewrite(call) or replace_command(call, "") is None:
+        if self.in_process:
+            pass
+        elif not can_rewrite(call) or replace_command(call, "") is None:
             return f"{call.agent} takes no other command from its hook"
-        if has_sandbox(call.agent) and not is_codex_unsandboxed(call.transcript):
+        elif has_sandbox(call.agent) and not is_codex_unsandboxed(call.transcript):
             return f"{call.agent} runs it in a sandbox of its own, in which no other works"
         if not Path(call.cwd).resolve().is_relative_to(self.context.workspace.root):
             return "it runs outside this workspace"
@@ -177,8 +181,8 @@ class CommandRewriter:
         """Return True if no effect reaches the real tree before judgement; no state has to be saved beforehand."""
         return kind_for_workspace(self.containment, self.context.workspace) == "overlay"
 
-    def put_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> None:
-        """Store the pending call of a staged command, without a baseline. Raises the errors in RECORDING_ERRORS.
+    def prepare_staged_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> PendingCall:
+        """Return the pending call of a staged command, without a baseline. Raises the errors in RECORDING_ERRORS.
 
         The workspace is observed once if no baseline exists, in case the command runs bare after all.
         """
@@ -187,7 +191,7 @@ class CommandRewriter:
             ChangesBetweenCalls(self.context).record_unattributed_changes(
                 "before a command", self.context.observe(), call.session
             )
-        pending = PendingCall(
+        return PendingCall(
             intent_id=facts.session.intent_id,
             verdict=decision.verdict,
             mode=decision.mode,
@@ -202,11 +206,6 @@ class CommandRewriter:
             transcript=call.transcript,
             owned_scope=scope_at_decision(facts, decision),
         )
-        now = self.context.environment.clock()
-        with state.transaction():
-            state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
-            if call.transcript:
-                state.put_transcript(call.session, call.agent, call.transcript)
 
     def rewrite_answer(self, answer: Answer, call: ToolCall, facts: Facts, permission: Permission) -> Answer:
         """Return the answer with the launcher's command and the verdict of the person's rules. Raises StateError."""

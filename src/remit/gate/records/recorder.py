@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from remit.core.call import ToolCall
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.python_runtime import LazyProperty
@@ -25,7 +26,7 @@ from remit.gate.governing import load_rules
 from remit.gate.machine import Environment
 from remit.gate.records.tree_heads import sign_after_append
 from remit.ledger.log import AppendedRecord, MachineLog, Spool
-from remit.ledger.log_files import LedgerError
+from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_live_segments
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import head_commit, machine_id, repository_id
 from remit.workspace.place.workspace import Workspace, is_folder
@@ -42,6 +43,9 @@ MAX_CHARS = 2048
 """Characters of a text that a record keeps if it is too long."""
 
 MAX_UNPROVED = 200
+
+TAIL_BYTES = 64 * 1024
+"""Bytes at the end of the log in which a repeated step looks for its records."""
 
 
 class Recorder:
@@ -149,6 +153,97 @@ class Recorder:
             if appended:
                 sign_after_append(self, records, appended[-1].seq)
         return None
+
+
+# Records of one call that the log holds already. A record and the state that names it cannot be written as one, so the
+# record comes first, and whoever repeats the step looks at the end of the log. A step is repeated at once, by the
+# process that answers in place of the one that died.
+
+
+class RecordedCall(Struct, frozen=True):
+    """The call of a record."""
+
+    id: str = ""
+    name: str = ""
+    arguments_sha256: str = ""
+
+
+class RecordedResult(Struct, frozen=True):
+    """The result of a record; `missing` where the end of the call was never reported."""
+
+    ok: bool | None = None
+    exit_code: int | None = None
+    missing: bool = False
+
+
+class CallRecordView(Struct, frozen=True):
+    """The part of a record that tells which call it is about."""
+
+    event: str = ""
+    session_id: str | None = None
+    agent_id: str = ""
+    call: RecordedCall = RecordedCall()
+    result: RecordedResult = RecordedResult()
+
+    def is_about(self, call: ToolCall) -> bool:
+        key = (self.session_id, self.agent_id, self.call.id, self.call.name, self.call.arguments_sha256)
+        return key == (call.session.session_id, call.session.agent_id, call.call_id, call.tool, call.arguments_sha256)
+
+
+CALL_DECODER = msgspec.json.Decoder(RecordLine[CallRecordView])
+
+
+def decode_call_records(lines: Iterable[bytes]) -> list[CallRecordView]:
+    found: list[CallRecordView] = []
+    for line in lines:
+        try:
+            found.append(CALL_DECODER.decode(line).metadata.body)
+        except DECODE_ERRORS:
+            continue
+    return found
+
+
+def has_recorded_use(recorder: Recorder, call: ToolCall) -> bool:
+    """Return True if the end of the log holds this call's `tool_use`, and no result since. Raises OSError."""
+    events = find_recorded_events(recorder, call)
+    return bool(events) and "tool_result" not in events
+
+
+def has_recorded_result(recorder: Recorder, call: ToolCall) -> bool:
+    """Return True if the end of the log holds the reported result of this call. Raises OSError."""
+    return "tool_result" in find_recorded_events(recorder, call)
+
+
+def find_recorded_events(recorder: Recorder, call: ToolCall) -> Sequence[str]:
+    """Return the events at the end of the log about this call, from its last `tool_use` on. Raises OSError.
+
+    Some agents use an id again: a call with other arguments, or one that was used anew, is another call.
+    """
+    if not call.call_id:
+        return ()
+    name = msgspec.json.encode(call.call_id)
+    tail = read_log_tail(recorder.log.folder)
+    if name not in tail:
+        return ()
+    events: list[str] = []
+    for view in decode_call_records(line for line in tail.split(b"\n") if name in line):
+        if not view.is_about(call) or view.result.missing:
+            continue
+        if view.event == "tool_use":
+            events.clear()
+        events.append(view.event)
+    return events
+
+
+def read_log_tail(folder: Path) -> bytes:
+    newest = max(list_live_segments(folder), default="")
+    if not newest:
+        return b""
+    descriptor = os.open(f"{folder}/{newest}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, TAIL_BYTES, max(0, os.fstat(descriptor).st_size - TAIL_BYTES))
+    finally:
+        os.close(descriptor)
 
 
 # Long records

@@ -130,6 +130,12 @@ class State(StateDatabase):
         row = self.fetch_row(query, *self.session_values(key), quote_path(path))
         return None if row is None else (row[0], row[1])
 
+    def list_seen_files(self, key: SessionKey) -> dict[str, tuple[str, str]]:
+        """Return (SHA-256, git blob) of all files as the session last saw them; no names outside UTF-8."""
+        query = f"SELECT path, sha256, git_blob FROM reads WHERE {OF_SESSION}"
+        rows = self.fetch_rows(query, *self.session_values(key))
+        return {path: (digest, blob) for path, digest, blob in rows if not path.startswith('"')}
+
     def put_seen_files(self, key: SessionKey, versions: dict[str, ContentVersion | None]) -> None:
         """Store contents as seen by the session; None forgets a path."""
         if not versions:
@@ -166,6 +172,16 @@ class State(StateDatabase):
         else:
             query += " AND tool=? AND arguments_sha256=? ORDER BY CASE WHEN call_id='' THEN -id ELSE id END LIMIT 1"
             row = self.fetch_row(query, *self.session_values(key), tool, digest)
+        return (None, None) if row is None else (row[0], decode_call(row[1]))
+
+    def find_same_call(self, call: ToolCall) -> tuple[int | None, PendingCall | None]:
+        """Return row and content of a call that is pending already, with the same id and arguments."""
+        if not call.call_id:
+            return None, None
+        row = self.fetch_row(
+            f"SELECT id, before FROM calls WHERE {OF_SESSION} AND call_id=? AND tool=? AND arguments_sha256=?",
+            *(*self.session_values(call.session), call.call_id, call.tool, call.arguments_sha256),
+        )
         return (None, None) if row is None else (row[0], decode_call(row[1]))
 
     def list_open_calls(self) -> list[OpenCall]:

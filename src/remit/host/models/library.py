@@ -5,7 +5,6 @@ off: a failure is raised at once, as a ProviderError. A stream that ends without
 `truncated`, whatever the library says of it: a connection that a proxy closed in mid-text looks whole on most wires.
 """
 
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
 from itertools import groupby
@@ -22,7 +21,6 @@ from pydantic_ai.tools import ToolDefinition
 from remit.host.messages import (
     CallPart,
     CallResult,
-    Conversation,
     ConversationItem,
     ImageRef,
     ModelPart,
@@ -48,10 +46,6 @@ from remit.host.models.prices import find_window, price_usage
 SILENCE_TIMEOUT_S = 240.0
 """Longest wait for the next event: providers that think long send pings, or a first event within minutes."""
 MAX_ERROR_CHARS = 500
-MAX_ID_CHARS = 64
-TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-REPLAYED_NAME = "invalid"
-"""Name sent back to a provider for a call whose tool has no name that providers accept."""
 STOP_REASONS: dict[str | None, StopReason] = {
     "stop": "end",
     "tool_call": "tool_calls",
@@ -137,7 +131,7 @@ class LibraryModel:
                         break
                     for delta in reader.read(event):
                         yield delta
-                turn = self._finish(stream.get(), request.conversation)
+                turn = self._finish(stream.get())
             yield TurnEnded(turn)
 
     @contextmanager
@@ -148,7 +142,7 @@ class LibraryModel:
         except TimeoutError as error:
             raise ProviderError("connection", f"nothing came for {self._silence_timeout_s:g} s") from error
 
-    def _finish(self, response: messages.ModelResponse, conversation: Conversation) -> ModelTurn:
+    def _finish(self, response: messages.ModelResponse) -> ModelTurn:
         """Return the whole turn. Raises ProviderError if the provider gave no stop reason of its own."""
         reason = (response.provider_details or {}).get("finish_reason")
         is_refused = response.finish_reason == "content_filter"
@@ -159,7 +153,7 @@ class LibraryModel:
             raise ProviderError("junk", f"the provider ended the answer with {reason!r}")
         is_cut = response.finish_reason == "length"
         provider = response.provider_name or self._model.system
-        parts = _make_ids_unique(_read_parts(response.parts, provider, is_cut=is_cut), conversation)
+        parts = tuple(_read_parts(response.parts, provider, is_cut=is_cut))
         if not parts and not is_refused and not is_cut:
             raise ProviderError("junk", "the answer is empty")
         has_calls = any(isinstance(part, CallPart) for part in parts)
@@ -263,9 +257,9 @@ def _build_input(item: ConversationItem, images: Mapping[str, bytes]) -> Iterato
     if isinstance(item, CallResult):
         pictures = _build_images(item.images, images)
         yield messages.ToolReturnPart(
-            tool_name=_replay_name(item.tool),
+            tool_name=item.tool,
             content=[item.text, *pictures] if pictures else item.text,
-            tool_call_id=_replay_id(item.id),
+            tool_call_id=item.id,
             outcome=OUTCOMES.get(item.kind, "interrupted"),  # pyright: ignore[reportArgumentType]  a literal's word
         )
     elif not isinstance(item, ModelTurn):
@@ -304,9 +298,9 @@ def _build_turn(turn: ModelTurn, system: str) -> messages.ModelResponse:
                 arguments = part.raw if part.arguments is None else part.arguments
                 parts.append(
                     messages.ToolCallPart(
-                        tool_name=_replay_name(part.tool),
+                        tool_name=part.tool,
                         args=arguments,
-                        tool_call_id=_replay_id(part.id),
+                        tool_call_id=part.id,
                         id=part_id,
                         **given,
                     )
@@ -314,15 +308,6 @@ def _build_turn(turn: ModelTurn, system: str) -> messages.ModelResponse:
             case _:
                 pass
     return messages.ModelResponse(parts=parts, provider_name=system, model_name=turn.model or None)
-
-
-def _replay_name(tool: str) -> str:
-    return tool if TOOL_NAME.fullmatch(tool) else REPLAYED_NAME
-
-
-def _replay_id(call_id: str) -> str:
-    """Return the id as it is sent: some providers take letters, digits, `_` and `-` only."""
-    return call_id.replace("~", "-")
 
 
 # --- the answer ----------------------------------------------------------------------------------------------
@@ -390,22 +375,6 @@ def _parse_arguments(raw: str) -> dict[str, Any] | None:
         return json.decode(raw or "{}", type=dict[str, Any])
     except (DecodeError, RecursionError):
         return None
-
-
-def _make_ids_unique(parts: Iterable[ModelPart], conversation: Conversation) -> tuple[ModelPart, ...]:
-    """Give each call an id that no call of the conversation has: the second `x` is `x~2`."""
-    taken = {call.id for item in conversation if isinstance(item, ModelTurn) for call in item.calls}
-    unique: list[ModelPart] = []
-    for part in parts:
-        if isinstance(part, CallPart):
-            clean = re.sub(r"[^A-Za-z0-9_-]", "_", part.id)[:MAX_ID_CHARS] or "call"
-            names = (clean, *(f"{clean}~{number}" for number in range(2, len(taken) + 3)))
-            chosen = next(name for name in names if name not in taken)
-            taken.add(chosen)
-            unique.append(CallPart(chosen, part.tool, part.arguments, part.raw, part.meta))
-        else:
-            unique.append(part)
-    return tuple(unique)
 
 
 # --- failures ------------------------------------------------------------------------------------------------

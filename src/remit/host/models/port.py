@@ -70,7 +70,7 @@ Delta: TypeAlias = TextDelta | ThoughtDelta | CallDelta | TurnEnded
 
 
 class ProviderError(Exception):
-    """A request without a whole turn. `kind` decides on another try; `retry_after_s` is the server's word."""
+    """A request without a whole turn. `kind` decides whether it is tried again; `retry_after_s` is the server's."""
 
     def __init__(self, kind: ErrorKind, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)

@@ -1,0 +1,284 @@
+"""The calls of one turn: checked, put in order, performed, and answered with exactly one result each.
+
+| check, in this order | failure |
+|---|---|
+| the arguments are a JSON object | UNREADABLE_ARGUMENTS |
+| the tool is known | UNKNOWN_TOOL |
+| the arguments fit the tool's schema | INVALID_ARGUMENTS |
+| the mode offers the tool | UNAVAILABLE |
+| the call may stand beside the others of its turn | NOT_ALONE |
+| the call does not repeat itself | REPEATED |
+| the gate allows it | the violation |
+
+Reads that follow each other run side by side. All other calls run one after the other, in the turn's order.
+"""
+
+import asyncio
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.core.call import Citation
+from remit.core.untrusted_input import as_object, sanitise_line
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.gate import Gate
+from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
+from remit.host.events import CallBegun
+from remit.host.journal.history import EXEMPT_FROM_REPETITION, REPETITION_ERROR, is_repetition, make_signature
+from remit.host.journal.lines import BegunLine, PerformedLine, ResultLine
+from remit.host.messages import CallPart, ImageRef, ModelTurn
+from remit.host.run import Run
+from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
+
+MAX_READS_AT_ONCE = 8
+SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+INVALID_TOOL = "invalid"
+CITATION_KEYS = ("intent_id", "mutation_class", "expected_content_hash")
+OUTLIVING_EFFECTS = ("execute", "network")
+"""Effects of calls that outlive a moment: the journal says before that they begin."""
+
+
+class CheckedCall(Struct, frozen=True):
+    """A call that may go to the gate."""
+
+    part: CallPart
+    tool: HostTool
+    arguments: Any
+    citation: Citation = Citation()
+
+
+# 1 The turn as it comes from the provider
+
+
+def accept_turn(turn: ModelTurn, known_ids: Iterable[str]) -> ModelTurn:
+    """Return the turn with safe tool names and ids that are unique in the run. Of a turn that was cut at the output
+    limit, a call that was cut is left out.
+    """
+    taken, parts = set(known_ids), list(turn.parts)
+    if turn.stop == "length" and parts and isinstance(last := parts[-1], CallPart) and last.arguments is None:
+        parts.pop()
+    for place, part in enumerate(parts):
+        if isinstance(part, CallPart):
+            tool = part.tool if SAFE_NAME.fullmatch(part.tool) else INVALID_TOOL
+            plain = part.id if SAFE_NAME.fullmatch(part.id) else f"call_{len(taken) + 1}"
+            ids = (plain, *(f"{plain[:56]}_{number}" for number in range(2, 10)))
+            fresh = next((name for name in ids if name not in taken), "") or find_free_id(taken)
+            taken.add(fresh)
+            parts[place] = replace(part, id=fresh, tool=tool)
+    return replace(turn, parts=tuple(parts))
+
+
+def find_free_id(taken: set[str]) -> str:
+    return next(name for number in count(len(taken)) if (name := f"call_{number}") not in taken)
+
+
+# 2 Checks
+
+
+def check_call(run: Run, call: CallPart, turn: Sequence[CallPart], signatures: Sequence[str]) -> CheckedCall:
+    """Return the call ready for its tool. Raises ToolFailure."""
+    if call.arguments is None:
+        raise ToolFailure("UNREADABLE_ARGUMENTS", f"the arguments are no JSON object: {find_json_error(call.raw)}")
+    tool = run.toolbox.find_tool(call.tool)
+    if tool is None:
+        near = difflib.get_close_matches(call.tool, run.toolbox.list_names(), 3, 0.5)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ToolFailure("UNKNOWN_TOOL", f"there is no tool {call.tool!r}{hint}", "use_an_offered_tool")
+    given, citation = call.arguments, Citation()
+    if tool.cites_intent:
+        cited = {key: given[key] for key in CITATION_KEYS if given.get(key) is not None}
+        try:
+            citation = msgspec.convert(cited, Citation)
+        except msgspec.ValidationError as error:
+            raise ToolFailure("INVALID_ARGUMENTS", f"{tool.name}: {error}") from None
+        given = {key: value for key, value in given.items() if key not in CITATION_KEYS}
+    try:
+        arguments = msgspec.convert(given, tool.arguments)
+    except msgspec.ValidationError as error:
+        raise ToolFailure("INVALID_ARGUMENTS", f"{tool.name}: {error}") from None
+    mode = run.history.mode
+    if not run.toolbox.is_offered(tool, mode):
+        raise ToolFailure("UNAVAILABLE", f"the mode {mode!r} has no tool {tool.name!r}", "switch_mode")
+    if tool.alone and len(turn) > 1:
+        raise ToolFailure("NOT_ALONE", f"{tool.name} must be the only call of its turn", "call_it_alone")
+    signature = make_signature(call)
+    if tool.name not in EXEMPT_FROM_REPETITION and is_repetition(signatures, signature):
+        raise ToolFailure(
+            REPETITION_ERROR,
+            f"{tool.name} with these arguments was called three times already, alone or in a cycle; the answer will "
+            "not change",
+            "try_another_way",
+        )
+    return CheckedCall(call, tool, arguments, citation)
+
+
+def find_json_error(raw: str) -> str:
+    """Return what is wrong with the arguments, with the position."""
+    try:
+        found = msgspec.json.decode(raw.encode("utf-8", "replace"))
+    except msgspec.DecodeError as error:
+        return f"{error}, after {len(raw)} characters"
+    return f"they are {type(found).__name__}"
+
+
+# 3 Order
+
+
+def group_calls(run: Run, calls: Sequence[CallPart]) -> Iterator[list[CallPart]]:
+    """Yield groups of calls that run side by side, in the turn's order: reads, or one other call."""
+    reads: list[CallPart] = []
+    for call in calls:
+        tool = run.toolbox.find_tool(call.tool)
+        if tool is not None and tool.is_read:
+            reads.append(call)
+            continue
+        if reads:
+            yield reads
+            reads = []
+        yield [call]
+    if reads:
+        yield reads
+
+
+async def run_calls(run: Run, calls: Sequence[CallPart]) -> None:
+    """Give each of the calls its result. What follows a call that ends the turn, an open circuit or a cancel is not
+    run, and its result says so.
+    """
+    turn = run.history.last_turn.calls if run.history.last_turn else ()
+    limit = asyncio.Semaphore(MAX_READS_AT_ONCE)
+    stop: ResultLine | None = find_earlier_stop(run, turn)
+    for group in group_calls(run, calls):
+        if stop is None and run.cancel.is_set():
+            stop = ResultLine(id="", kind="cancelled", text="The person cancelled the turn before this call.")
+        if stop is not None:
+            for call in group:
+                run.append(replace(stop, id=call.id))
+            continue
+        signatures = [*run.history.signatures]
+        checked: list[CheckedCall] = []
+        for call in group:
+            try:
+                checked.append(check_call(run, call, turn, signatures))
+                signatures.append(make_signature(call))
+            except ToolFailure as failure:
+                run.append(make_failure_line(call, failure))
+        await asyncio.gather(*(perform_checked_call(run, each, limit) for each in checked))
+        stop = find_earlier_stop(run, group)
+
+
+def find_earlier_stop(run: Run, calls: Sequence[CallPart]) -> ResultLine | None:
+    """Return the result of the calls that follow, if one of these calls ended the turn."""
+    for call in calls:
+        result, tool = run.history.results.get(call.id), run.toolbox.find_tool(call.tool)
+        if result is None:
+            continue
+        if tool is not None and tool.ends_turn and result.kind == "done":
+            return ResultLine(id="", kind="skipped", text=f"Not run: {tool.name} ended the turn.")
+        if run.history.errors.get(call.id) == "CIRCUIT_OPEN":
+            return ResultLine(id="", kind="skipped", text="Not run: too many calls in a row were refused or failed.")
+    return None
+
+
+async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Semaphore) -> None:
+    async with limit:
+        line = await run.access.run_in_thread(lambda: perform_call(run, checked))
+    run.append(line)
+
+
+# 4 One call
+
+
+def perform_call(run: Run, checked: CheckedCall, performed: ToolOutput | None = None) -> ResultLine:
+    """Return the result of a call through the gate, in a worker thread. `performed` is what its tool said before a
+    crash. A tool that breaks fails its own call only.
+    """
+    call = checked.part
+    run.publish_passing("call_begun", CallBegun(call.id, call.tool, call.arguments or {}))
+    context = ToolContext(
+        gate=run.access.gate,
+        part=call,
+        new_call=lambda: run.make_call(call, checked.citation),
+        folder=run.folder,
+        talk=run.make_talk(call.id),
+        has_vision=run.has_vision,
+    )
+    try:
+        prepared = run.access.run_in_turn(lambda _: checked.tool.prepare(context, checked.arguments))
+        act = JournaledAct(run, checked, prepared)
+        done = run.access.run_in_turn(lambda gate: perform(gate, run, prepared, act, performed))
+    except ToolFailure as failure:
+        return make_failure_line(call, failure)
+    except RECORDING_ERRORS as error:
+        return make_failure_line(call, ToolFailure("UNAVAILABLE", f"Remit cannot keep its records: {error}"))
+    except Exception as error:  # noqa: BLE001  a tool that breaks must become the failure of its call
+        broken = f"{checked.tool.name} broke: {type(error).__name__}: {sanitise_line(str(error), 300)}"
+        return make_failure_line(call, ToolFailure("UNAVAILABLE", broken, "tell_the_person"))
+    return make_result_line(run, call, done)
+
+
+def perform(
+    gate: Gate, run: Run, prepared: PreparedCall, act: "JournaledAct", performed: ToolOutput | None
+) -> Performed:
+    return gate.perform(prepared.call, act, cancel=run.cancel, performed=performed)
+
+
+class JournaledAct:
+    """The work of a tool, with the tool's own word in the journal before the gate compares. Reads are left out: they
+    are run again after a crash.
+    """
+
+    def __init__(self, run: Run, checked: CheckedCall, prepared: PreparedCall) -> None:
+        self.run, self.checked, self.prepared = run, checked, prepared
+
+    def __call__(self, access: WorkspaceAccess, /) -> ToolOutput:
+        call_id, is_read = self.checked.part.id, self.checked.tool.is_read
+        if self.prepared.call.effect in OUTLIVING_EFFECTS and not is_read:
+            self.run.append(BegunLine(id=call_id))
+        try:
+            output = self.prepared.act(access)
+        except ToolFailure as failure:
+            output = ToolOutput(ok=False, text=failure.describe(), data={"error_type": failure.error_type})
+        if not is_read:
+            self.run.append(
+                PerformedLine(
+                    id=call_id,
+                    ok=output.ok,
+                    text=output.text,
+                    data=output.data,
+                    exit_code=output.exit_code,
+                    positions=output.positions,
+                )
+            )
+        return output
+
+
+# 5 Results
+
+
+def make_failure_line(call: CallPart, failure: ToolFailure) -> ResultLine:
+    return ResultLine(id=call.id, kind="failed", text=failure.describe(), error=failure.error_type)
+
+
+def make_result_line(run: Run, call: CallPart, done: Performed) -> ResultLine:
+    told = "\n".join(done.messages)
+    if done.output is None:
+        error = done.violation.error_type if done.violation else ""
+        return ResultLine(id=call.id, kind="denied", text=told, error=error)
+    data = as_object(done.output.data)
+    images = cast(list[Any], data.get("images", []))
+    kind = "done" if done.output.ok else "cancelled" if run.cancel.is_set() else "failed"
+    return ResultLine(
+        id=call.id,
+        kind=kind,
+        text=done.output.text,
+        told=told,
+        error="" if done.output.ok else str(data.get("error_type", "")),
+        images=tuple(msgspec.convert(image, ImageRef) for image in images),
+        snapshot=done.snapshot,
+    )

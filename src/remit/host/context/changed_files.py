@@ -1,0 +1,62 @@
+"""Files that a session read or wrote and that somebody else changed since: by content, never by time."""
+
+from difflib import unified_diff
+
+from msgspec import Struct
+
+from remit.core.call import SessionKey
+from remit.core.redaction import is_secret_file, redact
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.gate import Gate
+from remit.workspace.observe.observation import try_observe_file
+
+MAX_NAMED_FILES = 10
+MAX_DIFF_LINES = 20
+MAX_DIFFED_BYTES = 64 * 1024
+
+
+class OutdatedFile(Struct, frozen=True):
+    """A file whose content is not what the session last saw. `sha256` is "" if the file is gone."""
+
+    path: str
+    sha256: str
+    diff: str
+
+
+def find_changed_files(gate: Gate, session: SessionKey, known: dict[str, str]) -> list[OutdatedFile]:
+    """Return the files that changed since the session saw them, in order of their paths. `known` holds the hashes that
+    the model was already told about, by path.
+    """
+    found: list[OutdatedFile] = []
+    for path, (digest, blob) in sorted(gate.state.list_seen_files(session).items()):
+        now = try_observe_file(gate.workspace.root / path)
+        current = now.version.sha256 if now else ""
+        if current in (digest, known.get(path, digest)):
+            continue
+        diff = ""
+        if now is not None and now.content is not None and not is_secret_file(path):
+            diff = describe_difference(gate.contents.load(blob), now.content)
+        found.append(OutdatedFile(path, current, diff))
+    return found
+
+
+def describe_difference(before: bytes | None, after: bytes) -> str:
+    """Return a short diff without secrets; "" for contents that are large, no text, or unknown."""
+    if before is None or len(before) > MAX_DIFFED_BYTES or len(after) > MAX_DIFFED_BYTES or b"\0" in before + after:
+        return ""
+    old, new = (side.decode("utf-8", "replace").splitlines() for side in (before, after))
+    lines = [*unified_diff(old, new, lineterm="", n=1)][2:]
+    shown = [sanitise_line(redact(line), 200) for line in lines[:MAX_DIFF_LINES]]
+    return "\n".join([*shown, *(["…"] if len(lines) > MAX_DIFF_LINES else [])])
+
+
+def describe_changed_files(files: list[OutdatedFile]) -> str:
+    """Return what the model is told; "" for no files."""
+    if not files:
+        return ""
+    lines = ["Changed by somebody else since you last saw them; read them again before you edit them:"]
+    for file in files[:MAX_NAMED_FILES]:
+        lines += [f"- {sanitise_line(file.path, 200)}{'' if file.sha256 else ' (deleted)'}", *filter(None, [file.diff])]
+    if len(files) > MAX_NAMED_FILES:
+        lines.append(f"… and {len(files) - MAX_NAMED_FILES} more")
+    return "\n".join(lines)

@@ -1,0 +1,87 @@
+"""The tail of a request: what changed since the last one, in one frame after the newest words or results.
+
+The system prompt stays equal for a mode, so that the provider's cache holds; all that changes is said here, once, and
+stays where it was said.
+"""
+
+from datetime import UTC, datetime
+
+from remit.core.call import SessionStarted
+from remit.core.record import KEY
+from remit.core.untrusted_input import as_object, sanitise_line
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.gate import Gate
+from remit.host.context.changed_files import describe_changed_files, find_changed_files
+from remit.host.journal.history import frame_remarks
+from remit.host.journal.lines import LessonOfferedLine, TailLine
+from remit.host.messages import UserInput
+from remit.host.run import AGENT, Run
+
+MAX_VERIFICATIONS = 200
+MAX_COMMAND_CHARS = 120
+
+
+async def append_tail(run: Run) -> None:
+    """Append what the model has to know before the next request; nothing if nothing changed."""
+    has_words = any(isinstance(item, UserInput) and item.by != "remit" for item in run.history.undelivered)
+    parts = await run.access.run(lambda gate: collect_remarks(run, gate, has_words=has_words))
+    day = datetime.fromtimestamp(run.clock(), UTC).strftime("%Y-%m-%d")
+    if day != run.told_day:
+        run.told_day = day
+        parts.append(f"Today is {day}.")
+    if run.history.mode != run.told_mode:
+        parts += [f"The mode is now {run.history.mode}."] if run.told_mode else []
+        run.told_mode = run.history.mode
+    text = "\n\n".join(filter(None, parts))
+    if text:
+        run.append(TailLine(text=frame_remarks(text)))
+
+
+def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
+    """Return the gate's remarks; in the repository's turn. A failure is a remark of its own."""
+    if not gate.is_governed:
+        return []
+    parts: list[str] = []
+    try:
+        if run.greeting is not None:
+            source, run.greeting = run.greeting, None
+            event = SessionStarted(run.session, str(run.cwd), source, run.provider.id)
+            parts.append(gate.begin_session(event, AGENT))
+        if has_words:
+            parts.append(gate.receive_prompt(run.session, AGENT))
+        elif (version := find_intent_version(run, gate)) != run.told_intent:
+            parts.append(gate.intents.deliver_block(run.session, only_changed=True))
+            run.told_intent = version
+        changed = find_changed_files(gate, run.session, run.told_files)
+        run.told_files |= {file.path: file.sha256 for file in changed}
+        parts += [describe_changed_files(changed), offer_lesson(run, gate)]
+    except RECORDING_ERRORS as error:
+        parts.append(f"Remit could not do all of its work ({sanitise_line(str(error), 200)}). Tell the person.")
+    return parts
+
+
+def find_intent_version(run: Run, gate: Gate) -> str:
+    document = gate.rules.document
+    return f"{gate.state.active_session(run.session).intent_id} {document.sha256 if document else ''}"
+
+
+def offer_lesson(run: Run, gate: Gate) -> str:
+    """Offer once to record what made a check pass that failed earlier in this run; "" otherwise."""
+    started = run.history.started
+    if started is None or not run.history.has_new_effects:
+        return ""
+    run.history.has_new_effects = False
+    with gate.index() as index:
+        found = index.find(event="verification", session_id=run.session.session_id, limit=MAX_VERIFICATIONS)
+    latest: dict[str, bool] = {}
+    for document in found:  # newest first
+        detail = as_object(as_object(document["metadata"]).get(KEY))
+        command, passed = str(detail.get("command", "")), detail.get("exit_code") == 0
+        if latest.setdefault(command, passed) and not passed and command not in run.history.offered_lessons:
+            run.append(LessonOfferedLine(check=command))
+            shown = sanitise_line(command, MAX_COMMAND_CHARS)
+            return (
+                f"The check `{shown}` failed earlier in this run and passes now. If others can learn from what made "
+                "the difference, call `record_lesson` with the problem and its resolution."
+            )
+    return ""

@@ -1,0 +1,128 @@
+"""Events of a run, for the faces that show it. Durable events carry the number of their journal line as `n`, so that a
+face that lost its connection asks again from its last number; deltas and other passing events carry 0.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.untrusted_input import as_object
+from remit.host.journal.history import RunHistory
+from remit.host.journal.lines import (
+    AnswerLine,
+    AnyLine,
+    CondensedLine,
+    EndedLine,
+    ModeLine,
+    ModelLine,
+    QuestionLine,
+    ResultLine,
+    ResumedLine,
+    RunLine,
+    TurnLine,
+    UserLine,
+)
+from remit.host.messages import ResultKind
+
+EventKind: TypeAlias = Literal[
+    "started", "state", "input", "text", "thought", "call", "retracted", "turn", "call_begun", "call_ended", "output",
+    "question", "answer", "waiting", "condensed", "resumed", "ended",
+]  # fmt: skip
+
+
+class RunEvent(Struct, frozen=True, omit_defaults=True):
+    """One event. `data` is a journal line or one of the classes below; `child` is the id of a child run."""
+
+    event: EventKind
+    data: Any
+    n: int = 0
+    child: str = ""
+
+
+class StreamedText(Struct, frozen=True):
+    """More text or thinking of the turn under way."""
+
+    text: str
+
+
+class StreamedCall(Struct, frozen=True):
+    """More of a tool call of the turn under way: shown, never run."""
+
+    index: int
+    id: str
+    tool: str
+    json: str
+
+
+class CallBegun(Struct, frozen=True):
+    """A tool call began."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+class CallEnded(Struct, frozen=True, omit_defaults=True):
+    """The result of a tool call. `data` is the tool's own data, such as a diff."""
+
+    id: str
+    tool: str
+    kind: ResultKind
+    text: str
+    told: str = ""
+    error: str = ""
+    data: Any = None
+    snapshot: str | None = None
+
+
+class RetryWait(Struct, frozen=True):
+    """A wait before a request is tried again."""
+
+    why: str
+    seconds: float
+    attempt: int
+
+
+class RunStatus(Struct, frozen=True):
+    """The run's state as a face shows it. `cost` is None if a price is unknown."""
+
+    mode: str
+    model: str
+    turns: int
+    tokens: int
+    window: int | None
+    cost: float | None
+
+
+def describe_line(line: AnyLine, history: RunHistory) -> RunEvent | None:
+    """Return the durable event of a journal line; None for lines that no face shows."""
+    match line:
+        case RunLine():
+            return RunEvent("started", line, line.n)
+        case UserLine():
+            return RunEvent("input", line, line.n)
+        case TurnLine():
+            return RunEvent("turn", line, line.n)
+        case ResultLine():
+            return RunEvent("call_ended", describe_result(line, history), line.n)
+        case QuestionLine():
+            return RunEvent("question", line, line.n)
+        case AnswerLine():
+            return RunEvent("answer", line, line.n)
+        case ModeLine() | ModelLine():
+            return RunEvent("state", line, line.n)
+        case CondensedLine():
+            return RunEvent("condensed", line, line.n)
+        case ResumedLine():
+            return RunEvent("resumed", line, line.n)
+        case EndedLine():
+            return RunEvent("ended", line, line.n)
+        case _:
+            return None
+
+
+def describe_result(line: ResultLine, history: RunHistory) -> CallEnded:
+    call, performed = history.calls.get(line.id), history.performed.get(line.id)
+    data = as_object(performed.data) if performed else None
+    tool = call.tool if call else ""
+    return CallEnded(line.id, tool, line.kind, line.text, line.told, line.error, data or None, line.snapshot)

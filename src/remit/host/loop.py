@@ -1,0 +1,214 @@
+"""The loop of Remit's own agent: turn after turn until the run ends or waits for a person. The file to read first.
+
+1. Every call of the newest turn gets its result (`calls.py`; after a crash `reconcile.py`). Nothing else runs calls:
+   a run that goes on and one that was taken up again take the same path.
+2. The run ends if it is complete, cancelled, out of its limits, or stuck (`limits.py`).
+3. What changed since the last request is appended (`context/tail.py`).
+4. The conversation is made to fit the model's window (`context/condensing.py`).
+5. The model is asked (`retries.py`). The request goes out when everything before it is on disk, and the whole turn is
+   in the journal before one of its calls runs.
+
+Everything that happens is a line of the journal; the history is folded from its lines (`journal/history.py`).
+"""
+
+import asyncio
+import hashlib
+import time
+
+import msgspec
+
+from remit.host.calls import accept_turn, run_calls
+from remit.host.context.condensing import (
+    CONDENSE_AT,
+    SHORTEN_AT,
+    collect_keeps,
+    estimate_request,
+    make_summary_request,
+    plan_shortening,
+    take_summary,
+)
+from remit.host.context.tail import append_tail
+from remit.host.events import RetryWait, StreamedCall, StreamedText
+from remit.host.journal.lines import AskedLine, EndedLine, TurnLine, UserLine
+from remit.host.limits import find_reached_limit, find_stuck_reason
+from remit.host.messages import CallResult, ModelTurn, TextPart, UserInput
+from remit.host.models.port import (
+    CallDelta,
+    CompletionRequest,
+    ProviderError,
+    TextDelta,
+    ThoughtDelta,
+    ToolSchema,
+    TurnEnded,
+)
+from remit.host.reconcile import reconcile_calls
+from remit.host.retries import retry_request
+from remit.host.run import Run
+
+COMPLETE_REMARK = "You called no tool. Call attempt_completion if the task is done, or a tool that brings it on."
+LENGTH_REMARK = "Your turn reached the output limit and was cut. Take smaller steps."
+
+
+async def take_turns(run: Run) -> EndedLine | None:
+    """Take turns until the run ends; None if it waits for a person's words. Raises OSError if the journal cannot be
+    written.
+    """
+    condensed_turn = -1  # a request is condensed once
+    while True:
+        await settle_calls(run)
+        if run.cancel.is_set():
+            return None
+        ended = await find_end(run)
+        if ended is not None:
+            return ended
+        if run.history.waits_for_words and not remark_on_silence(run):
+            return None
+        await append_tail(run)
+        condensed_turn = await fit_window(run, condensed_turn)
+        try:
+            turn, milliseconds = await ask_model(run)
+        except ProviderError as error:
+            if error.kind == "window" and condensed_turn != run.history.turn_count:
+                # The provider knows its window better.
+                run.window = min(run.window or 1 << 62, estimate_request(run.history, *build_prompt(run)))
+                condensed_turn = await condense(run)
+                continue
+            return run.end("stuck" if error.kind == "window" else "failed", f"{error.kind}: {error}")
+        run.append(TurnLine(turn=accept_turn(turn, run.history.calls), ms=milliseconds))
+        run.publish_status()
+
+
+async def settle_calls(run: Run) -> None:
+    """Give every call of the newest turn its one result."""
+    if run.is_resumed:
+        await reconcile_calls(run)
+    if calls := run.history.unanswered_calls:
+        await run_calls(run, calls)
+
+
+async def find_end(run: Run) -> EndedLine | None:
+    """End the run if it has a reason to."""
+    history = run.history
+    if history.completion is not None:
+        return run.end("completed", history.completion)
+    limit = find_reached_limit(run.spending, run.limits, run.minutes)
+    if limit is not None and not (history.waits_for_words and not run.until_completion):
+        return run.end("stopped", limit)
+    if stuck := find_stuck_reason(history):
+        reply = await run.ask_person("limit", f"{stuck}. What should it do?")
+        if reply.words is None:
+            return None if run.cancel.is_set() else run.end("stuck", stuck)
+        run.append(UserLine(text=reply.words))
+    if run.until_completion and history.waits_for_words and history.silent_count > 1:
+        return run.end("answered", history.last_turn.text if history.last_turn else "")
+    return None
+
+
+def remark_on_silence(run: Run) -> bool:
+    """Append Remit's remark on a turn without a call, if the run has to go on; return whether it has to."""
+    turn = run.history.last_turn
+    if turn is None or turn.stop in ("cancelled", "refusal"):
+        return False
+    if turn.stop == "length":
+        run.append(UserLine(text=LENGTH_REMARK, by="remit"))
+    elif run.until_completion:
+        run.append(UserLine(text=COMPLETE_REMARK, by="remit"))
+    return bool(run.history.undelivered)
+
+
+# The request
+
+
+def build_prompt(run: Run) -> tuple[str, tuple[ToolSchema, ...]]:
+    mode, model = run.history.mode, run.provider.id
+    return run.toolbox.build_system(mode, model), run.toolbox.list_schemas(mode, model)
+
+
+def build_request(run: Run) -> CompletionRequest:
+    """Return the next request: equal bytes for equal history and files."""
+    system, tools = build_prompt(run)
+    conversation = run.history.conversation
+    shown = (item for item in conversation if isinstance(item, UserInput | CallResult))
+    images = {image.sha256: run.folder.read_image(image.sha256) for item in shown for image in item.images}
+    return CompletionRequest(system, tools, conversation, images)
+
+
+async def ask_model(run: Run) -> tuple[ModelTurn, int]:
+    """Return the model's whole turn, or what there was of it when it was cancelled. Raises ProviderError."""
+    request = build_request(run)
+    tokens = estimate_request(run.history, request.system, request.tools)
+    prompt_hash = hashlib.sha256(request.system.encode()).hexdigest()
+    tools_hash = hashlib.sha256(msgspec.json.encode(request.tools)).hexdigest()
+    run.append(AskedLine(prompt_sha256=prompt_hash, tools_sha256=tools_hash, tokens=tokens))
+    await run.access.run_in_thread(run.journal.sync)
+    return await stream_turn(run, request)
+
+
+async def stream_turn(run: Run, request: CompletionRequest) -> tuple[ModelTurn, int]:
+    """Stream one turn, with retries; a cancel closes the connection and keeps the text so far."""
+    started, streamed = time.monotonic(), list[str]()
+
+    async def attempt() -> ModelTurn:
+        streamed.clear()
+        async with run.provider.stream(request) as deltas:
+            async for delta in deltas:
+                match delta:
+                    case TurnEnded():
+                        return delta.turn
+                    case TextDelta():
+                        streamed.append(delta.text)
+                        run.publish_passing("text", StreamedText(delta.text))
+                    case ThoughtDelta():
+                        run.publish_passing("thought", StreamedText(delta.text))
+                    case CallDelta():
+                        call = StreamedCall(delta.index, delta.id, delta.tool, delta.json)
+                        run.publish_passing("call", call)
+        raise ProviderError("truncated", "the stream ended without the end of the turn")
+
+    def announce(error: ProviderError, seconds: float, number: int) -> None:
+        run.publish_passing("retracted", None)
+        run.publish_passing("waiting", RetryWait(f"{error.kind}: {error}", seconds, number))
+
+    run.request = asyncio.ensure_future(retry_request(attempt, announce))
+    try:
+        turn = await run.request
+    except asyncio.CancelledError:
+        if not run.cancel.is_set():
+            raise
+        text = "".join(streamed)
+        turn = ModelTurn((TextPart(text),) if text else (), "cancelled", run.provider.id)
+    finally:
+        run.request = None
+    return turn, int((time.monotonic() - started) * 1000)
+
+
+# The window
+
+
+async def fit_window(run: Run, condensed_turn: int) -> int:
+    """Shorten or condense if the next request fills too much of the window; return the turn that was condensed last."""
+    if run.window is None:
+        return condensed_turn
+    if estimate_request(run.history, *build_prompt(run)) >= SHORTEN_AT * run.window:
+        if shortening := plan_shortening(run.history, run.window):
+            run.append(shortening)
+        too_full = estimate_request(run.history, *build_prompt(run)) >= CONDENSE_AT * run.window
+        if too_full and condensed_turn != run.history.turn_count:
+            return await condense(run)
+    return condensed_turn
+
+
+async def condense(run: Run) -> int:
+    """Replace the conversation by a summary, if the model gives a good one; return the turn it was done for."""
+    history, window = run.history, run.window or 1 << 20
+    keeps = await run.access.run(lambda gate: collect_keeps(gate, run.session, history.conversation, history))
+    try:
+        summary, _ = await stream_turn(run, make_summary_request(history, window))
+        taken = take_summary(history, summary.text, keeps)
+    except ProviderError:
+        taken = None
+    if taken is not None:
+        run.append(taken)
+        run.greeting = "compact"
+        await append_tail(run)
+    return history.turn_count

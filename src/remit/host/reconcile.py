@@ -1,0 +1,154 @@
+"""What became of calls without a result, after a crash.
+
+| journal | gate | then |
+|---|---|---|
+| the tool's own word | open | it is compared and recorded, then answered |
+| the tool's own word | returned | it is answered |
+| a read, or nothing | never | it runs as if new |
+| – | open, files | files that already have the announced content get their earlier content back, then it runs again |
+| – | open, files of other contents | somebody else wrote: interrupted |
+| – | open, contained | what was staged is thrown away, and it runs again |
+| begun | open, bare or foreign | never again by itself: interrupted |
+| – | open, harmless | it runs again |
+| – | returned | the effects are recorded, the tool's own word is lost: said so |
+"""
+
+import stat
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.call import SessionKey
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.gate import Gate
+from remit.gate.perform import ToolOutput
+from remit.gate.state.workspace_state import PendingCall
+from remit.host.calls import check_call, make_failure_line, perform_call
+from remit.host.journal.lines import PerformedLine, ResultLine, ResumedLine
+from remit.host.messages import CallPart
+from remit.host.run import Run
+from remit.host.toolbox.tool import ToolFailure
+from remit.workspace.observe.observation import try_observe_file
+from remit.workspace.safe_files import remove_below, write_below
+
+FILE_EFFECTS = ("write", "delete")
+UNREPEATABLE_TOOLS = frozenset(("record_lesson", "propose_intent", "request_scope_expansion", "complete_intent"))
+"""Tools of Remit whose effects a second call would double."""
+
+
+class WayOn(Struct, frozen=True):
+    """How a call goes on: with a result; else it runs, if its tool acted already with `performed`."""
+
+    fate: str
+    result: ResultLine | None = None
+    performed: ToolOutput | None = None
+
+
+async def reconcile_calls(run: Run) -> None:
+    """Answer the calls that may have acted before the run was interrupted; all other calls are left to be run."""
+    calls = run.history.unanswered_calls
+    fates: dict[str, str] = {}
+    for call in calls:
+        found = await run.access.run(lambda gate, call=call: find_way_on(run, gate, call))
+        fates[call.id] = found.fate
+        if found.result is not None:
+            run.append(found.result)
+        elif found.performed is not None:
+            run.append(await run.access.run_in_thread(lambda c=call, f=found: perform_again(run, c, f.performed)))
+    run.append(ResumedLine(reconciled=fates))
+    run.is_resumed = False
+
+
+def perform_again(run: Run, call: CallPart, performed: ToolOutput | None) -> ResultLine:
+    """Return the result of a call that was checked before the crash: it does not count as a repetition of itself."""
+    try:
+        return perform_call(run, check_call(run, call, (call,), ()), performed)
+    except ToolFailure as failure:
+        return make_failure_line(call, failure)
+
+
+def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
+    """Return how a call goes on, by the journal and the gate's records; in the repository's turn."""
+    journaled = run.history.performed.get(call.id)
+    output = restore_output(journaled) if journaled else None
+    try:
+        fate = gate.fate(run.session, call.id)
+    except RECORDING_ERRORS as error:
+        return WayOn("unknown", interrupt(call, f"Remit's records cannot be read ({error})"))
+    if output is not None and fate.state != "returned":
+        return WayOn("performed", performed=output)
+    if output is not None:
+        return WayOn("returned", make_output_line(call, output))
+    tool = run.toolbox.find_tool(call.tool)
+    if tool is None or tool.is_read or fate.state == "never":
+        return WayOn(fate.state)
+    if fate.state == "returned":
+        lost = "It ended before the run was interrupted, and its own words are lost; `remit show` has its effects"
+        return WayOn("returned", ResultLine(id=call.id, kind="interrupted", text=lost, error="INTERRUPTED"))
+    pending = find_pending(gate, run.session, call.id)
+    if pending is None:
+        return WayOn("open")
+    if pending.effect in FILE_EFFECTS and not pending.whole:
+        changed = revert_announced_files(gate, pending)
+        if changed:
+            return WayOn("foreign", interrupt(call, f"{', '.join(changed)} changed meanwhile"))
+        return WayOn("open")
+    if pending.verdict != "contain" and (call.id in run.history.begun or pending.effect in ("execute", "network")):
+        return WayOn("begun", interrupt(call, "it ran without containment, and may have done its work"))
+    if call.tool in UNREPEATABLE_TOOLS:
+        return WayOn("open", interrupt(call, "it may have done its work"))
+    return WayOn("open")
+
+
+def restore_output(line: PerformedLine) -> ToolOutput:
+    return ToolOutput(line.ok, line.text, line.data, line.exit_code, line.positions)
+
+
+def make_output_line(call: CallPart, output: ToolOutput) -> ResultLine:
+    told = "The run was interrupted before Remit's remarks on this call were delivered; `remit show` has its record."
+    return ResultLine(id=call.id, kind="done" if output.ok else "failed", text=output.text, told=told)
+
+
+def interrupt(call: CallPart, why: str) -> ResultLine:
+    failure = ToolFailure(
+        "INTERRUPTED",
+        f"the run was interrupted during this call: {why}. Look at what is there before calling it again",
+        "read_file",
+    )
+    return ResultLine(id=call.id, kind="interrupted", text=failure.describe(), error=failure.error_type)
+
+
+def find_pending(gate: Gate, session: SessionKey, call_id: str) -> PendingCall | None:
+    found = (c.pending for c in gate.state.list_open_calls() if (c.session, c.call_id) == (session, call_id))
+    return next(found, None)
+
+
+def revert_announced_files(gate: Gate, pending: PendingCall) -> list[str]:
+    """Give files that have the content announced by the call their content from before; return the paths that have
+    neither. The tool then runs as if nothing had happened, and its words are the same.
+    """
+    root, to_restore, foreign = gate.workspace.root, list[str](), list[str]()
+    for path, before in pending.before.items():
+        now = try_observe_file(root / path)
+        if (now.version.git_blob if now else None) == (before.git_blob if before else None):
+            continue
+        if now is not None and now.version.git_blob == pending.announced.get(path):
+            to_restore.append(path)
+        elif now is None and pending.announced and path not in pending.announced:
+            to_restore.append(path)  # the call deletes or moves it
+        else:
+            foreign.append(path)
+    if foreign:
+        return foreign
+    for path in to_restore:
+        before = pending.before[path]
+        if before is None:
+            remove_below(root, Path(root, path), follow_links=False)
+            continue
+        kept = gate.load_version(before)
+        if kept is None or kept.content is None:
+            return [path]
+        there = Path(root, path)
+        permissions = stat.S_IMODE(there.lstat().st_mode) if there.is_file() else int(before.mode[-3:], 8)
+        write_below(root, there, kept.content, permissions=permissions, follow_links=False)
+    return []

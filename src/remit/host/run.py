@@ -1,0 +1,241 @@
+"""A run of Remit's own agent, and everything that belongs to it: journal, history, gate, model, tools, listeners."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from remit.core.call import Citation, SessionKey, StartSource, ToolCall, hash_arguments
+from remit.host.events import EventKind, RunEvent, RunStatus, describe_line
+from remit.host.gate_access import GateAccess
+from remit.host.journal.file import JOURNAL_NAME, Journal, RunDirectory, read_journal
+from remit.host.journal.history import RunHistory
+from remit.host.journal.lines import AnswerLine, AnyLine, EndedLine, EndState, QuestionKind, QuestionLine, RunLimits
+from remit.host.limits import Spending, sum_spending
+from remit.host.messages import CallPart
+from remit.host.models.port import Provider, ToolSchema
+from remit.host.toolbox.tool import HostTool, Talk
+
+AGENT = "remit"
+NOBODY = "nobody"
+
+
+class Toolbox(Protocol):
+    """The tools of a run, and the system prompt that goes with them."""
+
+    def find_tool(self, name: str) -> HostTool | None:
+        """Return the tool, also one that the mode does not offer; None for an unknown name."""
+        ...
+
+    def list_names(self) -> tuple[str, ...]: ...
+
+    def is_offered(self, tool: HostTool, mode: str) -> bool: ...
+
+    def list_schemas(self, mode: str, model: str) -> tuple[ToolSchema, ...]: ...
+
+    def build_system(self, mode: str, model: str) -> str: ...
+
+    def has_mode(self, mode: str) -> bool: ...
+
+    def is_wider_mode(self, mode: str, than: str) -> bool:
+        """Return True if the mode has rights that the other has not: a person is asked before it is switched on."""
+        ...
+
+
+class PersonReply(Struct, frozen=True):
+    """A person's answer to a question of the run. `words` None: no answer."""
+
+    words: str | None
+    by: str = "person"
+
+
+class Run:
+    """One open run. A child shares the gate of its parent and counts in its root."""
+
+    make_talk: Callable[[str], Talk]  # by the id of a call; set by the session, which can start children
+
+    def __init__(
+        self,
+        journal: Journal,
+        access: GateAccess,
+        provider: Provider,
+        toolbox: Toolbox,
+        *,
+        session: SessionKey,
+        cwd: Path,
+        parent: "Run | None" = None,
+        until_completion: bool = False,
+        has_person: bool = True,
+        has_vision: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.journal = journal
+        self.folder: RunDirectory = journal.folder
+        self.history = RunHistory(journal.lines)
+        self.access = access
+        self.provider = provider
+        self.toolbox = toolbox
+        self.session = session
+        self.cwd = cwd
+        self.parent = parent
+        self.root: Run = parent.root if parent else self
+        self.until_completion = until_completion
+        self.has_person = has_person
+        self.has_vision = has_vision
+        self.clock = clock
+        self.window = provider.window
+        self.opened_at = clock()
+        self.is_resumed = False
+        """Calls without a result may have acted before a crash."""
+        self.greeting: StartSource | None = "startup"
+        """The next request carries the gate's protocol and block whole: at the start, on resume, after condensing."""
+        self.told_day = self.told_mode = self.told_intent = ""
+        self.told_files: dict[str, str] = {}
+        self.append_lock = threading.Lock()
+        self.cancel: threading.Event = parent.cancel if parent else threading.Event()
+        self.request: asyncio.Task[object] | None = None
+        self.listeners: list[Callable[[RunEvent], None]] = []
+        self.waiting_answers: dict[str, asyncio.Future[PersonReply]] = {}
+        self.loop = asyncio.get_running_loop()
+        self.children: dict[str, Run] = {}  # at work
+        self.child_histories = read_child_histories(self.folder)
+        """Histories of children, by their path of ids; in the root those of all children below."""
+
+    @property
+    def limits(self) -> RunLimits:
+        started = self.root.history.started
+        return started.limits if started else RunLimits()
+
+    @property
+    def spending(self) -> Spending:
+        """Turns and cost of the whole tree of runs."""
+        return sum_spending(self.root.list_histories())
+
+    def list_histories(self) -> list[RunHistory]:
+        return [self.history, *self.child_histories.values()]
+
+    def take_child(self, child_id: str, child: "Run") -> None:
+        self.children[child_id] = child
+        self.root.child_histories[child_id] = child.history
+
+    def mark_resumed(self) -> None:
+        """Have the calls without a result reconciled before anything else, and the gate's protocol told anew."""
+        self.is_resumed = True
+        self.greeting = "resume"
+
+    @property
+    def minutes(self) -> float:
+        """Minutes since the root run was opened in this process."""
+        return (self.root.clock() - self.root.opened_at) / 60
+
+    # Journal and listeners
+
+    def append(self, line: AnyLine) -> AnyLine:
+        """Write a line, take it into the history, and tell the listeners. Raises OSError."""
+        with self.append_lock:
+            numbered = self.journal.append(line)
+            self.history.add(numbered)
+            event = describe_line(numbered, self.history)
+            if event is not None:
+                self.publish(event)
+        return numbered
+
+    def publish(self, event: RunEvent) -> None:
+        """Tell the listeners in the event loop's thread, in order."""
+        self.loop.call_soon_threadsafe(self.tell_listeners, event)
+
+    def tell_listeners(self, event: RunEvent) -> None:
+        for listener in list(self.listeners):
+            listener(event)
+
+    def publish_passing(self, kind: EventKind, data: object) -> None:
+        self.publish(RunEvent(kind, data))
+
+    def publish_status(self) -> None:
+        tokens, cost = self.history.known_tokens, self.spending.cost
+        status = RunStatus(self.history.mode, self.provider.id, self.history.turn_count, tokens, self.window, cost)
+        self.publish_passing("state", status)
+
+    def end(self, state: EndState, reason: str = "") -> EndedLine:
+        line = self.append(EndedLine(state=state, reason=reason, usage=self.history.usage, cost=self.spending.cost))
+        self.journal.sync()
+        assert isinstance(line, EndedLine)
+        return line
+
+    # Calls
+
+    def narrow_scope(self, scope: tuple[str, ...] | None) -> None:
+        """Narrow what the run may change to these patterns, besides the scope of its intent."""
+        self.scope = scope
+
+    def make_call(self, part: CallPart, citation: Citation) -> ToolCall:
+        """Return the call as the gate judges it, before the tool names its effect."""
+        return ToolCall(
+            agent=AGENT,
+            session=self.session,
+            tool=part.tool,
+            effect="none",
+            cwd=str(self.cwd),
+            call_id=part.id,
+            arguments_sha256=hash_arguments(part.arguments),
+            arguments=part.arguments or {},
+            citation=citation,
+            transcript=str(self.folder.journal_path),
+        )
+
+    # The person
+
+    async def ask_person(
+        self, kind: QuestionKind, text: str, call: str = "", choices: tuple[str, ...] = ()
+    ) -> PersonReply:
+        """Return the person's answer; without words if nobody is there, or the turn is cancelled first. An open
+        question of the same call is put again.
+        """
+        if not self.root.has_person:
+            return PersonReply(None, NOBODY)
+        open_again = next((q for q in self.history.questions.values() if call and q.call == call), None)
+        if open_again is not None and open_again.id not in self.waiting_answers:
+            question = open_again
+            self.publish(RunEvent("question", question, question.n))
+        else:
+            question = QuestionLine(id=self.make_question_id(), kind=kind, text=text, call=call, choices=choices)
+            self.append(question)
+        waiting = self.waiting_answers[question.id] = self.loop.create_future()
+        try:
+            reply = await waiting
+        finally:
+            del self.waiting_answers[question.id]
+        self.append(AnswerLine(id=question.id, by=reply.by, words=reply.words))
+        return reply
+
+    def make_question_id(self) -> str:
+        return "-".join(filter(None, (self.session.agent_id, f"q{self.journal.last_n + 1}")))
+
+    def answer(self, question_id: str, reply: PersonReply) -> bool:
+        """Give the answer to a waiting question; False if none with this id waits."""
+        waiting = self.waiting_answers.get(question_id)
+        if waiting is None or waiting.done():
+            return any(child.answer(question_id, reply) for child in self.children.values())
+        waiting.set_result(reply)
+        return True
+
+    def cancel_turn(self) -> None:
+        """Stop the turn under way: the request is closed, waiting questions stay without an answer, tools are told."""
+        self.cancel.set()
+        if self.request is not None:
+            self.request.cancel()
+        for waiting in self.waiting_answers.values():
+            if not waiting.done():
+                waiting.set_result(PersonReply(None, NOBODY))
+        for child in self.children.values():
+            child.cancel_turn()
+
+
+def read_child_histories(folder: RunDirectory) -> dict[str, RunHistory]:
+    """Return the histories of all children below a run, by id."""
+    paths = sorted((folder.path / "children").rglob(JOURNAL_NAME))
+    return {path.parent.name: RunHistory(read_journal(RunDirectory(path.parent))) for path in paths}

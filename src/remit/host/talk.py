@@ -1,0 +1,150 @@
+"""What tools ask of their run: questions to the person, another mode, children, the end of the task.
+
+The functions are called in a tool's worker thread, and wait there for the event loop.
+"""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from remit.core.call import SessionKey
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.gate import Gate
+from remit.gate.intents.intents import IntentCompletion
+from remit.gate.team_hooks.verify_commands import run_trusted_criteria
+from remit.host.events import RunEvent
+from remit.host.journal.file import Journal, JournalError, RunDirectory
+from remit.host.journal.lines import BegunLine, ModeLine, ParentCall, RunLine, UserLine
+from remit.host.loop import take_turns
+from remit.host.run import AGENT, Run
+from remit.host.toolbox.tool import ToolFailure
+
+MAX_DEPTH = 3
+YES = "yes"
+T = TypeVar("T")
+
+
+class RunTalk:
+    """The talk of one call with its run."""
+
+    def __init__(self, run: Run, call_id: str) -> None:
+        self.run, self.call_id = run, call_id
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.run.loop).result()
+
+    def ask_person(self, question: str, suggestions: tuple[tuple[str, str | None], ...]) -> str | None:
+        choices = tuple(text for text, _ in suggestions)
+        reply = self.wait(self.run.ask_person("followup", question, self.call_id, choices))
+        if self.run.cancel.is_set():
+            raise ToolFailure("CANCELLED", "the person cancelled the turn", "stop_and_report")
+        return reply.words
+
+    def switch_mode(self, slug: str, reason: str) -> str:
+        run = self.run
+        if not run.toolbox.has_mode(slug):
+            raise ToolFailure("INVALID_ARGUMENTS", f"there is no mode {slug!r}")
+        if run.toolbox.is_wider_mode(slug, run.history.mode):
+            asked = f"Switch from mode {run.history.mode} to {slug}? {sanitise_line(reason, 300)}"
+            reply = self.wait(run.ask_person("mode", asked, self.call_id, (YES, "no")))
+            if reply.words != YES:
+                said = f": {reply.words}" if reply.words else ", as nobody said yes"
+                raise ToolFailure("UNAVAILABLE", f"the mode stays {run.history.mode}{said}", "ask_user")
+        run.append(ModeLine(mode=slug, by=AGENT))
+        return f"The mode is {slug} from now on."
+
+    def start_child(self, mode: str, message: str, todos: str | None, scope: tuple[str, ...] | None) -> str:
+        if not self.run.toolbox.has_mode(mode):
+            raise ToolFailure("INVALID_ARGUMENTS", f"there is no mode {mode!r}")
+        if depth_of(self.run) >= MAX_DEPTH:
+            raise ToolFailure("UNAVAILABLE", f"tasks are nested at most {MAX_DEPTH} deep", "do_it_yourself")
+        text = f"{message}\n\nTodo list:\n{todos}" if todos else message
+        return self.wait(run_child(self.run, self.call_id, mode, text, scope))
+
+    def finish(self, result: str) -> str:
+        turn = self.run.history.last_turn
+        failed = [c.tool for c in (turn.calls if turn else ()) if self.run.history.is_failed(c.id)]
+        if failed:
+            raise ToolFailure("NOT_VERIFIED", f"{failed[0]} failed in the same turn", "mend_it_first")
+        if self.run.access.gate.is_governed and self.run.parent is None:
+            self.run.access.run_in_turn(self.verify_intent)
+        return result
+
+    def verify_intent(self, gate: Gate) -> None:
+        """Run the criteria of the active intent, and release it. Raises ToolFailure."""
+        try:
+            intent = gate.intents.find_intent(gate.state.active_session(self.run.session).intent_id)
+            if intent is None:
+                return
+            obstacles = IntentCompletion(gate).find_obstacles(intent, vouched=True)
+            obstacles = obstacles or run_trusted_criteria(gate, intent, self.run.session.session_id)
+            if obstacles:
+                raise ToolFailure(
+                    "NOT_VERIFIED", f"{intent.id} is not complete: {'; '.join(obstacles)}", "mend_it_first"
+                )
+            gate.intents.clear(self.run.session, AGENT)
+        except RECORDING_ERRORS as error:
+            raise ToolFailure("NOT_VERIFIED", f"the criteria cannot be verified: {error}", "tell_the_person") from error
+
+
+def depth_of(run: Run) -> int:
+    return 0 if run.parent is None else depth_of(run.parent) + 1
+
+
+async def run_child(parent: Run, call_id: str, mode: str, text: str, scope: tuple[str, ...] | None) -> str:
+    """Return the completion of a child run, begun or taken up again. Raises ToolFailure."""
+    begun = parent.history.begun.get(call_id)
+    child_id = begun.child if begun else os.urandom(6).hex()
+    folder = RunDirectory.create(parent.folder.path / "children", child_id)
+    if begun is None:
+        parent.append(BegunLine(id=call_id, child=child_id))
+    try:
+        journal = Journal(folder, parent.clock)
+    except JournalError as error:
+        raise ToolFailure("UNAVAILABLE", str(error)) from error
+    child = Run(
+        journal,
+        parent.access,
+        parent.provider,
+        parent.toolbox,
+        session=SessionKey(parent.session.session_id, child_id),
+        cwd=parent.cwd,
+        parent=parent,
+        until_completion=True,
+        has_vision=parent.has_vision,
+        clock=parent.clock,
+    )
+    child.make_talk = lambda call: RunTalk(child, call)
+    child.listeners.append(lambda event: publish_child_event(parent, child_id, event))
+    child.narrow_scope(scope)
+    parent.take_child(child_id, child)
+    try:
+        if child.history.started is None:
+            line = RunLine(
+                run=child_id,
+                task=text,
+                cwd=str(parent.cwd),
+                model=parent.provider.id,
+                mode=mode,
+                parent=ParentCall(parent.folder.id, call_id),
+            )
+            child.append(line)
+            child.append(UserLine(text=text, by="parent"))
+        else:
+            child.mark_resumed()
+        ended = child.history.ended or await take_turns(child)
+    finally:
+        del parent.children[child_id]
+        journal.close()
+    if ended is None:
+        raise ToolFailure("CANCELLED", "the person cancelled the task", "stop_and_report")
+    if ended.state not in ("completed", "answered"):
+        raise ToolFailure("UNAVAILABLE", f"the task ended without a result ({ended.state}): {ended.reason}")
+    return ended.reason
+
+
+def publish_child_event(parent: Run, child_id: str, event: RunEvent) -> None:
+    path = f"{child_id}/{event.child}" if event.child else child_id
+    parent.tell_listeners(RunEvent(event.event, event.data, event.n, path))
