@@ -99,7 +99,7 @@ class ApprovalRequests:
         earlier = self.questions.take_late_approval(digest)
         if earlier is not None:
             return earlier
-        if not self.questions.is_watcher_present():
+        if not self.questions.is_watcher_present(call.session.session_id):
             return None
         question = self.make_question(call, facts, decision, finding, rules, spent_s)
         self.questions.put_question(question, digest)
@@ -127,6 +127,7 @@ class ApprovalRequests:
             agent=call.agent,
             intent_id=facts.session.intent_id,
             code=finding.code,
+            rule=finding.rule,
             action=describe_call(call),
             message=finding.message,
             path=path,

@@ -287,7 +287,7 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
     reply: ApprovalReply | None = None
     if dialog is not None and (dialog.question.action, dialog.question.code) == (question.action, question.code):
         question, reply = dialog.question, dialog.reply
-    elif gate.questions.is_watcher_present():
+    elif gate.questions.is_watcher_present(caller.session.session_id):
         gate.questions.put_question(question)
         record_question(gate, caller, question, "approval_requested", detail)
         reply = gate.questions.wait_for_reply(question, gate.environment.release_lock) or NOBODY_REPLY
@@ -324,7 +324,7 @@ def ask_to_vouch(gate: Gate, caller: Caller, intent_id: str) -> bool:
     criteria = gate.completion.find_unrun_criteria(intent)
     if not criteria or gate.completion.find_obstacles(intent, vouched=True):
         return False
-    if not (caller.has_dialog or caller.dialog_answer or gate.questions.is_watcher_present()):
+    if not (caller.has_dialog or caller.dialog_answer or gate.questions.is_watcher_present(caller.session.session_id)):
         return False
     action = f"complete_intent: {intent_id} is done, and these criteria are met: {'; '.join(criteria)}"
     reason = "their commands were not run, because no person has trusted them on this machine"

@@ -34,6 +34,9 @@ it is no part of Environment, because gates that stay open serve many clients. I
 and the client are the same."""
 
 
+WATCHED_FACT = "watched_at"
+
+
 class Question(Struct, frozen=True):
     """A question to a person: `action` is the exact call; `path`, `prefix` or `tool` what a wider grant may cover."""
 
@@ -54,6 +57,7 @@ class Question(Struct, frozen=True):
     prefix: tuple[str, ...] = ()
     call_id: str = ""
     arguments_sha256: str = ""
+    rule: str = ""  # the check or rule whose objection it is
     diff: str = ""  # diff of a file tool's change, where its arguments tell: without secrets, cut, and in no record
 
     @property
@@ -93,8 +97,10 @@ class QuestionStore:
 
     # Asking
 
-    def is_watcher_present(self) -> bool:
-        return self.clock() - float(self.state.read_fact("watched_at") or 0) < WATCHER_TIMEOUT_S
+    def is_watcher_present(self, session_id: str) -> bool:
+        """Return True if a person answers for every agent here, or for this session alone."""
+        facts = map(name_watched_fact, (None, session_id))
+        return any(self.clock() - float(self.state.read_fact(fact) or 0) < WATCHER_TIMEOUT_S for fact in facts)
 
     def put_question(self, question: Question, digest: str = "") -> None:
         """Store a question; a late answer serves a later call with the same `digest`, and none if that is empty."""
@@ -114,11 +120,12 @@ class QuestionStore:
         """Wait for the answer, then close the question and use up its answer. Returns None when time is up, no watcher
         is left, or the asking client is gone.
         """
-        while self.is_worth_waiting(question.expires_at):
+        session_id = question.session_id
+        while self.is_worth_waiting(session_id, question.expires_at):
             # Only reads, since other calls may be writing.
             until = min(self.clock() + HEARTBEAT_INTERVAL_S, question.expires_at)
             with release_lock():
-                while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(until):
+                while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(session_id, until):
                     time.sleep(POLL_INTERVAL_S)
             if answered is not None:
                 break
@@ -133,8 +140,8 @@ class QuestionStore:
         reply = self.find_reply(question.id)  # another process took this one for dead, and closed the question
         return reply if reply is not None and self.use_reply(question.id) else None
 
-    def is_worth_waiting(self, until: float) -> bool:
-        return self.clock() < until and self.is_watcher_present() and not CLIENT_GONE.get()()
+    def is_worth_waiting(self, session_id: str, until: float) -> bool:
+        return self.clock() < until and self.is_watcher_present(session_id) and not CLIENT_GONE.get()()
 
     def find_reply(self, question_id: str) -> ApprovalReply | None:
         row = self.state.fetch_row("SELECT reply FROM approvals WHERE id=?", question_id)
@@ -174,11 +181,12 @@ class QuestionStore:
 
     # Answering
 
-    def mark_watcher_present(self) -> None:
-        self.state.put_fact("watched_at", str(self.clock()))
+    def mark_watcher_present(self, session_id: str | None = None) -> None:
+        """Say that a person answers the questions of every agent, or of one session."""
+        self.state.put_fact(name_watched_fact(session_id), str(self.clock()))
 
-    def mark_watcher_gone(self) -> None:
-        self.state.put_fact("watched_at", "0")
+    def mark_watcher_gone(self, session_id: str | None = None) -> None:
+        self.state.put_fact(name_watched_fact(session_id), "0")
 
     def list_open_questions(self) -> list[Question]:
         return [asked.question for asked in self.list_unanswered() if asked.status == "open"]
@@ -206,6 +214,10 @@ class QuestionStore:
                 (msgspec.json.encode(reply), self.clock(), question_id),
             ).fetchone()
         return None if row is None else decode_listed(row)
+
+
+def name_watched_fact(session_id: str | None) -> str:
+    return WATCHED_FACT if session_id is None else f"{WATCHED_FACT}:{session_id}"
 
 
 def decode_listed(row: Sequence[Any]) -> ListedQuestion:

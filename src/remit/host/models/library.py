@@ -90,8 +90,11 @@ ENDS_WITHOUT_REASON = ("ollama",)
 class LibraryModel:
     """A model at an endpoint. The requests of one object run in one event loop."""
 
-    def __init__(self, endpoint: Endpoint, *, silence_timeout_s: float = SILENCE_TIMEOUT_S) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, window: int | None = None, silence_timeout_s: float = SILENCE_TIMEOUT_S
+    ) -> None:
         self.endpoint = endpoint
+        self._window = window
         self._model = _open_model(endpoint)
         self._silence_timeout_s = silence_timeout_s
 
@@ -101,7 +104,8 @@ class LibraryModel:
 
     @property
     def window(self) -> int | None:
-        return find_window(self.endpoint.provider, self.endpoint.name) or self._model.profile.get("context_window")
+        known = find_window(self.endpoint.provider, self.endpoint.name)
+        return self._window or known or self._model.profile.get("context_window")
 
     def stream(self, request: CompletionRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
         return aclosing(self._deltas(request))

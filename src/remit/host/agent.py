@@ -1,0 +1,83 @@
+"""Remit's own agent put together: a model by its name, the tools, and the open session that a face shows."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.gate.machine import Environment
+from remit.host.gate_access import GateAccess
+from remit.host.journal.file import read_journal
+from remit.host.models.providers import open_provider
+from remit.host.run import Toolbox
+from remit.host.session import Session, SessionOptions
+
+NEWEST_RUN = ""
+
+
+class ImageFile(Struct, frozen=True):
+    """An image that a person shows to the model."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
+class RunRequest(Struct, frozen=True):
+    """A run to open. `resumed` is the run that goes on, NEWEST_RUN for the newest, None for a new one; with `is_fork` a
+    copy of it goes on, up to line `fork_at`. `window` is the model's context window where no table knows it.
+    """
+
+    folder: Path
+    model_id: str
+    options: SessionOptions
+    task: str = ""
+    images: tuple[ImageFile, ...] = ()
+    resumed: str | None = None
+    is_fork: bool = False
+    fork_at: int | None = None
+    window: int | None = None
+
+
+def make_toolbox(access: GateAccess) -> Toolbox:
+    raise NotImplementedError
+
+
+async def open_run(request: RunRequest, variables: Mapping[str, str], environment: Environment) -> Session:
+    """Open the run that is asked for; a task is sent at once. The model's library is loaded in a thread.
+
+    Raises NoSuchModel, NoKey, ExtraMissing, JournalError, IntentRefused, LookupError without a workspace, OSError.
+    """
+    provider = await asyncio.to_thread(open_provider, request.model_id, variables, request.window)
+
+    async def resume(run_id: str) -> Session:
+        return await Session.resume(
+            request.folder,
+            run_id,
+            request.options,
+            provider=provider,
+            make_toolbox=make_toolbox,
+            environment=environment,
+        )
+
+    if request.resumed is None:
+        session = await Session.open(
+            request.folder,
+            replace(request.options, task="" if request.images else request.task),
+            provider=provider,
+            make_toolbox=make_toolbox,
+            environment=environment,
+        )
+    else:
+        session = await resume(request.resumed)
+        if request.is_fork:
+            last = read_journal(session.run.folder)[-1].n
+            copy = session.fork(last if request.fork_at is None else request.fork_at)
+            await session.close()
+            session = await resume(copy)
+    if request.task and (request.resumed is not None or request.images):
+        kept = (session.run.folder.keep_image(image.content, image.media_type, image.name) for image in request.images)
+        await session.send(request.task, tuple(kept))
+    return session
