@@ -1,5 +1,7 @@
 """Calls that run in the gate's own process: decided, performed, compared and recorded by one door."""
 
+import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,11 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gate.driving import body, governed, machine, records
+from gate.driving import body, governed, machine, overlay, records
 from remit.core.call import Citation, Effect, SessionKey, ToolCall, hash_arguments
 from remit.core.diff.edits import WholeFile
+from remit.gate.containment.rewrite_call import KNOWN_CONTAINMENT
 from remit.gate.gate import Gate
-from remit.gate.perform import NEVER, OPEN, AccessRefused, Act, Fate, ToolOutput, WorkspaceAccess
+from remit.gate.perform import NEVER, OPEN, AccessRefused, Act, Fate, Performed, ToolOutput, WorkspaceAccess
+from remit.gate.state.tickets import Tickets
 
 SESSION = SessionKey("run-1")
 DONE = ToolOutput(ok=True, text="done")
@@ -155,3 +159,134 @@ def test_nothing_is_recorded_where_nobody_asked_remit_to_govern(repository: Path
     assert not gate.perform(call, writes(call)).decision.governed
     assert (repository / "src/new.py").read_text() == "x = 1\n"
     assert not (repository / ".git" / "remit").exists()
+
+
+def command_call(gate: Gate, command: str, call_id: str = "call-1") -> ToolCall:
+    return ToolCall(
+        agent="remit",
+        session=SESSION,
+        tool="execute_command",
+        effect="execute",
+        cwd=str(gate.workspace.root),
+        call_id=call_id,
+        command=command,
+        arguments={"command": command},
+        arguments_sha256=hash_arguments({"command": command}),
+        whole_workspace=True,
+    )
+
+
+def runs(place: Path, time_limit_s: float | None = None) -> Act:
+    """Run the call's command; its output is in the file `place`."""
+
+    def act(access: WorkspaceAccess) -> ToolOutput:
+        with place.open("wb") as output:
+            ended = access.run_command(output.fileno(), time_limit_s=time_limit_s)
+        return ToolOutput(ended.code == 0, place.read_text(), exit_code=ended.code)
+
+    return act
+
+
+def script(gate: Gate, text: str) -> str:
+    """Return a command whose text tells nothing of what it does."""
+    (gate.workspace.root / "src" / "make.sh").write_text(text)
+    return "sh src/make.sh"
+
+
+@pytest.fixture
+def contained(gate: Gate, home: Path) -> Gate:
+    KNOWN_CONTAINMENT.pop(home, None)
+    overlay(home)
+    return gate
+
+
+def test_a_command_runs_contained_and_keeps_what_the_scope_allows(contained: Gate, tmp_path: Path) -> None:
+    root = contained.workspace.root
+    command = script(contained, "echo heard; echo x > src/made.py; echo x > docs.md")
+    performed = contained.perform(command_call(contained, command), runs(tmp_path / "out"))
+    assert performed.decision.effect == "contain"
+    assert performed.output == ToolOutput(ok=True, text="heard\n", exit_code=0)
+    assert (root / "src/made.py").exists()
+    assert not (root / "docs.md").exists()
+    said = "\n".join(performed.messages)
+    assert "docs.md" in said
+    assert said.count("Files kept") == 1
+    assert "without a verdict" not in said
+    assert events(contained) == ["tool_use", "mutation", "denied", "tool_result"]
+    assert "uncontained" not in body(records(root, "tool_use")[-1])
+    assert contained.state.list_open_calls() == []
+    assert Tickets(contained.state).list_tickets() == []
+
+
+def test_a_command_that_only_reads_runs_bare(contained: Gate, tmp_path: Path) -> None:
+    performed = contained.perform(command_call(contained, "cat src/app.py"), runs(tmp_path / "out"))
+    assert performed.decision.effect == "allow"
+    assert performed.output is not None
+    assert "def main" in performed.output.text
+    assert events(contained) == ["tool_use", "tool_result"]
+
+
+def test_words_of_a_contained_command_are_told_once(contained: Gate, tmp_path: Path) -> None:
+    command = script(contained, "echo x > docs.md")
+    assert contained.perform(command_call(contained, command), runs(tmp_path / "out")).messages
+    later = contained.perform(command_call(contained, "cat src/app.py", "call-2"), runs(tmp_path / "out"))
+    assert later.messages == ()
+
+
+@pytest.mark.parametrize("text", ["echo x > src/a; sleep 60", "echo x > src/a; trap '' TERM; sleep 60"])
+def test_a_cancelled_command_ends_and_leaves_nothing(contained: Gate, tmp_path: Path, text: str) -> None:
+    command = script(contained, text)
+    cancel = threading.Event()
+    threading.Timer(0.3, cancel.set).start()
+    began = time.monotonic()
+    performed = contained.perform(command_call(contained, command), runs(tmp_path / "out"), cancel=cancel)
+    assert time.monotonic() - began < 8
+    assert performed.output is not None
+    assert performed.output.exit_code == 130
+    assert "cancelled" in "\n".join(performed.messages)
+    assert not (contained.workspace.root / "src/a").exists()
+    assert contained.state.list_open_calls() == []
+
+
+def test_commands_run_side_by_side_in_threads(repository: Path, home: Path, tmp_path: Path) -> None:
+    gate = Gate.open(governed(repository), machine(home))
+    gate.intents.select(SESSION, "remit", "INT-001")
+    turn = threading.Lock()
+
+    @contextmanager
+    def let_others_pass() -> Generator[None]:
+        turn.release()
+        try:
+            yield
+        finally:
+            turn.acquire()
+
+    KNOWN_CONTAINMENT.pop(home, None)
+    overlay(home)
+    gate.environment = replace(gate.environment, release_lock=let_others_pass)
+    found: list[Performed] = []
+    command = script(gate, "sleep 0.5; echo x > src/made-$1")
+
+    def work(number: int) -> None:
+        call = command_call(gate, f"{command} {number}", f"call-{number}")
+        with turn:
+            found.append(gate.perform(call, runs(tmp_path / f"out-{number}")))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one.messages for one in found] == [()] * 3
+    assert sorted(path.name for path in (repository / "src").glob("made-*")) == ["made-0", "made-1", "made-2"]
+    assert [one["event"] for one in map(body, records(repository)) if one["event"] == "human_edit"] == []
+
+
+def test_a_command_without_secrets_in_its_environment(
+    contained: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-of-the-host")
+    contained.perform(command_call(contained, script(contained, "env")), runs(tmp_path / "out"))
+    found = (tmp_path / "out").read_text()
+    assert "PATH=" in found
+    assert "secret-of-the-host" not in found

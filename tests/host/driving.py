@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gate.driving import governed, machine
+from gate.driving import machine
 from remit.core.diff.edits import WholeFile
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.host.gate_access import GateAccess
@@ -17,7 +17,7 @@ from remit.host.journal.lines import AnyLine, ResultLine
 from remit.host.messages import CallResult
 from remit.host.models.in_process import InProcessModel
 from remit.host.models.port import ToolSchema
-from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Step, Use
+from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Step
 from remit.host.session import Session, SessionOptions
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
@@ -244,6 +244,3 @@ def shown_results(model: InProcessModel) -> dict[str, CallResult]:
     """The results that the model has read."""
     items = model.requests[-1].conversation if model.requests else ()
     return {item.id: item for item in items if isinstance(item, CallResult)}
-
-
-__all__ = ["Say", "Use", "governed"]

@@ -26,8 +26,8 @@ from remit.host.messages import (
 from remit.host.models.endpoints import Endpoint
 from remit.host.models.library import LibraryModel
 from remit.host.models.port import CallDelta, CompletionRequest, ProviderError, TextDelta
+from remit.host.models.wire_faults import put_fault
 from remit.host.scripted_model import HttpReply, ModelWire, Say, ScriptedModel, Use
-from remit.host.wire_faults import put_fault
 
 TURN = (Say("First this."), Use("read_file", {"path": "a.py"}, "c1"), Use("read_file", {"path": "b.py"}, "c2"))
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

@@ -13,8 +13,6 @@ from gate.driving import body, governed, records
 from host.driving import (
     TOOLS,
     Nothing,
-    Say,
-    Use,
     drive,
     kinds,
     lines_of,
@@ -28,6 +26,7 @@ from remit.host.journal.lines import EndedLine, ResultLine, RunLimits
 from remit.host.messages import ModelTurn, TextPart
 from remit.host.models.port import Delta, ProviderError, TextDelta, TurnEnded
 from remit.host.run import PersonReply
+from remit.host.scripted_model import Say, Use
 from remit.host.toolbox.tool import HostTool
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from remit.host.extra import ExtraMissing, name_missing_extra
 from remit.host.models.endpoints import PROVIDERS, Endpoint, NoKey, NoSuchModel, find_endpoint
+from remit.host.models.extra import ExtraMissing, name_missing_extra
 from remit.host.models.keys import KeyringFailed, find_key, read_keyring, store_key
 from remit.host.models.prices import find_window, price_usage
 from remit.host.models.providers import open_provider

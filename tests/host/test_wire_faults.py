@@ -9,8 +9,8 @@ from remit.host.calls import accept_turn
 from remit.host.messages import CallPart, ModelTurn, TextPart
 from remit.host.models.library import LibraryModel
 from remit.host.models.port import RETRIED_KINDS, ErrorKind, ProviderError
+from remit.host.models.wire_faults import RETRY_AFTER_S, FaultKind, put_fault
 from remit.host.scripted_model import ModelWire, Say, ScriptedModel, Use
-from remit.host.wire_faults import RETRY_AFTER_S, FaultKind, put_fault
 
 TURN = (Say("I will read two files."), Use("read_file", {"path": "a.py"}), Use("read_file", {"path": "b.py"}))
 FIRST, SECOND = {"path": "a.py"}, {"path": "b.py"}

@@ -140,8 +140,10 @@ def run_ticketed_call(
 
 def settle_staged(gate: Gate, folder: Path, token: str, ended: CommandEnd, text: str) -> ContainedResult:
     """Judge the effects staged by a launcher that the daemon lost. Raises TicketNotFound."""
-    ticket = Tickets(gate.state).finish_ticket(token, str(folder), text)
+    tickets = Tickets(gate.state)
+    ticket = tickets.find_used_ticket(token, str(folder), text)
     try:
         return settle_staging(ContainedCommand(gate, ticket.make_call(text), ticket), folder, ended)
     finally:
+        tickets.delete_ticket(token)
         remove_tree(folder)

@@ -17,6 +17,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("completion", "completion for bash, zsh or fish"),
     },
     "Every day": {
+        "run": ("run", "Remit's own coding agent, in a terminal or on one task"),
         "status": ("status", "what is governed here, and what happened lately"),
         "log": ("records.log", "the newest records"),
         "session": ("records.session", "what happened in a session: prompts, calls, verdicts, changes"),

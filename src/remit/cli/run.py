@@ -9,31 +9,12 @@ from importlib import import_module
 from pathlib import Path
 
 import click
-from msgspec import Struct
 
 from remit.cli.output import INTERRUPT, Failure, repo_option, reports_failures
+from remit.cli.terminal.arguments import NEWEST_RUN, RunArguments
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible", "google")  # those with a key to keep
 EXPORT_FORMS = ("md", "jsonl", "roo")
-NEWEST_RUN = ""
-
-
-class RunArguments(Struct, frozen=True):
-    """The command line of `remit run`."""
-
-    repo: Path
-    task: str | None = None
-    intent_id: str | None = None
-    model: str | None = None
-    mode: str | None = None
-    images: tuple[Path, ...] = ()
-    yes_within_scope: bool = False
-    max_turns: int | None = None
-    max_cost: float | None = None
-    as_json: bool = False
-    resume: str | None = None
-    fork: str | None = None
-    is_terminal: bool = False
 
 
 @click.command("run")
@@ -126,7 +107,7 @@ def run_screen(arguments: RunArguments) -> int:
     """Run on a terminal, and return the exit code. The run is opened while the prompt stands there."""
     import asyncio
 
-    from remit.host.extra import ExtraMissing, name_missing_extra
+    from remit.host.models.extra import ExtraMissing, name_missing_extra
 
     try:
         with name_missing_extra():
@@ -135,10 +116,11 @@ def run_screen(arguments: RunArguments) -> int:
         raise Failure.from_error(error, "NO_EXTRA") from error
 
     async def converse(screen: AgentScreen) -> None:
-        await asyncio.to_thread(import_module, "remit.cli.terminal.runs")
-        from remit.cli.terminal import runs
+        # In a thread, so that the prompt takes keys meanwhile.
+        await asyncio.to_thread(import_module, "remit.cli.terminal.conversation")
+        from remit.cli.terminal.conversation import converse_on_screen
 
-        await runs.converse_on_screen(screen, arguments)
+        await converse_on_screen(screen, arguments)
 
     screen = AgentScreen()
     asyncio.run(screen.run(converse))

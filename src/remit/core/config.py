@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct, json
+from msgspec import DecodeError, Meta, Struct, json
 
 from remit.core.decision import UNWAIVABLE_CODES, ErrorType, Mode, ProjectGrant, Verdict
 from remit.core.diff.contents import sha256
@@ -17,9 +17,10 @@ from remit.core.intent import Intent
 from remit.core.redaction import MAX_PATTERNS, compile_team_pattern
 from remit.core.scope.path_patterns import Scope, glob_error, relative_glob_error
 from remit.core.tree_head import parse_public_key
+from remit.core.untrusted_input import as_object
 
 HookMoment: TypeAlias = Literal["before", "after"]
-TrustKind: TypeAlias = Literal["hook", "verify", "generated"]
+TrustKind: TypeAlias = Literal["hook", "verify", "generated", "mcp"]
 MAX_TIMEOUT_S = 60
 """Maximum timeout of a hook: an agent runs its tool once its own timeout ends."""
 
@@ -141,6 +142,26 @@ def list_trust_items(hooks: tuple[NamedHook, ...], files: str, intents: tuple[In
     commands = ((c.verify, i.id) for i in intents for c in i.acceptance_criteria if c.verify)
     verify_items = (make_verify_item(command, name) for command, name in commands)
     return (*(make_hook_item(hook, files) for hook in hooks), *verify_items)
+
+
+MCP_FILE = ".mcp.json"
+"""MCP servers that a repository brings."""
+MAX_MCP_BYTES = 256 * 1024
+
+
+def parse_mcp_servers(content: bytes) -> dict[str, dict[str, Any]]:
+    """Return the servers of an `.mcp.json` by name; none if it cannot be read."""
+    try:
+        servers = as_object(as_object(json.decode(content)).get("mcpServers"))
+    except DecodeError:
+        return {}
+    return {name: as_object(entry) for name, entry in servers.items()}
+
+
+def make_mcp_item(content: bytes) -> TrustItem:
+    """Return an `.mcp.json` as a trust item: its bytes are what a person trusts."""
+    text = json.encode(parse_mcp_servers(content)).decode()
+    return TrustItem("mcp", MCP_FILE, text, sha256(b"mcp\0" + content))
 
 
 MAX_TOTAL_S = 30.0

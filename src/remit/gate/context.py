@@ -21,7 +21,7 @@ from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
 from remit.gate.governing import Rules, copies_signature, load_rules, resume_governing, save_copies, update_marker
 from remit.gate.machine import Environment
-from remit.gate.records.recorder import Recorder
+from remit.gate.records.recorder import Recorder, read_log_tail
 from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import State, find_unkept, mark_kept
 from remit.ledger.log_files import LedgerError
@@ -194,7 +194,10 @@ class WorkspaceContext:
                 detail = {"content_sha256": document.sha256, "by": by, **describe_intent_change(before, after)}
                 body = Body(event="intent_changed", intent_id=intent_id, session_id=None, detail=detail)
                 records.append(self.recorder.make_record(body))
-        self.recorder.append(records)
+        # A process that died before it stored this has recorded it.
+        newest = read_log_tail(self.recorder.log.folder).rpartition(b'"content_sha256":"')[2]
+        if not newest.startswith(document.sha256.encode()):
+            self.recorder.append(records)
         state.put_fact("intents", json.encode(document.intents).decode())
         state.put_fact("intents_sha256", document.sha256)
 

@@ -24,7 +24,7 @@ from remit.gate.evidence.own_lines import predict_blobs
 from remit.gate.gather import CUT_NOTE, gather_facts, scope_at_decision
 from remit.gate.governing import Rules
 from remit.gate.records.call_records import failed_check_records, record_denial, tool_use_record
-from remit.gate.records.recorder import has_recorded_use
+from remit.gate.records.recorder import RESULT_EVENTS, find_recorded_events
 from remit.gate.snapshots.take import NO_SNAPSHOT, SnapshotOutcome, SnapshotTaker, describe_way_back
 from remit.gate.state.workspace_state import PendingCall, RemitCall, Setbacks
 from remit.gate.team_hooks.registered_checks import (
@@ -93,7 +93,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
 
     # 6.4 Deny.
     if decision.effect not in ("allow", "ask", "contain"):
-        return with_hook_output(deny(context, call, facts, decision), replies)
+        return with_hook_output(deny(context, call, facts, decision, in_process=in_process), replies)
 
     # 6.5 Keep what the call may change. In an overlay nothing changes yet: the snapshot is taken before its changes are
     # brought over (`containment/take_over.py`).
@@ -106,13 +106,14 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         kept, pending = prepare_call(context, call, facts, decision, rules)
     if kept.refusal is not None:
         refused = replace(decision, effect="deny", verdict="deny", findings=(kept.refusal, *decision.findings))
-        return with_hook_output(deny(context, call, facts, refused), replies)
+        return with_hook_output(deny(context, call, facts, refused, in_process=in_process), replies)
 
     # 6.6 Record the decision, and store the call as pending after that: none is pending without its record. A call that
     # is asked about again, after a crash in between, is recorded once. Then answer.
     row, earlier = context.state.find_same_call(call)
     records = [*kept.records]
-    if row is None and not has_recorded_use(context.recorder, call):
+    known = {"tool_use"} if row is not None else find_recorded_events(context.recorder, call)
+    if "tool_use" not in known or not RESULT_EVENTS.isdisjoint(known):
         records.append(
             tool_use_record(context.recorder, call, facts, decision, rules, replies.rewriters, plan.uncontained)
         )
@@ -203,9 +204,16 @@ def judge(
 # 6.4 Denial
 
 
-def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Decision) -> Answer:
-    """Record a denial, count a setback, and return the denial in words."""
-    violation = record_denial(context.recorder, call, facts, decision)
+def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Decision, *, in_process: bool) -> Answer:
+    """Record a denial, count a setback, and return the denial in words. In this process no call id is used again: a
+    denial that is recorded already was not heard, because the process died.
+    """
+    violation = leading_violation(call, decision)
+    if violation is None:
+        raise AssertionError("a denial has a finding")
+    if in_process and "denied" in find_recorded_events(context.recorder, call):
+        return Answer(decision, reason=explain(violation))
+    record_denial(context.recorder, call, facts, decision)
     leading = tuple(f for f in decision.findings if f is decision.leading)
     findings = (*leading, *(f for f in decision.findings if f is not decision.leading))
     Setbacks(context.state, context.environment.clock()).count_denial(call, findings)

@@ -17,21 +17,27 @@ An exception of `act` is recorded as the call's failure, and raised.
 
 import stat
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from remit.adapters.payload import has_read_only_error
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation
-from remit.core.diff.contents import LineRange, sha256
+from remit.core.diff.contents import LineRange
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.context import WorkspaceContext
+from remit.gate.containment.in_process import CommandRun, ContainedRun, find_interrupted_run
+from remit.gate.context import WorkspaceContext, join_lines
+from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
 from remit.gate.enforce import enforce
 from remit.gate.remember import remember
+from remit.gate.state.workspace_state import PendingCall
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
+from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import classify
 from remit.policy.violations import leading_violation
 from remit.workspace.place.resolve_paths import resolve_real_paths
@@ -88,11 +94,14 @@ class AccessRefused(OSError):
 class WorkspaceAccess:
     """The access of one allowed call to the workspace: the files that it was judged for, and its command."""
 
-    def __init__(self, context: WorkspaceContext, call: ToolCall, places: tuple[str, ...]) -> None:
+    def __init__(
+        self, context: WorkspaceContext, call: ToolCall, places: tuple[str, ...], run: CommandRun | None = None
+    ) -> None:
         self.context = context
         self.call = call
         self.places = places
         """Absolute paths that the call was judged for, with links followed."""
+        self.run = run
 
     def write_file(self, path: str, content: bytes, *, permissions: int | None = None) -> None:
         """Write a file of the call, atomically and durably, with the permissions of the file it replaces.
@@ -103,16 +112,14 @@ class WorkspaceAccess:
             if permissions is None and place.is_file():
                 permissions = stat.S_IMODE(place.lstat().st_mode)
             root = self.find_root(place)
-            write_below(root, place, content, permissions=permissions, follow_links=False, token=self.token)
+            write_below(
+                root, place, content, permissions=permissions, follow_links=False, token=temporary_token(self.call)
+            )
 
     def remove_file(self, path: str) -> None:
         """Remove a file of the call. Raises OSError; AccessRefused for a file that was not judged."""
         for place in self.judged_places(path):
             remove_below(self.find_root(place), place, follow_links=False)
-
-    @property
-    def token(self) -> str:
-        return temporary_token(self.call.session, self.call.call_id)
 
     def find_root(self, place: Path) -> Path:
         root = self.context.workspace.root if self.context.found_workspace is not None else place.parent
@@ -126,30 +133,24 @@ class WorkspaceAccess:
         return [Path(place) for place in judged]
 
     def run_command(
-        self,
-        words: Sequence[str],
-        output: int,
-        *,
-        environment: Mapping[str, str] | None = None,
-        time_limit_s: float | None = None,
-        cancel: threading.Event | None = None,
+        self, output: int, *, environment: Mapping[str, str] | None = None, time_limit_s: float | None = None
     ) -> CommandEnd:
-        """Run the call's command, bare or contained as decided, to its end; `words` are a shell with the judged text.
+        """Run the call's command, once, to its end: bare, or contained as decided.
 
-        Standard output and error go to the descriptor `output`. Raises AccessRefused for another command.
+        Both of its streams go to the descriptor `output` of a file; it gets no input. `environment` are its variables,
+        by default those that programs need and none that may be a secret. Raises SandboxFailed, OSError; AccessRefused
+        for a call without a command.
         """
-        raise AccessRefused("this gate runs no commands yet")
+        if self.run is None or self.run.ended is not None:
+            raise AccessRefused(f"this {self.call.tool} call has no command to run")
+        limits = replace(self.run.limits, output=output, seconds=time_limit_s or self.run.limits.seconds)
+        return self.run.run(limits if environment is None else replace(limits, environment=environment))
 
 
 class Act(Protocol):
     """The work of a tool, once it is allowed. Runs in the caller's thread, outside of the repository's turn."""
 
     def __call__(self, access: WorkspaceAccess, /) -> ToolOutput: ...
-
-
-def temporary_token(session: SessionKey, call_id: str) -> str:
-    """Return the part of a temporary file's name that tells whose write it is."""
-    return sha256("\0".join((session.session_id, session.agent_id, call_id)).encode("utf-8", "surrogateescape"))[:12]
 
 
 def perform(
@@ -165,30 +166,65 @@ def perform(
         real = (
             real for raw in call.paths for real in resolve_real_paths(raw, Path(call.cwd), context.environment.home)
         )
-        return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(context, call, tuple(real))))
+        run = CommandRun(context, call, cancel) if call.command is not None else None
+        return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(context, call, tuple(real), run)))
 
-    # 1 Decide. A call that acted before a crash was decided then.
-    row, pending = context.state.find_same_call(call)
-    if performed is not None and row is not None and pending is not None:
-        decision = Decision("allow", "allow", classify(call), context.read_mode(), intent_id=pending.intent_id)
-        return finish(context, hooks, call, decision, "", performed)
+    # 1 Take up a call that a process which died has begun.
+    _, pending = context.state.find_same_call(call)
+    if pending is not None and (resumed := resume(context, hooks, call, pending, performed)) is not None:
+        return resumed
+
+    # 2 Decide.
     answer = enforce(context, call, hooks, in_process=True)
     decision = answer.decision
     if decision.effect not in ("allow", "contain"):
         return Performed(decision, None, (answer.reason,), leading_violation(call, decision))
     _, pending = context.state.find_same_call(call)
+    if call.whole_workspace and can_execute(decision):
+        AgentSettings(context).keep_settings()
 
-    # 2 Act, while other calls pass.
-    access = WorkspaceAccess(context, call, pending.places if pending else ())
+    # 3 Act, while other calls pass.
+    run: CommandRun | None = None
+    if call.command is not None:
+        run = (ContainedRun if decision.effect == "contain" else CommandRun)(context, call, cancel)
+    access = WorkspaceAccess(context, call, pending.places if pending else (), run)
     try:
         with context.environment.release_lock():
             output = performed or act(access)
     except BaseException as error:
+        if isinstance(run, ContainedRun):
+            run.release()
         finish(context, hooks, call, decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
         raise
 
-    # 3 Compare and record.
-    return finish(context, hooks, call, decision, answer.context, output)
+    # 4 Judge what a contained command staged; then compare and record.
+    words, token = answer.context, ""
+    if isinstance(run, ContainedRun):
+        settled, token = run.settle(), run.ticket.token
+        words = join_lines(words, settled.said if settled else "")
+    return finish(context, hooks, call, decision, words, output, token)
+
+
+def resume(
+    context: WorkspaceContext,
+    hooks: RegisteredHooks,
+    call: ToolCall,
+    pending: PendingCall,
+    performed: ToolOutput | None,
+) -> Performed | None:
+    """Finish a call that had acted before a crash; None if it is to be decided and to act. Raises RECORDING_ERRORS."""
+    remove_unfinished_writes(context, call, pending)
+    effect = "contain" if pending.verdict == "contain" else "allow"
+    decision = Decision(effect, effect, classify(call), context.read_mode(), intent_id=pending.intent_id)
+    words, token, output = "", "", performed
+    run = find_interrupted_run(context, call) if call.command is not None else None
+    if run is not None:
+        settled, token = run.settle(), run.ticket.token
+        if settled is not None:
+            words, output = settled.said, performed or ToolOutput(settled.code == 0, "", exit_code=settled.code)
+        elif performed is not None:
+            words = "Remit: what this command changed is lost: the process that ran it ended before it was judged."
+    return None if output is None else finish(context, hooks, call, decision, words, output, token)
 
 
 def finish(
@@ -198,27 +234,34 @@ def finish(
     decision: Decision,
     words: str,
     output: ToolOutput,
+    token: str = "",
 ) -> Performed:
-    """Compare and record a call that acted; `words` are those of its decision."""
+    """Compare and record a call that acted; `words` are those so far, `token` is the ticket of a contained command."""
     _, pending = context.state.find_same_call(call)
-    summary = "" if output.ok else sanitise_line(output.text, MAX_SUMMARY_CHARS)
-    outcome = Outcome(output.ok, output.exit_code, summary, positions=output.positions)
-    after = remember(context, call, outcome, hooks, "", in_process=True)
+    outcome = Outcome(
+        output.ok,
+        output.exit_code,
+        "" if output.ok else sanitise_line(output.text, MAX_SUMMARY_CHARS),
+        positions=output.positions,
+        read_only=has_read_only_error(output.text),
+    )
+    after = remember(context, call, outcome, hooks, token, in_process=True)
     messages = tuple(filter(None, (words, after.context)))
     return Performed(decision, output, messages, snapshot=pending.snapshot or None if pending else None)
 
 
 def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> Fate:
-    """Return what became of a call: the ledger tells, and of a call without a result the state. Raises
-    RECORDING_ERRORS.
+    """Return what became of a call. A call is open until the state is up to date, also if its result is recorded
+    already. Raises RECORDING_ERRORS.
     """
     if not context.is_governed:
         return NEVER
+    if any((c.session, c.call_id) == (session, call_id) for c in context.state.list_open_calls()):
+        return OPEN
     with context.index() as index:
         found = index.find(event="tool_result", session_id=session.session_id, limit=MAX_RESULTS)
     for document in found:
         body: dict[str, Any] = document["metadata"][KEY]
         if body.get("call", {}).get("id") == call_id and body.get("agent_id", "") == session.agent_id:
             return Fate("returned", body["result"].get("ok"), body["result"].get("exit_code"))
-    is_open = any((c.session, c.call_id) == (session, call_id) for c in context.state.list_open_calls())
-    return OPEN if is_open else NEVER
+    return NEVER

@@ -34,7 +34,7 @@ from remit.gate.records.call_records import (
     mutation_record,
     restore_record,
 )
-from remit.gate.records.recorder import has_recorded_result
+from remit.gate.records.recorder import find_recorded_events
 from remit.gate.state.workspace_state import PendingCall
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.team_hooks.tool_call_hooks import run_after_hooks
@@ -69,7 +69,7 @@ def remember(
         row, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
     is_known = False
     with Attempts().step():
-        is_known = has_recorded_result(context.recorder, call)
+        is_known = "tool_result" in find_recorded_events(context.recorder, call)
     if is_known and row is None:
         return Answer(Decision("allow", "allow", classify(call), "observe"))
     vcs: Vcs | None = None

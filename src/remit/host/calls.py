@@ -17,6 +17,7 @@ import asyncio
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import count
 from typing import Any, cast
 
@@ -27,7 +28,6 @@ from msgspec.structs import replace
 from remit.core.call import Citation
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import RECORDING_ERRORS
-from remit.gate.gate import Gate
 from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
 from remit.host.events import CallBegun
 from remit.host.journal.history import EXEMPT_FROM_REPETITION, REPETITION_ERROR, is_repetition, make_signature
@@ -198,34 +198,34 @@ def perform_call(run: Run, checked: CheckedCall, performed: ToolOutput | None = 
     """Return the result of a call through the gate, in a worker thread. `performed` is what its tool said before a
     crash. A tool that breaks fails its own call only.
     """
-    call = checked.part
+    call, access = checked.part, run.access
     run.publish_passing("call_begun", CallBegun(call.id, call.tool, call.arguments or {}))
-    context = ToolContext(
-        gate=run.access.gate,
-        part=call,
-        new_call=lambda: run.make_call(call, checked.citation),
-        folder=run.folder,
-        talk=run.make_talk(call.id),
-        has_vision=run.has_vision,
-    )
     try:
-        prepared = run.access.run_in_turn(lambda _: checked.tool.prepare(context, checked.arguments))
+        prepared = access.run_in_turn(lambda _: prepare_call(run, checked))
         act = JournaledAct(run, checked, prepared)
-        done = run.access.run_in_turn(lambda gate: perform(gate, run, prepared, act, performed))
+        done = access.run_in_turn(lambda gate: gate.perform(prepared.call, act, cancel=run.cancel, performed=performed))
     except ToolFailure as failure:
         return make_failure_line(call, failure)
     except RECORDING_ERRORS as error:
-        return make_failure_line(call, ToolFailure("UNAVAILABLE", f"Remit cannot keep its records: {error}"))
+        return make_failure_line(call, ToolFailure("UNAVAILABLE", f"it could not be done and recorded: {error}"))
     except Exception as error:  # noqa: BLE001  a tool that breaks must become the failure of its call
         broken = f"{checked.tool.name} broke: {type(error).__name__}: {sanitise_line(str(error), 300)}"
         return make_failure_line(call, ToolFailure("UNAVAILABLE", broken, "tell_the_person"))
     return make_result_line(run, call, done)
 
 
-def perform(
-    gate: Gate, run: Run, prepared: PreparedCall, act: "JournaledAct", performed: ToolOutput | None
-) -> Performed:
-    return gate.perform(prepared.call, act, cancel=run.cancel, performed=performed)
+def prepare_call(run: Run, checked: CheckedCall) -> PreparedCall:
+    """Return the call as its tool prepares it, in the repository's turn. Raises ToolFailure."""
+    context = ToolContext(
+        gate=run.access.gate,
+        part=checked.part,
+        new_call=lambda: run.make_call(checked.part, checked.citation),
+        folder=run.folder,
+        talk=run.make_talk(checked.part.id),
+        has_vision=run.has_vision,
+        take_turn=run.access.turn.hold,
+    )
+    return checked.tool.prepare(context, checked.arguments)
 
 
 class JournaledAct:
@@ -240,22 +240,28 @@ class JournaledAct:
         call_id, is_read = self.checked.part.id, self.checked.tool.is_read
         if self.prepared.call.effect in OUTLIVING_EFFECTS and not is_read:
             self.run.append(BegunLine(id=call_id))
-        try:
-            output = self.prepared.act(access)
-        except ToolFailure as failure:
-            output = ToolOutput(ok=False, text=failure.describe(), data={"error_type": failure.error_type})
+        # Tools of Remit work on the gate itself, which takes one call at a time.
+        with self.run.access.turn.hold() if self.checked.tool.group == "intent" else nullcontext():
+            output = act_safely(self.prepared, access)
         if not is_read:
-            self.run.append(
-                PerformedLine(
-                    id=call_id,
-                    ok=output.ok,
-                    text=output.text,
-                    data=output.data,
-                    exit_code=output.exit_code,
-                    positions=output.positions,
-                )
+            line = PerformedLine(
+                id=call_id,
+                ok=output.ok,
+                text=output.text,
+                data=output.data,
+                exit_code=output.exit_code,
+                positions=output.positions,
             )
+            self.run.append(line)
         return output
+
+
+def act_safely(prepared: PreparedCall, access: WorkspaceAccess) -> ToolOutput:
+    """Return the tool's output, also of a tool that failed."""
+    try:
+        return prepared.act(access)
+    except ToolFailure as failure:
+        return ToolOutput(ok=False, text=failure.describe(), data={"error_type": failure.error_type})
 
 
 # 5 Results

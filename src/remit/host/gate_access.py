@@ -19,7 +19,39 @@ from remit.gate.machine import Environment
 MAX_THREADS = 32  # of one run with its children: a call of a parent keeps its thread while the child works
 T = TypeVar("T")
 
-_turns: dict[Path, threading.Lock] = {}
+
+class RepositoryTurn:
+    """The turn of one thread in a repository: its gates share a log and a state database."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.holder = 0
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        with self.lock:
+            self.holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self.holder = 0
+
+    @contextmanager
+    def release(self) -> Generator[None]:
+        """Let others have the turn, if this thread holds it."""
+        if self.holder != threading.get_ident():
+            yield
+            return
+        self.holder = 0
+        self.lock.release()
+        try:
+            yield
+        finally:
+            self.lock.acquire()
+            self.holder = threading.get_ident()
+
+
+_turns: dict[Path, RepositoryTurn] = {}
 _turns_lock = threading.Lock()
 
 
@@ -28,26 +60,19 @@ class GateAccess:
 
     def __init__(self, path: Path, environment: Environment) -> None:
         """Open the gate. Raises LookupError without a workspace."""
-        self.gate = Gate.open(path, replace(environment, release_lock=self.release_turn))
-        self.gate.serves_many_calls = True
+        found = Gate.open(path, environment)
         with _turns_lock:
-            self.turn = _turns.setdefault(self.gate.workspace.state, threading.Lock())
+            self.turn = _turns.setdefault(found.workspace.state, RepositoryTurn())
+        self.gate = Gate(found.workspace, replace(environment, release_lock=self.turn.release))
+        self.gate.serves_many_calls = True
         self.threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="remit-run")
-
-    @contextmanager
-    def release_turn(self) -> Generator[None]:
-        self.turn.release()
-        try:
-            yield
-        finally:
-            self.turn.acquire()
 
     async def run(self, work: Callable[[Gate], T]) -> T:
         """Return what `work` returns, run in a worker thread during the repository's turn."""
         return await self.run_in_thread(lambda: self.run_in_turn(work))
 
     def run_in_turn(self, work: Callable[[Gate], T]) -> T:
-        with self.turn:
+        with self.turn.hold():
             return work(self.gate)
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
@@ -61,5 +86,4 @@ class GateAccess:
 
     def close(self) -> None:
         self.threads.shutdown(wait=True)
-        with self.turn:
-            self.gate.close()
+        self.run_in_turn(lambda gate: gate.close())

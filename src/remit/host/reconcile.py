@@ -2,11 +2,11 @@
 
 | journal | gate | then |
 |---|---|---|
-| the tool's own word | open | it is compared and recorded, then answered |
-| the tool's own word | returned | it is answered |
-| a read, or nothing | never | it runs as if new |
+| – | never | it runs as if new |
 | – | open, files | files that already have the announced content get their earlier content back, then it runs again |
 | – | open, files of other contents | somebody else wrote: interrupted |
+| the tool's own word | open | it is compared and recorded, then answered |
+| the tool's own word | returned | it is answered |
 | – | open, contained | what was staged is thrown away, and it runs again |
 | begun | open, bare or foreign | never again by itself: interrupted |
 | – | open, harmless | it runs again |
@@ -17,13 +17,22 @@ import stat
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from remit.core.call import SessionKey
+from remit.core.call import Citation, SessionKey
+from remit.core.decision import UNGOVERNED_DECISION
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
-from remit.gate.perform import ToolOutput
+from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
 from remit.gate.state.workspace_state import PendingCall
-from remit.host.calls import check_call, make_failure_line, perform_call
+from remit.host.calls import (
+    act_safely,
+    check_call,
+    make_failure_line,
+    make_result_line,
+    perform_call,
+    prepare_call,
+)
 from remit.host.journal.lines import PerformedLine, ResultLine, ResumedLine
 from remit.host.messages import CallPart
 from remit.host.run import Run
@@ -32,6 +41,9 @@ from remit.workspace.observe.observation import try_observe_file
 from remit.workspace.safe_files import remove_below, write_below
 
 FILE_EFFECTS = ("write", "delete")
+LOST_REMARKS = (
+    "The run was interrupted before Remit's remarks on this call were delivered; `remit show` has its record."
+)
 UNREPEATABLE_TOOLS = frozenset(("record_lesson", "propose_intent", "request_scope_expansion", "complete_intent"))
 """Tools of Remit whose effects a second call would double."""
 
@@ -75,24 +87,25 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
         fate = gate.fate(run.session, call.id)
     except RECORDING_ERRORS as error:
         return WayOn("unknown", interrupt(call, f"Remit's records cannot be read ({error})"))
-    if output is not None and fate.state != "returned":
-        return WayOn("performed", performed=output)
-    if output is not None:
-        return WayOn("returned", make_output_line(call, output))
     tool = run.toolbox.find_tool(call.tool)
-    if tool is None or tool.is_read or fate.state == "never":
+    if tool is None or (fate.state == "never" and output is None):
         return WayOn(fate.state)
+    if tool.is_read:
+        return WayOn(fate.state, repeat_read(run, gate, call) if fate.state == "returned" else None)
     if fate.state == "returned":
-        lost = "It ended before the run was interrupted, and its own words are lost; `remit show` has its effects"
-        return WayOn("returned", ResultLine(id=call.id, kind="interrupted", text=lost, error="INTERRUPTED"))
+        return WayOn("returned", make_output_line(call, output))
     pending = find_pending(gate, run.session, call.id)
     if pending is None:
-        return WayOn("open")
+        return WayOn(fate.state, performed=output)
     if pending.effect in FILE_EFFECTS and not pending.whole:
-        changed = revert_announced_files(gate, pending)
-        if changed:
-            return WayOn("foreign", interrupt(call, f"{', '.join(changed)} changed meanwhile"))
-        return WayOn("open")
+        foreign = revert_announced_files(gate, pending)
+        if not foreign:
+            return WayOn("open")
+        if output is not None:
+            return WayOn("performed", record_output(run, gate, call, pending, output))
+        return WayOn("foreign", interrupt(call, f"{', '.join(foreign)} changed meanwhile"))
+    if output is not None:
+        return WayOn("performed", performed=output)
     if pending.verdict != "contain" and (call.id in run.history.begun or pending.effect in ("execute", "network")):
         return WayOn("begun", interrupt(call, "it ran without containment, and may have done its work"))
     if call.tool in UNREPEATABLE_TOOLS:
@@ -100,13 +113,33 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
     return WayOn("open")
 
 
+def record_output(run: Run, gate: Gate, call: CallPart, pending: PendingCall, output: ToolOutput) -> ResultLine:
+    """Have a call of a file tool compared and recorded whose files changed again since; return its result."""
+    made = replace(run.make_call(call, Citation()), effect=pending.effect, paths=pending.judged)
+    return make_result_line(run, call, gate.perform(made, lambda _: output, performed=output))
+
+
+def repeat_read(run: Run, gate: Gate, call: CallPart) -> ResultLine:
+    """Return the result of a read that was allowed and recorded before: it is not recorded a second time."""
+    try:
+        prepared = prepare_call(run, check_call(run, call, (call,), ()))
+        return make_result_line(
+            run, call, Performed(UNGOVERNED_DECISION, act_safely(prepared, WorkspaceAccess(gate, prepared.call, ())))
+        )
+    except ToolFailure as failure:
+        return make_failure_line(call, failure)
+
+
 def restore_output(line: PerformedLine) -> ToolOutput:
     return ToolOutput(line.ok, line.text, line.data, line.exit_code, line.positions)
 
 
-def make_output_line(call: CallPart, output: ToolOutput) -> ResultLine:
-    told = "The run was interrupted before Remit's remarks on this call were delivered; `remit show` has its record."
-    return ResultLine(id=call.id, kind="done" if output.ok else "failed", text=output.text, told=told)
+def make_output_line(call: CallPart, output: ToolOutput | None) -> ResultLine:
+    if output is None:
+        lost = "It ended before the run was interrupted, and its own words are lost; `remit show` has its effects."
+        return ResultLine(id=call.id, kind="interrupted", text=lost, error="INTERRUPTED")
+    kind = "done" if output.ok else "failed"
+    return ResultLine(id=call.id, kind=kind, text=output.text, told=LOST_REMARKS)
 
 
 def interrupt(call: CallPart, why: str) -> ResultLine:

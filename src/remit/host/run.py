@@ -100,6 +100,7 @@ class Run:
         self.request: asyncio.Task[object] | None = None
         self.listeners: list[Callable[[RunEvent], None]] = []
         self.waiting_answers: dict[str, asyncio.Future[PersonReply]] = {}
+        self.early_answers: dict[str, PersonReply] = {}
         self.loop = asyncio.get_running_loop()
         self.children: dict[str, Run] = {}  # at work
         self.child_histories = read_child_histories(self.folder)
@@ -205,6 +206,8 @@ class Run:
             question = QuestionLine(id=self.make_question_id(), kind=kind, text=text, call=call, choices=choices)
             self.append(question)
         waiting = self.waiting_answers[question.id] = self.loop.create_future()
+        if question.id in self.early_answers:
+            waiting.set_result(self.early_answers.pop(question.id))
         try:
             reply = await waiting
         finally:
@@ -216,8 +219,13 @@ class Run:
         return "-".join(filter(None, (self.session.agent_id, f"q{self.journal.last_n + 1}")))
 
     def answer(self, question_id: str, reply: PersonReply) -> bool:
-        """Give the answer to a waiting question; False if none with this id waits."""
+        """Give the answer to an open question; False if there is none with this id. Of a run taken up again, the
+        answer may come before the question is put again.
+        """
         waiting = self.waiting_answers.get(question_id)
+        if waiting is None and question_id in self.history.questions:
+            self.early_answers[question_id] = reply
+            return True
         if waiting is None or waiting.done():
             return any(child.answer(question_id, reply) for child in self.children.values())
         waiting.set_result(reply)

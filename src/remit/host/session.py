@@ -85,6 +85,7 @@ class Session:
         self.is_idle.set()
         self.driver = asyncio.ensure_future(self.drive())
         self.queues: list[asyncio.Queue[RunEvent | None]] = []
+        self.closers: list[Callable[[], None]] = []  # called in a thread when the session is closed
         run.make_talk = lambda call: RunTalk(run, call)
         run.listeners.append(self.queue_event)
 
@@ -258,6 +259,8 @@ class Session:
             await run.access.run(lambda gate: gate.end_session(event, AGENT))
         for queue in self.queues:
             queue.put_nowait(None)
+        for close in self.closers:
+            await run.access.run_in_thread(close)
         run.journal.close()
         run.access.close()
 

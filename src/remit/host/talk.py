@@ -33,7 +33,9 @@ class RunTalk:
         self.run, self.call_id = run, call_id
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.run.loop).result()
+        """Return what `work` returns in the event loop; meanwhile other calls have the repository's turn."""
+        with self.run.access.turn.release():
+            return asyncio.run_coroutine_threadsafe(work, self.run.loop).result()
 
     def ask_person(self, question: str, suggestions: tuple[tuple[str, str | None], ...]) -> str | None:
         choices = tuple(text for text, _ in suggestions)

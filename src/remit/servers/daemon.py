@@ -37,13 +37,19 @@ from remit.core.machine_paths import STATE_FOLDER
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import CommandRewriter
-from remit.gate.containment.run_command import limits_from, make_sandbox_words, settle_staging
+from remit.gate.containment.run_command import (
+    limits_from,
+    make_sandbox_words,
+    release_staging,
+    settle_staging,
+    stage_command,
+)
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.questions import CLIENT_GONE
-from remit.gate.state.tickets import TicketNotFound, Tickets, has_uncontained_call
+from remit.gate.state.tickets import TicketNotFound, Tickets
 from remit.gate.state.workspace_state import put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.environment import make_environment
@@ -444,19 +450,14 @@ def plan_command(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
         raise TicketNotFound(token)
     if not rewriter.has_overlay or not launcher.isdecimal():
         return HookReply(exit_code=RETRY_EXIT_CODE)
-    around, workspace, temporary = gate.environment, gate.workspace, Path(ticket.temporary)
-    place = staging.find_scratch_folder(workspace, around.home, temporary)
-    if staging.find_leftovers(place):
-        threading.Thread(target=staging.remove_leftovers, args=(place,), daemon=True).start()
-    shared = not has_uncontained_call(ticket.make_call(command[2], cwd), gate.state)
-    staged = staging.create_staging(place, workspace, around.home, temporary, int(launcher), shared=shared)
+    staged = stage_command(gate, ticket.make_call(command[2], cwd), Path(ticket.temporary), int(launcher))
     try:
         ticket = tickets.use_ticket(token, session_id, command[2], str(staged.folder))
     except TicketNotFound:
         staging.remove_tree(staged.folder)
         raise
     contained = ContainedCommand(gate, ticket.make_call(command[2], cwd), ticket)
-    staging.lend_caches(staged, workspace.root, contained.intent_id)
+    staging.lend_caches(staged, gate.workspace.root, contained.intent_id)
     words = make_sandbox_words(contained, rewriter.containment.program, command, staged, STATUS_DESCRIPTOR)
     limits = limits_from(contained.settings)
     first = (str(staged.folder), f"{limits.seconds or 0:f}", str(limits.size or 0))
@@ -467,19 +468,14 @@ def settle_command(gate: Gate, fields: Sequence[str]) -> HookReply:
     """Return the message about dropped changes, and the exit code. Raises TicketNotFound."""
     name, token, code, stop, *command = fields
     folder = Path(name)
-    ticket = Tickets(gate.state).finish_ticket(token, name, command[2])
+    tickets = Tickets(gate.state)
+    ticket = tickets.find_used_ticket(token, name, command[2])
     contained = ContainedCommand(gate, ticket.make_call(command[2]), ticket)
     ended = describe_end(next((s for s in STOP_REASONS if s == stop), None), int(code), limits_from(contained.settings))
     try:
         result = settle_staging(contained, folder, ended)
     finally:
-        kept = None if ended.must_discard else staging.keep_caches(folder)
-        if not staging.save_as_spare(folder) or kept is not None:
-            threading.Thread(target=clear_staging, args=(folder, kept), daemon=True).start()
+        tickets.delete_ticket(token)
+        release_staging(folder, discarded=ended.must_discard)
     message = f"{escape_surrogates(result.said)}\n".encode() if result.said else b""
     return HookReply(stderr=message, exit_code=result.code)
-
-
-def clear_staging(folder: Path, kept: Path | None) -> None:
-    staging.remove_tree(folder)
-    staging.trim_caches(kept)

@@ -8,7 +8,8 @@ from pathlib import Path
 from shutil import which
 
 WAIT_S = 30.0
-FORBIDDEN = ("\x1b[?1049h", "\x1b[?47h", "\x1b[2J", "\x1b[3J", "\x1b[?1000h", "\x1b[?1002h", "\x1b[?1003h", "\x1b[?1006h")
+MOUSE_MODES = ("\x1b[?1000h", "\x1b[?1002h", "\x1b[?1003h", "\x1b[?1006h")
+FORBIDDEN = ("\x1b[?1049h", "\x1b[?47h", "\x1b[2J", "\x1b[3J", *MOUSE_MODES)
 """Alternate screen, clears, mouse modes: what would take the terminal's own scrollback and selection away."""
 
 

@@ -9,7 +9,7 @@ import msgspec
 from remit.cli.output import Failure, command_options, emit, governed_gate
 from remit.cli.person_only import require_terminal
 from remit.cli.screen import DIFF_COLOURS
-from remit.core.config import TrustItem
+from remit.core.config import MAX_MCP_BYTES, MCP_FILE, TrustItem, make_mcp_item, parse_mcp_servers
 from remit.core.record import format_utc
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.gate import Gate
@@ -23,6 +23,7 @@ from remit.workspace.place.config import (
     read_trust,
     write_trust,
 )
+from remit.workspace.safe_files import read_regular_file
 
 
 @click.command()
@@ -79,7 +80,12 @@ def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:
         raise Failure("CONFIG_INVALID", rules.config_error, fix="repair it first: what it names cannot be shown")
     if rules.document is not None and rules.document.errors:
         raise Failure("INTENTS_FILE_INVALID", "active_intents.yaml has errors", fix="see `remit intent lint`")
-    return rules.repository_commands
+    try:
+        content = read_regular_file(gate.workspace.root / MCP_FILE, MAX_MCP_BYTES)
+    except OSError:
+        content = b""
+    servers = (make_mcp_item(content),) if parse_mcp_servers(content) else ()
+    return (*rules.repository_commands, *servers)
 
 
 def trust_lines(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> list[str]:

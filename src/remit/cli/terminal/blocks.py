@@ -47,6 +47,7 @@ class BlockRenderer:
         self.root = root
         self.width = width
         self.is_coloured = is_coloured
+        self.more_hint = "" if width is None else "Ctrl-O shows all"
         self.subjects: dict[str, str] = {}  # what each call is about
         self.last_detail = ""  # the newest output or diff, whole
 
@@ -105,18 +106,18 @@ class BlockRenderer:
         self.last_detail = sanitise_text(diff or ended.text or ended.told)
         if diff:
             body = [self.style(text, fg=DIFF_COLOURS.get(text[:1])) for text in lines(diff)]
-            shown = cut_lines(body, MAX_DIFF_LINES, "Ctrl-O shows all")
+            shown = cut_lines(body, MAX_DIFF_LINES, self.more_hint)
         elif ended.kind == "done" and ended.tool != "execute_command":
             shown = []
         else:
-            shown = cut_lines(list(lines(read_failure(ended.text))), MAX_OUTPUT_LINES, "Ctrl-O shows all")
+            shown = cut_lines(list(lines(read_failure(ended.text))), MAX_OUTPUT_LINES, self.more_hint)
         told = [self.style(text, dim=True) for text in cut_lines(list(lines(ended.told)), MAX_OUTPUT_LINES, "")]
         return "\n".join([head, *(f"  {text}" for text in (*shown, *told))])
 
     def render_question(self, question: Question) -> str:
         """Return the card of a gate's question, as `remit approvals` shows it."""
         card = card_lines([ListedQuestion(question, "open")], self.root)
-        shown = "\n".join(cut_lines(card, MAX_CARD_LINES, ""))
+        shown = sanitise_text("\n".join(cut_lines(card, MAX_CARD_LINES, "")))
         return shown if self.is_coloured else click.unstyle(shown)
 
     def render_text(self, text: str) -> str:

@@ -1,6 +1,7 @@
 """A run on the agent's terminal: its events become printed blocks, live lines and cards; typed lines become words."""
 
 import asyncio
+import os
 from collections.abc import Coroutine
 from contextlib import suppress
 from shutil import get_terminal_size
@@ -8,17 +9,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from remit.cli.terminal.arguments import RunArguments
 from remit.cli.terminal.blocks import BlockRenderer, StatusFields, TextBlocks, describe_subject
-from remit.cli.terminal.keys import CARD_KEYS
 from remit.cli.terminal.replies import AnyQuestion, AnyReply, describe_answers, parse_reply
-from remit.cli.terminal.screen import AgentScreen
-from remit.cli.terminal.slash_commands import complete_word, run_slash_command
+from remit.cli.terminal.runs import describe_resume, make_request, name_failures
+from remit.cli.terminal.screen import CARD_KEYS, AgentScreen
+from remit.cli.terminal.slash_commands import COMMAND_ERRORS, answer_command, complete_word, describe_commands
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import CallBegun, CallEnded, RetryWait, RunEvent, RunStatus, StreamedCall, StreamedText
-from remit.host.gate_questions import publish_questions
+from remit.host.faces.agent import open_run
+from remit.host.faces.gate_questions import publish_questions
 from remit.host.journal.lines import AnswerLine, EndedLine, ModeLine, QuestionLine, RunLine, TurnLine
 from remit.host.session import Session
+from remit.servers.environment import read_environment
 
 REASON_HINT = "why not"
 IDLE_CHECK_INTERVAL_S = 0.1
@@ -31,7 +36,7 @@ class SessionConversation:
         self.screen = screen
         self.session = session
         self.root = session.run.access.gate.workspace.root
-        self.renderer = BlockRenderer(self.root, None, is_coloured=True)
+        self.renderer = BlockRenderer(self.root, get_terminal_size().columns, is_coloured=True)
         self.text = TextBlocks()
         self.status = StatusFields(None, session.run.history.mode, session.run.provider.id)
         self.question: AnyQuestion | None = None
@@ -66,7 +71,7 @@ class SessionConversation:
 
     def submit(self, text: str) -> bool:
         if text.startswith("/"):
-            self.start(run_slash_command(self, text.strip()))
+            self.start(self.run_command(text.strip()))
         elif self.question is not None:
             words = text.strip()
             is_reason = self.screen.card_hint == REASON_HINT
@@ -90,6 +95,22 @@ class SessionConversation:
 
     def complete(self, before: str) -> str:
         return complete_word(before, self.root)
+
+    async def run_command(self, text: str) -> None:
+        """Run a command that was typed after a slash, and print what it answers."""
+        name, _, rest = text.partition(" ")
+        try:
+            if name == "/quit":
+                self.screen.leave()
+            elif name == "/help":
+                self.print_note(describe_commands())
+            elif name == "/cost":
+                self.print_note(self.status.describe())
+            else:
+                self.print_note(await answer_command(self.session, name, rest.strip(), self.last_n))
+                await self.read_intent()
+        except COMMAND_ERRORS as error:
+            self.print_note(sanitise_line(str(error)))
 
     async def answer(self, question: AnyQuestion, reply: AnyReply) -> None:
         self.clear_question()
@@ -203,3 +224,16 @@ class SessionConversation:
             found = await self.session.run.access.run(lambda gate: gate.state.active_session(key).intent_id)
             self.status = replace(self.status, intent=found)
         self.show_status()
+
+
+async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> None:
+    """Open the run, give it the lines that were typed meanwhile, and show it until the person leaves."""
+    request = await asyncio.to_thread(make_request, arguments)
+    with name_failures():
+        session = await open_run(request, os.environ, read_environment())
+    screen.farewell = describe_resume(session)
+    conversation = SessionConversation(screen, session)
+    screen.conversation = conversation
+    for text in screen.typed_ahead:
+        conversation.submit(text)
+    await conversation.run()

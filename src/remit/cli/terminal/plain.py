@@ -13,7 +13,7 @@ from remit.cli.terminal.replies import AnyQuestion, can_flag_answer, describe_an
 from remit.core.untrusted_input import escape_json
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import RunEvent
-from remit.host.gate_questions import publish_questions
+from remit.host.faces.gate_questions import publish_questions
 from remit.host.journal.lines import AnswerLine, EndedLine, QuestionLine
 from remit.host.session import Session
 

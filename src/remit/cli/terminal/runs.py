@@ -15,21 +15,20 @@ from msgspec import json
 
 from remit.cli.output import FINDINGS, INTERRUPT, UNAVAILABLE, USAGE, Failure, emit, open_gate
 from remit.cli.person_only import is_below_agent, require_person
-from remit.cli.run import RunArguments
 from remit.cli.screen import has_colour, relative_time
+from remit.cli.terminal.arguments import RunArguments
 from remit.cli.terminal.blocks import BlockRenderer
-from remit.cli.terminal.conversation import SessionConversation
 from remit.cli.terminal.export import export_run
 from remit.cli.terminal.plain import LineFace, print_block, print_json
-from remit.cli.terminal.screen import AgentScreen
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.host.agent import ImageFile, RunRequest, make_toolbox, open_run
-from remit.host.extra import ExtraMissing
+from remit.host.faces.agent import ImageFile, RunRequest, make_toolbox, open_run
 from remit.host.gate_access import GateAccess
 from remit.host.journal.file import JournalError, RunDirectory, read_first_and_last_line
 from remit.host.journal.lines import EndedLine, RunLimits, RunLine
+from remit.host.mcp_client import McpConnections
 from remit.host.models.endpoints import NoKey
+from remit.host.models.extra import ExtraMissing
 from remit.host.models.keys import KeyringFailed, store_key
 from remit.host.models.providers import SCRIPTED, check_model
 from remit.host.session import RunSummary, Session, SessionOptions, find_run
@@ -64,8 +63,6 @@ def name_failures() -> Generator[None]:
 def run_lines(arguments: RunArguments) -> int:
     """Run with a face of lines, and return the exit code."""
     request = make_request(arguments)
-    if request.resumed is None and not request.task and not arguments.is_terminal:
-        raise Failure("USAGE", "there is no task, and no terminal to ask for one", fix="remit run 'what to do'")
     with name_failures():
         return asyncio.run(follow_lines(request, arguments))
 
@@ -83,19 +80,6 @@ async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
         if face.ended is None:
             click.echo(describe_resume(session), err=True)
     return choose_exit_code(ended, is_conversation=not request.options.until_completion)
-
-
-async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> None:
-    """Open the run, give it the lines that were typed meanwhile, and show it until the person leaves."""
-    request = await asyncio.to_thread(make_request, arguments)
-    with name_failures():
-        session = await open_run(request, os.environ, read_environment())
-    screen.farewell = describe_resume(session)
-    conversation = SessionConversation(screen, session)
-    screen.conversation = conversation
-    for text in screen.typed_ahead:
-        conversation.submit(text)
-    await conversation.run()
 
 
 def describe_resume(session: Session) -> str:
@@ -119,7 +103,9 @@ def make_request(arguments: RunArguments) -> RunRequest:
     settings = gate.rules.config.run
     forked, place = split_fork(arguments.fork)
     resumed = forked if arguments.fork is not None else arguments.resume
-    is_terminal = arguments.is_terminal
+    is_terminal, words = arguments.is_terminal, read_task(arguments.task)
+    if resumed is None and not words and not is_terminal:
+        raise Failure("USAGE", "there is no task, and no terminal to ask for one", fix="remit run 'what to do'")
     with name_failures():
         model_id = choose_model(gate, arguments.model, resumed)
         check_model(model_id, os.environ)
@@ -134,7 +120,7 @@ def make_request(arguments: RunArguments) -> RunRequest:
             has_person=is_terminal and not is_below_agent(),
             version=version("remit"),
         ),
-        task=read_task(arguments.task),
+        task=words,
         images=load_images(arguments.images),
         resumed=resumed,
         is_fork=arguments.fork is not None,
@@ -229,7 +215,7 @@ def print_prompt(arguments: RunArguments) -> None:
     model, mode = choose_model(gate, arguments.model, None), arguments.mode or gate.rules.config.run.mode
     access = GateAccess(gate.workspace.root, read_environment())
     try:
-        toolbox = make_toolbox(access)
+        toolbox = make_toolbox(access, McpConnections.of_gate(access.gate))
         tools = [json.format(json.encode(tool)).decode() for tool in toolbox.list_schemas(mode, model)]
         emit(None, False, [toolbox.build_system(mode, model), *tools])
     finally:

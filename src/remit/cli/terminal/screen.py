@@ -14,17 +14,20 @@ from shutil import get_terminal_size
 from typing import Protocol
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
-from remit.cli.terminal.keys import make_key_bindings
+from remit.cli.screen import choose_pager, show_in_pager
 from remit.core.untrusted_input import sanitise_line
 
 MAX_LIVE_LINES = 2
@@ -37,10 +40,12 @@ MIN_REDRAW_INTERVAL_S = 1 / 12
 SPINNER_INTERVAL_S = 0.5
 ESCAPE_TIMEOUT_S = 0.05
 SPINNER = "◐◓◑◒"
+CARD_KEYS = "ysin"
+COMMAND_KEYS = {"s-tab": "/mode", "c-t": "/todo"}
 GREETING = "Remit's agent. /help shows what can be typed; Ctrl-D leaves."
 
 
-class Conversation(Protocol):
+class ScreenConversation(Protocol):
     """The run behind the live lines."""
 
     @property
@@ -67,7 +72,7 @@ class AgentScreen:
     """The live lines and their keys. The conversation sets what they show, and reads nothing back."""
 
     def __init__(self) -> None:
-        self.conversation: Conversation | None = None
+        self.conversation: ScreenConversation | None = None
         self.status = "starts"
         self.farewell = ""
         """Words for the person who left."""
@@ -234,3 +239,64 @@ class AgentScreen:
 def measure_terminal() -> Size:
     columns, rows = get_terminal_size()
     return Size(rows=rows, columns=columns)
+
+
+def make_key_bindings(screen: AgentScreen) -> KeyBindings:
+    """Return the bindings; what they do is in the screen."""
+    keys = KeyBindings()
+    has_card = Condition(screen.takes_card_key)
+    is_empty = Condition(lambda: not screen.buffer.text)
+
+    @keys.add("enter")
+    def submit(_: KeyPressEvent) -> None:
+        screen.submit()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def break_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("escape")
+    def cancel(event: KeyPressEvent) -> None:
+        event.app.create_background_task(screen.cancel())
+
+    @keys.add("c-c")
+    def interrupt(event: KeyPressEvent) -> None:
+        event.app.create_background_task(screen.interrupt())
+
+    @keys.add("c-d", filter=is_empty)
+    def leave(_: KeyPressEvent) -> None:
+        screen.leave()
+
+    @keys.add("tab")
+    def complete(_: KeyPressEvent) -> None:
+        screen.complete()
+
+    @keys.add("c-o")
+    async def show_detail(_: KeyPressEvent) -> None:
+        pager, detail = choose_pager({}, os.environ), screen.conversation.detail if screen.conversation else ""
+        if pager and detail:
+            await run_in_terminal(lambda: show_in_pager(detail.encode("utf-8", "replace"), pager), in_executor=True)
+
+    @keys.add("c-x", "c-e")
+    def edit(event: KeyPressEvent) -> None:
+        event.current_buffer.open_in_editor()
+
+    @keys.add(Keys.BracketedPaste)
+    def paste(event: KeyPressEvent) -> None:
+        screen.add_paste(event.data)
+
+    for letter in CARD_KEYS:
+
+        @keys.add(letter, filter=has_card)
+        def answer(event: KeyPressEvent) -> None:
+            screen.press_card_key(event.data)
+
+    for key, command in COMMAND_KEYS.items():
+
+        @keys.add(key)
+        def run_command(_: KeyPressEvent, command: str = command) -> None:
+            if screen.conversation is not None:
+                screen.conversation.submit(command)
+
+    return keys

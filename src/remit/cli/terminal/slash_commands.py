@@ -3,7 +3,6 @@
 import os
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
@@ -12,9 +11,6 @@ from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.host.journal.file import JournalError
 from remit.host.run import AGENT
 from remit.host.session import Session
-
-if TYPE_CHECKING:
-    from remit.cli.terminal.conversation import SessionConversation
 
 COMMANDS = {
     "/help": "these lines",
@@ -37,29 +33,20 @@ ADVICE = {
 }
 
 
-async def run_slash_command(conversation: "SessionConversation", text: str) -> None:
-    """Run a command, and print what it answers."""
-    name, _, rest = text.partition(" ")
-    if name == "/quit":
-        conversation.screen.leave()
-    elif name == "/help":
-        width = max(map(len, COMMANDS))
-        conversation.print_note("\n".join(f"{command.ljust(width)}  {about}" for command, about in COMMANDS.items()))
-    else:
-        try:
-            conversation.print_note(await answer_command(conversation, name, rest.strip()))
-        except (IntentError, IntentRefused, JournalError, ValueError, *RECORDING_ERRORS) as error:
-            conversation.print_note(sanitise_line(str(error)))
+COMMAND_ERRORS = (IntentError, IntentRefused, JournalError, ValueError, *RECORDING_ERRORS)
 
 
-async def answer_command(conversation: "SessionConversation", name: str, rest: str) -> str:
-    """Return the answer of a command that concerns the run. Raises ValueError, and the errors of the gate."""
-    session = conversation.session
+def describe_commands() -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(f"{command.ljust(width)}  {about}" for command, about in COMMANDS.items())
+
+
+async def answer_command(session: Session, name: str, rest: str, last_n: int) -> str:
+    """Return the answer of a command that concerns the run, shown up to line `last_n`. Raises COMMAND_ERRORS."""
     run = session.run
     match name:
         case "/intent":
             await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, rest))
-            await conversation.read_intent()
             return f"intent: {rest}"
         case "/mode":
             await session.set_mode(rest or find_next_mode(session))
@@ -68,13 +55,11 @@ async def answer_command(conversation: "SessionConversation", name: str, rest: s
             lists = dict(await run.access.run(lambda gate: read_todo_lists(gate.workspace)))
             own = lists.get(format_block_name(run.session), "").splitlines()
             return "\n".join(map(sanitise_line, own)) or "nothing to do"
-        case "/cost":
-            return conversation.status.describe()
         case "/later" if rest:
             session.send_later(rest)
             return "kept for the end of the turn"
         case "/fork":
-            copy = session.fork(int(rest) if rest.isdecimal() else conversation.last_n)
+            copy = session.fork(int(rest) if rest.isdecimal() else last_n)
             return f"remit run --resume {copy}"
         case _ if name in ADVICE:
             return ADVICE[name].format(run=run.folder.id)

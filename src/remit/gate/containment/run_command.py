@@ -6,16 +6,18 @@ scope, the workspace is compared afterwards, and violations are undone.
 
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.config import ContainmentRules
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
 from remit.gate.containment.messages import make_finding
-from remit.gate.containment.take_over import ContainedResult, record_result, take_over
+from remit.gate.containment.take_over import BROUGHT_FILE, ContainedResult, record_result, take_over
 from remit.gate.context import Attempts, WorkspaceContext, contents_of_changes
 from remit.gate.effects.changes import observe_effects
 from remit.gate.state.tickets import Ticket, has_uncontained_call
@@ -36,7 +38,11 @@ from remit.workspace.sandbox.containment import (
 from remit.workspace.sandbox.git_folder_checks import check_objects
 from remit.workspace.sandbox.jail import Jail, bubblewrap_command, find_ssh_sockets
 from remit.workspace.sandbox.staging import (
+    END_FILE,
     Staging,
+    create_staging,
+    find_leftovers,
+    find_scratch_folder,
     is_inside,
     keep_caches,
     lend_caches,
@@ -45,7 +51,10 @@ from remit.workspace.sandbox.staging import (
     own_ref_paths,
     own_state_folders,
     read_only_paths,
+    remove_leftovers,
+    remove_tree,
     reopen_staging,
+    save_as_spare,
     trim_caches,
 )
 
@@ -90,6 +99,30 @@ def run_in_overlay(
         return judge_staged(command, ended, staging, limits)
 
 
+def stage_command(context: WorkspaceContext, call: ToolCall, temporary: Path, owner: int) -> Staging:
+    """Return a new staging area for a command whose process is `owner`. Raises NoScratchFolder, OSError, StateError."""
+    workspace, home = context.workspace, context.environment.home
+    place = find_scratch_folder(workspace, home, temporary)
+    if find_leftovers(place):
+        threading.Thread(target=remove_leftovers, args=(place,), daemon=True).start()
+    shared = not has_uncontained_call(call, context.state)
+    return create_staging(place, workspace, home, temporary, owner, shared=shared)
+
+
+def release_staging(folder: Path, *, discarded: bool) -> None:
+    """Keep a settled area for the next command, or remove it."""
+    for name in (END_FILE, BROUGHT_FILE):
+        (folder / name).unlink(missing_ok=True)
+    kept = None if discarded else keep_caches(folder)
+    if not save_as_spare(folder) or kept is not None:
+        threading.Thread(target=clear_staging, args=(folder, kept), daemon=True).start()
+
+
+def clear_staging(folder: Path, kept: Path | None) -> None:
+    remove_tree(folder)
+    trim_caches(kept)
+
+
 def settle_staging(command: ContainedCommand, folder: Path, ended: CommandEnd) -> ContainedResult:
     """Judge the effects that another process staged in `folder`; the caller deletes the folder.
 
@@ -116,12 +149,15 @@ def make_sandbox_words(
     command: ContainedCommand, program_name: str, words: Sequence[str], staging: Staging, status: int
 ) -> list[str]:
     """Return the sandbox command line; `status` is the descriptor for bubblewrap's status output."""
+    return bubblewrap_command(program_name, make_staged_jail(command, staging), words, status)
+
+
+def make_staged_jail(command: ContainedCommand, staging: Staging) -> Jail:
     environment, workspace = command.context.environment, command.context.workspace
     home = () if is_inside(environment.home, workspace.root) else (environment.home,)
     read_only = (*home, *read_only_paths(workspace, environment.settings, layered=True))
     jail = make_jail(command, staging.writable, read_only)
-    jail = replace(jail, layers=staging.layers, above=workspace.is_nested)
-    return bubblewrap_command(program_name, jail, words, status)
+    return replace(jail, layers=staging.layers, above=workspace.is_nested)
 
 
 def make_jail(command: ContainedCommand, writable: tuple[Path, ...], read_only: tuple[Path, ...]) -> Jail:
@@ -144,8 +180,12 @@ def run_without_overlay(
     command: ContainedCommand, containment: Containment, words: Sequence[str], limits: Limits
 ) -> ContainedResult:
     """Run the command with write access and undo its violations. The call was prepared by `Gate.before`."""
+    return settle_unstaged(command, plan_sandbox(command, containment).run(words, replace(limits, size=None)))
+
+
+def settle_unstaged(command: ContainedCommand, ended: CommandEnd) -> ContainedResult:
+    """Compare the workspace after a command without an overlay, undo its violations, and record the rest."""
     context, call = command.context, command.call
-    ended = run_in_sandbox(command, containment, words, replace(limits, size=None))
     pending: PendingCall | None = None
     with Attempts().step():
         _, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
@@ -159,9 +199,25 @@ def run_without_overlay(
     return record_result(command, ended, kept, list(objections.values()), tuple(kept), effects.observation)
 
 
-def run_in_sandbox(
-    command: ContainedCommand, containment: Containment, words: Sequence[str], limits: Limits
-) -> CommandEnd:
+class CommandSandbox(Struct, frozen=True):
+    """A sandbox for one command: the jail where there is bubblewrap, else the folders that it may write."""
+
+    containment: Containment
+    folder: Path
+    writable: tuple[Path, ...]
+    jail: Jail | None = None
+
+    def run(self, words: Sequence[str], limits: Limits) -> CommandEnd:
+        jail, program = self.jail, self.containment.program
+        if jail is not None:
+            return run_in_bubblewrap(lambda status: bubblewrap_command(program, jail, words, status), limits)
+        if self.containment.way == "landlock":
+            rules = [*map(str, self.writable), "/dev", "--"]
+            words = [sys.executable, "-I", "-S", landlock.__file__, *rules, *words]
+        return run_without_bubblewrap(words, self.folder, limits)
+
+
+def plan_sandbox(command: ContainedCommand, containment: Containment) -> CommandSandbox:
     workspace, facts, folder = command.context.workspace, command.gather_facts(), Path(command.call.cwd)
 
     # Writable are the literal folders of the scope's globs, git's, and the temporary folder; in observe and warn the
@@ -172,14 +228,11 @@ def run_in_sandbox(
     folders = (*named, command.context.environment.temporary, *([common] if common else []))
     writable = tuple(dict.fromkeys(nearest_existing(folder, root) for folder in folders))
 
-    if containment.way == "bind":
-        read_only = (*read_only_paths(workspace, command.context.environment.settings), *own_ref_paths(workspace))
-        jail = make_jail(command, writable, read_only)
-        return run_in_bubblewrap(lambda status: bubblewrap_command(containment.program, jail, words, status), limits)
-    if containment.way == "landlock":
-        rules = [*map(str, writable), "/dev", "--"]
-        return run_without_bubblewrap([sys.executable, "-I", "-S", landlock.__file__, *rules, *words], folder, limits)
-    return run_without_bubblewrap(words, folder, limits)
+    sandbox = CommandSandbox(containment, folder, writable)
+    if containment.way != "bind":
+        return sandbox
+    read_only = (*read_only_paths(workspace, command.context.environment.settings), *own_ref_paths(workspace))
+    return replace(sandbox, jail=make_jail(command, writable, read_only))
 
 
 def nearest_existing(place: Path, root: Path) -> Path:

@@ -7,12 +7,13 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import Outcome
 from remit.core.decision import Decision, ErrorType, Finding
-from remit.core.diff.contents import sha256
+from remit.core.diff.contents import ContentVersion, sha256
 from remit.core.record import Record, Vcs
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import sanitise_line
@@ -44,10 +45,11 @@ from remit.gate.containment.messages import (
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
 from remit.gate.effects.other_writers import ConcurrentCalls
-from remit.gate.effects.unexplained_changes import ChangesBetweenCalls
+from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, temporary_token
 from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import generated_record, record_denial
+from remit.gate.records.recorder import find_recorded_events
 from remit.gate.scope_exempt_files import (
     MAX_LISTING_BYTES,
     GeneratedChange,
@@ -57,12 +59,12 @@ from remit.gate.scope_exempt_files import (
 )
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.tickets import has_uncontained_call
-from remit.gate.state.workspace_state import PendingCall, baseline_head, mark_recorded, read_baseline
+from remit.gate.state.workspace_state import PendingCall, baseline_head, encode_ascii, mark_recorded, read_baseline
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import Change, Observation, try_observe_file
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, is_folder
-from remit.workspace.safe_files import hash_file
+from remit.workspace.safe_files import hash_file, write_atomically
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import CommandEnd
 from remit.workspace.sandbox.git_folder_checks import REMOTES, GitChanges, write_tracking_settings
@@ -97,6 +99,24 @@ PLAIN_CALL_ID = re.compile(r"\w[\w-]{0,99}", re.ASCII)
 """Call ids usable as a folder name."""
 
 
+BROUGHT_FILE = "brought"
+"""List of what comes over, in the staging area: written before the first file, so that a crash can be finished."""
+
+
+class BroughtPath(Struct, frozen=True):
+    """A path that comes over: its version before, and whether git brought it. `generated` files are only counted."""
+
+    before: ContentVersion | None = None
+    from_git: bool = False
+    generated: GeneratedChange | None = None
+
+
+class BroughtList(Struct, frozen=True):
+    """What comes over, by path."""
+
+    paths: dict[str, BroughtPath] = {}
+
+
 class ContainedResult(Struct, frozen=True):
     """Result of a contained command. `dropped` maps paths to reasons; `said` is the full message for a model."""
 
@@ -109,8 +129,10 @@ class ContainedResult(Struct, frozen=True):
 def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) -> ContainedResult:
     """Judge the layers, bring over approved changes, and record the result."""
     upper, root = staging.root.upper, command.context.workspace.root
+    earlier = load_brought(staging.folder)
     every = find_staged_changes(upper, root, with_times=True)
-    if command.ticket is not None and not every and staging.common is None and not ended.stop_text:
+    is_empty = not every and not earlier and staging.common is None
+    if command.ticket is not None and is_empty and not ended.stop_text:
         return ContainedResult(ended.code, said=describe_sandbox_limits(command, ended))
 
     # 1 Judge git's part and the files. Both stay or neither does; changed times are no part of git's.
@@ -127,13 +149,19 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     verdict, objections = join_verdicts(verdict, {p: f for p, f in objections.items() if p not in times})
     objections |= times
 
-    # 2 Bring the files over. A generated file is counted, not recorded by itself; its size is read before the move.
+    # 2 Bring the files over: those of the list that a process which died had made, and the rest. A generated file is
+    # counted, not recorded by itself; its size is read before the move.
     kept = [c for c in own if c.path not in objections]
-    counted = [c for c in kept if c.path in generated and c.kind != "folder" and not c.only_time]
-    sizes = {c.path: hash_file(upper / c.path) if c.kind != "gone" else None for c in counted}
     own_files = [c for c in kept if c.path not in generated and c.path not in verdict.brought]
     existing = read_text_before(command, own_files, upper)
-    done, failed = bring_over(command, upper, kept, generated)
+    brought = {path: entry for path, entry in earlier.items() if path not in objections}
+    for c in kept:
+        if c.kind != "folder" and not c.only_time:
+            found = (hash_file(upper / c.path) if c.kind != "gone" else None) or (None, 0)
+            counted = GeneratedChange(c.path, generated[c.path], *found) if c.path in generated else None
+            before = None if counted else try_observe_file(root / c.path)
+            brought[c.path] = BroughtPath(before and before.version, c.path in verdict.brought, counted)
+    done, failed = bring_over(command, staging, kept, brought)
     # No message needs the loss of a folder with content, of another name for a file, of times.
     parents = {str(place) for c in own for place in PurePosixPath(c.path).parents}
     silent |= {c.path for c in own if c.same_content or c.only_time or (c.kind == "folder" and c.path in parents)}
@@ -154,8 +182,7 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     findings += [
         path_finding("stripped privileges", c.path) for c in kept if not c.only_time and has_privilege_bits(upper, c)
     ]
-    record_generated(command, [c for c in counted if c.path not in failed], generated, sizes)
-    done = {path: replace(change, from_git=path in verdict.brought) for path, change in done.items()}
+    record_generated(command, [b.generated for path, b in brought.items() if b.generated and path not in failed])
     named = tuple(c.path for c in kept if c.path not in failed and c.path not in silent and c.kind != "folder")
     return record_result(command, ended, done, findings, named, existing=existing)
 
@@ -283,11 +310,13 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def bring_over(
-    command: ContainedCommand, upper: Path, kept: Sequence[StagedChange], generated: Container[str]
+    command: ContainedCommand, staging: Staging, kept: Sequence[StagedChange], brought: Mapping[str, BroughtPath]
 ) -> tuple[dict[str, Change], dict[str, str]]:
-    """Bring over these changes; return the individually recorded changes, and the failures."""
+    """Bring over these changes; return the individually recorded changes, and the failures. First the list of all that
+    comes over is written, then the files, then the records.
+    """
     context, root = command.context, command.context.workspace.root
-    files = [c.path for c in kept if c.kind != "folder" and not c.only_time and c.path not in generated]
+    files = [c.path for c in kept if c.path in brought and brought[c.path].generated is None]
     before = {path: try_observe_file(root / path) for path in files}
     context.keep_contents(contents_to_keep(before.items()))
     ChangesBetweenCalls(context).record_changed_files("after a contained command", before, command.call.session)
@@ -299,9 +328,28 @@ def bring_over(
         if snapshot.refusal is not None:
             return {}, {c.path: snapshot.refusal.message for c in kept}
         context.recorder.append_or_spool(snapshot.records)
-    failed = ChangeApplier(upper, root).apply_changes(kept)
-    done = (Change(path, before[path], try_observe_file(root / path)) for path in files if path not in failed)
+    if brought:
+        write_atomically(staging.folder / BROUGHT_FILE, encode_ascii(BroughtList(dict(brought))), durable=False)
+    failed = ChangeApplier(staging.root.upper, root, temporary_token(command.call)).apply_changes(kept)
+    done = (
+        Change(
+            path,
+            before[path] if path in before else context.load_version(entry.before),
+            try_observe_file(root / path),
+            from_git=entry.from_git,
+        )
+        for path, entry in brought.items()
+        if path not in failed and entry.generated is None
+    )
     return {c.path: c for c in done if c.before is not None or c.after is not None}, failed
+
+
+def load_brought(folder: Path) -> dict[str, BroughtPath]:
+    """Return the list of a process that died while it brought files over; empty for none. Raises OSError."""
+    try:
+        return msgspec.convert(json.loads((folder / BROUGHT_FILE).read_bytes()), BroughtList).paths
+    except FileNotFoundError:
+        return {}
 
 
 def read_text_before(command: ContainedCommand, kept: Sequence[StagedChange], upper: Path) -> ExistingText:
@@ -312,15 +360,9 @@ def read_text_before(command: ContainedCommand, kept: Sequence[StagedChange], up
     return read_existing_text(command.context.workspace, command.call, contents)
 
 
-def record_generated(
-    command: ContainedCommand,
-    counted: Sequence[StagedChange],
-    generated: Mapping[str, str],
-    sizes: Mapping[str, tuple[str, int] | None],
-) -> None:
-    if not counted:
+def record_generated(command: ContainedCommand, found: Sequence[GeneratedChange]) -> None:
+    if not found or "generated" in find_recorded_events(command.context.recorder, command.call):
         return
-    found = [GeneratedChange(c.path, generated[c.path], *(sizes[c.path] or (None, 0))) for c in counted]
     record_left_files(command.context.state, found)
     context, listing = command.context, format_listing(found)
     if len(listing) <= MAX_LISTING_BYTES:
@@ -479,12 +521,16 @@ def record_result(
     # 1 The records; the end of an agent's own call is recorded by its hook.
     records: list[Record] = []
     waiting: str | None = None
+    known: set[str] = set()
+    with attempts.step():
+        known = find_recorded_events(context.recorder, call) if ticket is not None else known
     with attempts.step():
         records = make_call_records(completed, Effects(changes, observation))
     with attempts.step():
-        waiting = context.recorder.append_or_spool(records if ticket is None else records[:-1])
+        left = records if ticket is None else records[:-1]
+        waiting = context.recorder.append_or_spool([record for record in left if record.body.event not in known])
     with attempts.step():
-        if findings:
+        if findings and "denied" not in known:
             # A denial, which does not count against the session.
             facts, (first, *others) = command.gather_facts(), findings
             dropped = [sanitise_line(f.path or "", 200) for f in findings[:MAX_RECORDED_PATHS]]

@@ -24,6 +24,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.core.diff.contents import sha256
 from remit.core.record import KEY, Record
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep
@@ -32,6 +33,7 @@ from remit.gate.effects.other_writers import ANY_PATH, name_likely_writers
 from remit.gate.evidence.own_lines import find_differences, is_change_in_text
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import edit_record
+from remit.gate.records.recorder import RESULT_EVENTS, find_recorded_events
 from remit.gate.state.workspace_state import (
     OpenCall,
     PendingCall,
@@ -57,7 +59,7 @@ from remit.workspace.git.command import GitError
 from remit.workspace.observe.observation import Change, Observation, content_identity, find_changes, list_known_commits
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 from remit.workspace.processes.process_tracking import SessionProcess, Suspect, find_suspects_now, program_name
-from remit.workspace.safe_files import ObservedFile
+from remit.workspace.safe_files import ObservedFile, remove_below, temporary_name
 
 INTENTS_FILE = f"{ORCHESTRATION_FOLDER}/active_intents.yaml"
 """File of which each content has a record of its own, whoever changed it."""
@@ -289,6 +291,21 @@ def make_background_call(
 # Unfinished calls
 
 
+def temporary_token(call: ToolCall) -> str:
+    """Return the part of a temporary file's name that tells which call writes it."""
+    parts = (call.session.session_id, call.session.agent_id, call.call_id)
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape"))[:12]
+
+
+def remove_unfinished_writes(context: WorkspaceContext, call: ToolCall, pending: PendingCall) -> None:
+    """Remove the temporary files that the writes of a killed process left: nobody's edit. Raises OSError."""
+    root, token = context.workspace.root, temporary_token(call)
+    for path in pending.judged if call.call_id and not pending.whole else ():
+        name = temporary_name(path.rpartition("/")[2], token)
+        with suppress(NotADirectoryError):
+            remove_below(root, (root / path).with_name(name), follow_links=False)
+
+
 class UnfinishedCalls:
     """Settles the unfinished calls of a workspace; steps that fail are in `attempts`."""
 
@@ -331,8 +348,8 @@ class UnfinishedCalls:
     def settle_call(self, open_call: OpenCall) -> None:
         """Record the changes of a call that never came back. Raises RECORDING_ERRORS."""
         context, pending = self.context, open_call.pending
-        # Another process may settle the call at the same time: only one of them deletes it.
-        if not self.state.delete_call(open_call.row) or pending is None:
+        if pending is None:
+            self.state.delete_call(open_call.row)
             return
         call = ToolCall(
             agent=pending.agent,
@@ -345,6 +362,7 @@ class UnfinishedCalls:
             whole_workspace=pending.whole,
             transcript=pending.transcript,
         )
+        remove_unfinished_writes(context, call, pending)
         vcs = context.recorder.vcs
         effects = observe_effects(context, call, pending, vcs)
         recorded = {o.path: version_identity(o.version) for o in read_baseline(self.state)}
@@ -353,7 +371,13 @@ class UnfinishedCalls:
         )
         effects = replace(effects, changes=changes)
         done = CompletedCall(context, call, None, None, pending, vcs, self.attempts)
-        context.recorder.append_or_spool(make_call_records(done, effects))
+        records = make_call_records(done, effects)
+        # Another process may settle the call at the same time, or have died when it had recorded the result.
+        with self.state.transaction():
+            if not self.state.delete_call(open_call.row):
+                return
+            if RESULT_EVENTS.isdisjoint(find_recorded_events(context.recorder, call)):
+                context.recorder.append_or_spool(records)
         result = NOTHING_UNDONE
         with self.attempts.step():
             result = self.undo_violations(call, pending, effects)

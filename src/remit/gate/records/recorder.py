@@ -185,6 +185,10 @@ class CallRecordView(Struct, frozen=True):
     call: RecordedCall = RecordedCall()
     result: RecordedResult = RecordedResult()
 
+    @property
+    def event_name(self) -> str:
+        return "no_result" if self.result.missing else self.event
+
     def is_about(self, call: ToolCall) -> bool:
         key = (self.session_id, self.agent_id, self.call.id, self.call.name, self.call.arguments_sha256)
         return key == (call.session.session_id, call.session.agent_id, call.call_id, call.tool, call.arguments_sha256)
@@ -203,35 +207,25 @@ def decode_call_records(lines: Iterable[bytes]) -> list[CallRecordView]:
     return found
 
 
-def has_recorded_use(recorder: Recorder, call: ToolCall) -> bool:
-    """Return True if the end of the log holds this call's `tool_use`, and no result since. Raises OSError."""
-    events = find_recorded_events(recorder, call)
-    return bool(events) and "tool_result" not in events
+RESULT_EVENTS = frozenset({"tool_result", "no_result"})
+"""Events that end a call: with a result, or with the record that none was ever reported."""
 
 
-def has_recorded_result(recorder: Recorder, call: ToolCall) -> bool:
-    """Return True if the end of the log holds the reported result of this call. Raises OSError."""
-    return "tool_result" in find_recorded_events(recorder, call)
-
-
-def find_recorded_events(recorder: Recorder, call: ToolCall) -> Sequence[str]:
+def find_recorded_events(recorder: Recorder, call: ToolCall) -> set[str]:
     """Return the events at the end of the log about this call, from its last `tool_use` on. Raises OSError.
 
     Some agents use an id again: a call with other arguments, or one that was used anew, is another call.
     """
     if not call.call_id:
-        return ()
+        return set()
     name = msgspec.json.encode(call.call_id)
     tail = read_log_tail(recorder.log.folder)
     if name not in tail:
-        return ()
-    events: list[str] = []
+        return set()
+    events: set[str] = set()
     for view in decode_call_records(line for line in tail.split(b"\n") if name in line):
-        if not view.is_about(call) or view.result.missing:
-            continue
-        if view.event == "tool_use":
-            events.clear()
-        events.append(view.event)
+        if view.is_about(call):
+            events = {"tool_use"} if view.event == "tool_use" else events | {view.event_name}
     return events
 
 

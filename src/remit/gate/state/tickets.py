@@ -105,14 +105,13 @@ class Tickets:
             self.put_ticket(msgspec.structs.replace(found, folder=folder))
         return found
 
-    def finish_ticket(self, token: str, folder: str, command: str) -> Ticket:
-        """Delete and return the ticket of a command that has ended. Raises TicketNotFound."""
-        with self.state.transaction():
-            found = self.find_ticket(token)
-            digest = command_digest(command)
-            if found is None or not folder or (found.folder, found.command_sha256) != (folder, digest):
-                raise TicketNotFound(token)
-            self.delete_ticket(token)
+    def find_used_ticket(self, token: str, folder: str, command: str) -> Ticket:
+        """Return the ticket of a command that has ended. It is deleted when the effects are settled. Raises
+        TicketNotFound.
+        """
+        found = self.find_ticket(token)
+        if found is None or not folder or (found.folder, found.command_sha256) != (folder, command_digest(command)):
+            raise TicketNotFound(token)
         return found
 
     def put_ticket(self, ticket: Ticket) -> None:

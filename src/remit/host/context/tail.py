@@ -47,9 +47,10 @@ def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
             source, run.greeting = run.greeting, None
             event = SessionStarted(run.session, str(run.cwd), source, run.provider.id)
             parts.append(gate.begin_session(event, AGENT))
+            run.told_intent = find_intent_version(run, gate)
         if has_words:
             parts.append(gate.receive_prompt(run.session, AGENT))
-        elif (version := find_intent_version(run, gate)) != run.told_intent:
+        if (version := find_intent_version(run, gate)) != run.told_intent:
             parts.append(gate.intents.deliver_block(run.session, only_changed=True))
             run.told_intent = version
         changed = find_changed_files(gate, run.session, run.told_files)
@@ -67,8 +68,7 @@ def find_intent_version(run: Run, gate: Gate) -> str:
 
 def offer_lesson(run: Run, gate: Gate) -> str:
     """Offer once to record what made a check pass that failed earlier in this run; "" otherwise."""
-    started = run.history.started
-    if started is None or not run.history.has_new_effects:
+    if not run.history.has_failed_check or not run.history.has_new_effects:
         return ""
     run.history.has_new_effects = False
     with gate.index() as index:

@@ -90,7 +90,8 @@ class RunHistory:
         self.mistake_count = 0  # in a row
         self.silent_count = 0  # turns in a row without a call
         self.offered_lessons: set[str] = set()
-        self.has_new_effects = False  # calls were performed since the last tail
+        self.has_new_effects = False  # calls were performed since lessons were last looked for
+        self.has_failed_check = False  # Remit had remarks on a call, as on a check that failed
         for line in lines:
             self.add(line)
 
@@ -212,6 +213,7 @@ class RunHistory:
         text = join_told(line.text, line.told)
         self.results[line.id] = CallResult(line.id, call.tool, line.kind, text, line.images)
         self.errors[line.id] = line.error
+        self.has_failed_check |= bool(line.told) or line.error == "NOT_VERIFIED"
         if line.error == REPETITION_ERROR:
             self.repeated_count += 1
         elif line.error in MISTAKES:

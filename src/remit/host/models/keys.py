@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from remit.host.extra import name_missing_extra
+from remit.host.models.extra import name_missing_extra
 
 KEYRING_SERVICE = "remit"
 

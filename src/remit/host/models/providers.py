@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from remit.host.extra import name_missing_extra
 from remit.host.models.endpoints import NoSuchModel, find_endpoint
+from remit.host.models.extra import name_missing_extra
 from remit.host.models.in_process import InProcessModel
 from remit.host.models.port import Provider
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, StepParts, Use

@@ -5,6 +5,8 @@ once the gate allowed it. Preparing reads at most; only acting changes anything,
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from inspect import cleandoc
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -98,6 +100,8 @@ class ToolContext(Struct, frozen=True):
     folder: RunFolder
     talk: Talk
     has_vision: bool = True
+    take_turn: Callable[[], AbstractContextManager[object]] = nullcontext
+    """The repository's turn, for an act that works with the gate itself."""
 
 
 class PreparedCall(Struct, frozen=True):
@@ -131,6 +135,6 @@ class HostTool(Struct, frozen=True):
         schema = {key: value for key, value in own.items() if key not in ("title", "description")}
         return ToolSchema(
             self.name,
-            (self.arguments.__doc__ or "").strip(),
+            cleandoc(self.arguments.__doc__ or ""),
             {**schema, **({"$defs": components} if components else {})},
         )

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -55,9 +56,11 @@ FORWARDED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTER
 FIND_TIMEOUT_S = 1.0  # search time for a command that bubblewrap is starting
 GRACE_S = 2.0  # between SIGTERM and SIGKILL
 TIMEOUT_EXIT_CODE = 124  # as of timeout(1)
+CANCEL_EXIT_CODE = 130  # as of a shell after SIGINT
+CANCEL_POLL_S = 0.05
 MEBIBYTE = 1 << 20
-StopReason: TypeAlias = Literal["time", "size", "depth"]
-STOP_REASONS: tuple[StopReason, ...] = ("time", "size", "depth")
+StopReason: TypeAlias = Literal["time", "size", "depth", "cancel"]
+STOP_REASONS: tuple[StopReason, ...] = ("time", "size", "depth", "cancel")
 
 
 class Containment(Struct, frozen=True):
@@ -173,12 +176,22 @@ class SandboxFailed(RuntimeError):
 
 
 class Limits(Struct, frozen=True):
-    """Resources of a command; None means no limit. `written` returns the bytes written so far."""
+    """Resources of a command; None means no limit. `written` returns the bytes written so far.
+
+    A command with an `output`, a descriptor for both of its streams, belongs to a program with threads: it gets no
+    input and no signal of a terminal. It ends when `cancelled` is set.
+    """
 
     seconds: float | None = None
     size: int | None = None
     written: Callable[[], int] = lambda: 0
     environment: Mapping[str, str] | None = None
+    output: int | None = None
+    cancelled: threading.Event | None = None
+
+    @property
+    def input(self) -> int | None:
+        return None if self.output is None else subprocess.DEVNULL
 
 
 class CommandEnd(Struct, frozen=True):
@@ -196,18 +209,54 @@ def describe_end(stop: StopReason | None, code: int, limits: Limits) -> CommandE
         "time": f"it ran longer than {limits.seconds or 0:g} s",
         "size": f"it wrote more than {limits.size} bytes",
         "depth": "it made folders so deep in one another that their paths are longer than Linux takes",
+        "cancel": "it was cancelled",
     }
-    return CommandEnd(TIMEOUT_EXIT_CODE, reason[stop], stop != "time")
+    return CommandEnd(CANCEL_EXIT_CODE if stop == "cancel" else TIMEOUT_EXIT_CODE, reason[stop], stop != "time")
 
 
 def run_in_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> CommandEnd:
     """Run bubblewrap with the words for a status descriptor; processes left die with it. Raises SandboxFailed."""
+    if limits.output is not None:
+        # No Python runs between fork and exec, where other threads may hold any lock. The thread takes the restriction
+        # instead; it lives as long as bubblewrap, which dies with the thread that started it.
+        return run_in_own_thread(lambda: start_bubblewrap(words, limits))
+    return start_bubblewrap(words, limits)
+
+
+def run_in_own_thread(run: Callable[[], CommandEnd]) -> CommandEnd:
+    """Run in a thread of its own that is cut off from foreign abstract sockets. Raises what `run` raises."""
+    ends: list[CommandEnd] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            landlock.isolate_abstract_sockets()
+            ends.append(run())
+        except BaseException as error:  # noqa: BLE001  raised in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return ends[0]
+
+
+def start_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> CommandEnd:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as status:
         with SignalForwarder() as forwarder:
             try:
                 process = subprocess.Popen(
-                    words(writing), pass_fds=(writing,), env=limits.environment, preexec_fn=prepare_bubblewrap
+                    words(writing),
+                    pass_fds=(writing,),
+                    env=limits.environment,
+                    stdin=limits.input,
+                    stdout=limits.output,
+                    stderr=limits.output,
+                    process_group=None if limits.output is None else 0,
+                    preexec_fn=prepare_bubblewrap if limits.output is None else None,
                 )
             finally:
                 os.close(writing)
@@ -240,8 +289,16 @@ def prepare_bubblewrap() -> None:
 def run_without_bubblewrap(words: Sequence[str], folder: Path, limits: Limits) -> CommandEnd:
     """Run a command in its own process group, and kill the rest of the group afterwards."""
     with SignalForwarder() as forwarder:
-        process = subprocess.Popen(words, cwd=folder, process_group=0, env=limits.environment)
-        forwarder.set_target(lambda: [process.pid])
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            process_group=0,
+            env=limits.environment,
+            stdin=limits.input,
+            stdout=limits.output,
+            stderr=limits.output,
+        )
+        forwarder.set_target(lambda: [-process.pid])
         stopped = wait_with_limits(process, limits, forwarder.send_signal)
         code = process.wait()
         with suppress(ProcessLookupError, PermissionError):
@@ -262,7 +319,9 @@ def find_commands(first: int) -> list[int]:
 
 
 class SignalForwarder:
-    """Context that forwards signals to a command. Earlier signals wait until its processes can be found."""
+    """Context that forwards signals to a command. Earlier signals wait until its processes can be found. Only the main
+    thread gets signals.
+    """
 
     def __init__(self) -> None:
         self.find_processes: Callable[[], list[int]] | None = None
@@ -270,7 +329,8 @@ class SignalForwarder:
         self.process_ids: list[int] = []
 
     def __enter__(self) -> Self:
-        self.before = {number: signal.signal(number, self.send_signal) for number in FORWARDED_SIGNALS}
+        numbers = FORWARDED_SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        self.before = {number: signal.signal(number, self.send_signal) for number in numbers}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -297,22 +357,26 @@ def wait_with_limits(
 ) -> StopReason | None:
     """Wait for the end, or end the command at a limit; return the limit."""
     until = None if limits.seconds is None else time.monotonic() + limits.seconds
-    measuring_s = 0.0
+    measuring_s, measured = 0.0, time.monotonic()
     ended = os.pidfd_open(process.pid)
     try:
         while True:
             # Measuring writes takes a tenth of the time at most.
             left = None if until is None else max(0.0, until - time.monotonic())
-            pauses = (left, None if limits.size is None else max(1.0, 10 * measuring_s))
+            polling = None if limits.cancelled is None else CANCEL_POLL_S
+            pauses = (left, polling, None if limits.size is None else max(1.0, 10 * measuring_s))
             if ends_within(ended, min((pause for pause in pauses if pause is not None), default=None)):
                 return None
             stopped: StopReason | None = None
             began = time.monotonic()
-            if until is not None and began >= until:
+            if limits.cancelled is not None and limits.cancelled.is_set():
+                stopped = "cancel"
+            elif until is not None and began >= until:
                 stopped = "time"
-            elif limits.size is not None:
+            elif limits.size is not None and began >= measured + max(1.0, 10 * measuring_s):
                 stopped = find_size_limit(limits.written(), limits)
-                measuring_s = time.monotonic() - began
+                measured = time.monotonic()
+                measuring_s = measured - began
             if stopped:
                 send(signal.SIGTERM)
                 if not ends_within(ended, GRACE_S):

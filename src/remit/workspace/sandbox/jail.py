@@ -226,16 +226,21 @@ def find_contained_sockets(launchers: Iterable[int]) -> frozenset[str]:
 
 
 def list_children(process: int) -> list[int]:
-    try:
-        return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    except OSError:
-        return []
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def list_namespace_descriptors(first: int) -> Iterator[str]:
-    """Yield the targets of open descriptors of the processes in the process namespace of `first`."""
+    """Yield the targets of open descriptors of the processes in the process namespace of `first`; none if that is this
+    process's own, where `first` is no command in a sandbox.
+    """
     with suppress(OSError):
         own = os.readlink(f"/proc/{first}/ns/pid")  # noqa: PTH115
+        if own == os.readlink("/proc/self/ns/pid"):  # noqa: PTH115
+            return
         for pid in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
             with suppress(OSError):
                 if os.readlink(f"/proc/{pid}/ns/pid") == own:  # noqa: PTH115

@@ -183,11 +183,14 @@ def has_privilege_bits(upper: Path, change: StagedChange) -> bool:
 
 
 class ChangeApplier:
-    """A transfer from `upper` into `root`."""
+    """A transfer from `upper` into `root`. `token` is part of the names of temporary files: a transfer that goes on
+    after a crash removes those of the one before.
+    """
 
-    def __init__(self, upper: Path, root: Path) -> None:
+    def __init__(self, upper: Path, root: Path, token: str = "") -> None:
         self.upper = upper
         self.root = root
+        self.token = token
         self.first_paths: dict[tuple[int, int], str] = {}
         """By inode, the path already transferred: further names become hard links."""
 
@@ -240,7 +243,7 @@ class ChangeApplier:
         now = source.lstat()
         with (
             open_parent_folder(self.root, path, create=True) as folder,
-            replaced_file(folder, base_name(path)) as fresh,
+            replaced_file(folder, base_name(path), self.token) as fresh,
         ):
             if stat.S_ISLNK(now.st_mode):
                 os.symlink(os.fsencode(source.readlink()), fresh, dir_fd=folder)

@@ -23,6 +23,10 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Layer
 
 START_MARKER, LAYERS_KEY_FILE, INDEX_FILE = "began", "layers", "index"
+END_FILE = "ended"
+"""How a command of a program ended that may resume after a crash: until then, its staging area is no leftover."""
+
+MAX_UNSETTLED_S = 86400.0
 LENT_FILE = "lent"  # the origin of a command's caches, and their names
 SPARE_PREFIX, CACHES_PREFIX = "spare-", "caches-"
 SCRATCH_FOLDER = f"{STATE_FOLDER}/sandbox"  # relative to HOME; `remit uninstall` removes the folder
@@ -291,7 +295,16 @@ def measure_bytes(upper: Path) -> int:
 
 def find_leftovers(place: Path) -> list[Path]:
     names = ((found, found.name.partition("-")[0]) for found in place.glob("*-*"))
-    return [found for found, pid in names if pid.isdecimal() and not Path("/proc", pid).exists()]
+    gone = [found for found, pid in names if pid.isdecimal() and not Path("/proc", pid).exists()]
+    return [found for found in gone if not is_unsettled(found)]
+
+
+def is_unsettled(folder: Path) -> bool:
+    """Return True if the area holds effects of an ended command that are still to be judged."""
+    try:
+        return time.time() - (folder / END_FILE).stat().st_mtime < MAX_UNSETTLED_S
+    except OSError:
+        return False
 
 
 def remove_leftovers(place: Path) -> list[Path]:

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from remit.gate.machine import Environment
 from remit.host.gate_access import GateAccess
 from remit.host.journal.file import read_journal
+from remit.host.mcp_client import McpConnections
 from remit.host.models.providers import open_provider
-from remit.host.run import Toolbox
+from remit.host.offer import AgentToolbox
+from remit.host.prompt.system_prompt import PromptSettings
 from remit.host.session import Session, SessionOptions
 
 NEWEST_RUN = ""
@@ -41,8 +43,11 @@ class RunRequest(Struct, frozen=True):
     window: int | None = None
 
 
-def make_toolbox(access: GateAccess) -> Toolbox:
-    raise NotImplementedError
+def make_toolbox(access: GateAccess, connections: McpConnections) -> AgentToolbox:
+    """Return the tools and the prompt, as `[run]` of remit.toml sets them."""
+    settings = access.gate.rules.config.run
+    prompt = PromptSettings(settings.language, settings.instructions)
+    return AgentToolbox(access.gate, connections, settings.edit_tools, prompt)
 
 
 async def open_run(request: RunRequest, variables: Mapping[str, str], environment: Environment) -> Session:
@@ -51,6 +56,11 @@ async def open_run(request: RunRequest, variables: Mapping[str, str], environmen
     Raises NoSuchModel, NoKey, ExtraMissing, JournalError, IntentRefused, LookupError without a workspace, OSError.
     """
     provider = await asyncio.to_thread(open_provider, request.model_id, variables, request.window)
+    opened: list[McpConnections] = []
+
+    def make_tools(access: GateAccess) -> AgentToolbox:
+        opened.append(McpConnections.of_gate(access.gate))
+        return make_toolbox(access, opened[-1])
 
     async def resume(run_id: str) -> Session:
         return await Session.resume(
@@ -58,7 +68,7 @@ async def open_run(request: RunRequest, variables: Mapping[str, str], environmen
             run_id,
             request.options,
             provider=provider,
-            make_toolbox=make_toolbox,
+            make_toolbox=make_tools,
             environment=environment,
         )
 
@@ -67,7 +77,7 @@ async def open_run(request: RunRequest, variables: Mapping[str, str], environmen
             request.folder,
             replace(request.options, task="" if request.images else request.task),
             provider=provider,
-            make_toolbox=make_toolbox,
+            make_toolbox=make_tools,
             environment=environment,
         )
     else:
@@ -77,6 +87,7 @@ async def open_run(request: RunRequest, variables: Mapping[str, str], environmen
             copy = session.fork(last if request.fork_at is None else request.fork_at)
             await session.close()
             session = await resume(copy)
+    session.closers += [connections.close for connections in opened]
     if request.task and (request.resumed is not None or request.images):
         kept = (session.run.folder.keep_image(image.content, image.media_type, image.name) for image in request.images)
         await session.send(request.task, tuple(kept))
