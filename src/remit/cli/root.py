@@ -58,6 +58,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "For programs": {
         "schema": ("for_programs:schema", "the JSON Schema of what Remit reads and writes"),
+        "acp-agent": (
+            "for_programs:acp_agent",
+            "serve Remit's own agent to an editor, by ACP on stdio",
+        ),
         "mcp": ("for_programs:mcp", "serve the agent-facing tools on stdio (agents start this)"),
         "daemon": ("for_programs:daemon", "answer hook calls from a warm process (the hook client starts it)"),
     },

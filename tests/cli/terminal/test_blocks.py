@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.cli.terminal.blocks import BlockRenderer, StatusFields, TextBlocks
-from remit.cli.terminal.replies import can_flag_answer, parse_reply
+from remit.cli.terminal.replies import parse_reply
 from remit.core.untrusted_input import sanitise_text
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import CallEnded, RetryWait, RunEvent
+from remit.host.faces.replies import can_flag_answer
 from remit.host.journal.lines import AnswerLine, EndedLine, QuestionLine, ResumedLine, RunLine, TurnLine, UserLine
 from remit.host.messages import CallPart, ModelTurn, TextPart
 from remit.host.run import PersonReply

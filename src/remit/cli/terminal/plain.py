@@ -9,11 +9,12 @@ import click
 import msgspec
 
 from remit.cli.terminal.blocks import BlockRenderer
-from remit.cli.terminal.replies import AnyQuestion, can_flag_answer, describe_answers, parse_reply
+from remit.cli.terminal.replies import AnyQuestion, describe_answers, parse_reply
 from remit.core.untrusted_input import escape_json
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import RunEvent
 from remit.host.faces.gate_questions import publish_questions
+from remit.host.faces.replies import can_flag_answer
 from remit.host.journal.lines import AnswerLine, EndedLine, QuestionLine
 from remit.host.session import Session
 
