@@ -234,8 +234,8 @@ def posts(base: Path, home: Path, folder: Path) -> None:
     around = make_environment({})
     file = folder / "src" / "app.py"
     log, line, plain = base / "plain.jsonl", b"x" * 1500, base / "plain.py"
+    from remit.gate.open_gates import OpenGates
     from remit.servers.hook import HookFrame
-    from remit.servers.open_gates import OpenGates
 
     gates = OpenGates()
     counter = iter(range(10**6))

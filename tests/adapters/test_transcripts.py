@@ -20,6 +20,7 @@ TOOLS = {
     "codex": ("apply_patch", "exec_command"),
     "gemini": ("write_file", "run_shell_command"),
     "qwen": ("write_file", "run_shell_command"),
+    "remit": ("write_to_file", "execute_command"),
 }
 
 
@@ -165,3 +166,27 @@ def test_deep_nesting_says_nothing() -> None:
 
 def test_an_agent_whose_form_is_not_known_says_nothing() -> None:
     assert read_entries("somebody", lines("claude-code")[0]) == []
+
+
+def test_the_own_agents_journal_is_read() -> None:
+    lines = (
+        {"n": 1, "t": "run", "task": "x"},
+        {"n": 2, "t": "user", "text": "fix it", "by": "person"},
+        {"n": 3, "t": "user", "text": "a remark", "by": "remit"},
+        {"n": 4, "t": "turn", "model": "m", "parts": [
+            {"text": "I look."},
+            {"thinking": "hm", "meta": {}},
+            {"call": {"id": "c1", "tool": "read_file", "arguments": {"path": "a"}}},
+        ]},
+        {"n": 5, "t": "result", "id": "c1", "kind": "failed", "text": "no such file"},
+        {"n": 6, "t": "condensed", "summary": "so far"},
+    )  # fmt: skip
+    found = [entry for line in lines for entry in read_entries("remit", json.dumps(line).encode())]
+    assert [(entry.role, entry.call_id, entry.failed) for entry in found] == [
+        ("user", "", False),
+        ("assistant", "", False),
+        ("thinking", "", False),
+        ("tool_call", "c1", False),
+        ("tool_result", "c1", True),
+        ("summary", "", False),
+    ]

@@ -16,13 +16,13 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from remit.cli.blame.arguments import BlameUsageError, parse_arguments
 from remit.cli.blame.blame import (
-    MUTATION_CLASSES,
     BlameStyle,
     LineFilter,
     answer_question,
     read_question,
     render_blame,
 )
+from remit.core.call import MUTATION_CLASSES
 from remit.provenance.blame.annotated_output import escape_for_terminal
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.workspace.place.workspace import find_git_root, workspace_at

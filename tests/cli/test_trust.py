@@ -70,6 +70,19 @@ def test_a_person_at_a_terminal_sees_all_and_says_yes(hooked: Path) -> None:
     assert (code, shown(hooked)["INT-001"]) == (0, False)
 
 
+def test_servers_that_a_repository_brings_are_shown_and_trusted_to_the_byte(hooked: Path) -> None:
+    servers = hooked / ".mcp.json"
+    servers.write_text('{"mcpServers": {"notes": {"command": "sh", "args": ["serve.sh"]}}}')
+    code, seen = at_a_terminal(hooked, "y")
+    assert code == 0, seen
+    assert "serve.sh" in seen
+    assert shown(hooked)[".mcp.json"]
+    servers.write_text('{"mcpServers": {"notes": {"command": "sh", "args": ["other.sh"]}}}')
+    assert not shown(hooked)[".mcp.json"]
+    servers.write_text("{")
+    assert ".mcp.json" not in shown(hooked)
+
+
 def test_anything_but_yes_trusts_nothing(hooked: Path) -> None:
     assert at_a_terminal(hooked, "")[0] != 0
     assert not any(shown(hooked).values())

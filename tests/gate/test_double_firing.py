@@ -14,8 +14,8 @@ from gate.driving import Agent, governed, machine, records
 from remit.adapters import ROWS, HookReply
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
+from remit.gate.open_gates import OpenGates
 from remit.servers.hook import EventClass, HookFrame, answer
-from remit.servers.open_gates import OpenGates
 
 FIRING = """\
 from msgspec.structs import replace

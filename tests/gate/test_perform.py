@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from conftest import run_git
 from gate.driving import body, governed, machine, overlay, records
 from remit.core.call import Citation, Effect, SessionKey, ToolCall, hash_arguments
 from remit.core.diff.edits import WholeFile
@@ -290,3 +291,52 @@ def test_a_command_without_secrets_in_its_environment(
     found = (tmp_path / "out").read_text()
     assert "PATH=" in found
     assert "secret-of-the-host" not in found
+
+
+def test_the_workspace_of_the_path_governs_and_not_that_of_the_program(gate: Gate, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    path = str(other / "src" / "a.py")
+    denied = gate.perform(file_call(gate, path, "x\n"), refuses())
+    assert denied.violation is not None
+    assert denied.violation.error_type == "MISSING_OR_INVALID_INTENT"
+    there = Gate.open(other, gate.environment)
+    there.intents.select(SESSION, "remit", "INT-001")
+    there.close()
+    call = file_call(gate, path, "x\n", "call-2")
+    assert gate.perform(call, writes(call)).output == DONE
+    assert [body(record)["event"] for record in records(other)][-3:] == ["tool_use", "mutation", "tool_result"]
+    assert records(gate.workspace.root, "tool_use") == []
+
+
+def test_a_command_is_judged_by_each_workspace_that_it_names(gate: Gate, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    denied = gate.perform(command_call(gate, f"sh {other}/make.sh; rm -rf {other}/src"), refuses())
+    assert denied.output is None
+    assert len(records(other, "denied")) == 1
+
+
+# Files that a killed call had written in part
+
+
+def test_files_of_an_open_call_are_reverted_unless_somebody_else_changed_them(gate: Gate) -> None:
+    place = gate.workspace.root / "src/app.py"
+    before = place.read_bytes()
+    call = file_call(gate, "src/app.py", "fresh\n")
+    assert gate.before(call).decision.effect == "allow"
+
+    place.write_text("fresh\n")
+    place.chmod(0o755)
+    assert gate.revert_files(SESSION, "call-1") == ()
+    assert place.read_bytes() == before
+    assert place.stat().st_mode & 0o777 == 0o755
+
+    place.write_text("somebody else's\n")
+    assert gate.revert_files(SESSION, "call-1") == ("src/app.py",)
+    assert place.read_text() == "somebody else's\n"
+    assert gate.revert_files(SESSION, "call-2") == ()

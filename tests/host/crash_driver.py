@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -19,25 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from host.driving import TOOLS, FewTools, step_by_results
-from remit.core.diff.edits import Patching
-from remit.core.diff.patch import parse_patch
+from host.driving import step_by_results
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit.gate.perform import ToolOutput, WorkspaceAccess
+from remit.host.gate_access import GateAccess
 from remit.host.journal.file import RunDirectory, read_journal, runs_folder
-from remit.host.journal.history import RunHistory, frame_remarks
+from remit.host.journal.history import RunHistory
 from remit.host.messages import TailNote
 from remit.host.models.in_process import InProcessModel
-from remit.host.reconcile import LOST_REMARKS
+from remit.host.offer import AgentToolbox
 from remit.host.scripted_model import ScriptedModel, Step, Use
 from remit.host.session import Session, SessionOptions
-from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext
 from remit.ledger.reader import read_lines
-from remit.tools.catalogue import Caller, run_tool
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
 NOT_COMPARED = (
@@ -49,76 +45,44 @@ NOT_COMPARED = (
     *("intent_selected", "intent_cleared"),
 )
 """Records that may be more: a resumed session starts again, and a tool of Remit that is run again selects again."""
-NOTE = json.dumps(f"\n\n{frame_remarks(LOST_REMARKS)}")[1:-1]
-"""The note on a call that was recorded, but not answered yet."""
+REMARKS = re.compile(r"(\\n)*<remit>.*</remit>|, \d+\.\d s")
+"""Remit's remarks in a result: of a call that was recorded but not answered they are lost, and a note says so. And the
+time that a command took."""
 
 
-class PatchFiles(Struct, frozen=True, forbid_unknown_fields=True):
-    """Replace a text that stands once in each of several files."""
-
-    paths: tuple[str, ...]
-    old: str
-    new: str
-
-
-class SelectIntent(Struct, frozen=True, forbid_unknown_fields=True):
-    """Select an intent."""
-
-    intent_id: str
-
-
-def prepare_patch(context: ToolContext, given: PatchFiles) -> PreparedCall:
-    base = context.new_call()
-    texts = {path: Path(base.cwd, path).read_text() for path in given.paths}
-    for path, text in texts.items():
-        if text.count(given.old) != 1:
-            raise AssertionError(f"{given.old!r} stands {text.count(given.old)} times in {path}")
-    changes = "".join(f"*** Update File: {path}\n@@\n-{given.old}\n+{given.new}\n" for path in given.paths)
-    patch = parse_patch(f"*** Begin Patch\n{changes}*** End Patch\n")
-    call = replace(base, effect="write", paths=given.paths, edit=Patching(patch))
-    fresh = {path: text.replace(given.old, given.new) for path, text in texts.items()}
-
-    def act(access: WorkspaceAccess) -> ToolOutput:
-        for path, text in fresh.items():
-            access.write_file(path, text.encode())
-        return ToolOutput(True, f"patched {', '.join(fresh)}")
-
-    return PreparedCall(call, act)
-
-
-def prepare_select(context: ToolContext, given: SelectIntent) -> PreparedCall:
-    base = context.new_call()
-    call = replace(base, effect="meta", remit_tool="select_active_intent")
-
-    def act(_: WorkspaceAccess) -> ToolOutput:
-        answer = run_tool(
-            context.gate, Caller(base.session, "remit"), "select_active_intent", {"intent_id": given.intent_id}
-        )
-        return ToolOutput(answer.ok, f"selected {given.intent_id}: {answer.ok}")
-
-    return PreparedCall(call, act)
-
-
-ALL_TOOLS = (
-    *TOOLS,
-    HostTool("apply_patch", PatchFiles, "write", prepare_patch),
-    HostTool("select_active_intent", SelectIntent, "intent", prepare_select),
-)
+CITED = {"intent_id": "INT-001", "mutation_class": "INTENT_EVOLUTION"}
+PATCH = """\
+*** Begin Patch
+*** Update File: src/two.py
+@@
+-a = 0
++a = 1
+*** Update File: src/three.py
+@@
+-a = 0
++a = 1
+*** End Patch
+"""
 
 
 def write(path: str, content: str, id: str) -> Use:
-    return Use("write_to_file", {"path": path, "content": content}, id)
+    return Use("write_to_file", {"path": path, "content": content, **CITED}, id)
+
+
+def edit(path: str, old: str, new: str, id: str) -> Use:
+    return Use("edit", {"file_path": path, "old_string": old, "new_string": new, **CITED}, id)
 
 
 SCRIPT: tuple[Step, ...] = (
     Use("select_active_intent", {"intent_id": "INT-001"}, "c1"),
     write("src/new.py", "x = 1\n", "c2"),
-    Use("edit", {"path": "src/app.py", "old": "return 1", "new": "return 2"}, "c3"),
+    edit("src/app.py", "return 1", "return 2", "c3"),
     (Use("read_file", {"path": "src/app.py"}, "c4"), Use("read_file", {"path": "src/new.py"}, "c5")),
     write("docs/no.md", "not in the scope\n", "c6"),
     (write("src/two.py", "a = 0\n", "c7"), write("src/three.py", "a = 0\n", "c8")),
-    Use("apply_patch", {"paths": ["src/two.py", "src/three.py"], "old": "a = 0", "new": "a = 1"}, "c9"),
-    Use("new_task", {"message": "CHILD: write the fourth file"}, "c10"),
+    Use("apply_patch", {"patch": PATCH, **CITED}, "c9"),
+    Use("execute_command", {"command": "sh src/make.sh"}, "c12"),
+    Use("new_task", {"mode": "code", "message": "CHILD: write the fourth file"}, "c10"),
     Use("attempt_completion", {"result": "done"}, "c11"),
 )
 CHILD: tuple[Step, ...] = (
@@ -135,12 +99,16 @@ def long_script(turns: int) -> tuple[Step, ...]:
         *(
             (
                 write(f"src/f{n % 7}.py", f"v = {n}\n", f"w{n}"),
-                Use("edit", {"path": "src/count.py", "old": f"n = {n}\n", "new": f"n = {n + 1}\n"}, f"e{n}"),
+                edit("src/count.py", f"n = {n}\n", f"n = {n + 1}\n", f"e{n}"),
             )
             for n in range(turns)
         ),
         Use("attempt_completion", {"result": "done"}, "end"),
     )
+
+
+def make_toolbox(access: GateAccess) -> AgentToolbox:
+    return AgentToolbox(access.gate)
 
 
 class Program:
@@ -165,15 +133,12 @@ class Program:
         options = SessionOptions(until_completion=True, has_person=False)
         given: dict[str, Any] = {
             "provider": model,
-            "make_toolbox": lambda access: FewTools(access, ALL_TOOLS),  # type: ignore[reportUnknownLambdaType]
+            "make_toolbox": make_toolbox,
             "environment": environment,
         }
         summaries = Session.list(self.workspace)
         if summaries:
             session = await Session.resume(self.root, "", options, **given)
-            if session.run.history.turn_count == 0 and session.is_idle.is_set() and session.run.history.ended is None:
-                # Killed before the task was in the journal: the person would say it again.
-                await session.send("the task")
         else:
             session = await Session.open(self.root, replace(options, task="the task"), **given)
         async with session:
@@ -202,10 +167,11 @@ def describe(root: Path, home: Path) -> dict[str, Any]:
     for path in sorted(runs):
         for journal in sorted(path.rglob("run.jsonl"), key=lambda p: len(p.parts)):
             history = RunHistory(read_journal(RunDirectory(journal.parent)))
-            assert history.ended is not None
+            if history.started is None:
+                continue  # killed before the run had its first line
             items = [item for item in history.conversation if not isinstance(item, TailNote)]
-            transcript += [msgspec.json.encode(item).decode().replace(NOTE, "") for item in items]
-            transcript.append(f"{history.ended.state} {history.ended.reason}")
+            transcript += [REMARKS.sub("", msgspec.json.encode(item).decode()) for item in items]
+            transcript.append(f"{history.ended.state} {history.ended.reason}" if history.ended else "not ended")
     return {"files": files, "events": dict(sorted(events.items())), "transcript": transcript, "open": open_calls}
 
 

@@ -153,6 +153,9 @@ class FewTools:
     def is_offered(self, tool: HostTool, mode: str) -> bool:
         return mode != "ask" or tool.group != "write"
 
+    def list_writable_paths(self, mode: str) -> tuple[str, ...] | None:
+        return None
+
     def list_schemas(self, mode: str, model: str) -> tuple[ToolSchema, ...]:
         return tuple(tool.schema for tool in self.tools.values() if self.is_offered(tool, mode))
 

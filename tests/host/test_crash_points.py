@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gate.driving import governed
+from gate.driving import governed, overlay
 
 HERE = Path(__file__).parent
 
@@ -45,8 +45,9 @@ def crash(shim: Path, place: Path, repository: Path, home: Path, *numbers: int) 
     (live / "home").mkdir(parents=True)
     shutil.move(repository, live / "repo")
     (live / "home" / ".gitconfig").write_bytes((home / ".gitconfig").read_bytes())
+    (live / "repo" / "src" / "make.sh").write_text("echo line >> src/log.txt; echo y > src/made; echo x > docs.md\n")
     governed(live / "repo")
-    shutil.copytree(home, live / "home", dirs_exist_ok=True)
+    overlay(live / "home")
     shutil.copytree(live, place / "spare", symlinks=True)
     environment = {
         **os.environ,

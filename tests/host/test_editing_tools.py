@@ -1,5 +1,6 @@
 """The tools that change files: what they find, what they leave alone, and how they refuse."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +342,19 @@ def test_nothing_outside_the_workspace_is_shown_before_the_gate_decides(
     assert done.violation.error_type == "OUTSIDE_WORKSPACE"
     assert "secret line\n" not in "\n".join(done.messages)
     assert secret.read_text() == "the secret line\n"
+
+
+def test_a_very_long_file_is_replaced_without_comparing_each_line_with_each(driver: ToolDriver) -> None:
+    put(driver, "head\n" + "".join(f"a{n}\n" for n in range(60_000)) + "tail\n")
+    began = time.monotonic()
+    done = driver.perform(
+        TOOLS["write_to_file"],
+        path="src/a.py",
+        content="head\n" + "".join(f"b{n}\n" for n in range(60_000)) + "tail\n",
+    )
+    assert time.monotonic() - began < 20
+    assert done.output is not None
+    assert [(span.start, span.end) for span in done.output.positions["src/a.py"]] == [(2, 60_001)]
 
 
 def test_images_are_made_only_where_the_provider_can(driver: ToolDriver) -> None:

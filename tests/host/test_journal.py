@@ -121,8 +121,10 @@ def test_old_runs_go_and_runs_at_work_stay(tmp_path: Path) -> None:
         journal.close()
         if name != "fresh":
             os.utime(journal.folder.journal_path, (1000, 1000))
+    empty = RunDirectory.create(runs_folder(workspace), "empty").path
+    os.utime(empty, (1000, 1000))
     held = Journal(RunDirectory(runs_folder(workspace) / "held"))
-    assert remove_old_runs(workspace, 90, time.time()) == ["old"]
+    assert remove_old_runs(workspace, 90, time.time()) == ["old", "empty"]
     assert [folder.id for folder in list_runs(workspace)] == ["held", "fresh"]
     held.close()
 

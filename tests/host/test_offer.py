@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from gate.driving import body, records
-from host.tool_driving import ToolDriver
-from remit.host.offer import MUTATION_CLASSES, TOOLS, AgentToolbox, choose_edit_tools
+from host.tool_driving import SESSION, ToolDriver
+from remit.core.call import MUTATION_CLASSES
+from remit.host.offer import TOOLS, AgentToolbox, choose_edit_tools
 from remit.host.run import Toolbox
 from remit.host.toolbox.asking import NOBODY_THERE
 from remit.host.toolbox.tool import HostTool, ToolFailure
@@ -58,6 +59,17 @@ def test_a_mode_is_offered_its_groups_only(toolbox: Toolbox) -> None:
     assert toolbox.is_offered(TOOLS["apply_diff"], "code")
     assert toolbox.is_wider_mode("code", "ask")
     assert not toolbox.has_mode("none")
+
+
+def test_a_mode_whose_expression_no_glob_says_changes_no_file(driver: ToolDriver) -> None:
+    mode = "slug: odd\nroleDefinition: x\ngroups: [read, [edit, {fileRegex: ^(?!a).*$}]]\n"
+    (driver.root / ".roomodes").write_text(mode)
+    paths = AgentToolbox(driver.gate).list_writable_paths("odd")
+    assert paths is not None
+    driver.gate.narrow(SESSION, paths)
+    for name in ("src/app.py", ".git/config", "a.md"):
+        done = driver.perform(TOOLS["write_to_file"], path=name, content="x")
+        assert done.violation is not None
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)

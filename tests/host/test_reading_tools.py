@@ -99,6 +99,13 @@ def test_an_image_is_shown_to_a_model_that_sees_and_named_to_one_that_does_not(d
     assert "cannot see" in driver.run(READ_FILE, path="a.png")
 
 
+def test_the_rules_of_a_nearer_folder_are_named(driver: ToolDriver) -> None:
+    for folder in (".", "src"):
+        (driver.root / folder / "AGENTS.md").write_text("Be short.")
+    assert "[rules for this folder: src/AGENTS.md]" in driver.run(READ_FILE, path="src/code.py")
+    assert "rules for this folder" not in driver.run(READ_FILE, path="README.md")
+
+
 def test_long_lines_are_cut_and_say_so(driver: ToolDriver) -> None:
     (driver.root / "long.txt").write_text("x" * 5000)
     assert "… [5000 characters]" in driver.run(READ_FILE, path="long.txt")
@@ -142,6 +149,12 @@ def test_a_wrong_expression_is_refused_with_its_position(driver: ToolDriver, pro
 
 def test_an_expression_that_begins_with_a_dash_is_no_option(driver: ToolDriver, program: str | None) -> None:
     assert "No line matches" in search_text(program, driver.root, SearchFiles(".", "--files"), {})
+
+
+def test_no_link_leads_a_search_out(driver: ToolDriver, program: str | None, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("zebra\n")
+    (driver.root / "link.txt").symlink_to(tmp_path / "outside.txt")
+    assert "No line matches" in search_text(program, driver.root, SearchFiles(".", "zebra"), {})
 
 
 def test_a_search_goes_through_the_gate(driver: ToolDriver) -> None:

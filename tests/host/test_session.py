@@ -27,7 +27,7 @@ from host.driving import (
 )
 from remit.core.record import Body
 from remit.gate.gate import Gate
-from remit.gate.perform import ToolOutput
+from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.host.context.condensing import take_summary
 from remit.host.journal.file import RunDirectory, list_runs, read_journal
 from remit.host.journal.history import RunHistory
@@ -37,7 +37,7 @@ from remit.host.models.in_process import InProcessModel
 from remit.host.models.port import CompletionRequest, Delta, ProviderError, TurnEnded
 from remit.host.run import PersonReply
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
-from remit.host.session import Session
+from remit.host.session import Session, fork_run
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 from remit.workspace.place.workspace import locate_workspace
 
@@ -167,7 +167,12 @@ def test_others_have_the_turn_while_a_person_thinks_about_a_tool_of_remit(folder
 
     def ask(context: ToolContext, _: Nothing) -> PreparedCall:
         call = replace(context.new_call(), effect="meta", remit_tool="propose_intent")
-        return PreparedCall(call, lambda _: ToolOutput(True, context.talk.ask_person("Well?", ()) or ""))
+
+        def act(_: WorkspaceAccess) -> ToolOutput:
+            with context.take_turn():
+                return ToolOutput(True, context.talk.ask_person("Well?", ()) or "")
+
+        return PreparedCall(call, act)
 
     async def work() -> None:
         tools = (*TOOLS, HostTool("propose", Nothing, "intent", ask))
@@ -300,6 +305,8 @@ def test_a_fork_goes_on_from_an_earlier_line(folder: Path, home: Path) -> None:
                 await session.send(words)
                 await session.wait_until_idle()
             n = next(line.n for line in lines_of(session) if kinds([line]) == ["turn"])
+            whole = fork_run(session.run.access.gate.workspace, session.run.folder.id)
+            assert len(read_journal(RunDirectory(session.run.folder.path.parent / whole))) == len(lines_of(session))
             fork_id = session.fork(n)
         model = scripted(Say("Other."))
         async with await resume_session(folder, home, fork_id, model) as again:
@@ -313,7 +320,7 @@ def test_a_fork_goes_on_from_an_earlier_line(folder: Path, home: Path) -> None:
         assert texts == ["Hi", "Else?"]
         workspace = locate_workspace(folder)
         assert workspace is not None
-        assert {summary.id for summary in Session.list(workspace)} == {fork_id, session.run.folder.id}
+        assert {summary.id for summary in Session.list(workspace)} == {fork_id, whole, session.run.folder.id}
 
     drive(work)
 
@@ -359,6 +366,25 @@ def test_old_results_are_shortened_then_the_conversation_is_condensed(folder: Pa
     assert "INT-001" in first.text
     assert "content_hash: sha256:" in first.text
     assert "<remit>" in str(after.conversation[1:])
+
+
+def test_a_conversation_is_condensed_by_hand_between_turns(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        model = scripted(Say("A long answer. " * 100), Say("# Task\nTalk."), Say("After."))
+        async with await open_session(folder, home, model) as session:
+            await session.send("Tell me")
+            assert not await session.condense()
+            await session.wait_until_idle()
+            assert await session.condense()
+            assert session.run.history.waits_for_words
+            await session.send("Go on")
+            await session.wait_until_idle()
+            texts = [item.text for item in model.requests[-1].conversation if isinstance(item, UserInput)]
+            assert "# Task\nTalk." in texts[0]
+            assert "Tell me" in texts[0]
+            assert texts[1] == "Go on"
+
+    drive(work)
 
 
 def test_a_summary_that_is_empty_or_longer_is_not_taken() -> None:

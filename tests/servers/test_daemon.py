@@ -19,11 +19,11 @@ import pytest
 import remit_hook
 from processes import daemons_of
 from remit.gate.governing import govern_workspace
+from remit.gate.open_gates import MAX_REPOSITORIES, OpenGates
 from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.gate.state.workspace_state import State
 from remit.servers.daemon import socket_path
 from remit.servers.environment import make_environment
-from remit.servers.open_gates import MAX_REPOSITORIES, OpenGates
 from remit.workspace.place.workspace import workspace_at
 
 PRE = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "t1"}

@@ -7,7 +7,7 @@ import pytest
 from conftest import run_git
 from gate.driving import governed, machine
 from remit.gate.gate import Gate
-from remit.servers.open_gates import OpenGates
+from remit.gate.open_gates import OpenGates
 from remit.workspace.place.workspace import locate_workspace
 
 

@@ -13,9 +13,9 @@ from gate.driving import Agent, body, effects, governed, machine, records
 from remit.adapters import HookReply
 from remit.cli.agents.doctor import doctor
 from remit.gate.gate import Gate
+from remit.gate.open_gates import OpenGates, WorktreeWatcher, WorktreeWatchers
 from remit.servers.daemon import report_watching
 from remit.servers.hook import HookFrame, answer
-from remit.servers.open_gates import OpenGates, WorktreeWatcher, WorktreeWatchers
 from remit.workspace.place.workspace import workspace_at
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")

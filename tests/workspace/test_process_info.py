@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.processes.process_tracking import program_name
+from remit.workspace.processes.process_tracking import find_agent_name, program_name
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,19 @@ def test_a_shell_below_an_agent_is_told_by_its_ancestors(tmp_path: Path) -> None
 def test_a_persons_program_that_has_a_file_of_that_name_open_is_no_agent(tmp_path: Path) -> None:
     script = f'{sys.executable} -c "{CHILD}"; true'
     assert started_by(["sh", "-c", script, "claude"]) == "None"
+
+
+@pytest.mark.parametrize(
+    ("line", "agent"),
+    [
+        ("remit run fix it", "remit run"),
+        ("/x/.venv/bin/python /x/.venv/bin/remit run --json", "remit run"),
+        ("python -m remit acp-agent", "remit acp-agent"),
+        ("remit approvals watch", ""),
+        ("remit blame run", ""),
+        ("vim run", ""),
+        ("claude -p x", "claude"),
+    ],
+)
+def test_remits_own_agent_is_told_by_its_subcommand(line: str, agent: str) -> None:
+    assert find_agent_name(line.split(), {"claude"}) == agent

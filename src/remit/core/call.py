@@ -11,6 +11,12 @@ from remit.core.diff.edits import Edit
 Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none"]
 CallClass: TypeAlias = Literal["safe", "meta", "destructive"]
 StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact", "other"]
+OWN_AGENT = "remit"
+"""Name of Remit's own agent, which runs its tools in the gate's process and resumes its calls."""
+
+SESSION_VARIABLE = "REMIT_SESSION"
+"""Set for each command of Remit's own agent, to the id of its session."""
+
 REMIT_TOOLS = frozenset(
     (
         *("select_active_intent", "list_active_intents", "get_intent_context", "clear_active_intent"),
@@ -26,6 +32,10 @@ REMIT_COMMANDS = frozenset(
     )
 )
 """First words of the `remit …` commands open to agents; all others are for people."""
+
+
+MUTATION_CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")
+"""Kinds of change that a write tool may declare."""
 
 
 class SessionKey(Struct, frozen=True):

@@ -206,6 +206,8 @@ class SessionFacts(Struct, frozen=True):
     denial: str = ""
     denials: int = 0
     failures: int = 0
+    narrow: tuple[tuple[str, ...], ...] = ()
+    """Patterns that hold beside the scope, of this session and of its parent: a path has to match each of them."""
 
 
 class DeniedPath(Struct, frozen=True):

@@ -51,7 +51,7 @@ class ApprovalRequests:
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
-        self.questions = QuestionStore(context.state, context.environment.clock)
+        self.questions = QuestionStore(context.state, context.environment.clock, context.question_listener)
 
     def apply_risk_threshold(self, decision: Decision, call: ToolCall, facts: Facts, rules: Rules) -> Decision:
         """Return the decision, turned into a question if its risk reaches `approvals.threshold`."""

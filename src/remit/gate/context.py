@@ -3,7 +3,7 @@ form of an answer, and attempts at steps of which none may stop the next.
 """
 
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +36,7 @@ from remit.workspace.snapshots.snapshot import CopySnapshotStore
 from remit.workspace.snapshots.snapshot import SnapshotStore as SnapshotStore
 
 if TYPE_CHECKING:
+    from remit.gate.state.questions import Question
     from remit.ledger.index.index import Index
 
 
@@ -106,6 +107,8 @@ class WorkspaceContext:
         """Rules as they were when they were last asked for."""
         self.noticed_rules: Rules | None = None
         """Rules whose intents file was last looked at for changes."""
+        self.question_listener: Callable[[Question], None] | None = None
+        """Shows a question to the person of this process, which runs an agent of its own, and returns at once."""
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:

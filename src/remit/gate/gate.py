@@ -11,7 +11,7 @@
 The other steps of a call (`docs/explanation/one-tool-call.md`) lie outside: knock, listen, translate and answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from remit.adapters import ROWS
@@ -103,6 +103,15 @@ class Gate(WorkspaceContext):
 
         return find_fate(self, session, call_id)
 
+    def revert_files(self, session: SessionKey, call_id: str) -> tuple[str, ...]:
+        """Give the files of an open call that has acted in part their contents from before, so that it can run as if
+        nothing had happened; return the paths that somebody else changed, and then revert none. Raises
+        RECORDING_ERRORS.
+        """
+        from remit.gate.perform import revert_files
+
+        return revert_files(self, session, call_id)
+
     def find_double_firing(self, phase: str, call: ToolCall) -> DoubleFiring | None:
         if not any(row.fires_twice for row in ROWS.values()):
             return None
@@ -154,6 +163,13 @@ class Gate(WorkspaceContext):
     def end_session(self, event: SessionEnded, agent: str) -> str:
         return self.lifecycle.end_session(event, agent) if self.is_governed else ""
 
+    def narrow(self, session: SessionKey, *narrowings: Sequence[str]) -> None:
+        """Let a session of Remit's own agent change only paths that match the patterns of each narrowing, beside its
+        scope; none, or one without patterns, take nothing away. A sub-agent's hold beside its parent's. Raises
+        IntentError for an invalid pattern, StateError.
+        """
+        self.intents.narrow_session(session, *narrowings)
+
     # What commands, servers and pages ask for
 
     @property
@@ -168,11 +184,11 @@ class Gate(WorkspaceContext):
 
         return IntentCompletion(self)
 
-    @LazyProperty
+    @property
     def questions(self) -> "QuestionStore":
         from remit.gate.state.questions import QuestionStore
 
-        return QuestionStore(self.state, self.environment.clock)
+        return QuestionStore(self.state, self.environment.clock, self.question_listener)
 
     @property
     def untrusted_commands(self) -> tuple[TrustItem, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.call import ToolCall
+from remit.core.call import OWN_AGENT, ToolCall
 from remit.core.decision import Decision, DeniedPath, Facts, SessionFacts, Target, escape_pattern
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import InvalidPath
@@ -92,9 +92,11 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         denied = setbacks.denied_paths(call.session, str(workspace.root), call.cwd, rules.config.session.detour_minutes)
 
     document = rules.document
+    counts = setbacks.count_in_a_row(call.session)
+    narrow = state.find_narrowing(call.session) if call.agent == OWN_AGENT else ()
     facts = Facts(
         mode=rules.mode,
-        session=SessionFacts(session.intent_id, session.source, *setbacks.count_in_a_row(call.session)),
+        session=SessionFacts(session.intent_id, session.source, *counts, narrow=narrow),
         intents=rules.intents,
         intents_state="missing" if document is None else "invalid" if rules.invalid else "ok",
         intents_findings=document.findings if document else (),

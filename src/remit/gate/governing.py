@@ -6,17 +6,21 @@ which workspaces are governed, and which enforce.
 import os
 import re
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct
 
+from remit.core.call import ToolCall
 from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items
 from remit.core.decision import Mode
 from remit.core.diff.contents import sha256
 from remit.core.intent import IntentsDocument, IntentSet, LintFinding
+from remit.core.scope.path_patterns import InvalidPath
 from remit.workspace.intents_file.storage import IntentIgnore, read_intent_ignore, read_intents
 from remit.workspace.place.config import (
     HOOKS_FOLDER,
@@ -28,6 +32,7 @@ from remit.workspace.place.config import (
     read_config_text,
     read_hooks,
 )
+from remit.workspace.place.resolve_paths import resolve_real_paths
 from remit.workspace.place.workspace import (
     ENFORCE_MARKER,
     GOVERNED_MARKER,
@@ -35,6 +40,8 @@ from remit.workspace.place.workspace import (
     Workspace,
     find_main_worktree,
     is_folder,
+    locate_by_real_path,
+    locate_workspace,
     path_exists,
 )
 from remit.workspace.safe_files import remove_below, write_below
@@ -277,3 +284,81 @@ def set_mode(workspace: Workspace, mode: Mode) -> None:
         raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
     save_copies(workspace)
     update_marker(workspace, mode)
+
+
+# Workspaces of a call
+
+WORD_PATTERN = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"|;&<>()`]+)")
+HOME_PREFIX = re.compile(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)")
+MAX_PLACES = 200  # of one command that are looked up
+MAX_PLACE_CHARS = 4096
+
+
+def find_workspace_of_call(call: ToolCall, home: Path) -> Workspace | None:
+    """Return the workspace governing a call: the target path's nearest, else the one of the agent's folder.
+
+    Among several workspaces of a call's paths, the first enforcing one judges the call: paths of the rest are outside.
+    """
+    governed: dict[Path, Workspace] = {}
+    for raw in call.paths:
+        with suppress(InvalidPath):
+            for real in resolve_real_paths(raw, Path(call.cwd), home):
+                near = locate_by_real_path(real.rpartition("/")[0] or "/")
+                if near is not None and near.is_governed:
+                    governed.setdefault(near.root, near)
+    found = list(governed.values())
+    if len(found) > 1:
+        return max(found, key=lambda workspace: load_rules(workspace).mode == "enforce")
+    return found[0] if found else locate_workspace(Path(call.cwd))
+
+
+def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Path) -> list[Workspace]:
+    """Return further governed workspaces with a place named in the call's command.
+
+    Variables except HOME and the effect of a program's input are unknown: such changes are found by the next comparison
+    of the reached workspace.
+    """
+    if call.command is None:
+        return []
+    own = str(governing.root) if governing is not None and governing.is_governed else None
+    places = dict.fromkeys(find_named_places(call.command, call.cwd, str(home), named_only=own is not None))
+    known: dict[str, str | None] = {}
+    roots = dict.fromkeys(find_marked_folder(place, known) for place in islice(places, MAX_PLACES))
+    near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
+    return list({w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}.values())
+
+
+def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:
+    """Return the nearest folder at or above `place` that may begin a workspace; `known` caches the answers."""
+    below: list[str] = []
+    while place not in known:
+        below.append(place)
+        above = os.path.dirname(place)  # noqa: PTH120
+        here = any(os.path.lexists(f"{place}/{name}") for name in (".git", ORCHESTRATION_FOLDER))
+        if here or above == place:
+            known[place] = place if here else None
+        else:
+            place = above
+    known.update(dict.fromkeys(below, known[place]))
+    return known[place]
+
+
+def find_named_places(command: str, cwd: str, home: str, *, named_only: bool) -> Iterator[str]:
+    """Yield the places named by the command's words, links followed; `named_only` skips words without a `/`."""
+    for word in split_words(command):
+        for text in dict.fromkeys((word, word.rpartition("=")[2])):
+            expanded = HOME_PREFIX.sub(lambda _: home, text)
+            if (named_only and "/" not in expanded and expanded != "..") or not 0 < len(expanded) <= MAX_PLACE_CHARS:
+                continue
+            if "\0" not in expanded:
+                with suppress(OSError):  # /proc/PID/root of another user's process
+                    yield os.path.realpath(os.path.join(cwd, expanded))  # noqa: PTH118  a Path would tidy `..` away
+
+
+def split_words(command: str) -> Iterator[str]:
+    """Yield the command's words, and the words inside quotes: a script for another shell may stand there."""
+    for single, double, plain in WORD_PATTERN.findall(command):
+        quoted = single or double
+        yield plain or quoted
+        if " " in quoted:
+            yield from (part for _, _, part in WORD_PATTERN.findall(quoted.replace("'", " ").replace('"', " ")) if part)

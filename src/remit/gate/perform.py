@@ -17,7 +17,8 @@ An exception of `act` is recorded as the call's failure, and raised.
 
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -25,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters.payload import has_read_only_error
-from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.core.call import SESSION_VARIABLE, Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation
 from remit.core.diff.contents import LineRange
 from remit.core.record import KEY
@@ -34,14 +35,18 @@ from remit.gate.containment.in_process import CommandRun, ContainedRun, find_int
 from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
 from remit.gate.enforce import enforce
-from remit.gate.remember import remember
+from remit.gate.governing import find_named_workspaces, find_workspace_of_call
+from remit.gate.remember import is_new_worktree, remember
+from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.workspace_state import PendingCall
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import classify
 from remit.policy.violations import leading_violation
+from remit.workspace.observe.observation import try_observe_file
 from remit.workspace.place.resolve_paths import resolve_real_paths
-from remit.workspace.safe_files import remove_below, write_below
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import ObservedFile, remove_below, write_below
 from remit.workspace.sandbox.containment import CommandEnd
 
 MAX_SUMMARY_CHARS = 200
@@ -144,7 +149,9 @@ class WorkspaceAccess:
         if self.run is None or self.run.ended is not None:
             raise AccessRefused(f"this {self.call.tool} call has no command to run")
         limits = replace(self.run.limits, output=output, seconds=time_limit_s or self.run.limits.seconds)
-        return self.run.run(limits if environment is None else replace(limits, environment=environment))
+        if environment is not None:
+            limits = replace(limits, environment={**environment, SESSION_VARIABLE: self.call.session.session_id})
+        return self.run.run(limits)
 
 
 class Act(Protocol):
@@ -161,93 +168,132 @@ def perform(
     cancel: threading.Event | None = None,
     performed: ToolOutput | None = None,
 ) -> Performed:
-    """Decide a call, act, compare and record. Raises what `act` raises, and RECORDING_ERRORS before it acted."""
-    if not context.is_governed:
-        real = (
-            real for raw in call.paths for real in resolve_real_paths(raw, Path(call.cwd), context.environment.home)
-        )
-        run = CommandRun(context, call, cancel) if call.command is not None else None
-        return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(context, call, tuple(real), run)))
+    """Decide a call, act, compare and record. Raises what `act` raises, and RECORDING_ERRORS before it acted.
 
-    # 1 Take up a call that a process which died has begun.
-    _, pending = context.state.find_same_call(call)
-    if pending is not None and (resumed := resume(context, hooks, call, pending, performed)) is not None:
-        return resumed
+    The workspace of its paths governs the call, if there is one; of a command, each that its text names judges too.
+    """
+    with ExitStack() as stack:
+        home, own = context.environment.home, context
+        governing = find_workspace_of_call(call, home)
+        if governing is not None and governing != context.found_workspace and governing.is_governed:
+            own = stack.enter_context(open_beside(context, governing))
+        named = find_named_workspaces(call, own.found_workspace, home)
+        others = [stack.enter_context(open_beside(context, workspace)) for workspace in named]
+        if not own.is_governed and not others:
+            real = (path for raw in call.paths for path in resolve_real_paths(raw, Path(call.cwd), home))
+            run = CommandRun(own, call, cancel) if call.command is not None else None
+            return Performed(UNGOVERNED_DECISION, performed or act(WorkspaceAccess(own, call, tuple(real), run)))
+        return PerformedCall(own, others, hooks, call, cancel).perform(act, performed)
 
-    # 2 Decide.
-    answer = enforce(context, call, hooks, in_process=True)
-    decision = answer.decision
-    if decision.effect not in ("allow", "contain"):
-        return Performed(decision, None, (answer.reason,), leading_violation(call, decision))
-    _, pending = context.state.find_same_call(call)
-    if call.whole_workspace and can_execute(decision):
-        AgentSettings(context).keep_settings()
 
-    # 3 Act, while other calls pass.
-    run: CommandRun | None = None
-    if call.command is not None:
-        run = (ContainedRun if decision.effect == "contain" else CommandRun)(context, call, cancel)
-    access = WorkspaceAccess(context, call, pending.places if pending else (), run)
+@contextmanager
+def open_beside(context: WorkspaceContext, workspace: Workspace) -> Generator[WorkspaceContext]:
+    """Open another workspace for one call, as another process would."""
+    opened = type(context)(workspace, context.environment)
+    opened.question_listener = context.question_listener
     try:
-        with context.environment.release_lock():
-            output = performed or act(access)
-    except BaseException as error:
+        yield opened
+    finally:
+        opened.close()
+
+
+class PerformedCall:
+    """One call on its way through the steps; `others` are further workspaces that judge it."""
+
+    def __init__(
+        self,
+        context: WorkspaceContext,
+        others: Sequence[WorkspaceContext],
+        hooks: RegisteredHooks,
+        call: ToolCall,
+        cancel: threading.Event | None,
+    ) -> None:
+        self.context = context
+        self.judges = [*others, *([context] if context.is_governed else [])]
+        self.hooks = hooks
+        self.call = call
+        self.cancel = cancel
+
+    def perform(self, act: Act, performed: ToolOutput | None) -> Performed:
+        context, call, is_governed = self.context, self.call, self.context in self.judges
+
+        # 1 Take up a call that a process which died has begun.
+        pending = context.state.find_same_call(call)[1] if is_governed else None
+        if pending is not None and (resumed := self.resume(pending, performed)) is not None:
+            return resumed
+
+        # 2 Decide; the first workspace that refuses the call answers. A cancelled call asks nobody any longer.
+        decision, words = UNGOVERNED_DECISION, ""
+        asked = CLIENT_GONE.set(self.cancel.is_set if self.cancel is not None else lambda: False)
+        try:
+            for judge in self.judges:
+                answer = enforce(judge, call, self.hooks, in_process=True)
+                decision, words = answer.decision, join_lines(words, answer.context)
+                if decision.effect not in ("allow", "contain"):
+                    return Performed(decision, None, (answer.reason,), leading_violation(call, decision))
+                if call.whole_workspace and can_execute(decision):
+                    AgentSettings(judge).keep_settings()
+        finally:
+            CLIENT_GONE.reset(asked)
+
+        # 3 Act, while other calls pass.
+        pending = context.state.find_same_call(call)[1] if is_governed else None
+        run: CommandRun | None = None
+        if call.command is not None:
+            run = (ContainedRun if decision.effect == "contain" else CommandRun)(context, call, self.cancel)
+        access = WorkspaceAccess(context, call, pending.places if pending else (), run)
+        try:
+            with context.environment.release_lock():
+                output = performed or act(access)
+        except BaseException as error:
+            if isinstance(run, ContainedRun):
+                run.release()
+            self.finish(decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
+            raise
+
+        # 4 Judge what a contained command staged; then compare and record.
+        token = ""
         if isinstance(run, ContainedRun):
-            run.release()
-        finish(context, hooks, call, decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
-        raise
+            settled, token = run.settle(), run.ticket.token
+            words = join_lines(words, settled.said if settled else "")
+        return self.finish(decision, words, output, token)
 
-    # 4 Judge what a contained command staged; then compare and record.
-    words, token = answer.context, ""
-    if isinstance(run, ContainedRun):
-        settled, token = run.settle(), run.ticket.token
-        words = join_lines(words, settled.said if settled else "")
-    return finish(context, hooks, call, decision, words, output, token)
+    def resume(self, pending: PendingCall, performed: ToolOutput | None) -> Performed | None:
+        """Finish a call that had acted before a crash; None if it is to be decided and to act. Raises
+        RECORDING_ERRORS.
+        """
+        context, call = self.context, self.call
+        remove_unfinished_writes(context, call, pending)
+        effect = "contain" if pending.verdict == "contain" else "allow"
+        decision = Decision(effect, effect, classify(call), context.read_mode(), intent_id=pending.intent_id)
+        words, token, output = "", "", performed
+        run = find_interrupted_run(context, call) if call.command is not None else None
+        if run is not None:
+            settled, token = run.settle(), run.ticket.token
+            if settled is not None:
+                words, output = settled.said, performed or ToolOutput(settled.code == 0, "", exit_code=settled.code)
+            elif performed is not None:
+                words = "Remit: what this command changed is lost: the process that ran it died before it was judged."
+        return None if output is None else self.finish(decision, words, output, token)
 
-
-def resume(
-    context: WorkspaceContext,
-    hooks: RegisteredHooks,
-    call: ToolCall,
-    pending: PendingCall,
-    performed: ToolOutput | None,
-) -> Performed | None:
-    """Finish a call that had acted before a crash; None if it is to be decided and to act. Raises RECORDING_ERRORS."""
-    remove_unfinished_writes(context, call, pending)
-    effect = "contain" if pending.verdict == "contain" else "allow"
-    decision = Decision(effect, effect, classify(call), context.read_mode(), intent_id=pending.intent_id)
-    words, token, output = "", "", performed
-    run = find_interrupted_run(context, call) if call.command is not None else None
-    if run is not None:
-        settled, token = run.settle(), run.ticket.token
-        if settled is not None:
-            words, output = settled.said, performed or ToolOutput(settled.code == 0, "", exit_code=settled.code)
-        elif performed is not None:
-            words = "Remit: what this command changed is lost: the process that ran it ended before it was judged."
-    return None if output is None else finish(context, hooks, call, decision, words, output, token)
-
-
-def finish(
-    context: WorkspaceContext,
-    hooks: RegisteredHooks,
-    call: ToolCall,
-    decision: Decision,
-    words: str,
-    output: ToolOutput,
-    token: str = "",
-) -> Performed:
-    """Compare and record a call that acted; `words` are those so far, `token` is the ticket of a contained command."""
-    _, pending = context.state.find_same_call(call)
-    outcome = Outcome(
-        output.ok,
-        output.exit_code,
-        "" if output.ok else sanitise_line(output.text, MAX_SUMMARY_CHARS),
-        positions=output.positions,
-        read_only=has_read_only_error(output.text),
-    )
-    after = remember(context, call, outcome, hooks, token, in_process=True)
-    messages = tuple(filter(None, (words, after.context)))
-    return Performed(decision, output, messages, snapshot=pending.snapshot or None if pending else None)
+    def finish(self, decision: Decision, words: str, output: ToolOutput, token: str = "") -> Performed:
+        """Compare and record; `words` are those so far, `token` is the ticket of a contained command."""
+        call, snapshot = self.call, ""
+        outcome = Outcome(
+            output.ok,
+            output.exit_code,
+            "" if output.ok else sanitise_line(output.text, MAX_SUMMARY_CHARS),
+            positions=output.positions,
+            read_only=has_read_only_error(output.text),
+        )
+        for judge in self.judges:
+            if judge is not self.context and is_new_worktree(judge, call):
+                continue
+            _, pending = judge.state.find_same_call(call)
+            snapshot = pending.snapshot if pending else snapshot
+            after = remember(judge, call, outcome, self.hooks, token, in_process=True)
+            words = join_lines(words, after.context)
+        return Performed(decision, output, (words,) if words else (), snapshot=snapshot or None)
 
 
 def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> Fate:
@@ -265,3 +311,34 @@ def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> F
         if body.get("call", {}).get("id") == call_id and body.get("agent_id", "") == session.agent_id:
             return Fate("returned", body["result"].get("ok"), body["result"].get("exit_code"))
     return NEVER
+
+
+def revert_files(context: WorkspaceContext, session: SessionKey, call_id: str) -> tuple[str, ...]:
+    """Give the files of an open file tool's call that have the contents it announced their contents from before; return
+    the paths with other contents, and then revert none.
+    """
+    found = (c.pending for c in context.state.list_open_calls() if (c.session, c.call_id) == (session, call_id))
+    pending = next(found, None)
+    if pending is None or pending.whole:
+        return ()
+    root, to_revert, foreign = context.workspace.root, dict[str, ObservedFile | None](), list[str]()
+    may_delete = bool(pending.announced) or pending.effect == "delete"
+    for path, before in pending.before.items():
+        now, kept = try_observe_file(root / path), context.load_version(before)
+        blob, was = now.version.git_blob if now else None, before.git_blob if before else None
+        if blob == was:
+            continue
+        is_own = blob == pending.announced[path] if path in pending.announced else may_delete and now is None
+        is_kept = before is None or (before.mode != "120000" and kept is not None and kept.content is not None)
+        if is_own and is_kept:
+            to_revert[path] = kept
+        else:
+            foreign.append(path)
+    for path, kept in to_revert.items() if not foreign else ():
+        place = root / path
+        if kept is None or kept.content is None:
+            remove_below(root, place, follow_links=False)
+            continue
+        permissions = stat.S_IMODE(place.lstat().st_mode) if place.is_file() else int(kept.version.mode[-3:], 8)
+        write_below(root, place, kept.content, permissions=permissions, follow_links=False)
+    return tuple(foreign)

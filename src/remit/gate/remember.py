@@ -35,7 +35,7 @@ from remit.gate.records.call_records import (
     restore_record,
 )
 from remit.gate.records.recorder import find_recorded_events
-from remit.gate.state.workspace_state import PendingCall
+from remit.gate.state.workspace_state import PendingCall, baseline_head
 from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.team_hooks.tool_call_hooks import run_after_hooks
 from remit.gate.undo.governing_files import revert_governing_files, revert_notice
@@ -277,3 +277,10 @@ def describe_effects(
 
 def list_paths(paths: Sequence[str]) -> str:
     return ", ".join(sanitise_line(path, 200) for path in paths[:MAX_NAMED]) + " …" * (len(paths) > MAX_NAMED)
+
+
+def is_new_worktree(context: WorkspaceContext, call: ToolCall) -> bool:
+    """Return True if the call created the workspace by `git worktree add`: nothing observed it before."""
+    if classify(call) != "destructive" or baseline_head(context.state) is not None:
+        return False
+    return context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)[1] is None

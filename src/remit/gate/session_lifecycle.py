@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.call import SessionEnded, SessionKey, SessionStarted
+from remit.core.call import OWN_AGENT, SessionEnded, SessionKey, SessionStarted
 from remit.core.decision import Mode
 from remit.core.intent import INTENT_ID, Intent, IntentsDocument
 from remit.core.record import KEY, Body, format_utc
@@ -36,15 +36,19 @@ from remit.workspace.git.repository import current_branch
 PROTOCOL_TEMPLATE = """\
 <remit_protocol mode="{mode}">
 This workspace is governed by Remit. {duty}
-1. Before you change anything, select the intent you work under: call the MCP tool `select_active_intent` of the \
-server `remit` with its `intent_id` (without MCP, run the shell command `remit intent select ID`). Reading and \
-searching need no intent.
+1. Before you change anything, select the intent you work under: call the {tool} with its `intent_id`{otherwise}. \
+Reading and searching need no intent.
 2. Stay inside the intent's `owned_scope`, and keep its constraints. A refusal says which rule it was and what to do: \
 follow that; do not look for another tool or a shell command that gets round it. What commands \
 change is found by comparing and recorded; in enforce, what lies outside the scope does not stay.
 3. When the acceptance criteria are met, call `complete_intent` with the `intent_id`, and in `verification_notes` \
 how you verified them.
 </remit_protocol>"""
+
+MCP_TOOL = "MCP tool `select_active_intent` of the server `remit`"
+WITHOUT_MCP = " (without MCP, run the shell command `remit intent select ID`)"
+OWN_TOOL = "tool `select_active_intent`"
+"""How an agent selects an intent: by MCP, by a command, or by a tool of its own program."""
 
 MCP_INSTRUCTIONS = (
     "This workspace is governed by Remit: select the intent you work under before you change anything, "
@@ -74,7 +78,7 @@ def format_mcp_instructions(mode: Mode, document: IntentsDocument | None) -> str
     return MCP_INSTRUCTIONS if must_select_intent(mode, document) else ""
 
 
-def format_protocol(mode: Mode, document: IntentsDocument | None) -> str:
+def format_protocol(mode: Mode, document: IntentsDocument | None, agent: str = "") -> str:
     """Return the protocol with the selectable intents; "" if no duty applies to the agent."""
     if not must_select_intent(mode, document):
         return ""
@@ -88,7 +92,10 @@ def format_protocol(mode: Mode, document: IntentsDocument | None) -> str:
     if not found:
         ask = "If you have to change something, ask the person to make one (`remit intent new`)."
         lines = [f"There is no open intent. {ask}"]
-    return "\n".join((PROTOCOL_TEMPLATE.format(mode=mode, duty=DUTY_BY_MODE[mode]), *lines))
+    tool, otherwise = (OWN_TOOL, "") if agent == OWN_AGENT else (MCP_TOOL, WITHOUT_MCP)
+    return "\n".join(
+        (PROTOCOL_TEMPLATE.format(mode=mode, duty=DUTY_BY_MODE[mode], tool=tool, otherwise=otherwise), *lines)
+    )
 
 
 class SessionLifecycle:
@@ -103,7 +110,10 @@ class SessionLifecycle:
         rules, tries = context.rules, Attempts()
         unfinished = UnfinishedCalls(context)
         with tries.step():
-            unfinished.settle_calls("session start", lambda key: key == session, session)
+            if agent == OWN_AGENT and event.source == "resume":
+                unfinished.settle_calls("session start", lambda _: False, session, spared=session.session_id)
+            else:
+                unfinished.settle_calls("session start", lambda key: key == session, session)
         with tries.step():
             self.record_start(event, agent, rules)
         with tries.step():
@@ -116,7 +126,7 @@ class SessionLifecycle:
                 todo = describe_open_items(context.workspace, session)
             with tries.step():
                 notice = untrusted_notice(find_untrusted(context.rules, context.recorder))
-        protocol = format_protocol(rules.mode, rules.document)
+        protocol = format_protocol(rules.mode, rules.document, agent)
         parts = (protocol, block, todo, notice, context.repair_notice, tries.failure_notice)
         return "\n\n".join(filter(None, parts))
 

@@ -17,8 +17,8 @@ import asyncio
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from itertools import count
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -29,14 +29,16 @@ from remit.core.call import Citation
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
-from remit.host.events import CallBegun
+from remit.host.events import CallBegun, OutputGrew
 from remit.host.journal.history import EXEMPT_FROM_REPETITION, REPETITION_ERROR, is_repetition, make_signature
 from remit.host.journal.lines import BegunLine, PerformedLine, ResultLine
 from remit.host.messages import CallPart, ImageRef, ModelTurn
 from remit.host.run import Run
+from remit.host.toolbox.commands import show_output
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
 MAX_READS_AT_ONCE = 8
+OUTPUT_INTERVAL_S = 0.25
 SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 INVALID_TOOL = "invalid"
 CITATION_KEYS = ("intent_id", "mutation_class", "expected_content_hash")
@@ -186,9 +188,16 @@ def find_earlier_stop(run: Run, calls: Sequence[CallPart]) -> ResultLine | None:
 
 
 async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Semaphore) -> None:
+    """Perform the call in a worker thread; the size of its output is told while it runs."""
+    output, shown = Path(run.folder.output_path(f"cmd-{checked.part.id}")), 0
     async with limit:
-        line = await run.access.run_in_thread(lambda: perform_call(run, checked))
-    run.append(line)
+        work = asyncio.ensure_future(run.access.run_in_thread(lambda: perform_call(run, checked)))
+        while not (await asyncio.wait([work], timeout=OUTPUT_INTERVAL_S))[0]:
+            size = output.stat().st_size if output.exists() else 0
+            if size != shown:
+                shown = size
+                run.publish_passing("output", OutputGrew(checked.part.id, size))
+        run.append(await work)
 
 
 # 4 One call
@@ -240,9 +249,7 @@ class JournaledAct:
         call_id, is_read = self.checked.part.id, self.checked.tool.is_read
         if self.prepared.call.effect in OUTLIVING_EFFECTS and not is_read:
             self.run.append(BegunLine(id=call_id))
-        # Tools of Remit work on the gate itself, which takes one call at a time.
-        with self.run.access.turn.hold() if self.checked.tool.group == "intent" else nullcontext():
-            output = act_safely(self.prepared, access)
+        output = act_safely(self.prepared, access)
         if not is_read:
             line = PerformedLine(
                 id=call_id,
@@ -276,15 +283,28 @@ def make_result_line(run: Run, call: CallPart, done: Performed) -> ResultLine:
     if done.output is None:
         error = done.violation.error_type if done.violation else ""
         return ResultLine(id=call.id, kind="denied", text=told, error=error)
-    data = as_object(done.output.data)
+    output = done.output
+    if not output.text and output.exit_code is not None:
+        output = read_command_output(run, call, output.exit_code)
+    data = as_object(output.data)
     images = cast(list[Any], data.get("images", []))
-    kind = "done" if done.output.ok else "cancelled" if run.cancel.is_set() else "failed"
+    kind = "done" if output.ok else "failed"
+    if run.cancel.is_set() and (output.exit_code or not output.ok):
+        kind = "cancelled"
     return ResultLine(
         id=call.id,
         kind=kind,
-        text=done.output.text,
+        text=output.text,
         told=told,
-        error="" if done.output.ok else str(data.get("error_type", "")),
+        error="" if output.ok else str(data.get("error_type", "")),
         images=tuple(msgspec.convert(image, ImageRef) for image in images),
         snapshot=done.snapshot,
     )
+
+
+def read_command_output(run: Run, call: CallPart, code: int) -> ToolOutput:
+    """Return the output of a command whose run was interrupted between its end and the tool's own word."""
+    artifact_id = f"cmd-{call.id}.txt"
+    path = Path(run.folder.output_path(artifact_id))
+    shown = show_output(path, artifact_id) if path.is_file() else "(no output)"
+    return ToolOutput(True, f"Exit code {code}\n{shown}", {"artifact_id": artifact_id}, code)

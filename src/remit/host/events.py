@@ -13,6 +13,7 @@ from remit.host.journal.lines import (
     AnyLine,
     CondensedLine,
     EndedLine,
+    JournalLine,
     ModeLine,
     ModelLine,
     QuestionLine,
@@ -62,6 +63,13 @@ class CallBegun(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
+class OutputGrew(Struct, frozen=True):
+    """A running command has written so many bytes; the text is in the run's folder."""
+
+    id: str
+    bytes: int
+
+
 class CallEnded(Struct, frozen=True, omit_defaults=True):
     """The result of a tool call. `data` is the tool's own data, such as a diff."""
 
@@ -94,31 +102,27 @@ class RunStatus(Struct, frozen=True):
     cost: float | None
 
 
+SHOWN_LINES: dict[type[JournalLine], EventKind] = {
+    RunLine: "started",
+    UserLine: "input",
+    TurnLine: "turn",
+    ResultLine: "call_ended",
+    QuestionLine: "question",
+    AnswerLine: "answer",
+    ModeLine: "state",
+    ModelLine: "state",
+    CondensedLine: "condensed",
+    ResumedLine: "resumed",
+    EndedLine: "ended",
+}
+
+
 def describe_line(line: AnyLine, history: RunHistory) -> RunEvent | None:
     """Return the durable event of a journal line; None for lines that no face shows."""
-    match line:
-        case RunLine():
-            return RunEvent("started", line, line.n)
-        case UserLine():
-            return RunEvent("input", line, line.n)
-        case TurnLine():
-            return RunEvent("turn", line, line.n)
-        case ResultLine():
-            return RunEvent("call_ended", describe_result(line, history), line.n)
-        case QuestionLine():
-            return RunEvent("question", line, line.n)
-        case AnswerLine():
-            return RunEvent("answer", line, line.n)
-        case ModeLine() | ModelLine():
-            return RunEvent("state", line, line.n)
-        case CondensedLine():
-            return RunEvent("condensed", line, line.n)
-        case ResumedLine():
-            return RunEvent("resumed", line, line.n)
-        case EndedLine():
-            return RunEvent("ended", line, line.n)
-        case _:
-            return None
+    kind = SHOWN_LINES.get(type(line))
+    if kind is None:
+        return None
+    return RunEvent(kind, describe_result(line, history) if isinstance(line, ResultLine) else line, line.n)
 
 
 def describe_result(line: ResultLine, history: RunHistory) -> CallEnded:

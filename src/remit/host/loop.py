@@ -5,21 +5,20 @@
 2. The run ends if it is complete, cancelled, out of its limits, or stuck (`limits.py`).
 3. What changed since the last request is appended (`context/tail.py`).
 4. The conversation is made to fit the model's window (`context/condensing.py`).
-5. The model is asked (`retries.py`). The request goes out when everything before it is on disk, and the whole turn is
-   in the journal before one of its calls runs.
+5. The model is asked (`model_requests.py`). The request goes out when everything before it is on disk, and the whole
+   turn is in the journal before one of its calls runs.
 
 Everything that happens is a line of the journal; the history is folded from its lines (`journal/history.py`).
 """
 
-import asyncio
 import hashlib
-import time
 
 import msgspec
 
 from remit.host.calls import accept_turn, run_calls
 from remit.host.context.condensing import (
     CONDENSE_AT,
+    DEFAULT_WINDOW,
     SHORTEN_AT,
     collect_keeps,
     estimate_request,
@@ -28,21 +27,12 @@ from remit.host.context.condensing import (
     take_summary,
 )
 from remit.host.context.tail import append_tail
-from remit.host.events import RetryWait, StreamedCall, StreamedText
 from remit.host.journal.lines import AskedLine, EndedLine, TurnLine, UserLine
 from remit.host.limits import find_reached_limit, find_stuck_reason
-from remit.host.messages import CallResult, ModelTurn, TextPart, UserInput
-from remit.host.models.port import (
-    CallDelta,
-    CompletionRequest,
-    ProviderError,
-    TextDelta,
-    ThoughtDelta,
-    ToolSchema,
-    TurnEnded,
-)
+from remit.host.messages import CallResult, ModelTurn, UserInput
+from remit.host.model_requests import stream_turn
+from remit.host.models.port import CompletionRequest, ProviderError, ToolSchema
 from remit.host.reconcile import reconcile_calls
-from remit.host.retries import retry_request
 from remit.host.run import Run
 
 COMPLETE_REMARK = "You called no tool. Call attempt_completion if the task is done, or a tool that brings it on."
@@ -53,7 +43,6 @@ async def take_turns(run: Run) -> EndedLine | None:
     """Take turns until the run ends; None if it waits for a person's words. Raises OSError if the journal cannot be
     written.
     """
-    condensed_turn = -1  # a request is condensed once
     while True:
         await settle_calls(run)
         if run.cancel.is_set():
@@ -64,14 +53,14 @@ async def take_turns(run: Run) -> EndedLine | None:
         if run.history.waits_for_words and not remark_on_silence(run):
             return None
         await append_tail(run)
-        condensed_turn = await fit_window(run, condensed_turn)
+        await fit_window(run)
         try:
             turn, milliseconds = await ask_model(run)
         except ProviderError as error:
-            if error.kind == "window" and condensed_turn != run.history.turn_count:
+            if error.kind == "window" and run.condensed_turn != run.history.turn_count:
                 # The provider knows its window better.
                 run.window = min(run.window or 1 << 62, estimate_request(run.history, *build_prompt(run)))
-                condensed_turn = await condense(run)
+                await condense(run)
                 continue
             return run.end("stuck" if error.kind == "window" else "failed", f"{error.kind}: {error}")
         run.append(TurnLine(turn=accept_turn(turn, run.history.calls), ms=milliseconds))
@@ -120,8 +109,11 @@ def remark_on_silence(run: Run) -> bool:
 
 
 def build_prompt(run: Run) -> tuple[str, tuple[ToolSchema, ...]]:
-    mode, model = run.history.mode, run.provider.id
-    return run.toolbox.build_system(mode, model), run.toolbox.list_schemas(mode, model)
+    """Return the system prompt and the tools of the mode, built once, so that their bytes stay equal."""
+    key = (run.history.mode, run.provider.id)
+    if key not in run.prompts:
+        run.prompts[key] = run.toolbox.build_system(*key), run.toolbox.list_schemas(*key)
+    return run.prompts[key]
 
 
 def build_request(run: Run) -> CompletionRequest:
@@ -144,71 +136,32 @@ async def ask_model(run: Run) -> tuple[ModelTurn, int]:
     return await stream_turn(run, request)
 
 
-async def stream_turn(run: Run, request: CompletionRequest) -> tuple[ModelTurn, int]:
-    """Stream one turn, with retries; a cancel closes the connection and keeps the text so far."""
-    started, streamed = time.monotonic(), list[str]()
-
-    async def attempt() -> ModelTurn:
-        streamed.clear()
-        async with run.provider.stream(request) as deltas:
-            async for delta in deltas:
-                match delta:
-                    case TurnEnded():
-                        return delta.turn
-                    case TextDelta():
-                        streamed.append(delta.text)
-                        run.publish_passing("text", StreamedText(delta.text))
-                    case ThoughtDelta():
-                        run.publish_passing("thought", StreamedText(delta.text))
-                    case CallDelta():
-                        call = StreamedCall(delta.index, delta.id, delta.tool, delta.json)
-                        run.publish_passing("call", call)
-        raise ProviderError("truncated", "the stream ended without the end of the turn")
-
-    def announce(error: ProviderError, seconds: float, number: int) -> None:
-        run.publish_passing("retracted", None)
-        run.publish_passing("waiting", RetryWait(f"{error.kind}: {error}", seconds, number))
-
-    run.request = asyncio.ensure_future(retry_request(attempt, announce))
-    try:
-        turn = await run.request
-    except asyncio.CancelledError:
-        if not run.cancel.is_set():
-            raise
-        text = "".join(streamed)
-        turn = ModelTurn((TextPart(text),) if text else (), "cancelled", run.provider.id)
-    finally:
-        run.request = None
-    return turn, int((time.monotonic() - started) * 1000)
-
-
 # The window
 
 
-async def fit_window(run: Run, condensed_turn: int) -> int:
-    """Shorten or condense if the next request fills too much of the window; return the turn that was condensed last."""
-    if run.window is None:
-        return condensed_turn
-    if estimate_request(run.history, *build_prompt(run)) >= SHORTEN_AT * run.window:
-        if shortening := plan_shortening(run.history, run.window):
-            run.append(shortening)
-        too_full = estimate_request(run.history, *build_prompt(run)) >= CONDENSE_AT * run.window
-        if too_full and condensed_turn != run.history.turn_count:
-            return await condense(run)
-    return condensed_turn
+async def fit_window(run: Run) -> None:
+    """Shorten old results or condense, if the next request fills too much of the window."""
+    if run.window is None and run.history.turn_count:
+        run.window = await run.access.run_in_thread(lambda: run.provider.window)
+    if run.window is None or estimate_request(run.history, *build_prompt(run)) < SHORTEN_AT * run.window:
+        return
+    if shortening := plan_shortening(run.history, run.window):
+        run.append(shortening)
+    is_full = estimate_request(run.history, *build_prompt(run)) >= CONDENSE_AT * run.window
+    if is_full and run.condensed_turn != run.history.turn_count:
+        await condense(run)
 
 
-async def condense(run: Run) -> int:
-    """Replace the conversation by a summary, if the model gives a good one; return the turn it was done for."""
-    history, window = run.history, run.window or 1 << 20
-    keeps = await run.access.run(lambda gate: collect_keeps(gate, run.session, history.conversation, history))
+async def condense(run: Run) -> None:
+    """Replace the conversation by a summary, once for a request and only by a good one."""
+    history = run.history
+    run.condensed_turn = history.turn_count
+    keeps = await run.access.run(lambda gate: collect_keeps(gate, run.session, history))
     try:
-        summary, _ = await stream_turn(run, make_summary_request(history, window))
-        taken = take_summary(history, summary.text, keeps)
+        summary, _ = await stream_turn(run, make_summary_request(history, run.window or DEFAULT_WINDOW))
     except ProviderError:
-        taken = None
-    if taken is not None:
+        return
+    if taken := take_summary(history, summary.text, keeps):
         run.append(taken)
         run.greeting = "compact"
         await append_tail(run)
-    return history.turn_count

@@ -8,8 +8,8 @@ Each call is judged by its effects; what a server says of its own tools is shown
 import base64
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -172,7 +172,8 @@ class McpConnections:
         assert self.portal is not None
         entry = self.servers[name]
         if "url" in entry:
-            server: Any = str(entry["url"])
+            headers = {key: str(value) for key, value in as_object(entry.get("headers")).items()}
+            server: Any = open_http_transport(str(entry["url"]), headers)
         else:
             given = as_object(entry.get("env"))
             parameters = StdioServerParameters(
@@ -213,6 +214,15 @@ class McpConnections:
             if words is None
             else ElicitResult(action="accept", content={fields[0]: words})
         )
+
+
+@asynccontextmanager
+async def open_http_transport(url: str, headers: dict[str, str]) -> AsyncGenerator[Any]:
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    async with create_mcp_http_client(headers) as client, streamable_http_client(url, http_client=client) as streams:
+        yield streams
 
 
 async def sleep_briefly() -> None:

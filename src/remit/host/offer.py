@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from remit.core.call import MUTATION_CLASSES
 from remit.core.decision import Mode
 from remit.gate.gate import Gate
 from remit.host.mcp_client import McpConnections, make_mcp_tools
@@ -35,7 +36,8 @@ TOOLS: dict[str, HostTool] = {
 """All tools but those of MCP servers, which belong to the connections of a run."""
 EDIT_TOOLS_BY_PROVIDER = {"anthropic": ("edit", "write_to_file"), "openai": ("apply_patch", "write_to_file")}
 DEFAULT_EDIT_TOOLS = ("apply_diff", "write_to_file")
-MUTATION_CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")
+NO_FILE = (".git/**",)
+"""Paths of a mode that changes no file: no scope matches them, while a narrowing without a glob would hold nobody."""
 CITATION_SCHEMAS: dict[str, dict[str, Any]] = {
     "intent_id": {"type": "string", "description": "the active intent"},
     "mutation_class": {"enum": list(MUTATION_CLASSES)},
@@ -60,7 +62,7 @@ def add_citation(schema: ToolSchema) -> ToolSchema:
 
 
 class AgentToolbox:
-    """The tools and the system prompt of a run. The prompt of a mode is built once, so that it stays equal."""
+    """The tools and the system prompt of a run."""
 
     def __init__(
         self,
@@ -76,7 +78,6 @@ class AgentToolbox:
         self.edit_tools = tuple(edit_tools)
         self.settings = settings
         self.modes = find_modes(self.root)
-        self.prompts: dict[tuple[str, str], str] = {}
 
     def find_mode(self, slug: str) -> AgentMode:
         return self.modes.get(slug) or self.modes[DEFAULT_MODE]
@@ -96,6 +97,10 @@ class AgentToolbox:
     def is_wider_mode(self, mode: str, than: str) -> bool:
         return self.find_mode(mode).is_wider_than(self.find_mode(than))
 
+    def list_writable_paths(self, mode: str) -> tuple[str, ...] | None:
+        paths = self.find_mode(mode).paths
+        return NO_FILE if paths == () else paths
+
     def list_schemas(self, mode: str, model: str) -> tuple[ToolSchema, ...]:
         edits = choose_edit_tools(model, self.edit_tools)
         offered = (
@@ -108,14 +113,12 @@ class AgentToolbox:
         return tuple(add_citation(t.schema) if t.cites_intent and self.governed else t.schema for t in offered)
 
     def build_system(self, mode: str, model: str) -> str:
-        if (mode, model) not in self.prompts:
-            self.prompts[mode, model] = build_system_prompt(
-                self.root,
-                self.find_mode(mode),
-                self.modes,
-                [schema.name for schema in self.list_schemas(mode, model)],
-                governed=self.governed,
-                servers=self.servers,
-                settings=self.settings,
-            )
-        return self.prompts[mode, model]
+        return build_system_prompt(
+            self.root,
+            self.find_mode(mode),
+            self.modes,
+            [schema.name for schema in self.list_schemas(mode, model)],
+            governed=self.governed,
+            servers=self.servers,
+            settings=self.settings,
+        )

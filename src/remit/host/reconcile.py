@@ -13,8 +13,7 @@
 | – | returned | the effects are recorded, the tool's own word is lost: said so |
 """
 
-import stat
-from pathlib import Path
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,8 +36,6 @@ from remit.host.journal.lines import PerformedLine, ResultLine, ResumedLine
 from remit.host.messages import CallPart
 from remit.host.run import Run
 from remit.host.toolbox.tool import ToolFailure
-from remit.workspace.observe.observation import try_observe_file
-from remit.workspace.safe_files import remove_below, write_below
 
 FILE_EFFECTS = ("write", "delete")
 LOST_REMARKS = (
@@ -86,7 +83,8 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
     try:
         fate = gate.fate(run.session, call.id)
     except RECORDING_ERRORS as error:
-        return WayOn("unknown", interrupt(call, f"Remit's records cannot be read ({error})"))
+        failure = ToolFailure("INTERRUPTED", f"the run was interrupted, and Remit's records cannot be read ({error})")
+        return WayOn("unknown", make_failure_line(call, failure))
     tool = run.toolbox.find_tool(call.tool)
     if tool is None or (fate.state == "never" and output is None):
         return WayOn(fate.state)
@@ -98,25 +96,41 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
     if pending is None:
         return WayOn(fate.state, performed=output)
     if pending.effect in FILE_EFFECTS and not pending.whole:
-        foreign = revert_announced_files(gate, pending)
+        foreign = gate.revert_files(run.session, call.id)
         if not foreign:
             return WayOn("open")
         if output is not None:
-            return WayOn("performed", record_output(run, gate, call, pending, output))
-        return WayOn("foreign", interrupt(call, f"{', '.join(foreign)} changed meanwhile"))
+            return WayOn("performed", make_result_line(run, call, close_call(run, gate, call, pending, output)))
+        return WayOn("foreign", interrupt(run, gate, call, pending, f"{', '.join(foreign)} changed meanwhile"))
     if output is not None:
         return WayOn("performed", performed=output)
     if pending.verdict != "contain" and (call.id in run.history.begun or pending.effect in ("execute", "network")):
-        return WayOn("begun", interrupt(call, "it ran without containment, and may have done its work"))
+        return WayOn("begun", interrupt(run, gate, call, pending, "it ran bare, and may have done its work"))
     if call.tool in UNREPEATABLE_TOOLS:
-        return WayOn("open", interrupt(call, "it may have done its work"))
+        return WayOn("open", interrupt(run, gate, call, pending, "it may have done its work"))
     return WayOn("open")
 
 
-def record_output(run: Run, gate: Gate, call: CallPart, pending: PendingCall, output: ToolOutput) -> ResultLine:
-    """Have a call of a file tool compared and recorded whose files changed again since; return its result."""
+def close_call(run: Run, gate: Gate, call: CallPart, pending: PendingCall, output: ToolOutput) -> Performed:
+    """Have a call compared and recorded that is not run again."""
     made = replace(run.make_call(call, Citation()), effect=pending.effect, paths=pending.judged)
-    return make_result_line(run, call, gate.perform(made, lambda _: output, performed=output))
+    if pending.whole:
+        with suppress(ToolFailure):
+            made = prepare_call(run, check_call(run, call, (call,), ())).call
+    return gate.perform(made, lambda _: output, performed=output)
+
+
+def interrupt(run: Run, gate: Gate, call: CallPart, pending: PendingCall, why: str) -> ResultLine:
+    """Return the result of a call that may have acted, and is not run again; its effects are recorded."""
+    failure = ToolFailure(
+        "INTERRUPTED",
+        f"the run was interrupted during this call: {why}. Look at what is there before calling it again",
+        "read_file",
+    )
+    text = failure.describe()
+    done = close_call(run, gate, call, pending, ToolOutput(ok=False, text=text))
+    told = "\n".join(done.messages)
+    return ResultLine(id=call.id, kind="interrupted", text=text, told=told, error=failure.error_type)
 
 
 def repeat_read(run: Run, gate: Gate, call: CallPart) -> ResultLine:
@@ -142,46 +156,6 @@ def make_output_line(call: CallPart, output: ToolOutput | None) -> ResultLine:
     return ResultLine(id=call.id, kind=kind, text=output.text, told=LOST_REMARKS)
 
 
-def interrupt(call: CallPart, why: str) -> ResultLine:
-    failure = ToolFailure(
-        "INTERRUPTED",
-        f"the run was interrupted during this call: {why}. Look at what is there before calling it again",
-        "read_file",
-    )
-    return ResultLine(id=call.id, kind="interrupted", text=failure.describe(), error=failure.error_type)
-
-
 def find_pending(gate: Gate, session: SessionKey, call_id: str) -> PendingCall | None:
     found = (c.pending for c in gate.state.list_open_calls() if (c.session, c.call_id) == (session, call_id))
     return next(found, None)
-
-
-def revert_announced_files(gate: Gate, pending: PendingCall) -> list[str]:
-    """Give files that have the content announced by the call their content from before; return the paths that have
-    neither. The tool then runs as if nothing had happened, and its words are the same.
-    """
-    root, to_restore, foreign = gate.workspace.root, list[str](), list[str]()
-    for path, before in pending.before.items():
-        now = try_observe_file(root / path)
-        if (now.version.git_blob if now else None) == (before.git_blob if before else None):
-            continue
-        if now is not None and now.version.git_blob == pending.announced.get(path):
-            to_restore.append(path)
-        elif now is None and pending.announced and path not in pending.announced:
-            to_restore.append(path)  # the call deletes or moves it
-        else:
-            foreign.append(path)
-    if foreign:
-        return foreign
-    for path in to_restore:
-        before = pending.before[path]
-        if before is None:
-            remove_below(root, Path(root, path), follow_links=False)
-            continue
-        kept = gate.load_version(before)
-        if kept is None or kept.content is None:
-            return [path]
-        there = Path(root, path)
-        permissions = stat.S_IMODE(there.lstat().st_mode) if there.is_file() else int(before.mode[-3:], 8)
-        write_below(root, there, kept.content, permissions=permissions, follow_links=False)
-    return []

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from remit.core.call import Citation, SessionKey, StartSource, ToolCall, hash_arguments
 from remit.host.events import EventKind, RunEvent, RunStatus, describe_line
@@ -41,9 +41,22 @@ class Toolbox(Protocol):
 
     def has_mode(self, mode: str) -> bool: ...
 
+    def list_writable_paths(self, mode: str) -> tuple[str, ...] | None:
+        """Return the patterns of the files that the mode may change, beside the intent's scope; None for no limit."""
+        ...
+
     def is_wider_mode(self, mode: str, than: str) -> bool:
         """Return True if the mode has rights that the other has not: a person is asked before it is switched on."""
         ...
+
+
+class FileChecks(Struct):
+    """What is known of files that the session has seen, by path: the hash that the model was told, and the file's
+    status when its content was last compared.
+    """
+
+    told: dict[str, str] = field(default_factory=dict[str, str])
+    statuses: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 class PersonReply(Struct, frozen=True):
@@ -68,6 +81,7 @@ class Run:
         session: SessionKey,
         cwd: Path,
         parent: "Run | None" = None,
+        scope: tuple[str, ...] = (),
         until_completion: bool = False,
         has_person: bool = True,
         has_vision: bool = True,
@@ -82,19 +96,22 @@ class Run:
         self.session = session
         self.cwd = cwd
         self.parent = parent
+        self.scope = scope  # patterns that a task narrows the run to
         self.root: Run = parent.root if parent else self
         self.until_completion = until_completion
         self.has_person = has_person
         self.has_vision = has_vision
         self.clock = clock
-        self.window = provider.window
+        self.window: int | None = None  # asked for after the first turn: the provider's tables take time to load
+        self.condensed_turn = -1  # the turn after which the conversation was condensed last, or tried to
         self.opened_at = clock()
         self.is_resumed = False
         """Calls without a result may have acted before a crash."""
         self.greeting: StartSource | None = "startup"
         """The next request carries the gate's protocol and block whole: at the start, on resume, after condensing."""
-        self.told_day = self.told_mode = self.told_intent = ""
-        self.told_files: dict[str, str] = {}
+        self.told_day = self.told_mode = self.told_intent = self.narrowed_mode = ""
+        self.file_checks = FileChecks()
+        self.prompts: dict[tuple[str, str], tuple[str, tuple[ToolSchema, ...]]] = {}  # by mode and model
         self.append_lock = threading.Lock()
         self.cancel: threading.Event = parent.cancel if parent else threading.Event()
         self.request: asyncio.Task[object] | None = None
@@ -169,9 +186,12 @@ class Run:
 
     # Calls
 
-    def narrow_scope(self, scope: tuple[str, ...] | None) -> None:
-        """Narrow what the run may change to these patterns, besides the scope of its intent."""
-        self.scope = scope
+    @property
+    def narrowings(self) -> tuple[tuple[str, ...], ...]:
+        """What the mode and the task leave of the intent's scope, those of the parents included."""
+        paths = self.toolbox.list_writable_paths(self.history.mode)
+        above = self.parent.narrowings if self.parent is not None else ()
+        return (*above, *((paths,) if paths is not None else ()), *((self.scope,) if self.scope else ()))
 
     def make_call(self, part: CallPart, citation: Citation) -> ToolCall:
         """Return the call as the gate judges it, before the tool names its effect."""

@@ -37,7 +37,7 @@ from remit.host.journal.file import (
 )
 from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import EndedLine, ForkPoint, ModeLine, RunLimits, RunLine, UserLine
-from remit.host.loop import take_turns
+from remit.host.loop import condense, take_turns
 from remit.host.messages import ImageRef, InputSource
 from remit.host.models.port import Provider
 from remit.host.run import AGENT, PersonReply, Run, Toolbox
@@ -122,9 +122,7 @@ class Session:
             remit=options.version,
         )
         run.append(line)
-        if options.intent is not None:
-            intent = options.intent
-            await access.run(lambda gate: gate.intents.select(run.session, AGENT, intent))
+        await select_intent(run, options.intent)
         session = cls(run)
         if options.task:
             await session.send(options.task)
@@ -151,7 +149,12 @@ class Session:
         run = make_run(access, journal, path, options, provider, make_toolbox(access), clock)
         run.mark_resumed()
         session = cls(run)
-        if run.history.ended is None and not (run.history.waits_for_words and not options.until_completion):
+        started = run.history.started
+        if started is not None and started.task and not run.history.first_words:
+            # Killed while it was opened.
+            await select_intent(run, started.intent)
+            await session.send(started.task)
+        elif run.history.ended is None and not (run.history.waits_for_words and not options.until_completion):
             session.start_work()
         return session
 
@@ -211,6 +214,15 @@ class Session:
         """Stop the turn under way; the run stays open for further words."""
         self.run.cancel_turn()
 
+    async def condense(self) -> bool:
+        """Condense the conversation, between turns only; return whether there was a summary to take."""
+        if not self.is_idle.is_set():
+            return False
+        self.run.cancel.clear()
+        before = len(self.run.history.items)
+        await condense(self.run)
+        return len(self.run.history.items) != before
+
     async def set_mode(self, slug: str) -> None:
         """Switch the mode; takes effect with the next request. Raises ValueError for an unknown mode."""
         if not self.run.toolbox.has_mode(slug):
@@ -219,24 +231,7 @@ class Session:
 
     def fork(self, n: int) -> str:
         """Copy the run's lines up to `n` into a new run, and return its id; it is resumed as any other."""
-        run = self.run
-        lines = [line for line in read_journal(run.folder) if line.n <= n]
-        first = lines[0]
-        if not isinstance(first, RunLine):
-            raise JournalError(f"run {run.folder.id} has no first line")
-        fork_id = make_run_id(run.clock())
-        folder = RunDirectory.create(run.folder.path.parent, fork_id)
-        for blob in (run.folder.path / "blobs").iterdir():
-            (folder.path / "blobs" / blob.name).hardlink_to(blob)
-        journal = Journal(folder, run.clock)
-        try:
-            journal.append(replace(first, run=fork_id, fork=ForkPoint(run.folder.id, n)))
-            for line in lines[1:]:
-                journal.append(line)
-            journal.sync()
-        finally:
-            journal.close()
-        return fork_id
+        return fork_run(self.run.access.gate.workspace, self.run.folder.id, n, self.run.clock)
 
     async def wait_until_idle(self) -> None:
         """Wait until the run ended or waits for words. Raises what broke the driver."""
@@ -317,6 +312,34 @@ def make_run(
         has_vision=options.has_vision,
         clock=clock,
     )
+
+
+def fork_run(workspace: Workspace, run_id: str, n: int | None = None, clock: Callable[[], float] = time.time) -> str:
+    """Copy a run's lines up to `n`, or all of them, into a new run, and return its id. The run may be open elsewhere.
+    Raises JournalError, OSError.
+    """
+    origin = find_run(workspace, run_id)
+    first, *rest = (line for line in read_journal(origin) if n is None or line.n <= max(n, 1))
+    if not isinstance(first, RunLine):
+        raise JournalError(f"run {origin.id} has no first line")
+    fork_id = make_run_id(clock())
+    folder = RunDirectory.create(origin.path.parent, fork_id)
+    for blob in (origin.path / "blobs").iterdir():
+        (folder.path / "blobs" / blob.name).hardlink_to(blob)
+    journal = Journal(folder, clock)
+    try:
+        journal.append(replace(first, run=fork_id, fork=ForkPoint(origin.id, rest[-1].n if rest else first.n)))
+        for line in rest:
+            journal.append(line)
+        journal.sync()
+    finally:
+        journal.close()
+    return fork_id
+
+
+async def select_intent(run: Run, intent: str | None) -> None:
+    if intent is not None:
+        await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, intent))
 
 
 def find_run(workspace: Workspace, run_id: str) -> RunDirectory:

@@ -13,6 +13,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import IntentCompletion
+from remit.gate.intents.refusals import IntentError, validate_scope
 from remit.gate.team_hooks.verify_commands import run_trusted_criteria
 from remit.host.events import RunEvent
 from remit.host.journal.file import Journal, JournalError, RunDirectory
@@ -63,7 +64,7 @@ class RunTalk:
         if depth_of(self.run) >= MAX_DEPTH:
             raise ToolFailure("UNAVAILABLE", f"tasks are nested at most {MAX_DEPTH} deep", "do_it_yourself")
         text = f"{message}\n\nTodo list:\n{todos}" if todos else message
-        return self.wait(run_child(self.run, self.call_id, mode, text, scope))
+        return self.wait(run_child(self.run, self.call_id, mode, text, scope or ()))
 
     def finish(self, result: str) -> str:
         turn = self.run.history.last_turn
@@ -95,8 +96,12 @@ def depth_of(run: Run) -> int:
     return 0 if run.parent is None else depth_of(run.parent) + 1
 
 
-async def run_child(parent: Run, call_id: str, mode: str, text: str, scope: tuple[str, ...] | None) -> str:
+async def run_child(parent: Run, call_id: str, mode: str, text: str, scope: tuple[str, ...]) -> str:
     """Return the completion of a child run, begun or taken up again. Raises ToolFailure."""
+    try:
+        validate_scope(scope, required=False)
+    except IntentError as error:
+        raise ToolFailure("INVALID_ARGUMENTS", str(error)) from None
     begun = parent.history.begun.get(call_id)
     child_id = begun.child if begun else os.urandom(6).hex()
     folder = RunDirectory.create(parent.folder.path / "children", child_id)
@@ -114,13 +119,13 @@ async def run_child(parent: Run, call_id: str, mode: str, text: str, scope: tupl
         session=SessionKey(parent.session.session_id, child_id),
         cwd=parent.cwd,
         parent=parent,
+        scope=scope,
         until_completion=True,
         has_vision=parent.has_vision,
         clock=parent.clock,
     )
     child.make_talk = lambda call: RunTalk(child, call)
     child.listeners.append(lambda event: publish_child_event(parent, child_id, event))
-    child.narrow_scope(scope)
     parent.take_child(child_id, child)
     try:
         if child.history.started is None:
@@ -133,9 +138,10 @@ async def run_child(parent: Run, call_id: str, mode: str, text: str, scope: tupl
                 parent=ParentCall(parent.folder.id, call_id),
             )
             child.append(line)
-            child.append(UserLine(text=text, by="parent"))
         else:
             child.mark_resumed()
+        if not child.history.first_words:
+            child.append(UserLine(text=text, by="parent"))
         ended = child.history.ended or await take_turns(child)
     finally:
         del parent.children[child_id]

@@ -47,6 +47,7 @@ from remit.gate.containment.run_command import (
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
+from remit.gate.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.tickets import TicketNotFound, Tickets
@@ -54,7 +55,6 @@ from remit.gate.state.workspace_state import put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.environment import make_environment
 from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
-from remit.servers.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox import staging

@@ -4,11 +4,8 @@ Remit's own shell commands in an agent's call, such as `remit intent select ID`,
 sandboxed shell may reach neither Remit's state nor its daemon. The command itself only prints.
 """
 
-import os
-import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from itertools import islice
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -29,23 +26,21 @@ from remit.core.call import (
 )
 from remit.core.decision import Decision
 from remit.core.intent import IllegalTransition
-from remit.core.scope.path_patterns import InvalidPath
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.context import RECORDING_ERRORS, Answer, join_lines
 from remit.gate.enforce import answer_unrecordable
 from remit.gate.gate import Gate
-from remit.gate.governing import load_rules
+from remit.gate.governing import find_named_workspaces, find_workspace_of_call, load_rules
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.gate.machine import Environment
-from remit.gate.state.workspace_state import baseline_head
+from remit.gate.remember import is_new_worktree
 from remit.policy.commands import analyse
 from remit.policy.decide import classify
 from remit.policy.violations import explain
 from remit.workspace.agents.marked_blocks import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
-from remit.workspace.place.resolve_paths import resolve_real_paths
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_by_real_path, locate_workspace
+from remit.workspace.place.workspace import Workspace, locate_workspace
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024  # no agent writes a file of this size in one call
 
@@ -54,11 +49,6 @@ EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
 
 LESSON_OPTIONS = frozenset({"--kind", "--problem", "--resolution", "--pattern", "--path", "--intent"})
 """Options of `remit lesson`, each with a value. Repeated here because a hook has no time to load click."""
-
-WORD_PATTERN = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"|;&<>()`]+)")
-HOME_PREFIX = re.compile(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)")
-MAX_PLACES = 200  # of one command that are looked up
-MAX_PLACE_CHARS = 4096
 
 
 class HookFrame(Struct, frozen=True):
@@ -159,24 +149,10 @@ def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:
 
 
 def find_governing_workspace(event: HookEvent, frame: HookFrame, environment: Environment) -> Workspace | None:
-    """Return the workspace governing the event: the target path's nearest, else the one of the agent's folder.
-
-    Among several workspaces of a call's paths, the first enforcing one judges the call: paths of the rest are outside.
-    """
-    if not isinstance(event, BeforeCall | AfterCall):
-        return locate_workspace(Path(getattr(event, "cwd", "") or frame.cwd))
-    call = event.call
-    governed: dict[Path, Workspace] = {}
-    for raw in call.paths:
-        with suppress(InvalidPath):
-            for real in resolve_real_paths(raw, Path(call.cwd), environment.home):
-                near = locate_by_real_path(real.rpartition("/")[0] or "/")
-                if near is not None and near.is_governed:
-                    governed.setdefault(near.root, near)
-    found = list(governed.values())
-    if len(found) > 1:
-        return max(found, key=lambda workspace: load_rules(workspace).mode == "enforce")
-    return found[0] if found else locate_workspace(Path(call.cwd))
+    """Return the workspace governing the event: that of its call, else the one of the agent's folder."""
+    if isinstance(event, BeforeCall | AfterCall):
+        return find_workspace_of_call(event.call, environment.home)
+    return locate_workspace(Path(getattr(event, "cwd", "") or frame.cwd))
 
 
 def refuse_payload(payload: bytes, frame: HookFrame, environment: Environment, why: str) -> HookReply:
@@ -286,65 +262,3 @@ def parse_todo_item(text: str) -> TodoItem:
         if text.startswith(box):
             return TodoItem(text.removeprefix(box).strip(), status)
     return TodoItem(text)
-
-
-# -- workspaces named by a command ---------------------------------------------------------------------------
-
-
-def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Path) -> list[Workspace]:
-    """Return further governed workspaces with a place named in the call's command.
-
-    Variables except HOME and the effect of a program's input are unknown: such changes are found by the next comparison
-    of the reached workspace.
-    """
-    if call.command is None:
-        return []
-    own = str(governing.root) if governing is not None and governing.is_governed else None
-    places = dict.fromkeys(find_named_places(call.command, call.cwd, str(home), named_only=own is not None))
-    known: dict[str, str | None] = {}
-    roots = dict.fromkeys(find_marked_folder(place, known) for place in islice(places, MAX_PLACES))
-    near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
-    return list({w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}.values())
-
-
-def is_new_worktree(gate: Gate, call: ToolCall) -> bool:
-    """Return True if the call created the workspace by `git worktree add`: nothing observed it before."""
-    if classify(call) != "destructive" or baseline_head(gate.state) is not None:
-        return False
-    return gate.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)[1] is None
-
-
-def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:
-    """Return the nearest folder at or above `place` that may begin a workspace; `known` caches the answers."""
-    below: list[str] = []
-    while place not in known:
-        below.append(place)
-        above = os.path.dirname(place)  # noqa: PTH120
-        here = any(os.path.lexists(f"{place}/{name}") for name in (".git", ORCHESTRATION_FOLDER))
-        if here or above == place:
-            known[place] = place if here else None
-        else:
-            place = above
-    known.update(dict.fromkeys(below, known[place]))
-    return known[place]
-
-
-def find_named_places(command: str, cwd: str, home: str, *, named_only: bool) -> Iterator[str]:
-    """Yield the places named by the command's words, links followed; `named_only` skips words without a `/`."""
-    for word in split_words(command):
-        for text in dict.fromkeys((word, word.rpartition("=")[2])):
-            expanded = HOME_PREFIX.sub(lambda _: home, text)
-            if (named_only and "/" not in expanded and expanded != "..") or not 0 < len(expanded) <= MAX_PLACE_CHARS:
-                continue
-            if "\0" not in expanded:
-                with suppress(OSError):  # /proc/PID/root of another user's process
-                    yield os.path.realpath(os.path.join(cwd, expanded))  # noqa: PTH118  a Path would tidy `..` away
-
-
-def split_words(command: str) -> Iterator[str]:
-    """Yield the command's words, and the words inside quotes: a script for another shell may stand there."""
-    for single, double, plain in WORD_PATTERN.findall(command):
-        quoted = single or double
-        yield plain or quoted
-        if " " in quoted:
-            yield from (part for _, _, part in WORD_PATTERN.findall(quoted.replace("'", " ").replace('"', " ")) if part)

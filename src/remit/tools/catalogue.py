@@ -287,7 +287,7 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
     reply: ApprovalReply | None = None
     if dialog is not None and (dialog.question.action, dialog.question.code) == (question.action, question.code):
         question, reply = dialog.question, dialog.reply
-    elif gate.questions.is_watcher_present(caller.session.session_id):
+    elif gate.questions.is_watcher_present(question.session_id):
         gate.questions.put_question(question)
         record_question(gate, caller, question, "approval_requested", detail)
         reply = gate.questions.wait_for_reply(question, gate.environment.release_lock) or NOBODY_REPLY

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from remit.adapters.payload import JsonObject
-from remit.adapters.transcripts import claude, codex, gemini, qwen
+from remit.adapters.transcripts import claude, codex, gemini, qwen, remit
 from remit.adapters.transcripts.entry import Role, TranscriptEntry, decode_object
 
 __all__ = ["TRANSCRIPT_READERS", "Role", "TranscriptEntry", "read_entries"]
@@ -13,6 +13,7 @@ TRANSCRIPT_READERS: Mapping[str, Callable[[JsonObject], Iterator[TranscriptEntry
     "codex": codex.parse_document,
     "gemini": gemini.parse_document,
     "qwen": qwen.parse_document,
+    "remit": remit.parse_document,
 }
 """Parser of a transcript line, by agent."""
 

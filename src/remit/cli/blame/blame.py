@@ -25,6 +25,7 @@ from remit.cli.output import (
     reading_context,
 )
 from remit.cli.screen import has_colour
+from remit.core.call import MUTATION_CLASSES
 from remit.provenance.blame import annotated_output
 from remit.provenance.blame.blame import Blamer, blame_reversed
 from remit.provenance.blame.blamed_line import BlamedLine, filter_by_grade
@@ -34,7 +35,6 @@ from remit.workspace.contents.content_store import scratch_files
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import Workspace, find_git_root
 
-MUTATION_CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")
 GIT_REFUSAL_CODES = (128, 129)
 CARRIED_GRADE = "carried"
 WEAKEST_CARRIED_GRADE = GRADES_BY_CLASS["carried"][-1]

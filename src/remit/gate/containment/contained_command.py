@@ -58,7 +58,7 @@ class ContainedCommand(Struct, frozen=True):
         facts = gather_facts(self.context, as_file_tool(self.call), rules).facts
         intent_id = self.ticket.intent_id if self.ticket is not None else facts.session.intent_id
         # Earlier denials and failures stop calls; they do not count against effects of an allowed call.
-        session = SessionFacts(intent_id, facts.session.source)
+        session = SessionFacts(intent_id, facts.session.source, narrow=facts.session.narrow)
         return replace(facts, session=session, grants=self.context.active_grants(rules))
 
     def find_hidden_sockets(self) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import DecodeError, ValidationError, json
 from msgspec.structs import replace
 
-from remit.core.call import ToolCall
+from remit.core.call import SESSION_VARIABLE, ToolCall
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import SHELL, CommandRewriter
 from remit.gate.containment.run_command import (
@@ -50,6 +50,7 @@ class CommandRun:
         self.ended: CommandEnd | None = None
         machine = context.environment
         own = {**machine.variables, "HOME": str(machine.home), "TMPDIR": str(machine.temporary)}
+        own[SESSION_VARIABLE] = call.session.session_id
         known = limits_from(context.rules.config.containment) if context.is_governed else Limits()
         self.limits = replace(known, environment=own, cancelled=cancel)
 

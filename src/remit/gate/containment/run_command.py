@@ -7,7 +7,7 @@ scope, the workspace is compared afterwards, and violations are undone.
 import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -224,7 +224,12 @@ def plan_sandbox(command: ContainedCommand, containment: Containment) -> Command
     # whole workspace.
     root, common = workspace.root, workspace.common_dir
     scope = facts.active.owned_scope if facts.active is not None and facts.mode == "enforce" else ("**",)
-    named = {root / FIRST_WILDCARD.sub("", glob) for glob in scope if not glob.startswith("!")}
+    named = literal_folders(root, scope)
+    for patterns in facts.session.narrow if facts.mode == "enforce" else ():
+        narrow = literal_folders(root, patterns)
+        # Of two folders, one inside the other, the inner one.
+        pairs = [sorted((one, other), key=lambda path: len(path.parts)) for one in named for other in narrow]
+        named = {inner for outer, inner in pairs if inner.is_relative_to(outer)}
     folders = (*named, command.context.environment.temporary, *([common] if common else []))
     writable = tuple(dict.fromkeys(nearest_existing(folder, root) for folder in folders))
 
@@ -233,6 +238,10 @@ def plan_sandbox(command: ContainedCommand, containment: Containment) -> Command
         return sandbox
     read_only = (*read_only_paths(workspace, command.context.environment.settings), *own_ref_paths(workspace))
     return replace(sandbox, jail=make_jail(command, writable, read_only))
+
+
+def literal_folders(root: Path, patterns: Iterable[str]) -> set[Path]:
+    return {root / FIRST_WILDCARD.sub("", glob) for glob in patterns if not glob.startswith("!")}
 
 
 def nearest_existing(place: Path, root: Path) -> Path:

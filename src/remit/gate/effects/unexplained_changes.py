@@ -316,12 +316,17 @@ class UnfinishedCalls:
         self.observation: Observation | None = None
         """The workspace as it was observed last; None if files were restored since."""
 
-    def settle_calls(self, when: str, is_mine: Callable[[SessionKey], bool], session: SessionKey | None = None) -> str:
+    def settle_calls(
+        self, when: str, is_mine: Callable[[SessionKey], bool], session: SessionKey | None = None, *, spared: str = ""
+    ) -> str:
         """Settle calls selected by `is_mine` or idle too long, and record unexplained changes.
 
-        Returns the failures in words. `when` and `session` name the occasion in the records.
+        Returns the failures in words. `when` and `session` name the occasion in the records; calls of the session
+        `spared` stay open for the program that resumes them.
         """
         for call in self.list_open_calls():
+            if spared and call.session.session_id == spared:
+                continue
             if is_mine(call.session) or call.at < self.idle_since:
                 with self.attempts.step():
                     self.settle_call(call)
@@ -372,12 +377,13 @@ class UnfinishedCalls:
         effects = replace(effects, changes=changes)
         done = CompletedCall(context, call, None, None, pending, vcs, self.attempts)
         records = make_call_records(done, effects)
-        # Another process may settle the call at the same time, or have died when it had recorded the result.
+        # Another process may settle the call at the same time, or have died when it had recorded the result. Without
+        # its records the call stays open: the spool may hold them already.
         with self.state.transaction():
             if not self.state.delete_call(open_call.row):
                 return
             if RESULT_EVENTS.isdisjoint(find_recorded_events(context.recorder, call)):
-                context.recorder.append_or_spool(records)
+                context.recorder.append(records)
         result = NOTHING_UNDONE
         with self.attempts.step():
             result = self.undo_violations(call, pending, effects)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from remit.core.call import SessionKey
+from remit.core.call import OWN_AGENT, SessionKey
 from remit.core.diff.contents import sha256
 from remit.core.intent import Intent, IntentsDocument, LintFinding, Status, check_transition, find_completion_obstacles
 from remit.core.intents.context_block import RecentChange, render_context_block
@@ -35,6 +35,10 @@ from remit.gate.team_hooks.verify_commands import describe_completion_breaches, 
 from remit.ledger.log_files import LedgerError
 
 COMPLETE_TOOL = "complete_intent"
+
+
+MAX_RECENT = 10  # changes that a context block lists
+MAX_SEARCHED = 200  # changes of an intent that are searched for those of other sessions
 
 
 class IntentBinding(Struct, frozen=True):
@@ -187,7 +191,7 @@ class Intents:
         if expected:
             detail["expected_mutations"] = [sanitise_line(path) for path in expected[:100]]
         self.recorder.append([self.make_record("intent_selected", intent.id, session, detail, agent)])
-        block = self.format_block(intent)
+        block = self.format_block(intent, session if agent == OWN_AGENT else None)
         self.bind_session(session, agent, intent.id, source, block)
         return SelectedIntent(intent, block, warnings)
 
@@ -218,23 +222,33 @@ class Intents:
                 return self.select(session, agent, binding.intent_id, source=binding.source).block
         return ""
 
+    def narrow_session(self, session: SessionKey, *narrowings: Sequence[str]) -> None:
+        """Store patterns that hold beside the scope, each list by itself. Raises IntentError, StateError."""
+        for patterns in narrowings:
+            validate_scope(patterns, required=False)
+        self.state.put_narrowings(session, narrowings)
+
     def deliver_block(self, session: SessionKey, *, only_changed: bool = False) -> str:
         """Return the active intent's block; with `only_changed`, "" if the session already received the same block."""
         active = self.state.active_session(session)
         intent = self.find_intent(active.intent_id)
-        block = self.format_block(intent) if intent else ""
+        block = self.format_block(intent, session if active.agent == OWN_AGENT else None) if intent else ""
         if not block or (only_changed and hash_block(block) == active.told):
             return ""
         self.bind_session(session, active.agent, active.intent_id, active.source, block)
         return block
 
-    def format_block(self, intent: Intent) -> str:
-        """Return an intent's context block: the smallest text that constrains the next step."""
+    def format_block(self, intent: Intent, without: SessionKey | None = None) -> str:
+        """Return an intent's context block: the smallest text that constrains the next step. `without` the changes of a
+        session that knows its own, the block stays the same while the session writes.
+        """
         intents = self.document.intents
         recent: list[RecentChange] = []
+        limit, own = (MAX_RECENT, "") if without is None else (MAX_SEARCHED, without.session_id)
         with suppress(OSError, LedgerError), self.context.index() as index:
-            found = index.find(event="mutation", intent_id=intent.id, limit=10)
-            recent = [change for document in found for change in changes_in_record(document)][:10]
+            found = index.find(event="mutation", intent_id=intent.id, limit=limit)
+            changes = (change for document in found for change in changes_in_record(document))
+            recent = [change for change in changes if not own or change.session != own][:MAX_RECENT]
         return render_context_block(
             intent,
             intents=intents,

@@ -34,9 +34,6 @@ it is no part of Environment, because gates that stay open serve many clients. I
 and the client are the same."""
 
 
-WATCHED_FACT = "watched_at"
-
-
 class Question(Struct, frozen=True):
     """A question to a person: `action` is the exact call; `path`, `prefix` or `tool` what a wider grant may cover."""
 
@@ -91,16 +88,22 @@ class ListedQuestion(Struct, frozen=True):
 class QuestionStore:
     """The questions of a workspace. Methods raise StateError."""
 
-    def __init__(self, state: State, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, state: State, clock: Callable[[], float], listener: Callable[[Question], None] | None = None
+    ) -> None:
         self.state = state
         self.clock = clock
+        self.listener = listener
+        """Shows a question to the person of this process, and returns at once."""
 
     # Asking
 
-    def is_watcher_present(self, session_id: str) -> bool:
-        """Return True if a person answers for every agent here, or for this session alone."""
-        facts = map(name_watched_fact, (None, session_id))
-        return any(self.clock() - float(self.state.read_fact(fact) or 0) < WATCHER_TIMEOUT_S for fact in facts)
+    def is_watcher_present(self, session_id: str = "") -> bool:
+        """Return True if somebody answers for the whole workspace, for this session, or where this process runs."""
+        if self.listener is not None:
+            return True
+        times = (self.state.read_fact(name) for name in ("watched_at", f"watched_at:{session_id}"))
+        return any(self.clock() - float(text or 0) < WATCHER_TIMEOUT_S for text in times)
 
     def put_question(self, question: Question, digest: str = "") -> None:
         """Store a question; a late answer serves a later call with the same `digest`, and none if that is empty."""
@@ -121,11 +124,13 @@ class QuestionStore:
         is left, or the asking client is gone.
         """
         session_id = question.session_id
-        while self.is_worth_waiting(session_id, question.expires_at):
+        if self.listener is not None:
+            self.listener(question)
+        while self.is_worth_waiting(question.expires_at, session_id):
             # Only reads, since other calls may be writing.
             until = min(self.clock() + HEARTBEAT_INTERVAL_S, question.expires_at)
             with release_lock():
-                while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(session_id, until):
+                while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(until, session_id):
                     time.sleep(POLL_INTERVAL_S)
             if answered is not None:
                 break
@@ -140,7 +145,7 @@ class QuestionStore:
         reply = self.find_reply(question.id)  # another process took this one for dead, and closed the question
         return reply if reply is not None and self.use_reply(question.id) else None
 
-    def is_worth_waiting(self, session_id: str, until: float) -> bool:
+    def is_worth_waiting(self, until: float, session_id: str) -> bool:
         return self.clock() < until and self.is_watcher_present(session_id) and not CLIENT_GONE.get()()
 
     def find_reply(self, question_id: str) -> ApprovalReply | None:
@@ -181,12 +186,12 @@ class QuestionStore:
 
     # Answering
 
-    def mark_watcher_present(self, session_id: str | None = None) -> None:
-        """Say that a person answers the questions of every agent, or of one session."""
-        self.state.put_fact(name_watched_fact(session_id), str(self.clock()))
+    def mark_watcher_present(self, session_id: str = "") -> None:
+        """Sign that somebody answers: for every agent in the workspace, or for one session only."""
+        self.state.put_fact(f"watched_at:{session_id}" if session_id else "watched_at", str(self.clock()))
 
-    def mark_watcher_gone(self, session_id: str | None = None) -> None:
-        self.state.put_fact(name_watched_fact(session_id), "0")
+    def mark_watcher_gone(self, session_id: str = "") -> None:
+        self.state.put_fact(f"watched_at:{session_id}" if session_id else "watched_at", "0")
 
     def list_open_questions(self) -> list[Question]:
         return [asked.question for asked in self.list_unanswered() if asked.status == "open"]
@@ -214,10 +219,6 @@ class QuestionStore:
                 (msgspec.json.encode(reply), self.clock(), question_id),
             ).fetchone()
         return None if row is None else decode_listed(row)
-
-
-def name_watched_fact(session_id: str | None) -> str:
-    return WATCHED_FACT if session_id is None else f"{WATCHED_FACT}:{session_id}"
 
 
 def decode_listed(row: Sequence[Any]) -> ListedQuestion:

@@ -149,6 +149,17 @@ class State(StateDatabase):
             forgotten = [name for name, version in named if version is None]
             connection.executemany(f"DELETE FROM reads WHERE {OF_SESSION} AND path=?", forgotten)
 
+    # Narrowing
+
+    def put_narrowings(self, key: SessionKey, narrowings: Sequence[Sequence[str]]) -> None:
+        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps([list(one) for one in narrowings if one]))
+
+    def find_narrowing(self, key: SessionKey) -> tuple[tuple[str, ...], ...]:
+        """Return the lists of patterns that hold beside the scope: the session's own, and its parent's."""
+        keys = [key, key.parent] if key.parent is not None else [key]
+        texts = (self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys)
+        return tuple(tuple(patterns) for text in texts if text for patterns in json.loads(text))
+
     # Pending calls
 
     def put_pending_call(

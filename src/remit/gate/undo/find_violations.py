@@ -17,6 +17,7 @@ from remit.core.scope.path_patterns import Scope
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts, mark_ignored
 from remit.gate.state.workspace_state import PendingCall
+from remit.policy.checks.scope import NARROW_RULE
 from remit.policy.decide import decide, split_waived
 from remit.workspace.contents.content_store import BlobFolder
 from remit.workspace.git.command import list_settings
@@ -103,7 +104,8 @@ def find_violations(
         codes = UNDONE_CODES & {f.code for f in decision.findings if f.verdict != "allow"}
         if pending.grants:
             codes &= {"PROTECTED_PATH"}
-        if pending.intent_id is None or scope.matches(target.raw, fold=folds):
+        is_narrowed = any(f.rule == NARROW_RULE for f in decision.findings)
+        if not is_narrowed and (pending.intent_id is None or scope.matches(target.raw, fold=folds)):
             codes -= {"SCOPE_VIOLATION"}
         if codes and decision.effect != "allow":
             found[target.raw] = min(codes)
@@ -142,7 +144,8 @@ def exclude_git_changes(context: WorkspaceContext, changes: Iterable[Change], pe
 def gather_facts_for_effects(context: WorkspaceContext, call: ToolCall, pending: PendingCall) -> tuple[ToolCall, Facts]:
     tool, rules = as_file_tool(call), context.rules
     facts = gather_facts(context, tool, rules).facts
-    return tool, replace(facts, session=SessionFacts(pending.intent_id), grants=context.active_grants(rules))
+    session = SessionFacts(pending.intent_id, narrow=facts.session.narrow)
+    return tool, replace(facts, session=session, grants=context.active_grants(rules))
 
 
 def as_file_tool(call: ToolCall) -> ToolCall:

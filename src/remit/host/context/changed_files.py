@@ -1,6 +1,7 @@
 """Files that a session read or wrote and that somebody else changed since: by content, never by time."""
 
 from difflib import unified_diff
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -8,6 +9,7 @@ from remit.core.call import SessionKey
 from remit.core.redaction import is_secret_file, redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
+from remit.host.run import FileChecks
 from remit.workspace.observe.observation import try_observe_file
 
 MAX_NAMED_FILES = 10
@@ -23,21 +25,35 @@ class OutdatedFile(Struct, frozen=True):
     diff: str
 
 
-def find_changed_files(gate: Gate, session: SessionKey, known: dict[str, str]) -> list[OutdatedFile]:
-    """Return the files that changed since the session saw them, in order of their paths. `known` holds the hashes that
-    the model was already told about, by path.
+def find_changed_files(gate: Gate, session: SessionKey, checks: FileChecks) -> list[OutdatedFile]:
+    """Return the files that changed since the session saw them and that the model was not told about. A file is
+    read again only if its status changed.
     """
     found: list[OutdatedFile] = []
     for path, (digest, blob) in sorted(gate.state.list_seen_files(session).items()):
-        now = try_observe_file(gate.workspace.root / path)
-        current = now.version.sha256 if now else ""
-        if current in (digest, known.get(path, digest)):
+        status = read_status(gate.workspace.root / path)
+        if status == checks.statuses.get(path):
             continue
+        now = try_observe_file(gate.workspace.root / path)
+        checks.statuses[path] = status
+        current = now.version.sha256 if now else ""
+        if current in (digest, checks.told.get(path, digest)):
+            continue
+        checks.told[path] = current
         diff = ""
         if now is not None and now.content is not None and not is_secret_file(path):
             diff = describe_difference(gate.contents.load(blob), now.content)
         found.append(OutdatedFile(path, current, diff))
     return found
+
+
+def read_status(path: Path) -> tuple[int, ...]:
+    """Return numbers that change with every write, among them the time that no program can set; () for no file."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return ()
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def describe_difference(before: bytes | None, after: bytes) -> str:

@@ -13,7 +13,6 @@ from remit.host.journal.history import RunHistory, shorten_item
 from remit.host.journal.lines import CondensedLine, ShortenedLine
 from remit.host.messages import (
     CallResult,
-    Conversation,
     ConversationItem,
     ModelTurn,
     TextPart,
@@ -23,6 +22,7 @@ from remit.host.messages import (
 from remit.host.models.port import CompletionRequest, ToolSchema
 
 BYTES_PER_TOKEN = 3.6
+DEFAULT_WINDOW = 1 << 20
 SHORTEN_AT, CONDENSE_AT = 0.70, 0.85
 """Parts of the window that a request may fill before results are shortened, and before all is condensed."""
 MIN_GAIN = 0.05  # of the window: every shortening empties the provider's cache
@@ -117,11 +117,11 @@ def take_summary(history: RunHistory, summary: str, keeps: str) -> CondensedLine
     return CondensedLine(summary=summary, keeps=keeps)
 
 
-def collect_keeps(gate: Gate, session: SessionKey, conversation: Conversation, history: RunHistory) -> str:
+def collect_keeps(gate: Gate, session: SessionKey, history: RunHistory) -> str:
     """Return what stays word for word; in the repository's turn."""
-    words = [item.text[:MAX_KEPT_WORDS] for item in conversation if isinstance(item, UserInput) and item.by != "remit"]
-    parts = [f"The person's first words:\n{words[0]}"] if words else []
-    parts += [f"The person's last words:\n{words[-1]}"] if len(words) > 1 else []
+    first, last = history.first_words[:MAX_KEPT_WORDS], history.last_words[:MAX_KEPT_WORDS]
+    parts = [f"The person's first words:\n{first}"] if first else []
+    parts += [f"The person's last words:\n{last}"] if last != first else []
     parts += [f"Open question: {question.text}" for question in history.questions.values()]
     if not gate.is_governed:
         return "\n\n".join(parts)

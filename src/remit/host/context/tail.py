@@ -43,6 +43,9 @@ def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
         return []
     parts: list[str] = []
     try:
+        if run.narrowed_mode != run.history.mode:
+            gate.narrow(run.session, *run.narrowings)
+            run.narrowed_mode = run.history.mode
         if run.greeting is not None:
             source, run.greeting = run.greeting, None
             event = SessionStarted(run.session, str(run.cwd), source, run.provider.id)
@@ -53,8 +56,7 @@ def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
         if (version := find_intent_version(run, gate)) != run.told_intent:
             parts.append(gate.intents.deliver_block(run.session, only_changed=True))
             run.told_intent = version
-        changed = find_changed_files(gate, run.session, run.told_files)
-        run.told_files |= {file.path: file.sha256 for file in changed}
+        changed = find_changed_files(gate, run.session, run.file_checks)
         parts += [describe_changed_files(changed), offer_lesson(run, gate)]
     except RECORDING_ERRORS as error:
         parts.append(f"Remit could not do all of its work ({sanitise_line(str(error), 200)}). Tell the person.")

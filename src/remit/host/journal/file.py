@@ -7,7 +7,6 @@ when the journal is opened, under its lock. `sync` makes everything durable that
 import hashlib
 import os
 import re
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -180,14 +179,25 @@ def remove_old_runs(workspace: Workspace, retain_days: float, now: float) -> lis
     removed: list[str] = []
     for folder in list_runs(workspace):
         try:
-            if folder.journal_path.stat().st_mtime > now - retain_days * SECONDS_PER_DAY:
+            place = folder.journal_path if folder.journal_path.exists() else folder.path
+            if place.stat().st_mtime > now - retain_days * SECONDS_PER_DAY:
                 continue
             journal = Journal(folder)
-        except (JournalError, FileNotFoundError, NotADirectoryError):
+        except (JournalError, NotADirectoryError):
             continue
         try:
-            shutil.rmtree(folder.path)
+            remove_folder(folder.path)
             removed.append(folder.id)
         finally:
             journal.close()
     return removed
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder and all below it; links are removed, never followed. Raises OSError."""
+    for here, folders, names in os.walk(path, topdown=False):
+        for name in names:
+            Path(here, name).unlink()
+        for found in (Path(here, name) for name in folders):
+            found.unlink() if found.is_symlink() else found.rmdir()
+    path.rmdir()

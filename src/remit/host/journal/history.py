@@ -84,7 +84,7 @@ class RunHistory:
         self.cost: float | None = 0.0  # None as soon as one turn's price is unknown
         self.known_tokens = 0  # tokens of the conversation up to and with the newest turn, as the provider counted
         self.known_items = 0  # the items that `known_tokens` counts
-        self.condensed_at = 0  # `turn_count` at the last condensing
+        self.first_words = self.last_words = ""  # of the person, or of the parent's call
         self.signatures: deque[str] = deque(maxlen=MAX_SIGNATURES)  # calls that ran, oldest first
         self.repeated_count = 0  # refused repetitions since a person spoke
         self.mistake_count = 0  # in a row
@@ -107,7 +107,8 @@ class RunHistory:
     @property
     def waits_for_words(self) -> bool:
         """Whether the model has nothing to answer: no words or results that it has not read, and no open request."""
-        return not self.undelivered and not self.open_calls and not self.awaits_turn
+        has_words = any(isinstance(item, UserInput) for item in self.undelivered)
+        return not has_words and not self.open_calls and not self.awaits_turn
 
     def is_failed(self, call_id: str) -> bool:
         return call_id in self.results and self.results[call_id].kind != "done"
@@ -139,6 +140,7 @@ class RunHistory:
                 self.undelivered.append(UserInput(line.text, line.images, line.by))
                 self.ended = self.completion = None
                 if line.by != "remit":
+                    self.first_words, self.last_words = self.first_words or line.text, line.text
                     self.mistake_count = self.repeated_count = self.silent_count = 0
             case TailLine():
                 self.undelivered.append(TailNote(line.text))
@@ -170,11 +172,10 @@ class RunHistory:
                 self.items[: line.items] = [shorten_item(item) for item in self.items[: line.items]]
                 self.known_tokens = self.known_items = 0
             case CondensedLine():
+                self.awaits_turn = not self.waits_for_words
                 self.items = [UserInput(format_condensed(line), by="remit")]
                 self.open_calls, self.results, self.undelivered = {}, {}, []
                 self.known_tokens = self.known_items = 0
-                self.condensed_at = self.turn_count
-                self.awaits_turn = True
             case EndedLine():
                 self.ended = line
             case ResumedLine():

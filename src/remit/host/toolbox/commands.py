@@ -16,6 +16,7 @@ from remit.workspace.sandbox.containment import SandboxFailed
 
 HEAD_BYTES = TAIL_BYTES = 10 * 1024
 MAX_READ_BYTES = 40 * 1024
+MAX_SEARCHED_BYTES = 64 * 1024 * 1024
 MAX_MATCHES = 200
 DEFAULT_TIMEOUT_S = 120.0
 MAX_TIMEOUT_S = 3600.0
@@ -90,7 +91,9 @@ def prepare_output(context: ToolContext, given: ReadCommandOutput) -> PreparedCa
         size = path.stat().st_size
         with path.open("rb") as file:
             if given.search is not None:
-                return ToolOutput(True, search_output(file.read().decode("utf-8", "replace"), given.search))
+                return ToolOutput(
+                    True, search_output(file.read(MAX_SEARCHED_BYTES).decode("utf-8", "replace"), given.search)
+                )
             file.seek(given.offset)
             found = file.read(given.limit)
         head = f"Bytes {given.offset}-{given.offset + len(found)} of {size}"

@@ -35,7 +35,7 @@ WORD = re.compile(r"[^\W_]+")
 WORD_PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 
 SEARCH_PROGRAM = """\
-import json, re, sys
+import json, os, re, sys
 from fnmatch import fnmatchcase
 pattern, glob, *paths = json.load(sys.stdin)
 try:
@@ -45,6 +45,8 @@ except re.error as error:
     sys.exit(2)
 for path in paths:
     if glob and not any(fnmatchcase(name, glob) for name in (path, path.rpartition("/")[2])):
+        continue
+    if os.path.islink(path):
         continue
     try:
         content = open(path, "rb").read(1 << 22)

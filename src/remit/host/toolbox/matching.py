@@ -17,14 +17,18 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.diff.contents import LineRange, find_edit_script, make_spans
+from remit.core.diff.contents import LineRange, count_common_prefix, find_edit_script, make_spans
 from remit.core.diff.edits import Edit, Patching, WholeFile, encode_text
 from remit.core.diff.patch import FileOperation, Patch, PatchHunk, PatchMismatch, apply_hunks
 
+MAX_DIFF_LINES = 5000
 MIN_SIMILARITY = 0.6
 """Average similarity of lines from which a text counts as near."""
 MAX_COMPARED_LINES = 20_000
+MAX_COMPARED_CHARS = 300
 MAX_CANDIDATES = 12
+MAX_NEAR_PLACES = 3
+MAX_SCORE_GAP = 0.3
 MAX_SHOWN_LINES = 60
 ANNOUNCED_CONTEXTS = (3, 12, 10**9)
 """Lines of context tried until an announced patch fits one place only."""
@@ -183,7 +187,11 @@ def indentation_of(line: str) -> str:
 def find_kept_pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Return the index of the old line for each new line that stays."""
     before, after = ([encode_content(line) for line in side] for side in (old, new))
-    script = find_edit_script(before, after) or []
+    script = find_edit_script(before, after, MAX_DIFF_LINES)
+    if script is None:  # too long to compare: what both ends share stays
+        start = count_common_prefix(before, after)
+        end = count_common_prefix(before[start:][::-1], after[start:][::-1])
+        script = [(start, len(before) - end, start, len(after) - end)]
     kept: dict[int, int] = {}
     i = j = 0
     for old_start, old_end, new_start, new_end in [*script, (len(old), len(old), len(new), len(new))]:
@@ -308,46 +316,56 @@ def make_hunks(edited: EditedText, context: int) -> tuple[PatchHunk, ...]:
 
 
 def describe_nearest(content: str, old: str) -> str:
-    """Return the text of the file that is most like `old`, its lines and a diff; empty if nothing is near."""
+    """Return the texts of the file that are most like `old`, their lines and a diff; a way out if nothing is near."""
     lines, sought = [line_body(line) for line in split_with_ends(content)], list(map(line_body, split_with_ends(old)))
     hint = ""
     if sought and all(LINE_NUMBER.match(line) for line in sought if line.strip()):
         sought = [LINE_NUMBER.sub("", line, count=1) for line in sought]
         hint = " It holds the line numbers of read_file: leave them out."
-    first = find_nearest_lines(lines, sought)
-    if first is None:
+    places = find_nearest_lines(lines, sought)
+    if not places:
         return f"{hint} Nothing in the file is like it: read the file again."
-    found = lines[first : first + len(sought)]
-    diff = list(difflib.unified_diff(sought, found, "old text", "file", lineterm="", n=1))[2:]
-    shown = "\n".join(found[:MAX_SHOWN_LINES])
-    differing = "\n".join(diff[:MAX_SHOWN_LINES])
-    return f"{hint} The nearest text is lines {first + 1}-{first + len(found)}:\n{shown}\nDifference:\n{differing}"
+    shown: list[str] = []
+    for first in places:
+        found = lines[first : first + len(sought)]
+        name = "Also near are" if shown else "The nearest text is"
+        text = "\n".join(found[:MAX_SHOWN_LINES])
+        diff = list(difflib.unified_diff(sought, found, "old text", "file", lineterm="", n=1))[2 : MAX_SHOWN_LINES + 2]
+        difference = "" if shown else "\nDifference:\n" + "\n".join(diff)
+        shown.append(f"{name} lines {first + 1}-{first + len(found)}:\n{text}{difference}")
+    return "\n".join([f"{hint} {shown[0]}", *shown[1:], "If none of them is meant, read the file again."])
 
 
-def find_nearest_lines(lines: Sequence[str], sought: Sequence[str]) -> int | None:
-    """Return the first index of the lines most like `sought`, or None if their similarity is too low."""
-    seen, wanted = [line.strip() for line in lines[:MAX_COMPARED_LINES]], [line.strip() for line in sought]
+def find_nearest_lines(lines: Sequence[str], sought: Sequence[str]) -> list[int]:
+    """Return the first index of the lines most like `sought`, and of others that are about as near.
+
+    Long lines weigh more than short ones, and equal lines more than similar ones.
+    """
+    seen = [line.strip()[:MAX_COMPARED_CHARS] for line in lines[:MAX_COMPARED_LINES]]
+    wanted = [line.strip()[:MAX_COMPARED_CHARS] for line in sought]
     if not any(wanted):
-        return None
-    votes: Counter[int] = Counter()
+        return []
     places: dict[str, list[int]] = {}
     for at, line in enumerate(seen):
         places.setdefault(line, []).append(at)
-    for n, line in enumerate(wanted):
-        for at in places.get(line, ())[:MAX_CANDIDATES] if line else ():
-            votes[at - n] += len(line)
-    if not votes:  # no line is there: the lines that are like the longest one
-        n = max(range(len(wanted)), key=lambda n: len(wanted[n]))
-        near = difflib.get_close_matches(wanted[n], places, MAX_CANDIDATES, MIN_SIMILARITY)
-        votes.update({at - n: 1 for line in near for at in places[line][:MAX_CANDIDATES]})
-    best: tuple[float, int] | None = None
+    votes: Counter[int] = Counter()
+    longest = max(range(len(wanted)), key=lambda n: len(wanted[n]))
+    near = [] if wanted[longest] in places else difflib.get_close_matches(wanted[longest], places, 4, MIN_SIMILARITY)
+    for n, line in [*enumerate(wanted), *((longest, line) for line in near)]:
+        found = places.get(line, ()) if line else ()
+        votes.update(dict.fromkeys((max(0, at - n) for at in found[:MAX_CANDIDATES]), len(line)))
+    weights = [len(line) + 1 for line in wanted]
+    scores: dict[int, float] = {}
     for first, _ in votes.most_common(MAX_CANDIDATES):
-        start = max(0, first)
-        alike = [line_similarity(a, b) for a, b in zip(wanted, seen[start : start + len(wanted)], strict=False)]
-        score = sum(alike) / len(wanted)
-        if score >= MIN_SIMILARITY and (best is None or score > best[0]):
-            best = score, start
-    return best and best[1]
+        window = [*seen[first : first + len(wanted)], *[""] * len(wanted)]
+        alike = [line_similarity(a, b) for a, b in zip(wanted, window, strict=False)]
+        if (
+            max(sum(alike) / len(wanted), sum(w * a for w, a in zip(weights, alike, strict=True)) / sum(weights))
+            >= MIN_SIMILARITY
+        ):
+            scores[first] = sum(w * a**3 for w, a in zip(weights, alike, strict=True)) / sum(weights)
+    best = sorted(scores, key=lambda first: -scores[first])[:MAX_NEAR_PLACES]
+    return [first for first in best if scores[first] >= scores[best[0]] - MAX_SCORE_GAP]
 
 
 def line_similarity(a: str, b: str) -> float:

@@ -28,6 +28,7 @@ MAX_IMAGE_BYTES = 5 * 1024 * 1024
 MAX_LINES = 2000
 MAX_LINE_CHARS = 2000
 MAX_NAMES = 5
+RULES_FILE = "AGENTS.md"
 TAB_COLUMNS = 4
 IMAGE_TYPES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -181,7 +182,18 @@ def show_file(context: ToolContext, file: FileToRead, given: ReadFile, data: dic
     else:
         ranges = file.line_ranges or [(given.offset, given.offset + given.limit - 1)]
     data["files"].append(entry)
-    return "\n".join([file.path, *(show_lines(lines, *pair) for pair in ranges), hash_line(content)])
+    shown = [file.path, *(show_lines(lines, *pair) for pair in ranges), hash_line(content)]
+    nearer = find_nearer_rules(find_root(context), locate_path(context, file.path))
+    return "\n".join([*shown, *([f"[rules for this folder: {', '.join(nearer)}]"] if nearer else [])])
+
+
+def find_nearer_rules(root: Path, place: Path) -> list[str]:
+    """Return the `AGENTS.md` between the workspace's root, whose own is in the prompt, and a file."""
+    if not place.is_relative_to(root):
+        return []
+    folders = [folder for folder in place.parents if folder != root and folder.is_relative_to(root)]
+    found = [folder / RULES_FILE for folder in folders[::-1] if (folder / RULES_FILE).is_file()]
+    return [path.relative_to(root).as_posix() for path in found if path != place]
 
 
 def find_image_type(content: bytes) -> str | None:

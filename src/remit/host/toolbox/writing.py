@@ -116,10 +116,12 @@ def prepare_changes(
             message = f"{', '.join(changed)} changed while the call was decided; read it again. Nothing was written."
             raise ToolFailure("EDIT_NOT_FOUND", message, "read_file")
         write_changes(access, changes)
-        positions = {c.path: compare_change(c).positions for c in changes if c.after is not None}
+        compared = [(change, compare_change(change)) for change in changes]
+        positions = {change.path: edited.positions for change, edited in compared if change.after is not None}
         files = [{"path": c.path, "sha256": c.after and sha256(c.after)} for c in changes]
+        text = "\n".join(describe_change(change, edited) for change, edited in compared)
         data = {"files": files, "diff": diff_changes(changes)}
-        return ToolOutput(True, "\n".join(map(describe_change, changes)), data, positions=positions)
+        return ToolOutput(True, text, data, positions=positions)
 
     proposal = propose() if all(is_below_root(context, path) for path in paths) else None
     call = replace(
@@ -161,8 +163,8 @@ def compare_change(change: FileProposal) -> EditedText:
     return replace_places(before, [TextPlace(0, len(before), after)])
 
 
-def describe_change(change: FileProposal) -> str:
-    added, removed = compare_change(change).counts
+def describe_change(change: FileProposal, edited: EditedText) -> str:
+    added, removed = edited.counts
     if change.after is None:
         return f"{change.path}: deleted (−{removed} lines)"
     made = "created, " if change.before is None else ""

@@ -6,15 +6,19 @@ from remit.core.intent import Intent
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 
+NARROW_RULE = "narrow"
+
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
     """Find SCOPE_VIOLATION for the first path that `owned_scope` does not cover; all such paths are in the context.
 
+    A session may be narrowed beside its intent, by a mode or a task: then the path has to match that too.
+
     If all of them are companions of files in the scope, the finding is a remark that allows the call.
     """
     intent = facts.active
-    if intent is None:
-        return None
+    if (narrowed := find_narrowed(call, facts)) is not None or intent is None:
+        return narrowed
     beyond = [t for t in facts.targets if t.path is not None and not t.generated and not owns_target(intent, t)]
     outside = [t for t in beyond if call.command is not None or not is_companion(intent, t)]
     if not beyond:
@@ -42,6 +46,24 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
             **({"paths": [str(t.path) for t in outside]} if len(outside) > 1 else {}),
         },
     )
+
+
+def find_narrowed(call: ToolCall, facts: Facts) -> Finding | None:
+    """Return the finding about the first path outside of what the session is narrowed to."""
+    for patterns in facts.session.narrow:
+        scope = Scope(patterns)
+        targets = (t for t in facts.targets if t.path is not None and not t.generated)
+        first = next((t for t in targets if t.path is None or not scope.matches(t.path, fold=t.folds)), None)
+        if first is not None:
+            shown, listed = sanitise_line(first.path or ""), ", ".join(sanitise_line(p, 80) for p in patterns[:5])
+            return Finding(
+                rule=NARROW_RULE,
+                code="SCOPE_VIOLATION",
+                message=f"This session may change only {listed}, by its mode or its task, and not {shown}.",
+                path=str(first.path),
+                context={"attempted_action": f"{call.effect} {shown}", "narrow": list(patterns)},
+            )
+    return None
 
 
 def owns_target(intent: Intent, target: Target) -> bool:

@@ -23,6 +23,12 @@ MAX_ANCESTORS = 64  # no honest chain is longer, and a forged chain ends
 INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
 """Programs that run the file named by the first word after their options: `node …/gemini`, `sh …/claude`."""
 
+OWN_PROGRAM, OWN_AGENT_COMMANDS = "remit", frozenset(("run", "acp-agent"))
+"""Remit's own program, and its subcommands that are an agent."""
+
+OWN_SCRIPT = "from remit.cli import main; main()"
+"""Remit as Python runs it without an installed script."""
+
 OPTIONS_WITH_VALUE = frozenset(
     ("-r", "--require", "--import", "--loader", "--experimental-loader", "-X", "-W", "-u", "-C", "-o")
 )
@@ -153,23 +159,42 @@ def list_ancestors(pid: int | None = None) -> Iterator[ProcessInfo]:
 
 def find_ancestor_program(names: Iterable[str], pid: int | None = None) -> str | None:
     wanted = frozenset(names)
-    return next((name for process in list_ancestors(pid) if (name := program_name(process.argv)) in wanted), None)
+    return next((name for process in list_ancestors(pid) if (name := find_agent_name(process.argv, wanted))), None)
+
+
+def find_agent_name(words: Sequence[str], names: Collection[str]) -> str:
+    """Return the agent of a command line; empty if none of `names` runs. Remit's own agent is told by the subcommand,
+    since all others of the program are a person's.
+    """
+    name, rest = split_program(words)
+    if name != OWN_PROGRAM:
+        return name if name in names else ""
+    command = next((word for word in rest if not word.startswith("-")), "")
+    return f"{name} {command}" if command in OWN_AGENT_COMMANDS else ""
 
 
 def program_name(words: Sequence[str]) -> str:
     """Return the program of a command line, without interpreter and arguments: `vim claude` is a person's."""
+    return split_program(words)[0]
+
+
+def split_program(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the program of a command line, without interpreter, and its arguments."""
     first = PurePath(words[0].removeprefix("-")).name if words else ""
     if not INTERPRETER.fullmatch(first):
-        return first
+        return first, list(words[1:])
     left = list(words[1:])
     while left and left[0].startswith("-"):
         option = left.pop(0)
         if option in ("-c", "-e", "--eval", "-p", "--print"):
-            return first
+            is_own = option == "-c" and left[:1] == [OWN_SCRIPT]
+            return (OWN_PROGRAM, left[1:]) if is_own else (first, left)
+        if option == "-m":
+            return (left[0], left[1:]) if left else (first, left)
         left = left[1:] if option in OPTIONS_WITH_VALUE else left
     name = PurePath(left[0]).name if left else first
     suffixes = (".js", ".mjs", ".cjs", ".py", ".sh")
-    return next((name.removesuffix(ending) for ending in suffixes if name.endswith(ending)), name)
+    return next((name.removesuffix(ending) for ending in suffixes if name.endswith(ending)), name), left[1:]
 
 
 # -- likely writers ------------------------------------------------------------------------------------------
@@ -236,7 +261,7 @@ def is_older_than_agents(agents: Iterable[str], root: Path) -> bool:
     begun = [
         process_start_time(pid)
         for pid in list_own_processes()
-        if program_name(read_command_line(pid)) in names
+        if find_agent_name(read_command_line(pid), names)
         and (folder := read_link(f"/proc/{pid}/cwd")) is not None
         and Path(folder).is_relative_to(root)
     ]

@@ -1,4 +1,4 @@
-"""Gates kept open by the daemon, the turns of calls in each repository, and the watchers of the worktrees in use."""
+"""Gates kept open by a process that stays, the turns of calls in each repository, and the watchers of its worktrees."""
 
 import select
 import sys
