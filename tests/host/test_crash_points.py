@@ -61,7 +61,7 @@ def crash(shim: Path, place: Path, repository: Path, home: Path, *numbers: int) 
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [97, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1800)
 def test_a_run_killed_at_any_write_and_resumed_equals_an_undisturbed_one(
     every: int, shim: Path, place: Path, repository: Path, home: Path

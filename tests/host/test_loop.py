@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from gate.driving import body, governed, records
+from gate.driving import body, governed, machine, records
 from host.driving import (
     TOOLS,
+    FewTools,
     Nothing,
     drive,
     kinds,
@@ -24,9 +25,10 @@ from host.driving import (
 )
 from remit.host.journal.lines import EndedLine, ResultLine, RunLimits
 from remit.host.messages import ModelTurn, TextPart
-from remit.host.models.port import Delta, ProviderError, TextDelta, TurnEnded
+from remit.host.models.port import Delta, ProviderError, TextDelta, ToolSchema, TurnEnded
 from remit.host.run import PersonReply
 from remit.host.scripted_model import Say, Use
+from remit.host.session import Session, SessionOptions
 from remit.host.toolbox.tool import HostTool
 
 
@@ -219,6 +221,30 @@ def test_a_cancel_while_streaming_is_idle_at_once_and_keeps_the_text(folder: Pat
             turn = session.run.history.last_turn
             assert turn is not None
             assert (turn.text, turn.stop) == ("Well, ", "cancelled")
+
+    drive(work)
+
+
+def test_a_cancel_before_the_request_goes_out_asks_no_model(folder: Path, home: Path) -> None:
+    class Cancelling(FewTools):
+        def list_schemas(self, mode: str, model: str) -> tuple[ToolSchema, ...]:
+            session.run.cancel_turn()
+            return super().list_schemas(mode, model)
+
+    session: Session
+
+    async def work() -> None:
+        nonlocal session
+        model = SlowModel()
+        session = await Session.open(
+            folder, SessionOptions(), provider=model, make_toolbox=Cancelling, environment=machine(home)
+        )
+        async with session:
+            await session.send("Begin")
+            await session.wait_until_idle()
+            turn = session.run.history.last_turn
+            assert turn is not None
+            assert (turn.text, turn.stop) == ("", "cancelled")
 
     drive(work)
 

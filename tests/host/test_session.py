@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -169,7 +170,7 @@ def test_others_have_the_turn_while_a_person_thinks_about_a_tool_of_remit(folder
         call = replace(context.new_call(), effect="meta", remit_tool="propose_intent")
 
         def act(_: WorkspaceAccess) -> ToolOutput:
-            with context.take_turn():
+            with context.take_turn(), context.take_turn():
                 return ToolOutput(True, context.talk.ask_person("Well?", ()) or "")
 
         return PreparedCall(call, act)
@@ -215,6 +216,22 @@ def test_a_cancel_ends_a_question_without_an_answer(folder: Path, home: Path) ->
     drive(work)
 
 
+def test_a_cancel_right_after_the_words_is_not_lost(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        model = scripted(Use("nothing", {}, "n"), Say("Here."))
+        async with await open_session(folder, home, model) as session:
+            await session.send("Begin")
+            await session.cancel()
+            await session.wait_until_idle()
+            assert model.requests == []
+            await session.send("Now do")
+            await session.wait_until_idle()
+            assert session.run.history.last_turn is not None
+            assert session.run.history.last_turn.text == "Here."
+
+    drive(work)
+
+
 @pytest.mark.parametrize(("words", "mode"), [("yes", "code"), ("rather not", "ask")])
 def test_a_wider_mode_asks_a_person(words: str, mode: str, folder: Path, home: Path) -> None:
     async def work() -> None:
@@ -227,6 +244,21 @@ def test_a_wider_mode_asks_a_person(words: str, mode: str, folder: Path, home: P
                     break
             assert session.run.history.mode == mode
             assert f"mode {mode}" in model.requests[-1].system
+
+    drive(work)
+
+
+def test_another_model_goes_on_with_the_conversation(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        other = InProcessModel(ScriptedModel([Say("Two.")]), id="scripted:other")
+        async with await open_session(folder, home, scripted(Say("One."))) as session:
+            await session.send("Hi")
+            await session.wait_until_idle()
+            await session.set_model(other)
+            await session.send("And?")
+            await session.wait_until_idle()
+            assert session.run.history.model == "scripted:other"
+            assert [i.text for i in other.requests[0].conversation if isinstance(i, ModelTurn)] == ["One."]
 
     drive(work)
 
@@ -431,6 +463,23 @@ def test_a_check_that_passes_after_it_failed_is_offered_as_a_lesson_once(folder:
     lines = run_session(folder, home, model, task="x", until_completion=True, tools=tools)
     assert [line.check for line in lines if isinstance(line, LessonOfferedLine)] == ["pytest -q"]
     assert sum("record_lesson" in line.text for line in lines if isinstance(line, TailLine)) == 1
+
+
+def test_a_journal_that_cannot_be_written_ends_the_session_with_the_reason(folder: Path, home: Path) -> None:
+    async def work() -> None:
+        def break_journal(_: ModelRequest) -> Any:
+            os.dup2(os.open(session.run.folder.journal_path, os.O_RDONLY), session.run.journal.file)
+            return write("src/a.py", "a\n", "w")
+
+        async with await open_session(folder, home, scripted(break_journal, DONE), intent="INT-001") as session:
+            await session.send("Begin")
+            seen = [event.event async for event in session.events()]
+            assert "call_ended" not in seen
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                await session.wait_until_idle()
+            assert not (folder / "src/a.py").exists()
+
+    drive(work)
 
 
 def test_events_are_json(folder: Path, home: Path) -> None:

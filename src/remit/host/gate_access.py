@@ -29,6 +29,10 @@ class RepositoryTurn:
 
     @contextmanager
     def hold(self) -> Generator[None]:
+        """Wait for the turn; a thread that has it goes on."""
+        if self.holder == threading.get_ident():
+            yield
+            return
         with self.lock:
             self.holder = threading.get_ident()
             try:
@@ -38,7 +42,7 @@ class RepositoryTurn:
 
     @contextmanager
     def release(self) -> Generator[None]:
-        """Let others have the turn, if this thread holds it."""
+        """Give the turn to other threads during the block, if this thread has it."""
         if self.holder != threading.get_ident():
             yield
             return

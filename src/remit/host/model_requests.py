@@ -61,6 +61,8 @@ async def stream_turn(run: Run, request: CompletionRequest) -> tuple[ModelTurn, 
 
     async def attempt() -> ModelTurn:
         streamed.clear()
+        if run.cancel.is_set():  # before there was a request to close
+            raise asyncio.CancelledError
         async with run.provider.stream(request) as deltas:
             async for delta in deltas:
                 match delta:

@@ -36,7 +36,7 @@ from remit.host.journal.file import (
     runs_folder,
 )
 from remit.host.journal.history import RunHistory
-from remit.host.journal.lines import EndedLine, ForkPoint, ModeLine, RunLimits, RunLine, UserLine
+from remit.host.journal.lines import EndedLine, ForkPoint, ModeLine, ModelLine, RunLimits, RunLine, UserLine
 from remit.host.loop import condense, take_turns
 from remit.host.messages import ImageRef, InputSource
 from remit.host.models.port import Provider
@@ -84,6 +84,7 @@ class Session:
         self.is_idle = asyncio.Event()
         self.is_idle.set()
         self.driver = asyncio.ensure_future(self.drive())
+        self.driver.add_done_callback(lambda _: self.end_events())
         self.queues: list[asyncio.Queue[RunEvent | None]] = []
         self.closers: list[Callable[[], None]] = []  # called in a thread when the session is closed
         run.make_talk = lambda call: RunTalk(run, call)
@@ -184,7 +185,9 @@ class Session:
             self.start_work()
 
     async def events(self, after: int = 0) -> AsyncIterator[RunEvent]:
-        """Yield the durable events after line `after`, then all events as they happen, until the session is closed."""
+        """Yield the durable events after line `after`, then all events as they happen, until the session is closed or
+        broke: then `wait_until_idle` raises why.
+        """
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         self.queues.append(queue)
         try:
@@ -229,6 +232,11 @@ class Session:
             raise ValueError(f"there is no mode {slug!r}")
         self.run.append(ModeLine(mode=slug, by="person"))
 
+    async def set_model(self, provider: Provider) -> None:
+        """Switch the model; takes effect with the next request."""
+        self.run.provider, self.run.window = provider, None
+        self.run.append(ModelLine(model=provider.id, by="person"))
+
     def fork(self, n: int) -> str:
         """Copy the run's lines up to `n` into a new run, and return its id; it is resumed as any other."""
         return fork_run(self.run.access.gate.workspace, self.run.folder.id, n, self.run.clock)
@@ -252,8 +260,7 @@ class Session:
         event = SessionEnded(run.session, str(run.cwd), "closed")
         with suppress(*RECORDING_ERRORS):
             await run.access.run(lambda gate: gate.end_session(event, AGENT))
-        for queue in self.queues:
-            queue.put_nowait(None)
+        self.end_events()
         for close in self.closers:
             await run.access.run_in_thread(close)
         run.journal.close()
@@ -268,8 +275,14 @@ class Session:
     # The driver
 
     def start_work(self) -> None:
+        if self.is_idle.is_set():
+            self.run.cancel.clear()
         self.is_idle.clear()
         self.has_work.set()
+
+    def end_events(self) -> None:
+        for queue in self.queues:
+            queue.put_nowait(None)
 
     def queue_event(self, event: RunEvent) -> None:
         for queue in self.queues:
@@ -281,13 +294,14 @@ class Session:
         while True:
             await self.has_work.wait()
             self.has_work.clear()
-            run.cancel.clear()
             await take_turns(run)
             with suppress(*RECORDING_ERRORS):
                 await run.access.run(lambda gate: gate.end_turn(run.session))
             if self.later and not run.cancel.is_set():
                 await self.send(self.later.pop(0))
-            if not self.has_work.is_set():
+            if self.has_work.is_set():
+                run.cancel.clear()  # these words came after it
+            else:
                 self.is_idle.set()
 
 

@@ -77,7 +77,7 @@ class TailLine(JournalLine, frozen=True, kw_only=True, tag="tail"):
 
 
 class AskedLine(JournalLine, frozen=True, kw_only=True, tag="asked"):
-    """A request went out. Everything before it was part of it."""
+    """A request to the model went out, with all lines before this one."""
 
     prompt_sha256: str = ""
     tools_sha256: str = ""
