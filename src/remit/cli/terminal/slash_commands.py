@@ -1,5 +1,6 @@
 """Commands that a person types into the agent's terminal after a slash, and the completion of words."""
 
+import asyncio
 import os
 from itertools import takewhile
 from pathlib import Path
@@ -9,6 +10,9 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.host.journal.file import JournalError
+from remit.host.models.endpoints import NoKey
+from remit.host.models.extra import ExtraMissing
+from remit.host.models.providers import open_provider
 from remit.host.run import AGENT
 from remit.host.session import Session
 
@@ -16,6 +20,8 @@ COMMANDS = {
     "/help": "these lines",
     "/intent ID": "select the intent",
     "/mode [SLUG]": "switch the mode; the next one without a name (Shift-Tab)",
+    "/model PROVIDER:NAME": "go on with another model",
+    "/condense": "replace the conversation so far by a summary",
     "/todo": "the todo list (Ctrl-T)",
     "/cost": "tokens and cost so far",
     "/later WORDS": "tell the agent when it has finished its turn",
@@ -33,7 +39,7 @@ ADVICE = {
 }
 
 
-COMMAND_ERRORS = (IntentError, IntentRefused, JournalError, ValueError, *RECORDING_ERRORS)
+COMMAND_ERRORS = (IntentError, IntentRefused, JournalError, ValueError, NoKey, ExtraMissing, *RECORDING_ERRORS)
 
 
 def describe_commands() -> str:
@@ -51,6 +57,11 @@ async def answer_command(session: Session, name: str, rest: str, last_n: int) ->
         case "/mode":
             await session.set_mode(rest or find_next_mode(session))
             return ""
+        case "/model" if rest:
+            await session.set_model(await asyncio.to_thread(open_provider, rest, os.environ))
+            return ""
+        case "/condense":
+            return "" if await session.condense() else "there was nothing to condense, or no summary"
         case "/todo":
             lists = dict(await run.access.run(lambda gate: read_todo_lists(gate.workspace)))
             own = lists.get(format_block_name(run.session), "").splitlines()

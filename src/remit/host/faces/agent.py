@@ -7,14 +7,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.host.gate_access import GateAccess
-from remit.host.journal.file import read_journal
 from remit.host.mcp_client import McpConnections
 from remit.host.models.providers import open_provider
 from remit.host.offer import AgentToolbox
 from remit.host.prompt.system_prompt import PromptSettings
-from remit.host.session import Session, SessionOptions
+from remit.host.session import Session, SessionOptions, fork_run
 
 NEWEST_RUN = ""
 
@@ -81,12 +81,10 @@ async def open_run(request: RunRequest, variables: Mapping[str, str], environmen
             environment=environment,
         )
     else:
-        session = await resume(request.resumed)
+        run_id = request.resumed
         if request.is_fork:
-            last = read_journal(session.run.folder)[-1].n
-            copy = session.fork(last if request.fork_at is None else request.fork_at)
-            await session.close()
-            session = await resume(copy)
+            run_id = fork_run(Gate.open(request.folder, environment).workspace, run_id, request.fork_at)
+        session = await resume(run_id)
     session.closers += [connections.close for connections in opened]
     if request.task and (request.resumed is not None or request.images):
         kept = (session.run.folder.keep_image(image.content, image.media_type, image.name) for image in request.images)
