@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from remit.adapters.transcripts import TRANSCRIPT_READERS, TranscriptEntry, read_entries
 from remit.core.call import hash_arguments
 from remit.host.journal.lines import CondensedLine, ResultLine, RunLine, TurnLine, UserLine
-from remit.host.messages import CallPart, ModelTurn, TextPart, ThoughtPart
+from remit.host.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
 ASKED = "Please greet the world from hello.py"
@@ -172,7 +172,7 @@ def test_an_agent_whose_form_is_not_known_says_nothing() -> None:
 
 
 def test_the_own_agents_journal_is_read() -> None:
-    call = CallPart(id="c1", tool="read_file", arguments={"path": "a"})
+    call = ToolCallPart(id="c1", tool="read_file", arguments={"path": "a"})
     turn = ModelTurn(parts=(TextPart("I look."), ThoughtPart("hm"), call), stop="tool_calls", model="m")
     journal = (
         RunLine(run="r", cwd="/w", model="m", mode="code"),

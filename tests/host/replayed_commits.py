@@ -15,7 +15,7 @@ from msgspec import Struct
 from remit.core.call import SessionKey, ToolCall
 from remit.core.diff.contents import find_edit_script
 from remit.gate.gate import Gate
-from remit.host.messages import CallPart
+from remit.host.messages import ToolCallPart
 from remit.host.offer import TOOLS
 from remit.host.toolbox.matching import decode_content, encode_content, find_line_end, split_with_ends
 from remit.host.toolbox.tool import ToolContext, ToolFailure
@@ -223,7 +223,7 @@ class Replayer:
     def call(self, tool: str, arguments: dict[str, Any]) -> None:
         """Perform a call. Raises ToolFailure."""
         host_tool = TOOLS[tool]
-        part = CallPart(f"call-{next(self.numbers)}", tool, arguments)
+        part = ToolCallPart(f"call-{next(self.numbers)}", tool, arguments)
 
         def new_call() -> ToolCall:
             return ToolCall("remit", SessionKey("replay"), tool, "none", str(self.root), part.id)

@@ -34,7 +34,7 @@ from remit.host.journal.lines import (
     TurnLine,
     UserLine,
 )
-from remit.host.messages import CallPart, CallResult, ModelTurn, TextPart, UserInput, find_unanswered_calls
+from remit.host.messages import CallResult, ModelTurn, TextPart, ToolCallPart, UserInput, find_unanswered_calls
 from remit.host.toolbox.tool import ToolFailure
 from remit.workspace.place.workspace import Workspace
 
@@ -149,7 +149,7 @@ def test_a_thousand_runs_are_listed_in_a_tenth_of_a_second(tmp_path: Path) -> No
 # The fold
 
 IDS = st.sampled_from(["a", "b", "c", "d"])
-CALLS = st.builds(CallPart, IDS, st.just("nothing"), st.just({}))
+CALLS = st.builds(ToolCallPart, IDS, st.just("nothing"), st.just({}))
 TURNS = st.lists(st.one_of(CALLS, st.builds(TextPart, st.text(max_size=4))), max_size=4).map(
     lambda parts: TurnLine(turn=ModelTurn(tuple(parts), "end", cost=0.0))
 )
@@ -212,7 +212,7 @@ def test_folding_in_steps_equals_folding_at_once(lines: list[AnyLine]) -> None:
 
 
 def test_words_that_arrive_while_the_model_works_follow_its_results() -> None:
-    call = CallPart("a", "nothing", {})
+    call = ToolCallPart("a", "nothing", {})
     lines: list[AnyLine] = [
         UserLine(text="task"),
         AskedLine(),

@@ -25,7 +25,7 @@ from host.driving import (
 )
 from remit.host.journal.lines import EndedLine, ResultLine, RunLimits
 from remit.host.messages import ModelTurn, TextPart
-from remit.host.models.port import Delta, ProviderError, TextDelta, ToolSchema, TurnEnded
+from remit.host.models.port import Delta, ProviderError, TextDelta, ToolSchema, WholeTurn
 from remit.host.run import PersonReply
 from remit.host.scripted_model import Say, Use
 from remit.host.session import Session, SessionOptions
@@ -259,7 +259,7 @@ class FlakyModel(SlowModel):
         yield TextDelta("part")
         if self.errors:
             raise self.errors.pop(0)
-        yield TurnEnded(ModelTurn((TextPart("whole"),), "end", cost=0.0))
+        yield WholeTurn(ModelTurn((TextPart("whole"),), "end", cost=0.0))
 
 
 def test_a_failed_request_is_tried_again_and_its_text_retracted(folder: Path, home: Path) -> None:

@@ -35,7 +35,7 @@ from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import EndedLine, LessonOfferedLine, RunLimits, RunLine, TailLine, UserLine
 from remit.host.messages import CallResult, ModelTurn, TextPart, UserInput
 from remit.host.models.in_process import InProcessModel
-from remit.host.models.port import CompletionRequest, Delta, ProviderError, TurnEnded
+from remit.host.models.port import CompletionRequest, Delta, ProviderError, WholeTurn
 from remit.host.run import PersonReply
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
 from remit.host.session import Session, fork_run
@@ -379,7 +379,7 @@ def test_old_results_are_shortened_then_the_conversation_is_condensed(folder: Pa
     class Summing(InProcessModel):
         async def answer(self, request: CompletionRequest) -> AsyncIterator[Delta]:
             if not request.tools:
-                yield TurnEnded(ModelTurn((TextPart("# Task\nRead on.\n# Next step\nRead big9."),), "end", cost=0.0))
+                yield WholeTurn(ModelTurn((TextPart("# Task\nRead on.\n# Next step\nRead big9."),), "end", cost=0.0))
                 return
             async for delta in super().answer(request):
                 yield delta

@@ -12,7 +12,7 @@ from gate.driving import governed, machine
 from remit.core.call import Citation, SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
 from remit.gate.perform import Performed
-from remit.host.messages import CallPart, ImageRef
+from remit.host.messages import ImageRef, ToolCallPart
 from remit.host.toolbox.tool import HostTool, ToolContext, ToolFailure
 
 OPEN_INTENT = """\
@@ -90,7 +90,7 @@ class ToolDriver:
         self.numbers = count(1)
 
     def context(self, tool: str, arguments: dict[str, Any], given: dict[str, Any]) -> ToolContext:
-        part = CallPart(f"call-{next(self.numbers)}", tool, arguments)
+        part = ToolCallPart(f"call-{next(self.numbers)}", tool, arguments)
         citation = Citation(*(given.get(name) for name in Citation.__struct_fields__))
 
         def new_call() -> ToolCall:

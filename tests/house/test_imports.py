@@ -16,14 +16,20 @@ from conftest import run_git
 SOURCE = Path(remit.__file__).parent
 CLIENT = Path(remit_hook.__file__).with_name("__main__.py")
 HEAVY = {
+    "acp",
     "anyio",
     "ast_grep_py",
     "asyncio",
     "click",
     "cryptography",
+    "genai_prices",
+    "httpx",
+    "keyring",
     "mcp",
     "mcp_types",
+    "prompt_toolkit",
     "pydantic",
+    "pydantic_ai",
     "rich",
     "ruamel",
     "tree_sitter",
@@ -160,3 +166,15 @@ def test_the_gate_is_there_for_programs_and_loaded_when_it_is_asked_for(tmp_path
     done = run("-I", "-B", "-c", NEW_MODULES.format(act="import remit.gate"), cwd=tmp_path)
     assert "remit.gate" in done.stdout.split()
     assert "msgspec" not in done.stdout.split()
+
+
+def test_one_file_imports_the_library_of_models() -> None:
+    importing = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        if name.partition(".")[0] in ("pydantic_ai", "anthropic", "openai", "google", "boto3")
+    }
+    assert importing == {"host/models/library.py"}

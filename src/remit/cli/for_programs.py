@@ -1,5 +1,7 @@
-"""Commands that programs run: `remit schema`, `remit mcp` and `remit daemon`."""
+"""Commands that programs run: `remit schema`, `remit mcp`, `remit acp-agent` and `remit daemon`."""
 
+import asyncio
+import os
 from importlib.metadata import version
 from pathlib import Path
 from signal import SIGTERM, signal
@@ -51,6 +53,21 @@ def mcp(repo: Path) -> None:
     from remit.servers.mcp import serve_stdio
 
     serve_stdio(repo.resolve(), read_environment(), version("remit"))
+
+
+@click.command("acp-agent")
+@click.option("--model", metavar="PROVIDER:NAME", help="The model; else REMIT_MODEL, else `[run] model`.")
+@reports_failures
+def acp_agent(model: str | None) -> None:
+    """Serve Remit's own agent to an editor that speaks the Agent Client Protocol, on standard input and output."""
+    from remit.host.models.extra import ExtraMissing, name_missing_extra
+
+    try:
+        with name_missing_extra():
+            from remit.servers.acp import serve_acp  # takes the extra, and most of a second
+    except ExtraMissing as error:
+        raise Failure.from_error(error, "NO_EXTRA") from error
+    asyncio.run(serve_acp(model or os.environ.get("REMIT_MODEL"), dict(os.environ), read_environment()))
 
 
 @click.command()

@@ -30,7 +30,8 @@ MAX_CALL_S = 600.0  # a command older than the longest wait of an agent has been
 def is_below_agent() -> bool:
     return (
         any(os.environ.get(name) for name in AGENT_VARIABLES)
-        or find_ancestor_program(row.binary for row in ROWS.values()) is not None
+        # From the parent on: this process may be `remit run` itself, which counts as an agent for its commands.
+        or find_ancestor_program((row.binary for row in ROWS.values()), os.getppid()) is not None
     )
 
 

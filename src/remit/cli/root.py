@@ -17,6 +17,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("completion", "completion for bash, zsh or fish"),
     },
     "Every day": {
+        "run": ("run", "Remit's own coding agent, in a terminal or on one task"),
         "status": ("status", "what is governed here, and what happened lately"),
         "log": ("records.log", "the newest records"),
         "session": ("records.session", "what happened in a session: prompts, calls, verdicts, changes"),
@@ -58,6 +59,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "For programs": {
         "schema": ("for_programs:schema", "the JSON Schema of what Remit reads and writes"),
+        "acp-agent": (
+            "for_programs:acp_agent",
+            "serve Remit's own agent to an editor, by ACP on stdio",
+        ),
         "mcp": ("for_programs:mcp", "serve the agent-facing tools on stdio (agents start this)"),
         "daemon": ("for_programs:daemon", "answer hook calls from a warm process (the hook client starts it)"),
     },

@@ -403,6 +403,31 @@ class Verify(Struct, frozen=True, forbid_unknown_fields=True):
     on_write: tuple[OnWriteCommand, ...] = ()
 
 
+class RunSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of Remit's own agent (`remit run`): the model as `PROVIDER:NAME`, the mode, and the limits of a run.
+
+    `window` is the model's context window in tokens where no table knows it. `edit_tools` are the names of the tools
+    for edits that are offered instead of those that suit the model. `language` and `instructions` go into the prompt.
+    """
+
+    model: str | None = None
+    mode: str = "code"
+    max_turns: int = 200
+    max_cost_usd: float | None = None
+    window: int | None = None
+    edit_tools: tuple[str, ...] = ()
+    language: str = ""
+    instructions: str = ""
+
+    def __post_init__(self) -> None:
+        if self.max_turns < 1:
+            raise ValueError(f"[run] max_turns: expected 1 or more, not {self.max_turns}")
+        if self.max_cost_usd is not None and not 0 < self.max_cost_usd < float("inf"):
+            raise ValueError(f"[run] max_cost_usd: expected more than 0 US dollars, not {self.max_cost_usd}")
+        if self.window is not None and self.window < 1000:
+            raise ValueError(f"[run] window: expected 1000 tokens or more, not {self.window}")
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file. Without `mode`, a governed workspace enforces if an intents file exists, and observes
     otherwise.
@@ -421,6 +446,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     snapshots: SnapshotSettings = SnapshotSettings()
     containment: ContainmentRules = ContainmentRules()
     verify: Verify = Verify()
+    run: RunSettings = RunSettings()
     hooks: tuple[Hook, ...] = ()
     grants: tuple[ProjectGrant, ...] = ()
 

@@ -126,6 +126,7 @@ class ApprovalRequests:
             agent=call.agent,
             intent_id=facts.session.intent_id,
             code=finding.code,
+            rule=finding.rule,
             action=describe_call(call),
             message=finding.message,
             path=path,

@@ -32,7 +32,7 @@ from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
 from remit.host.events import CallBegun, OutputGrew
 from remit.host.journal.history import EXEMPT_FROM_REPETITION, REPETITION_ERROR, is_repetition, make_signature
 from remit.host.journal.lines import BegunLine, PerformedLine, ResultLine
-from remit.host.messages import CallPart, ImageRef, ModelTurn
+from remit.host.messages import ImageRef, ModelTurn, ToolCallPart
 from remit.host.run import Run
 from remit.host.toolbox.commands import show_output
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
@@ -49,7 +49,7 @@ OUTLIVING_EFFECTS = ("execute", "network")
 class CheckedCall(Struct, frozen=True):
     """A call that may go to the gate."""
 
-    part: CallPart
+    part: ToolCallPart
     tool: HostTool
     arguments: Any
     citation: Citation = Citation()
@@ -63,10 +63,10 @@ def accept_turn(turn: ModelTurn, known_ids: Iterable[str]) -> ModelTurn:
     limit, a call that was cut is left out.
     """
     taken, parts = set(known_ids), list(turn.parts)
-    if turn.stop == "length" and parts and isinstance(last := parts[-1], CallPart) and last.arguments is None:
+    if turn.stop == "length" and parts and isinstance(last := parts[-1], ToolCallPart) and last.arguments is None:
         parts.pop()
     for place, part in enumerate(parts):
-        if isinstance(part, CallPart):
+        if isinstance(part, ToolCallPart):
             tool = part.tool if SAFE_NAME.fullmatch(part.tool) else INVALID_TOOL
             plain = part.id if SAFE_NAME.fullmatch(part.id) else f"call_{len(taken) + 1}"
             ids = (plain, *(f"{plain[:56]}_{number}" for number in range(2, 10)))
@@ -83,7 +83,7 @@ def find_free_id(taken: set[str]) -> str:
 # 2 Checks
 
 
-def check_call(run: Run, call: CallPart, turn: Sequence[CallPart], signatures: Sequence[str]) -> CheckedCall:
+def check_call(run: Run, call: ToolCallPart, turn: Sequence[ToolCallPart], signatures: Sequence[str]) -> CheckedCall:
     """Return the call ready for its tool. Raises ToolFailure."""
     if call.arguments is None:
         raise ToolFailure("UNREADABLE_ARGUMENTS", f"the arguments are no JSON object: {find_json_error(call.raw)}")
@@ -132,9 +132,9 @@ def find_json_error(raw: str) -> str:
 # 3 Order
 
 
-def group_calls(run: Run, calls: Sequence[CallPart]) -> Iterator[list[CallPart]]:
+def group_calls(run: Run, calls: Sequence[ToolCallPart]) -> Iterator[list[ToolCallPart]]:
     """Yield groups of calls that run side by side, in the turn's order: reads, or one other call."""
-    reads: list[CallPart] = []
+    reads: list[ToolCallPart] = []
     for call in calls:
         tool = run.toolbox.find_tool(call.tool)
         if tool is not None and tool.is_read:
@@ -148,7 +148,7 @@ def group_calls(run: Run, calls: Sequence[CallPart]) -> Iterator[list[CallPart]]
         yield reads
 
 
-async def run_calls(run: Run, calls: Sequence[CallPart]) -> None:
+async def run_calls(run: Run, calls: Sequence[ToolCallPart]) -> None:
     """Give each of the calls its result. What follows a call that ends the turn, an open circuit or a cancel is not
     run, and its result says so.
     """
@@ -174,7 +174,7 @@ async def run_calls(run: Run, calls: Sequence[CallPart]) -> None:
         stop = find_earlier_stop(run, group)
 
 
-def find_earlier_stop(run: Run, calls: Sequence[CallPart]) -> ResultLine | None:
+def find_earlier_stop(run: Run, calls: Sequence[ToolCallPart]) -> ResultLine | None:
     """Return the result of the calls that follow, if one of these calls ended the turn."""
     for call in calls:
         result, tool = run.history.results.get(call.id), run.toolbox.find_tool(call.tool)
@@ -274,11 +274,11 @@ def act_safely(prepared: PreparedCall, access: WorkspaceAccess) -> ToolOutput:
 # 5 Results
 
 
-def make_failure_line(call: CallPart, failure: ToolFailure) -> ResultLine:
+def make_failure_line(call: ToolCallPart, failure: ToolFailure) -> ResultLine:
     return ResultLine(id=call.id, kind="failed", text=failure.describe(), error=failure.error_type)
 
 
-def make_result_line(run: Run, call: CallPart, done: Performed) -> ResultLine:
+def make_result_line(run: Run, call: ToolCallPart, done: Performed) -> ResultLine:
     told = "\n".join(done.messages)
     if done.output is None:
         error = done.violation.error_type if done.violation else ""
@@ -302,7 +302,7 @@ def make_result_line(run: Run, call: CallPart, done: Performed) -> ResultLine:
     )
 
 
-def read_command_output(run: Run, call: CallPart, code: int) -> ToolOutput:
+def read_command_output(run: Run, call: ToolCallPart, code: int) -> ToolOutput:
     """Return the output of a command whose run was interrupted between its end and the tool's own word."""
     artifact_id = f"cmd-{call.id}.txt"
     path = Path(run.folder.output_path(artifact_id))

@@ -23,7 +23,7 @@ from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.gate.trust import trusted_digests
-from remit.host.toolbox.tool import HostTool, PreparedCall, Talk, ToolContext, ToolFailure
+from remit.host.toolbox.tool import HostTool, PreparedCall, RunControl, ToolContext, ToolFailure
 from remit.workspace.safe_files import read_regular_file
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class McpConnections:
         self.folder, self.variables, self.remark = folder, dict(variables), remark
         self.locks = {name: threading.Lock() for name in self.servers}
         self.open: dict[str, Connection] = {}
-        self.talks: dict[str, Talk] = {}
+        self.talks: dict[str, RunControl] = {}
         """Run that a server's question goes to, while a call is under way."""
         self.stack = ExitStack()
         self.portal: BlockingPortal | None = None
@@ -115,7 +115,7 @@ class McpConnections:
             self.disconnect(name)
         self.stack.close()
 
-    def run_call(self, name: str, talk: Talk, work: "Callable[[Connection], Awaitable[T]]") -> T:
+    def run_call(self, name: str, talk: RunControl, work: "Callable[[Connection], Awaitable[T]]") -> T:
         """Return what `work` returns with an open connection. Raises ToolFailure.
 
         A connection that has gone before the call is opened once more; a call that was sent is not sent again.

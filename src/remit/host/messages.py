@@ -36,7 +36,7 @@ class ThoughtPart(Struct, frozen=True, tag="thought", tag_field="part"):
     meta: dict[str, Any] = {}
 
 
-class CallPart(Struct, frozen=True, tag="call", tag_field="part"):
+class ToolCallPart(Struct, frozen=True, tag="call", tag_field="part"):
     """A tool call of the model. `arguments` is None if `raw` is no JSON object; ids are unique in a run."""
 
     id: str
@@ -46,7 +46,7 @@ class CallPart(Struct, frozen=True, tag="call", tag_field="part"):
     meta: dict[str, Any] = {}
 
 
-ModelPart: TypeAlias = TextPart | ThoughtPart | CallPart
+ModelPart: TypeAlias = TextPart | ThoughtPart | ToolCallPart
 
 
 class Usage(Struct, frozen=True):
@@ -75,8 +75,8 @@ class ModelTurn(Struct, frozen=True, tag="turn", tag_field="message"):
     response_id: str = ""
 
     @property
-    def calls(self) -> tuple[CallPart, ...]:
-        return tuple(part for part in self.parts if isinstance(part, CallPart))
+    def calls(self) -> tuple[ToolCallPart, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolCallPart))
 
     @property
     def text(self) -> str:
@@ -111,7 +111,7 @@ ConversationItem: TypeAlias = UserInput | ModelTurn | CallResult | TailNote
 Conversation: TypeAlias = tuple[ConversationItem, ...]
 
 
-def find_unanswered_calls(conversation: Conversation) -> Iterator[CallPart]:
+def find_unanswered_calls(conversation: Conversation) -> Iterator[ToolCallPart]:
     """Yield the calls without a result, in the order of the model's turns."""
     answered = {item.id for item in conversation if isinstance(item, CallResult)}
     for item in conversation:

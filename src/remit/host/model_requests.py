@@ -18,7 +18,7 @@ from remit.host.models.port import (
     ProviderError,
     TextDelta,
     ThoughtDelta,
-    TurnEnded,
+    WholeTurn,
 )
 from remit.host.run import Run
 
@@ -66,7 +66,7 @@ async def stream_turn(run: Run, request: CompletionRequest) -> tuple[ModelTurn, 
         async with run.provider.stream(request) as deltas:
             async for delta in deltas:
                 match delta:
-                    case TurnEnded():
+                    case WholeTurn():
                         return delta.turn
                     case TextDelta():
                         streamed.append(delta.text)

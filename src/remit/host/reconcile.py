@@ -33,7 +33,7 @@ from remit.host.calls import (
     prepare_call,
 )
 from remit.host.journal.lines import PerformedLine, ResultLine, ResumedLine
-from remit.host.messages import CallPart
+from remit.host.messages import ToolCallPart
 from remit.host.run import Run
 from remit.host.toolbox.tool import ToolFailure
 
@@ -68,7 +68,7 @@ async def reconcile_calls(run: Run) -> None:
     run.is_resumed = False
 
 
-def perform_again(run: Run, call: CallPart, performed: ToolOutput | None) -> ResultLine:
+def perform_again(run: Run, call: ToolCallPart, performed: ToolOutput | None) -> ResultLine:
     """Return the result of a call that was checked before the crash: it does not count as a repetition of itself."""
     try:
         return perform_call(run, check_call(run, call, (call,), ()), performed)
@@ -76,7 +76,7 @@ def perform_again(run: Run, call: CallPart, performed: ToolOutput | None) -> Res
         return make_failure_line(call, failure)
 
 
-def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
+def find_way_on(run: Run, gate: Gate, call: ToolCallPart) -> WayOn:
     """Return how a call goes on, by the journal and the gate's records; in the repository's turn."""
     journaled = run.history.performed.get(call.id)
     output = restore_output(journaled) if journaled else None
@@ -111,7 +111,7 @@ def find_way_on(run: Run, gate: Gate, call: CallPart) -> WayOn:
     return WayOn("open")
 
 
-def close_call(run: Run, gate: Gate, call: CallPart, pending: PendingCall, output: ToolOutput) -> Performed:
+def close_call(run: Run, gate: Gate, call: ToolCallPart, pending: PendingCall, output: ToolOutput) -> Performed:
     """Have a call compared and recorded that is not run again."""
     made = replace(run.make_call(call, Citation()), effect=pending.effect, paths=pending.judged)
     if pending.whole:
@@ -120,7 +120,7 @@ def close_call(run: Run, gate: Gate, call: CallPart, pending: PendingCall, outpu
     return gate.perform(made, lambda _: output, performed=output)
 
 
-def interrupt(run: Run, gate: Gate, call: CallPart, pending: PendingCall, why: str) -> ResultLine:
+def interrupt(run: Run, gate: Gate, call: ToolCallPart, pending: PendingCall, why: str) -> ResultLine:
     """Return the result of a call that may have acted, and is not run again; its effects are recorded."""
     failure = ToolFailure(
         "INTERRUPTED",
@@ -133,7 +133,7 @@ def interrupt(run: Run, gate: Gate, call: CallPart, pending: PendingCall, why: s
     return ResultLine(id=call.id, kind="interrupted", text=text, told=told, error=failure.error_type)
 
 
-def repeat_read(run: Run, gate: Gate, call: CallPart) -> ResultLine:
+def repeat_read(run: Run, gate: Gate, call: ToolCallPart) -> ResultLine:
     """Return the result of a read that was allowed and recorded before: it is not recorded a second time."""
     try:
         prepared = prepare_call(run, check_call(run, call, (call,), ()))
@@ -148,7 +148,7 @@ def restore_output(line: PerformedLine) -> ToolOutput:
     return ToolOutput(line.ok, line.text, line.data, line.exit_code, line.positions)
 
 
-def make_output_line(call: CallPart, output: ToolOutput | None) -> ResultLine:
+def make_output_line(call: ToolCallPart, output: ToolOutput | None) -> ResultLine:
     if output is None:
         lost = "It ended before the run was interrupted, and its own words are lost; `remit show` has its effects."
         return ResultLine(id=call.id, kind="interrupted", text=lost, error="INTERRUPTED")

@@ -16,9 +16,9 @@ from remit.host.journal.file import JOURNAL_NAME, Journal, RunDirectory, read_jo
 from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import AnswerLine, AnyLine, EndedLine, EndState, QuestionKind, QuestionLine, RunLimits
 from remit.host.limits import Spending, sum_spending
-from remit.host.messages import CallPart
+from remit.host.messages import ToolCallPart
 from remit.host.models.port import Provider, ToolSchema
-from remit.host.toolbox.tool import HostTool, Talk
+from remit.host.toolbox.tool import HostTool, RunControl
 
 AGENT = "remit"
 NOBODY = "nobody"
@@ -69,7 +69,7 @@ class PersonReply(Struct, frozen=True):
 class Run:
     """One open run. A child shares the gate of its parent and counts in its root."""
 
-    make_talk: Callable[[str], Talk]  # by the id of a call; set by the session, which can start children
+    make_talk: Callable[[str], RunControl]  # by the id of a call; set by the session, which can start children
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class Run:
         above = self.parent.narrowings if self.parent is not None else ()
         return (*above, *((paths,) if paths is not None else ()), *((self.scope,) if self.scope else ()))
 
-    def make_call(self, part: CallPart, citation: Citation) -> ToolCall:
+    def make_call(self, part: ToolCallPart, citation: Citation) -> ToolCall:
         """Return the call as the gate judges it, before the tool names its effect."""
         return ToolCall(
             agent=AGENT,

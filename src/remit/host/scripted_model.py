@@ -143,25 +143,34 @@ class ScriptedModel:
 
 
 class HttpReply(Struct, frozen=True):
-    """HTTP response."""
+    """HTTP response. With `wait_s` the connection stays open for that long after the last byte, in silence.
+
+    `framing` is the header that says how long the body is; None for the length that it has.
+    """
 
     status: int
     body: bytes
     content_type: str = "application/json"
+    framing: str | None = None
+    headers: tuple[str, ...] = ()
+    wait_s: float = 0
 
     def encode(self) -> bytes:
-        head = (
-            f"HTTP/1.1 {self.status} {'OK' if self.status == 200 else 'Refused'}\r\n"
-            f"content-type: {self.content_type}\r\ncontent-length: {len(self.body)}\r\nconnection: close\r\n\r\n"
-        )
-        return head.encode() + self.body
+        head = [
+            f"HTTP/1.1 {self.status} {'OK' if self.status == 200 else 'Refused'}",
+            f"content-type: {self.content_type}",
+            self.framing or f"content-length: {len(self.body)}",
+            *self.headers,
+            "connection: close",
+        ]
+        return "\r\n".join(head).encode() + b"\r\n\r\n" + self.body
 
 
 class ModelWire(ABC):
     """Server of one model, with a memory of its requests.
 
     `requests` holds the newest conversations, side requests included, oldest first. `failures` holds the errors while
-    answering; leaving `serve` raises the first of them.
+    answering; leaving `serve` raises the first of them. `faults` spoil the next answers, one each.
     """
 
     request_type: ClassVar[type[Any]]
@@ -169,6 +178,7 @@ class ModelWire(ABC):
     def __init__(self, model: ScriptedModel) -> None:
         self.requests: deque[ModelRequest] = deque(maxlen=MAX_REQUESTS)
         self.failures: list[BaseException] = []
+        self.faults: deque[Callable[[HttpReply], HttpReply]] = deque()
         self.url = ""
         self._model = model
         self._results: dict[str, str] = {}
@@ -230,8 +240,10 @@ class ModelWire(ABC):
         turn = self._model.answer(conversation) if conversation.tools else (Say(SIDE_REQUEST_ANSWER),)
         response = self.encode_turn(asked, turn, len(body) // 4)
         if asked.stream:
-            return HttpReply(200, self.encode_stream(response), "text/event-stream; charset=utf-8")
-        return HttpReply(200, json.encode(response))
+            reply = HttpReply(200, self.encode_stream(response), "text/event-stream; charset=utf-8")
+        else:
+            reply = HttpReply(200, json.encode(response))
+        return self.faults.popleft()(reply) if self.faults else reply
 
 
 class _Server(ThreadingHTTPServer):
@@ -282,3 +294,8 @@ class _Handler(BaseHTTPRequestHandler):
         # One write: headers and body apart meet Nagle and delayed acknowledgement, 44 ms on loopback.
         self.close_connection = True
         self.wfile.write(reply.encode())
+        if reply.wait_s:
+            # The client that gives up closes its side: reading ends then, without waiting any longer.
+            self.connection.settimeout(reply.wait_s)
+            with suppress(OSError):
+                self.connection.recv(1)

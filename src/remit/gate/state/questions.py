@@ -57,6 +57,7 @@ class Question(Struct, frozen=True):
     prefix: tuple[str, ...] = ()
     call_id: str = ""
     arguments_sha256: str = ""
+    rule: str = ""  # the check or rule whose objection it is
     diff: str = ""  # diff of a file tool's change, where its arguments tell: without secrets, cut, and in no record
 
     @property

@@ -33,12 +33,12 @@ from remit.host.journal.lines import (
     UserLine,
 )
 from remit.host.messages import (
-    CallPart,
     CallResult,
     Conversation,
     ConversationItem,
     ModelTurn,
     TailNote,
+    ToolCallPart,
     Usage,
     UserInput,
 )
@@ -66,8 +66,8 @@ class RunHistory:
         self.started: RunLine | None = None
         self.items: list[ConversationItem] = []
         self.undelivered: list[UserInput | TailNote] = []
-        self.calls: dict[str, CallPart] = {}
-        self.open_calls: dict[str, CallPart] = {}  # calls of the newest turn, in its order
+        self.calls: dict[str, ToolCallPart] = {}
+        self.open_calls: dict[str, ToolCallPart] = {}  # calls of the newest turn, in its order
         self.results: dict[str, CallResult] = {}  # results of the newest turn
         self.errors: dict[str, str] = {}  # types of failures and denials of the newest turn, by call
         self.begun: dict[str, BegunLine] = {}
@@ -101,7 +101,7 @@ class RunHistory:
         return (*self.items, *self.ordered_results(), *self.undelivered)
 
     @property
-    def unanswered_calls(self) -> tuple[CallPart, ...]:
+    def unanswered_calls(self) -> tuple[ToolCallPart, ...]:
         return tuple(call for call in self.open_calls.values() if call.id not in self.results)
 
     @property
@@ -186,7 +186,7 @@ class RunHistory:
         fresh = tuple(
             part
             for part in turn.parts
-            if not isinstance(part, CallPart) or self.calls.setdefault(part.id, part) is part
+            if not isinstance(part, ToolCallPart) or self.calls.setdefault(part.id, part) is part
         )
         turn = replace(turn, parts=fresh)
         if turn.parts:  # a turn that was cancelled at once has none, and no provider takes it
@@ -232,7 +232,7 @@ def fold(lines: Iterable[AnyLine]) -> Conversation:
     return RunHistory(lines).conversation
 
 
-def make_signature(call: CallPart) -> str:
+def make_signature(call: ToolCallPart) -> str:
     """Return the tool and its arguments in canonical form: equal for equal calls."""
     arguments: Any = call.raw if call.arguments is None else call.arguments
     return f"{call.tool} {json.dumps(arguments, sort_keys=True, ensure_ascii=True)}"

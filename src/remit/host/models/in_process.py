@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from msgspec import json
 
-from remit.host.messages import CallPart, CallResult, ModelPart, ModelTurn, TextPart, Usage, UserInput
-from remit.host.models.port import CallDelta, CompletionRequest, Delta, TextDelta, TurnEnded
+from remit.host.messages import CallResult, ModelPart, ModelTurn, TextPart, ToolCallPart, Usage, UserInput
+from remit.host.models.port import CallDelta, CompletionRequest, Delta, TextDelta, WholeTurn
 from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Say, ScriptedModel, ToolResult, Use
 
 
@@ -39,10 +39,10 @@ class InProcessModel:
             else:
                 call_id = part.id or f"call_{known + calls + 1}"
                 yield CallDelta(calls, call_id, part.tool, json.encode(part.input).decode())
-                parts.append(CallPart(call_id, part.tool, part.input))
+                parts.append(ToolCallPart(call_id, part.tool, part.input))
                 calls += 1
         stop = "tool_calls" if calls else "end"
-        yield TurnEnded(ModelTurn(tuple(parts), stop, self.id, Usage(output_tokens=0), cost=0.0))
+        yield WholeTurn(ModelTurn(tuple(parts), stop, self.id, Usage(output_tokens=0), cost=0.0))
 
 
 def describe_request(request: CompletionRequest, model: str) -> ModelRequest:

@@ -60,13 +60,13 @@ class CallDelta(Struct, frozen=True, tag=True):
     json: str = ""
 
 
-class TurnEnded(Struct, frozen=True, tag=True):
+class WholeTurn(Struct, frozen=True, tag=True):
     """The end of a stream that gave its stop reason: the whole turn. The last delta of every stream."""
 
     turn: ModelTurn
 
 
-Delta: TypeAlias = TextDelta | ThoughtDelta | CallDelta | TurnEnded
+Delta: TypeAlias = TextDelta | ThoughtDelta | CallDelta | WholeTurn
 
 
 class ProviderError(Exception):

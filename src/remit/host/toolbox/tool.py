@@ -15,7 +15,7 @@ from msgspec import Struct
 from remit.core.call import ToolCall
 from remit.gate.gate import Gate
 from remit.gate.perform import Act
-from remit.host.messages import CallPart, ImageRef
+from remit.host.messages import ImageRef, ToolCallPart
 from remit.host.models.port import ToolSchema
 
 ToolGroup: TypeAlias = Literal["read", "write", "command", "mcp", "intent", "mode"]
@@ -64,7 +64,7 @@ class RunFolder(Protocol):
         ...
 
 
-class Talk(Protocol):
+class RunControl(Protocol):
     """What a tool asks of the run that is no effect on files: questions, modes, the end, children.
 
     The functions are called in the tool's worker thread and block until there is an answer.
@@ -95,10 +95,10 @@ class ToolContext(Struct, frozen=True):
     """
 
     gate: Gate
-    part: CallPart
+    part: ToolCallPart
     new_call: Callable[[], ToolCall]
     folder: RunFolder
-    talk: Talk
+    talk: RunControl
     has_vision: bool = True
     take_turn: Callable[[], AbstractContextManager[object]] = nullcontext
     """The repository's turn, for an act that works with the gate itself."""

@@ -7,12 +7,14 @@ files still are what they were, all or none.
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from difflib import unified_diff
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
 from remit.core.diff.edits import Edit, WholeFile, encode_text
+from remit.core.redaction import is_secret_file, redact
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.host.toolbox.matching import (
     BYTE_ORDER_MARK,
@@ -46,6 +48,10 @@ class GenerateImage(Struct, frozen=True, forbid_unknown_fields=True):
     image: FilePath | None = None
 
 
+MAX_DIFF_LINES = 400
+MAX_DIFFED_BYTES = 256 * 1024
+
+
 class FileProposal(Struct, frozen=True):
     """A change of a file. None is a missing file; `permissions` are of a new file."""
 
@@ -54,6 +60,21 @@ class FileProposal(Struct, frozen=True):
     after: bytes | None
     edited: EditedText | None = None
     permissions: int | None = None
+
+
+def diff_changes(changes: Sequence[FileProposal]) -> str:
+    """Return the unified diff of the changes for people to look at, without secrets; large and binary files are left
+    out, and a long diff is cut.
+    """
+    lines: list[str] = []
+    for change in changes:
+        before, after = change.before or b"", change.after or b""
+        if is_secret_file(change.path) or b"\0" in before + after or len(before) + len(after) > MAX_DIFFED_BYTES:
+            continue
+        old, new = (side.decode("utf-8", "replace").splitlines() for side in (before, after))
+        lines += unified_diff(old, new, f"a/{change.path}", f"b/{change.path}", lineterm="")
+    shown = [redact(line) for line in lines[:MAX_DIFF_LINES]]
+    return "\n".join([*shown, *(["…"] if len(lines) > MAX_DIFF_LINES else [])])
 
 
 def read_existing(context: ToolContext, path: str) -> bytes | None:
@@ -99,7 +120,8 @@ def prepare_changes(
         positions = {change.path: edited.positions for change, edited in compared if change.after is not None}
         files = [{"path": c.path, "sha256": c.after and sha256(c.after)} for c in changes]
         text = "\n".join(describe_change(change, edited) for change, edited in compared)
-        return ToolOutput(True, text, {"files": files}, positions=positions)
+        data = {"files": files, "diff": diff_changes(changes)}
+        return ToolOutput(True, text, data, positions=positions)
 
     proposal = propose() if all(is_below_root(context, path) for path in paths) else None
     call = context.new_call()

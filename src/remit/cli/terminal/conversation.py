@@ -1,0 +1,239 @@
+"""A run on the agent's terminal: its events become printed blocks, live lines and cards; typed lines become words."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from contextlib import suppress
+from shutil import get_terminal_size
+from typing import Any
+
+from msgspec.structs import replace
+
+from remit.cli.terminal.arguments import RunArguments
+from remit.cli.terminal.blocks import BlockRenderer, StatusFields, TextBlocks, describe_subject
+from remit.cli.terminal.replies import AnyQuestion, AnyReply, describe_answers, parse_reply
+from remit.cli.terminal.runs import describe_resume, make_request, name_failures
+from remit.cli.terminal.screen import CARD_KEYS, AgentScreen
+from remit.cli.terminal.slash_commands import COMMAND_ERRORS, answer_command, complete_word, describe_commands
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.state.questions import ApprovalReply, Question
+from remit.host.events import CallBegun, CallEnded, RetryWait, RunEvent, RunStatus, StreamedCall, StreamedText
+from remit.host.faces.agent import open_run
+from remit.host.faces.gate_questions import publish_questions
+from remit.host.journal.lines import AnswerLine, EndedLine, ModeLine, QuestionLine, RunLine, TurnLine
+from remit.host.session import Session
+from remit.servers.environment import read_environment
+
+REASON_HINT = "why not"
+IDLE_CHECK_INTERVAL_S = 0.1
+
+
+class SessionConversation:
+    """The conversation of one session. `ended` is the newest end of the run."""
+
+    def __init__(self, screen: AgentScreen, session: Session) -> None:
+        self.screen = screen
+        self.session = session
+        self.root = session.run.access.gate.workspace.root
+        self.renderer = BlockRenderer(self.root, get_terminal_size().columns, is_coloured=True)
+        self.text = TextBlocks()
+        self.status = StatusFields(None, session.run.history.mode, session.run.provider.id)
+        self.question: AnyQuestion | None = None
+        self.ended: EndedLine | None = None
+        self.last_n = 0
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def detail(self) -> str:
+        return self.renderer.last_detail
+
+    async def run(self) -> None:
+        """Show the run until it is closed. Raises what breaks it."""
+        parts = (self.follow(), publish_questions(self.session.run), self.watch_work())
+        tasks = [asyncio.create_task(part) for part in parts]
+        self.tasks |= {*tasks}
+        await asyncio.gather(*tasks)
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.session.close()
+
+    async def cancel(self) -> None:
+        if self.screen.card_hint == REASON_HINT and self.question is not None:
+            self.show_question(self.question)
+        else:
+            await self.session.cancel()
+
+    # --- what the person does ------------------------------------------------------------------------------------
+
+    def submit(self, text: str) -> bool:
+        if text.startswith("/"):
+            self.start(self.run_command(text.strip()))
+        elif self.question is not None:
+            words = text.strip()
+            is_reason = self.screen.card_hint == REASON_HINT
+            reply = ApprovalReply(False, words) if is_reason else parse_reply(self.question, words)
+            if reply is None:
+                return False
+            self.start(self.answer(self.question, reply))
+        elif text.strip():
+            self.start(self.session.send(text))
+        else:
+            return False
+        return True
+
+    def press_card_key(self, key: str) -> None:
+        if self.question is None:
+            return
+        if key == "n":
+            self.screen.show_card(REASON_HINT)
+        elif (reply := parse_reply(self.question, key)) is not None:
+            self.start(self.answer(self.question, reply))
+
+    def complete(self, before: str) -> str:
+        return complete_word(before, self.root)
+
+    async def run_command(self, text: str) -> None:
+        """Run a command that was typed after a slash, and print what it answers."""
+        name, _, rest = text.partition(" ")
+        try:
+            if name == "/quit":
+                self.screen.leave()
+            elif name == "/help":
+                self.print_note(describe_commands())
+            elif name == "/cost":
+                self.print_note(self.status.describe())
+            else:
+                self.print_note(await answer_command(self.session, name, rest.strip(), self.last_n))
+                await self.read_intent()
+        except COMMAND_ERRORS as error:
+            self.print_note(sanitise_line(str(error)))
+
+    async def answer(self, question: AnyQuestion, reply: AnyReply) -> None:
+        self.clear_question()
+        if not await self.session.answer(question.id, reply):
+            self.print_note("the question was answered elsewhere, or its time is over")
+
+    def show_question(self, question: AnyQuestion) -> None:
+        self.question = question
+        self.screen.show_card(describe_answers(question), CARD_KEYS if isinstance(question, Question) else "")
+
+    def clear_question(self) -> None:
+        self.question = None
+        self.screen.show_card("")
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.finish_task)
+
+    def finish_task(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.screen.leave(error)
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def print_note(self, text: str) -> None:
+        self.screen.print_block(self.renderer.style(text, dim=True) if text else "")
+
+    async def follow(self) -> None:
+        async for event in self.session.events():
+            self.last_n = max(self.last_n, event.n)
+            self.renderer.width = get_terminal_size().columns
+            if event.child or not self.take_streamed(event):
+                self.take(event)
+            self.screen.live_text = self.text.pending
+            self.show_status()
+
+    def take_streamed(self, event: RunEvent) -> bool:
+        """Show an event of the turn under way; False for any other event. What children stream is not shown."""
+        match event.data:
+            case StreamedText(text=text) if event.event == "text":
+                if whole := self.text.add(text):
+                    self.screen.print_block(self.renderer.render_text(whole))
+            case StreamedText():
+                self.set_running("thinks")
+            case StreamedCall(tool=tool):
+                self.set_running(f"writes a call of {tool}" if tool else self.status.running)
+            case None if event.event == "retracted":
+                if self.text.printed:
+                    self.print_note("the answer broke off; the model is asked again")
+                self.text.finish("")
+            case TurnLine(turn=turn):
+                rest = self.text.finish(turn.text)
+                self.renderer.render(event)  # remembers what its calls are about
+                self.screen.print_block(self.renderer.render_text(rest) if rest else "")
+            case _:
+                return False
+        return True
+
+    def take(self, event: RunEvent) -> None:
+        match event.data:
+            case RunStatus() as known if not event.child:
+                self.status = replace(
+                    self.status,
+                    mode=known.mode,
+                    model=known.model,
+                    tokens=known.tokens,
+                    window=known.window,
+                    cost=known.cost,
+                )
+            case ModeLine() | RunLine() if not event.child:
+                self.status = replace(self.status, mode=event.data.mode)
+            case CallBegun(tool=tool, arguments=arguments):
+                self.set_running(f"{tool} {describe_subject(arguments)}")
+            case RetryWait(seconds=seconds):
+                self.set_running(f"waits {seconds:.0f} s")
+            case Question() | QuestionLine():
+                self.show_question(event.data)
+            case AnswerLine(id=answered) if self.question is not None and answered == self.question.id:
+                self.clear_question()
+            case CallEnded() | EndedLine():
+                self.set_running("")
+            case _:
+                pass
+        if isinstance(event.data, EndedLine) and not event.child:
+            self.ended = event.data
+        self.screen.print_block(self.renderer.render(event))
+
+    def set_running(self, text: str) -> None:
+        self.status = replace(self.status, running=text)
+
+    def show_status(self) -> None:
+        self.screen.status = self.status.describe()
+        self.screen.app.invalidate()
+
+    async def watch_work(self) -> None:
+        """Say whether the run works or waits, and read its intent again each time it stops."""
+        while True:
+            await self.session.wait_until_idle()
+            self.screen.is_working = False
+            self.set_running("")
+            await self.read_intent()
+            while self.session.is_idle.is_set():
+                await asyncio.sleep(IDLE_CHECK_INTERVAL_S)
+            self.screen.is_working = True
+
+    async def read_intent(self) -> None:
+        key = self.session.run.session
+        with suppress(*RECORDING_ERRORS):
+            found = await self.session.run.access.run(lambda gate: gate.state.active_session(key).intent_id)
+            self.status = replace(self.status, intent=found)
+        self.show_status()
+
+
+async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> None:
+    """Open the run, give it the lines that were typed meanwhile, and show it until the person leaves."""
+    request = await asyncio.to_thread(make_request, arguments)
+    with name_failures():
+        session = await open_run(request, os.environ, read_environment())
+    screen.farewell = describe_resume(session)
+    conversation = SessionConversation(screen, session)
+    screen.conversation = conversation
+    for text in screen.typed_ahead:
+        conversation.submit(text)
+    await conversation.run()

@@ -1,0 +1,133 @@
+"""Faces of lines: finished blocks on standard output, or one JSON event a line. Words and answers are input lines."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import click
+import msgspec
+
+from remit.cli.terminal.blocks import BlockRenderer
+from remit.cli.terminal.replies import AnyQuestion, describe_answers, parse_reply
+from remit.core.untrusted_input import escape_json
+from remit.gate.state.questions import ApprovalReply, Question
+from remit.host.events import RunEvent
+from remit.host.faces.gate_questions import publish_questions
+from remit.host.faces.replies import can_flag_answer
+from remit.host.journal.lines import AnswerLine, EndedLine, QuestionLine
+from remit.host.session import Session
+
+STREAMED_EVENTS = ("text", "thought", "call", "retracted")
+PROMPT = "> "
+EVENT_GRACE_S = 2.0
+
+
+class LineFace:
+    """A face that prints whole lines. `ended` is the newest end of the run, None while it is open."""
+
+    def __init__(self, session: Session, show: Callable[[RunEvent], None], *, answers_by_flag: bool = False) -> None:
+        self.session = session
+        self.show = show
+        self.answers_by_flag = answers_by_flag
+        self.ended: EndedLine | None = None
+        self.question: AnyQuestion | None = None
+        self.has_ended = asyncio.Event()
+        self.has_question = asyncio.Event()
+
+    async def follow(self, after: int) -> None:
+        """Show the events after line `after`; ends with the session."""
+        async for event in self.session.events(after):
+            self.show(event)
+            match event.data:
+                case EndedLine() if not event.child:
+                    self.ended = event.data
+                    self.has_ended.set()
+                case Question() if self.answers_by_flag:
+                    allow = can_flag_answer(event.data)
+                    reply = ApprovalReply(
+                        allow, "" if allow else "nobody is there to ask", "flag" if allow else "nobody"
+                    )
+                    await self.session.answer(event.data.id, reply)
+                case Question() | QuestionLine():
+                    self.question = event.data
+                    self.has_question.set()
+                case AnswerLine() if self.question is not None and event.data.id == self.question.id:
+                    self.question = None
+                    self.has_question.clear()
+                case _:
+                    pass
+
+    async def run_to_end(self, after: int) -> EndedLine | None:
+        """Show the run until it ends; None if it stopped otherwise. Raises what broke the run."""
+        tasks = [asyncio.create_task(self.follow(after))]
+        if self.answers_by_flag:
+            tasks.append(asyncio.create_task(publish_questions(self.session.run)))
+        try:
+            await self.session.wait_until_idle()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.has_ended.wait(), EVENT_GRACE_S)
+        finally:
+            await end_tasks(tasks)
+        return self.ended
+
+    async def converse(self, after: int) -> EndedLine | None:
+        """Show the run, and take words and answers from standard input until it is closed."""
+        session = self.session
+        tasks = [
+            asyncio.create_task(self.follow(after)),
+            asyncio.create_task(publish_questions(session.run)),
+        ]
+        try:
+            while True:
+                await self.wait_for_turn()
+                text = await asyncio.to_thread(read_line, describe_answers(self.question) if self.question else "")
+                if text is None:
+                    return self.ended
+                if self.question is not None:
+                    reply = parse_reply(self.question, text)
+                    if reply is not None:
+                        await session.answer(self.question.id, reply)
+                elif text.strip():
+                    self.ended = None
+                    await session.send(text)
+        finally:
+            await end_tasks(tasks)
+
+    async def wait_for_turn(self) -> None:
+        """Wait until it is the person's turn: the run is idle, or has a question. Raises what broke the run."""
+        idle = asyncio.create_task(self.session.wait_until_idle())
+        asked = asyncio.create_task(self.has_question.wait())
+        done, _ = await asyncio.wait([idle, asked], return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
+        asked.cancel()
+        if idle in done:
+            await idle
+
+
+async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def read_line(hint: str) -> str | None:
+    """Return the next line of input; None at its end."""
+    click.echo(f"[{hint}] {PROMPT}" if hint else PROMPT, nl=False, err=True)
+    text = sys.stdin.readline()
+    return text.rstrip("\n") if text else None
+
+
+def print_block(renderer: BlockRenderer, event: RunEvent) -> None:
+    if block := renderer.render(event):
+        click.echo(block)
+
+
+def print_json(event: RunEvent) -> None:
+    """Print an event as one line of JSON. Streamed parts of a turn are left out: the whole turn follows."""
+    if event.event not in STREAMED_EVENTS:
+        click.echo(encode_event(event))
+
+
+def encode_event(event: RunEvent) -> str:
+    return escape_json(msgspec.json.encode(event).decode())

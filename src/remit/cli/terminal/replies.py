@@ -1,0 +1,35 @@
+"""Answers of a person to a run's questions, as typed."""
+
+from typing import TypeAlias
+
+from remit.cli.policy.approvals import parse_answer
+from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
+from remit.host.faces.replies import parse_words
+from remit.host.journal.lines import QuestionLine
+from remit.host.run import PersonReply
+from remit.policy.grants import GrantRuleError, make_rule
+
+AnyQuestion: TypeAlias = Question | QuestionLine
+AnyReply: TypeAlias = ApprovalReply | PersonReply
+
+
+def parse_reply(question: AnyQuestion, text: str) -> AnyReply | None:
+    """Return the answer that a line gives; None if the question does not offer it."""
+    words = text.strip()
+    if isinstance(question, Question):
+        reply = parse_answer(words, [ListedQuestion(question, "open")])
+        if reply is None or not words:
+            return None
+        try:
+            make_rule(question.subject, reply.extent, reply.pattern)
+        except GrantRuleError:
+            return None
+        return reply
+    return parse_words(question, words)
+
+
+def describe_answers(question: AnyQuestion) -> str:
+    """Return the answers that a question takes, for its prompt."""
+    if isinstance(question, Question):
+        return "y once · s session · i intent · n no · or the reason why not"
+    return "a number, or your own words" if question.choices else "your answer"

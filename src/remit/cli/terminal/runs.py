@@ -1,0 +1,222 @@
+"""Runs as `remit run` opens them from the words of its command line; the list of runs, exports, keys, the prompt."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+from msgspec import json
+
+from remit.cli.output import FINDINGS, INTERRUPT, UNAVAILABLE, USAGE, Failure, emit, open_gate
+from remit.cli.person_only import is_below_agent, require_person
+from remit.cli.screen import has_colour, relative_time
+from remit.cli.terminal.arguments import RunArguments
+from remit.cli.terminal.blocks import BlockRenderer
+from remit.cli.terminal.export import export_run
+from remit.cli.terminal.plain import LineFace, print_block, print_json
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.gate import Gate
+from remit.host.faces.agent import ImageFile, RunRequest, make_toolbox, open_run
+from remit.host.gate_access import GateAccess
+from remit.host.journal.file import JournalError, RunDirectory, read_first_and_last_line
+from remit.host.journal.lines import EndedLine, RunLimits, RunLine
+from remit.host.mcp_client import McpConnections
+from remit.host.models.endpoints import NoKey
+from remit.host.models.extra import ExtraMissing
+from remit.host.models.keys import KeyringFailed, store_key
+from remit.host.models.providers import SCRIPTED, check_model
+from remit.host.session import RunSummary, Session, SessionOptions, find_run
+from remit.servers.environment import read_environment
+
+EXIT_CODES = {"completed": 0, "answered": 0, "stopped": FINDINGS, "stuck": FINDINGS, "cancelled": INTERRUPT}
+IMAGE_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+MAX_LISTED_CHARS = 60
+
+
+@contextmanager
+def name_failures() -> Generator[None]:
+    """Turn what keeps a run from being opened into a Failure with the next step."""
+    try:
+        yield
+    except (ExtraMissing, NoKey) as error:
+        raise Failure.from_error(error, "NO_MODEL") from error
+    except JournalError as error:
+        raise Failure("NO_RUN", str(error), fix="remit run --list") from error
+
+
+# --- the run ---------------------------------------------------------------------------------------------------
+
+
+def run_lines(arguments: RunArguments) -> int:
+    """Run with a face of lines, and return the exit code."""
+    request = make_request(arguments)
+    with name_failures():
+        return asyncio.run(follow_lines(request, arguments))
+
+
+async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
+    session = await open_run(request, os.environ, read_environment())
+    is_coloured = has_colour("auto", os.environ, is_terminal=sys.stdout.isatty())
+    renderer = BlockRenderer(session.run.access.gate.workspace.root, None, is_coloured=is_coloured)
+    show = print_json if arguments.as_json else partial(print_block, renderer)
+    face = LineFace(session, show, answers_by_flag=arguments.yes_within_scope)
+    try:
+        async with session:
+            ended = await (face.run_to_end(0) if request.options.until_completion else face.converse(0))
+    finally:
+        if face.ended is None:
+            click.echo(describe_resume(session), err=True)
+    return choose_exit_code(ended, is_conversation=not request.options.until_completion)
+
+
+def describe_resume(session: Session) -> str:
+    return f"go on with: remit run --resume {session.run.folder.id}"
+
+
+def choose_exit_code(ended: EndedLine | None, *, is_conversation: bool) -> int:
+    if ended is None:
+        return 0 if is_conversation else INTERRUPT
+    if ended.state == "failed":
+        return USAGE if ended.reason.startswith("auth:") else UNAVAILABLE
+    return EXIT_CODES[ended.state]
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------
+
+
+def make_request(arguments: RunArguments) -> RunRequest:
+    """Return the run that the command line asks for. Raises Failure."""
+    gate = open_gate(arguments.repo)
+    settings = gate.rules.config.run
+    forked, place = split_fork(arguments.fork)
+    resumed = forked if arguments.fork is not None else arguments.resume
+    is_terminal, words = arguments.is_terminal, read_task(arguments.task)
+    if resumed is None and not words and not is_terminal:
+        raise Failure("USAGE", "there is no task, and no terminal to ask for one", fix="remit run 'what to do'")
+    with name_failures():
+        model_id = choose_model(gate, arguments.model, resumed)
+        check_model(model_id, os.environ)
+    return RunRequest(
+        folder=Path.cwd() if arguments.repo == Path() else arguments.repo.resolve(),
+        model_id=model_id,
+        options=SessionOptions(
+            mode=arguments.mode or settings.mode,
+            intent=arguments.intent_id,
+            limits=RunLimits(arguments.max_turns or settings.max_turns, arguments.max_cost or settings.max_cost_usd),
+            until_completion=not is_terminal,
+            has_person=is_terminal and not is_below_agent(),
+            version=version("remit"),
+        ),
+        task=words,
+        images=load_images(arguments.images),
+        resumed=resumed,
+        is_fork=arguments.fork is not None,
+        fork_at=place,
+        window=settings.window,
+    )
+
+
+def read_task(task: str | None) -> str:
+    """Return the task: the argument, or standard input for `-` and where a pipe comes in."""
+    if task == "-" or (task is None and not sys.stdin.isatty()):
+        return sys.stdin.read().strip()
+    return (task or "").strip()
+
+
+def split_fork(fork: str | None) -> tuple[str | None, int | None]:
+    name, colon, place = (fork or "").rpartition(":")
+    if not colon:
+        return fork, None
+    if not place.isdecimal():
+        raise Failure("USAGE", f"--fork: {place!r} is no line of a run", fix="as in --fork RUN:12")
+    return name, int(place)
+
+
+def choose_model(gate: Gate, given: str | None, resumed: str | None) -> str:
+    """Return the model: as given, of the run that goes on, of REMIT_MODEL, of `[run] model`. Raises Failure."""
+    known = given
+    if known is None and resumed is not None:
+        first, _ = read_first_and_last_line(find_run(gate.workspace, resumed))
+        known = first.model if isinstance(first, RunLine) else None
+    known = known or os.environ.get("REMIT_MODEL")
+    if known:
+        return known
+    configured = gate.rules.config.run.model
+    if configured is None:
+        fix = "--model anthropic:claude-sonnet-5-5, or REMIT_MODEL, or `[run] model` in remit.toml"
+        raise Failure("NO_MODEL", "no model is named", fix=fix)
+    if configured.startswith(SCRIPTED):
+        # A script is a program of the repository's own: a person starts it by its name.
+        raise Failure("NO_MODEL", "`[run] model` names a script", fix="name it with --model")
+    return configured
+
+
+def load_images(paths: tuple[Path, ...]) -> tuple[ImageFile, ...]:
+    """Return the images. Raises Failure for a file that is none."""
+    found: list[ImageFile] = []
+    for path in paths:
+        kind = IMAGE_TYPES.get(path.suffix.lower())
+        if kind is None or path.stat().st_size > MAX_IMAGE_BYTES:
+            fix = f"{', '.join(IMAGE_TYPES)} up to {MAX_IMAGE_BYTES >> 20} MB"
+            raise Failure("NOT_AN_IMAGE", f"{str(path)!r} is no image that models take", fix=fix)
+        found.append(ImageFile(path.name, kind, path.read_bytes()))
+    return tuple(found)
+
+
+# --- besides runs ----------------------------------------------------------------------------------------------
+
+
+def keep_key(provider: str) -> None:
+    """Store the key that a person types, or that comes in by a pipe."""
+    require_person("storing a key")
+    key = click.prompt(f"Key for {provider}", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
+    if not key.strip():
+        raise Failure("USAGE", "there is no key on standard input")
+    try:
+        store_key(provider, key.strip())
+    except (KeyringFailed, ExtraMissing) as error:
+        raise Failure.from_error(error, "NO_KEYRING", exit_code=UNAVAILABLE) from error
+    click.echo(f"stored for {provider}", err=True)
+
+
+def print_runs(repo: Path, *, as_json: bool) -> None:
+    summaries = Session.list(open_gate(repo).workspace)
+    emit(summaries, as_json, [describe_run(summary) for summary in summaries] or ["no runs"])
+
+
+def describe_run(summary: RunSummary) -> str:
+    when = relative_time(summary.changed_at, time.time())
+    task = sanitise_line(summary.task, MAX_LISTED_CHARS)
+    return f"{summary.id}  {when}  {summary.state}  {summary.mode}  {sanitise_line(summary.model, 40)}  {task}"
+
+
+def print_export(repo: Path, run_id: str, form: str) -> None:
+    with name_failures():
+        folder: RunDirectory = find_run(open_gate(repo).workspace, run_id)
+        emit(None, False, export_run(folder, form))
+
+
+def print_prompt(arguments: RunArguments) -> None:
+    """Print the system prompt and the tools: what every request of the mode begins with."""
+    gate = open_gate(arguments.repo)
+    model, mode = choose_model(gate, arguments.model, None), arguments.mode or gate.rules.config.run.mode
+    access = GateAccess(gate.workspace.root, read_environment())
+    try:
+        toolbox = make_toolbox(access, McpConnections.of_gate(access.gate))
+        tools = [json.format(json.encode(tool)).decode() for tool in toolbox.list_schemas(mode, model)]
+        emit(None, False, [toolbox.build_system(mode, model), *tools])
+    finally:
+        access.close()

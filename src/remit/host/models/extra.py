@@ -1,0 +1,27 @@
+"""The extra `agent`: packages that only Remit's own agent needs, imported where they are first used."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+class ExtraMissing(Exception):
+    """A package of an extra is not installed. The message ends in the command that installs it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed\nhint: pip install 'remit[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
+@contextmanager
+def name_missing_extra(extra: str = "agent") -> Generator[None]:
+    """Import packages of an extra within the context. Raises ExtraMissing for a package that is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        # The library of models wraps the error of a missing SDK in an ImportError with words of its own.
+        missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+        name = (getattr(missing, "name", None) or "").partition(".")[0]
+        if name in ("", "remit"):
+            raise
+        raise ExtraMissing(name, extra) from error

@@ -1,0 +1,214 @@
+"""The agent's terminal in a real tmux: what is finished stands once in the scrollback, and keys do what they say."""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.running import MAIN
+from cli.terminal.terminals import FORBIDDEN, Terminal
+from gate.driving import governed
+from remit.host.anthropic_wire import AnthropicWire
+from remit.host.models.wire_faults import put_fault
+from remit.host.scripted_model import Say, ScriptedModel
+
+SCROLL_REGION = re.compile(r"\x1b\[\d+;\d+r")
+DONE = {"tool": "attempt_completion", "input": {"result": "All of it is done."}}
+WRITTEN = {"path": "new.py", "content": "x = 1\n", "intent_id": "INT-001", "mutation_class": "BUG_FIX"}
+WRITE = {"tool": "write_to_file", "input": WRITTEN}
+PLACE = {"path": "src/app.py"}
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    found = Terminal(tmp_path, getattr(request, "param", (100, 30)))
+    yield found
+    found.close()
+
+
+def start(terminal: Terminal, repository: Path, turns: list[list[Any]], *words: str, **variables: str) -> None:
+    script = terminal.stream.with_name("script.json")
+    script.write_text(json.dumps(turns))
+    start_model(terminal, repository, f"scripted:{script}", *words, **variables)
+
+
+def start_model(terminal: Terminal, repository: Path, model: str, *words: str, **variables: str) -> None:
+    command = [sys.executable, "-c", MAIN, "run", "--model", model, *words]
+    kept = {name: os.environ[name] for name in ("HOME", "PATH")}
+    terminal.start(command, repository, {**kept, "TERM": "screen-256color", **variables})
+    terminal.wait_for(lambda lines: any("no intent" in line or "code ·" in line for line in lines))
+
+
+def is_idle(lines: list[str]) -> bool:
+    return any(line.startswith("· ") for line in lines[-40:])
+
+
+SIZES = [(100, 30), (60, 12)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terminal", SIZES, indirect=True)
+def test_every_finished_line_stands_once_and_in_order_through_resizes(terminal: Terminal, repository: Path) -> None:
+    said = [f"- line {number:03}" for number in range(300)]
+    turns = [
+        [
+            {"say": "\n".join(said[at : at + 10])},
+            {"tool": "read_file", "input": {"path": "src/app.py", "limit": at + 1}},
+        ]
+        for at in range(0, 300, 10)
+    ]
+    start(terminal, repository, [*turns, [DONE]])
+    terminal.write("go")
+    terminal.press("Enter")
+    columns, rows = terminal.size
+    for number, size in ((40, (columns - 20, rows)), (120, (columns + 15, rows + 6)), (200, (columns, rows - 3))):
+        terminal.wait_for(f"line {number:03}")
+        terminal.resize(*size)
+    lines = terminal.wait_for("All of it is done.")
+    found = [int(match[1]) for line in lines if (match := re.search(r"line (\d{3})\b", line))]
+    assert found == list(range(300))
+    stream = terminal.read_stream()
+    assert [code for code in FORBIDDEN if code in stream] == []
+    assert SCROLL_REGION.search(stream) is None
+
+
+def test_the_live_lines_are_at_most_six(terminal: Terminal, repository: Path) -> None:
+    start(terminal, repository, [[DONE]])
+    terminal.write("first\\n")
+    terminal.press("C-j")
+    terminal.write("second")
+    terminal.press("C-j")
+    terminal.write("third")
+    terminal.wait_for("third")
+    screen = [line for line in terminal.read_screen() if line]
+    prompt = next(at for at, line in enumerate(screen) if line.startswith("second"))
+    assert len(screen) - prompt <= 6
+
+
+def test_a_conversation_goes_on_after_its_answer_and_can_be_resumed(terminal: Terminal, repository: Path) -> None:
+    start(terminal, repository, [[{"say": "The first **answer**."}], [{"say": "The second answer."}]])
+    for word, answer in (("one", "The first answer."), ("two", "The second answer.")):
+        terminal.write(word)
+        terminal.press("Enter")
+        terminal.wait_for(answer)
+        terminal.wait_for(is_idle)
+    terminal.press("C-d")
+    lines = terminal.wait_for("exit 0")
+    assert sum("The first answer." in line for line in lines) == 1
+    assert any(re.fullmatch(r"go on with: remit run --resume [0-9a-f-]{36}", line) for line in lines)
+
+
+def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, repository: Path) -> None:
+    governed(repository)
+    start(terminal, repository, [[WRITE], [DONE]])
+    terminal.write("go")
+    terminal.press("Enter")
+    for number in range(400):  # a person who is typing while the card appears
+        if number % 20 == 19:
+            terminal.press("C-u")
+        terminal.write("y")
+        if any("y once" in line for line in terminal.read_screen()):
+            break
+    terminal.write("yy")
+    assert not (repository / "new.py").exists(), "the card was answered by letters typed ahead"
+    terminal.press("C-u")
+    terminal.wait_for(lambda lines: any(line.endswith("reason why not:") for line in lines))
+    time.sleep(0.5)
+    terminal.write("y")
+    terminal.wait_for("All of it is done.")
+    assert (repository / "new.py").read_text() == "x = 1\n"
+
+
+def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Path) -> None:
+    governed(repository)
+    start(terminal, repository, [[WRITE], [DONE]])
+    terminal.write("go")
+    terminal.press("Enter")
+    terminal.wait_for("y once")
+    time.sleep(0.5)
+    terminal.write("n")
+    terminal.wait_for("why not:")
+    terminal.write("put it below src")
+    time.sleep(0.5)
+    terminal.press("Enter")
+    lines = terminal.wait_for("All of it is done.")
+    assert any("put it below src" in line for line in lines)
+    assert not (repository / "new.py").exists()
+
+
+def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, repository: Path) -> None:
+    given = {"question": "Which colour?", "follow_up": [{"text": "red"}, {"text": "blue"}]}
+    start(terminal, repository, [[{"tool": "ask_followup_question", "input": given}], [DONE]])
+    terminal.write("go")
+    terminal.press("Enter")
+    terminal.wait_for("Which colour?")
+    time.sleep(0.5)
+    terminal.write("2")
+    terminal.press("Enter")
+    terminal.wait_for("answered: blue")
+    terminal.wait_for("All of it is done.")
+
+
+def test_escape_cancels_a_request_and_the_conversation_stays(terminal: Terminal, repository: Path) -> None:
+    with AnthropicWire(ScriptedModel([Say("never whole"), Say("The next answer.")])).serve() as wire:
+        put_fault(wire, "silence")
+        known = {"ANTHROPIC_API_KEY": "dummy", "ANTHROPIC_BASE_URL": wire.url}
+        start_model(terminal, repository, "anthropic:m-1", **known)
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait_for(lambda _: len(wire.requests) == 1)
+        terminal.press("Escape")
+        terminal.wait_for(is_idle)
+        terminal.write("again")
+        terminal.press("Enter")
+        terminal.wait_for("The next answer.")
+
+
+def test_a_long_paste_is_a_mark_in_the_prompt_and_whole_in_the_message(terminal: Terminal, repository: Path) -> None:
+    start(terminal, repository, [[{"say": "Read."}]])
+    pasted = terminal.stream.with_name("pasted")
+    pasted.write_text("\n".join(f"pasted {number}" for number in range(240)))
+    terminal.tmux("load-buffer", str(pasted))
+    terminal.tmux("paste-buffer", "-p")
+    terminal.wait_for("[paste 1: 240 lines]")
+    terminal.press("Enter")
+    lines = terminal.wait_for("> pasted 239")
+    assert any("> pasted 0" in line for line in lines)
+
+
+def test_commands_modes_and_leaving(terminal: Terminal, repository: Path) -> None:
+    start(terminal, repository, [[DONE]])
+    terminal.wait_for("run ")
+    terminal.write("/cos")
+    terminal.press("Tab", "Enter")
+    terminal.wait_for("0.0k")
+    terminal.press("BTab")
+    terminal.wait_for("mode: architect (by person)")
+    terminal.write("/model scripted:" + str(terminal.stream.with_name("script.json")))
+    terminal.press("Enter")
+    terminal.wait_for("model: scripted:")
+    terminal.write("/model anthropic:m")
+    terminal.press("Enter")
+    terminal.wait_for("there is no key for anthropic")
+    terminal.write("/nothing")
+    terminal.press("Enter")
+    terminal.wait_for("there is no /nothing")
+    terminal.press("C-c")
+    terminal.wait_for("Ctrl-C again leaves")
+    terminal.press("C-c")
+    terminal.wait_for("exit 0")
+
+
+def test_a_terminal_that_shows_no_run_says_why(terminal: Terminal, repository: Path) -> None:
+    words = [sys.executable, "-c", MAIN, "run", "--model", "anthropic:m"]
+    kept = {name: os.environ[name] for name in ("HOME", "PATH")}
+    terminal.start(words, repository, {**kept, "TERM": "screen-256color"})
+    lines = terminal.wait_for("exit 2")
+    assert any("there is no key for anthropic" in line for line in lines)
+    assert any("set ANTHROPIC_API_KEY" in line for line in lines)
