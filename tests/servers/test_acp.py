@@ -237,6 +237,20 @@ def test_the_mode_is_switched_and_a_plan_is_shown(repository: Path) -> None:
     assert [(entry.content, entry.status) for entry in plan.entries] == [("read", "completed"), ("write", "pending")]
 
 
+def test_servers_of_the_editor_are_the_agents(repository: Path) -> None:
+    given = {"server_name": "notes", "tool_name": "add", "arguments": {"a": 2, "b": 40}}
+    model = script_of(repository, [call("use_mcp_tool", **given)], [DONE])
+    program = Path(__file__).parents[1] / "host" / "mcp_server.py"
+
+    async def work(agent: Any, editor: Editor) -> None:
+        notes = schema.McpServerStdio(name="notes", command=sys.executable, args=[str(program)], env=[])
+        opened = await agent.new_session(cwd=str(repository), mcp_servers=[notes])
+        await agent.prompt(session_id=opened.session_id, prompt=ask("add it"))
+
+    editor = drive(repository, model, work)
+    assert "42" in str([update for update in editor.updates if isinstance(update, schema.ToolCallProgress)])
+
+
 def test_limits_and_failures_are_said(repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Use("read_file", {"path": "README.md"})])).serve() as wire:
         wire.answer = lambda method, path, body: wire.refusal(401, "invalid x-api-key")  # type: ignore[method-assign]

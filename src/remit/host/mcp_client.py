@@ -101,9 +101,10 @@ class McpConnections:
         self.portal_lock = threading.Lock()
 
     @classmethod
-    def of_gate(cls, gate: Gate) -> "McpConnections":
+    def of_gate(cls, gate: Gate, given: Mapping[str, dict[str, Any]] | None = None) -> "McpConnections":
+        """Return the connections to the servers of the settings, and to those that a person's editor gave."""
         servers, remark = read_server_settings(gate)
-        return cls(servers, gate.workspace.root, gate.environment.variables, remark)
+        return cls({**servers, **(given or {})}, gate.workspace.root, gate.environment.variables, remark)
 
     @property
     def names(self) -> tuple[str, ...]:

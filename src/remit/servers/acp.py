@@ -348,32 +348,39 @@ class RemitAcpAgent:
             protocol_version=acp.PROTOCOL_VERSION,
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
+                mcp_capabilities=schema.McpCapabilities(http=True),
                 prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
                 session_capabilities=can,
             ),
             agent_info=schema.Implementation(name="remit", title="Remit", version=version("remit")),
         )
 
-    async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
-        opened = await self.open(self.make_request(cwd))
+    async def new_session(self, cwd: str, mcp_servers: list[Any] | None = None, **_: Any) -> schema.NewSessionResponse:
+        opened = await self.open(self.make_request(cwd, mcp_servers))
         return schema.NewSessionResponse(session_id=opened.id, modes=describe_modes(opened.session))
 
-    async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
-        opened = await self.open(replace(self.make_request(cwd), resumed=session_id))
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> schema.LoadSessionResponse:
+        opened = await self.open(replace(self.make_request(cwd, mcp_servers), resumed=session_id))
         await opened.replay()
         return schema.LoadSessionResponse(modes=describe_modes(opened.session))
 
-    async def resume_session(self, session_id: str, cwd: str, **_: Any) -> schema.ResumeSessionResponse:
-        opened = await self.open(replace(self.make_request(cwd), resumed=session_id))
+    async def resume_session(
+        self, session_id: str, cwd: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> schema.ResumeSessionResponse:
+        opened = await self.open(replace(self.make_request(cwd, mcp_servers), resumed=session_id))
         return schema.ResumeSessionResponse(modes=describe_modes(opened.session))
 
-    async def fork_session(self, session_id: str, cwd: str, **_: Any) -> schema.ForkSessionResponse:
+    async def fork_session(
+        self, session_id: str, cwd: str, mcp_servers: list[Any] | None = None, **_: Any
+    ) -> schema.ForkSessionResponse:
         held = self.sessions.get(session_id)
         if held is not None:
             copy = held.session.fork(held.session.run.journal.last_n)
-            opened = await self.open(replace(self.make_request(cwd), resumed=copy))
+            opened = await self.open(replace(self.make_request(cwd, mcp_servers), resumed=copy))
         else:
-            opened = await self.open(replace(self.make_request(cwd), resumed=session_id, is_fork=True))
+            opened = await self.open(replace(self.make_request(cwd, mcp_servers), resumed=session_id, is_fork=True))
         return schema.ForkSessionResponse(session_id=opened.id, modes=describe_modes(opened.session))
 
     async def list_sessions(self, cwd: str | None = None, **_: Any) -> schema.ListSessionsResponse:
@@ -422,14 +429,15 @@ class RemitAcpAgent:
             raise acp.RequestError.invalid_params({"reason": f"there is no open session {session_id!r}"})
         return self.sessions[session_id]
 
-    def make_request(self, cwd: str) -> RunRequest:
+    def make_request(self, cwd: str, mcp_servers: list[Any] | None) -> RunRequest:
         settings = Gate.open(Path(cwd), self.environment).rules.config.run
         model_id = self.model_id or settings.model
         if model_id is None:
             reason = "no model is named: REMIT_MODEL, --model, or `[run] model` in remit.toml"
             raise acp.RequestError.invalid_params({"reason": reason})
         options = SessionOptions(mode=settings.mode, version=version("remit"))
-        return RunRequest(Path(cwd), model_id, options, window=settings.window)
+        servers = {server.name: describe_server(server) for server in mcp_servers or ()}
+        return RunRequest(Path(cwd), model_id, options, window=settings.window, mcp_servers=servers)
 
     async def open(self, request: RunRequest) -> AcpSession:
         """Open a run for the client. What keeps it from being opened becomes the request's error."""
@@ -443,6 +451,15 @@ class RemitAcpAgent:
     async def close(self) -> None:
         for session in list(self.sessions.values()):
             await session.close()
+
+
+def describe_server(server: Any) -> dict[str, Any]:
+    """Return an MCP server that the client gave as an entry of `.mcp.json`."""
+    if isinstance(server, schema.McpServerStdio):
+        env = {variable.name: variable.value for variable in server.env}
+        return {"command": server.command, "args": list(server.args), "env": env}
+    headers = {header.name: header.value for header in getattr(server, "headers", ())}
+    return {"url": getattr(server, "url", ""), "headers": headers}
 
 
 def describe_modes(session: Session) -> schema.SessionModeState:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,6 +42,8 @@ class RunRequest(Struct, frozen=True):
     is_fork: bool = False
     fork_at: int | None = None
     window: int | None = None
+    mcp_servers: dict[str, dict[str, Any]] = {}
+    """MCP servers of the person's editor by name, as entries of `.mcp.json`."""
 
 
 def make_toolbox(access: GateAccess, connections: McpConnections) -> AgentToolbox:
@@ -59,7 +62,7 @@ async def open_run(request: RunRequest, variables: Mapping[str, str], environmen
     opened: list[McpConnections] = []
 
     def make_tools(access: GateAccess) -> AgentToolbox:
-        opened.append(McpConnections.of_gate(access.gate))
+        opened.append(McpConnections.of_gate(access.gate, request.mcp_servers))
         return make_toolbox(access, opened[-1])
 
     async def resume(run_id: str) -> Session:
