@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shutil import which
 
+import pytest
+
 WAIT_S = 30.0
 MOUSE_MODES = ("\x1b[?1000h", "\x1b[?1002h", "\x1b[?1003h", "\x1b[?1006h")
 FORBIDDEN = ("\x1b[?1049h", "\x1b[?47h", "\x1b[2J", "\x1b[3J", *MOUSE_MODES)
@@ -17,7 +19,8 @@ class Terminal:
     """One pane. `stream` is the file with every byte that the program wrote."""
 
     def __init__(self, folder: Path, size: tuple[int, int]) -> None:
-        assert which("tmux"), "these tests need tmux"
+        if which("tmux") is None:
+            pytest.skip("THE AGENT'S TERMINAL IS NOT TESTED: there is no tmux on this machine")
         self.socket = folder / "tmux"
         self.stream = folder / "stream"
         self.size = size
