@@ -56,7 +56,7 @@ def close_orphaned_questions(gate: Gate) -> None:
 
 
 def shorten_path(action: str, root: Path) -> str:
-    """Return the action of a file tool with the path relative to `root`; return further actions unchanged."""
+    """Return the action of a file tool with the path relative to `root`; return any other action unchanged."""
     tool, separator, path = action.partition(": ")
     is_inside = path.startswith(f"{root}/") and "/../" not in path
     return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action

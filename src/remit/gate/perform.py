@@ -94,7 +94,7 @@ NEVER, OPEN = Fate("never"), Fate("open")
 
 
 class AccessRefused(OSError):
-    """An action of the tool that was not judged: a further file, or a command in a call without a command."""
+    """An action of the tool that was not judged: another file, or a command in a call without a command."""
 
 
 class WorkspaceAccess:
@@ -215,7 +215,7 @@ class PerformedCall:
     def perform(self, act: Act, performed: ToolOutput | None) -> Performed:
         context, call, is_governed = self.context, self.call, self.context in self.judges
 
-        # 1 Take up a call that a process which died has begun.
+        # 1 Resume a call begun by a process that died.
         pending = context.state.find_same_call(call)[1] if is_governed else None
         if pending is not None and (resumed := self.resume(pending, performed)) is not None:
             return resumed
@@ -249,7 +249,7 @@ class PerformedCall:
             self.finish(decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
             raise
 
-        # 4 Judge what a contained command staged; then compare and record.
+        # 4 Judge the files staged by a contained command; then compare and record.
         token = ""
         if isinstance(run, SandboxRun):
             settled, token = run.settle(), run.ticket.token

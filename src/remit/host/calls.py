@@ -6,7 +6,7 @@
 | the tool is known | UNKNOWN_TOOL |
 | the arguments fit the tool's schema | INVALID_ARGUMENTS |
 | the mode offers the tool | UNAVAILABLE |
-| the call may stand beside the further calls of its turn | NOT_ALONE |
+| the call may stand beside the other calls of its turn | NOT_ALONE |
 | the call does not repeat itself | REPEATED |
 | the gate allows it | the violation |
 

@@ -1,6 +1,6 @@
 """The loop of Remit's own agent: turn after turn until the run ends or waits for a person. The file to read first.
 
-1. Every call of the newest turn gets its result (`calls.py`; after a crash `reconcile.py`). No further step runs calls:
+1. Every call of the newest turn gets its result (`calls.py`; after a crash `reconcile.py`). No other step runs calls:
    a continued run and a resumed run take the same path.
 2. The run ends if it is complete, cancelled, out of its limits, or stuck (`limits.py`).
 3. The changes since the last request are appended (`context/tail.py`).
@@ -58,7 +58,7 @@ async def take_turns(run: Run) -> EndedLine | None:
             turn, milliseconds = await ask_model(run)
         except ProviderError as error:
             if error.kind == "window" and run.condensed_turn != run.history.turn_count:
-                # The provider knows its window better.
+                # The provider refused the request: its window is smaller than the request's estimated size.
                 run.window = min(run.window or 1 << 62, estimate_request(run.history, *build_prompt(run)))
                 await condense(run)
                 continue

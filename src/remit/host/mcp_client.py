@@ -1,8 +1,9 @@
 """MCP servers as two tools: calls of their tools, and reads of their resources.
 
-Servers stand in the person's `~/.config/remit/mcp.json`, and in the repository's `.mcp.json`: the latter counts only
-after `remit trust` of its exact bytes. A server is started at its first use, and connected again once if the server has
-gone. Each call is judged by its effects; a server's description of its own tools is shown, never believed.
+Servers stand in the person's `~/.config/remit/mcp.json`, and in the repository's `.mcp.json`: the repository's
+file counts only after `remit trust` of its exact bytes. A server is started at its first use, and connected again once
+if the server has gone. Each call is judged by its effects; a server's description of its own tools is shown, never
+believed.
 """
 
 import base64

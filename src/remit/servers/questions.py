@@ -36,7 +36,7 @@ def receive_question(line: socket.socket) -> tuple[socket.socket, bytes] | None:
     if len(head) < 4 or not descriptors:
         return None
     connection = socket.socket(fileno=descriptors[0])
-    # The daemon's own timeout made the descriptor one that does not block: without one here a long answer is cut.
+    # The daemon's timeout made the descriptor non-blocking: without a timeout here a long answer is cut.
     connection.settimeout(WRITE_TIMEOUT_S)
     message, size = b"", int.from_bytes(head, "big")
     while len(message) < size and (block := line.recv(size - len(message))):

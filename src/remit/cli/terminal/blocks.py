@@ -188,7 +188,7 @@ def describe_subject(arguments: Mapping[str, Any]) -> str:
 
 
 def read_failure(text: str) -> str:
-    """Return the words of a failure in the shape of a violation; any further text unchanged."""
+    """Return the words of a failure in the shape of a violation; any other text unchanged."""
     if not text.startswith('{"status":"error"'):
         return text
     try:

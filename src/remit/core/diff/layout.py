@@ -63,7 +63,7 @@ def find_word_sources(
     """Return for each inserted line with words the old line of each of its words; None for a word without one."""
     inserted = {n - 1 for hunk in hunks for n in hunk.new_range}
     first, last = hunks[0], hunks[-1]
-    # All changes together, since a diff may pair equal lines of different blocks; else each by itself.
+    # First the changes together, since a diff may pair equal lines of different blocks; otherwise each by itself.
     whole = match_words(
         list_words(old, first.old_range.start - 1, last.old_range.stop - 1),
         list_words(new, first.new_range.start - 1, last.new_range.stop - 1),

@@ -202,11 +202,11 @@ def run_replays(workspace: Workspace, environment: Environment, must_stop: Calla
         for name in sorted(os.listdir(folder)):  # noqa: PTH208
             if must_stop():
                 return True
-            # What a process that ended left unfinished goes with the replay of its time.
+            # A young unfinished folder may still be written; an old one was left by a dead process, and is removed.
             if name.startswith(UNFINISHED_PREFIX) and is_young(folder / name):
                 continue
             try:
-                # What cannot be run proves nothing, and does not keep the others waiting.
+                # A replay that cannot be run is no proof, and must not block the next replays.
                 with Attempts().step(), suppress(DecodeError):
                     if not name.startswith(UNFINISHED_PREFIX):
                         run_replay(context, folder / name)

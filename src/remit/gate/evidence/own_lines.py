@@ -3,24 +3,24 @@
 A command: no observer sees the writer of a file while `make` runs. Of the changes in the window, only those are the
 agent's that the text of its call names or holds; the rest is of unknown origin, with the call as a candidate:
 
-- a file replaced according to the text (`> f`, `cp a f`, `open("f", "w")`, `--output f`): the whole file, unless the
-  text holds lines of its content: then those lines;
-- a file with parts replaced according to the text (`sed -i`): lines with the new part in the text, and not inside
-  a further line of the file in the text;
+- a file replaced according to the text (`> f`, `cp a f`, `open("f", "w")`, `--output f`): the whole file; only
+  the lines in the text, if the text holds any of the file;
+- a file with parts replaced according to the text (`sed -i`): lines with the new part in the text, and not
+  inside another line of the file that the text holds;
 - any file: lines occurring in the text as a consecutive run with at least one distinctive line;
 - a file named as written by the text: also runs distinctive only together, and the new lines, however
   common, if the text holds every new line;
-- a file to which a diff in the text adds lines: the same; the lines of a diff prove no line of further files.
+- a file to which a diff in the text adds lines: the same; in other files, the lines of the diff prove no author.
 
 A file merely mentioned, or in a mentioned folder, is not named: a person may save the very test that
 runs. Lines of a moved file are unproved unless the same session wrote each of them before. Lines between the markers of
-a conflict are nobody's new lines: whoever settles the conflict only keeps them.
+a conflict are no author's new lines: settling the conflict only keeps them.
 
 A file tool: minutes may pass between its question and its result: a person is asked, and saves the same file; an
 editor formats the file; the tool fails, or never answers. The added lines are the call's if its arguments make
-exactly the new content from the former content; if not, the added lines in the predicted content are, in any layout. If
-the arguments predict no content, the tool's own answer tells, or the call's text. The remaining lines are of unknown
-origin, like lines changed by a person in the agent's proposal before allowing the call.
+exactly the new content from the former content; if not, the added lines found in the predicted content, in any layout,
+are the call's. If the arguments predict no content, the tool's own answer tells, or the call's text. The remaining
+lines are of unknown origin, like lines changed by a person in the agent's proposal before allowing the call.
 
 The arguments may also tell the lines kept by the tool. The tool's answer, usually a diff, is less reliable: outside of
 the edited part a diff may take a copied line for the original, and often confuses empty lines.

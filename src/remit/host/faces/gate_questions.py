@@ -1,6 +1,6 @@
 """Questions of the gate about calls of a run, as events of the run: shown and answered by whichever face has a person.
 
-The person's presence is of the run only: questions of further agents never wait for a terminal that shows none of them.
+The person's presence is of the run only: questions of other agents never wait for a terminal that does not show them.
 """
 
 import asyncio

@@ -265,7 +265,7 @@ def format_condensed(line: CondensedLine) -> str:
 
 
 def shorten_item(item: ConversationItem) -> ConversationItem:
-    """Return a result as head and tail; return further items unchanged."""
+    """Return a result as head and tail; return any other item unchanged."""
     if not isinstance(item, CallResult) or len(item.text) <= 2 * (HEAD_CHARS + TAIL_CHARS):
         return item
     left_out = len(item.text) - HEAD_CHARS - TAIL_CHARS

@@ -134,7 +134,7 @@ class LibraryModel:
                 reader = _DeltaReader()
                 events = aiter(stream)
                 while True:
-                    # The limit is of one wait: a scope held over a `yield` would cancel the wrong task.
+                    # The timeout covers a single wait: a cancel scope held over a `yield` would cancel the wrong task.
                     with self._limit_silence():
                         event = await anext(events, None)
                     if event is None:

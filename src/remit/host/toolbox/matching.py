@@ -260,7 +260,7 @@ def replace_places(content: str, places: Sequence[TextPlace]) -> EditedText:
     todo = sorted(places, key=lambda place: (place.start, place.end))[::-1]
     done = 0
     while todo:
-        # The lines that one place, and others in the same lines, touch.
+        # The lines touched by a place, and by further places in the same lines.
         first = bisect_right(starts, todo[-1].start) - 1
         first -= first == len(lines) and content[-1:] not in ("", "\n")
         at, stop, text = starts[first], first, ""

@@ -58,8 +58,8 @@ class NotedLines:
 
     def find_claims(self, lines: Sequence[GitLine]) -> dict[int, NoteClaim]:
         """Return the claims by line number of the file asked about, with a single batch for the commits. Raises
-        GitError. Line numbers count as in the blamed commit, hence a note with too many lines has no effect on further
-        lines. The work grows with the lines asked about. `remit notes audit` names the texts that are no notes.
+        GitError. Line numbers count as in the blamed commit, hence a note with too many lines has no effect on
+        other lines. The work grows with the lines asked about. `remit notes audit` names the texts that are no notes.
         """
         if not lines or not self.notes.may_have_notes():
             return {}

@@ -119,7 +119,7 @@ class KeptAttributions:
         self.index.store_kept_lines(rows)
 
     def lasting(self, version: FileVersion, path: str) -> int:
-        """Return how long an answer holds. A later record of the file, or of a further file, has seen the changes
+        """Return how long an answer holds. A later record of the file, or of another file, has seen the changes
         before: no record to come tells of an older version. A commit date is chosen by its author and is no proof.
         """
         if not version.has_commit or self.attributor.is_backdated(version):

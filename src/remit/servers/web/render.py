@@ -149,7 +149,7 @@ def open_templates() -> jinja2.Environment:
     templates.filters.update(
         {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}
     )
-    # Macros are globals, not imports: a part of a page is one block, and blocks do not see what a page imports.
+    # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
     module = templates.get_template("macros.html").module
     templates.globals.update({name: getattr(module, name) for name in MACROS})
     return templates

@@ -179,7 +179,8 @@ class RemitRepository:
             names_by_class: dict[int, list[str]] = defaultdict(list)
             for pack in folder.glob("*.pack"):
                 status = pack.stat()
-                # A pack with a second name is the user's. Classes differ eightfold: few copies are made of an object.
+                # A pack with a second name is the user's. Sizes of classes differ eightfold, so that each object is
+                # copied only a few times.
                 if status.st_nlink == 1 and pack.stem not in borrowed:
                     names_by_class[status.st_size.bit_length() // 3].append(pack.stem)
         return [names for names in names_by_class.values() if len(names) >= PACKS_PER_FOLD]
