@@ -56,7 +56,7 @@ class AgentMode(Struct, frozen=True):
     source: str = ""
 
     def is_wider_than(self, other: "AgentMode") -> bool:
-        """Return whether the mode has a group or a path missing from a second mode."""
+        """Return whether the mode has a group or a path that the other mode lacks."""
         return not (self.groups <= other.groups and has_only_paths_of(self.paths, other.paths))
 
 

@@ -46,7 +46,7 @@ class Toolbox(Protocol):
         ...
 
     def is_wider_mode(self, mode: str, than: str) -> bool:
-        """Return True if the mode has rights missing from the second mode: a person is asked before the switch."""
+        """Return True if the mode has rights that the other mode lacks: a person is asked before the switch."""
         ...
 
 

@@ -88,7 +88,7 @@ class RunControl(Protocol):
 
 
 class ToolContext(Struct, frozen=True):
-    """Means of a tool: the gate, the call to answer, the run's folder, and the run.
+    """Context of a tool: the gate, the call to answer, the run's folder, and the run.
 
     `new_call` makes the ToolCall: agent, session, call id, cwd, arguments and their hash are set; the tool
     adds effect, paths, command, edit and whole_workspace with `msgspec.structs.replace`.

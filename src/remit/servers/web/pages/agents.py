@@ -1,4 +1,4 @@
-"""Agents: the sessions at work, their open calls, and possible conflicts between two sessions."""
+"""Agents: the active sessions, their open calls, and pairs of intents with a common path."""
 
 import time
 from itertools import combinations
