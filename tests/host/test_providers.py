@@ -10,7 +10,7 @@ from msgspec import Struct
 from remit.host.models.endpoints import PROVIDERS, Endpoint, NoKey, NoSuchModel, find_endpoint
 from remit.host.models.extra import ExtraMissing, name_missing_extra
 from remit.host.models.keys import KeyringFailed, find_key, read_keyring, store_key
-from remit.host.models.prices import find_window, price_usage
+from remit.host.models.library import find_window, price_usage
 from remit.host.models.providers import open_provider
 
 
@@ -148,7 +148,7 @@ def test_an_unknown_price_or_window_is_unknown_and_not_0(provider: str, model: s
 
 def test_naming_a_model_loads_neither_the_library_nor_the_prices(tmp_path: Path) -> None:
     code = (
-        "import sys; from remit.host.models import endpoints, prices, providers\n"
+        "import sys; from remit.host.models import endpoints, providers\n"
         "endpoints.find_endpoint('anthropic:m', {'ANTHROPIC_API_KEY': 'k'})\n"
         "print(*{'pydantic_ai', 'genai_prices', 'keyring', 'pydantic', 'httpx'} & set(sys.modules))"
     )

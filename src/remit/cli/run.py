@@ -1,6 +1,6 @@
 """`remit run`: Remit's own agent, in a terminal, in plain lines, or as JSON events.
 
-What a run needs is imported when it is opened: on a terminal the prompt stands before that.
+Modules of a run are imported when the run is opened: on a terminal the prompt stands before the import.
 """
 
 import os

@@ -36,7 +36,7 @@ def find_wider_rule(question: Question) -> str | None:
 
 
 def find_covered_rule(reply: ApprovalReply, question: Question) -> str:
-    """Return the rule that a reply covers. Raises GrantRuleError for a rule that the question does not allow."""
+    """Return the rule covered by a reply. Raises GrantRuleError for a rule not allowed by the question."""
     return make_rule(question.subject, reply.extent, reply.pattern).text
 
 
@@ -56,7 +56,7 @@ def close_orphaned_questions(gate: Gate) -> None:
 
 
 def shorten_path(action: str, root: Path) -> str:
-    """Return the action of a file tool with its path relative to `root`; return any other action unchanged."""
+    """Return the action of a file tool with the path relative to `root`; return any other action unchanged."""
     tool, separator, path = action.partition(": ")
     is_inside = path.startswith(f"{root}/") and "/../" not in path
     return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action

@@ -1,4 +1,4 @@
-"""Questions to a person about one call, and the grants that their answers leave behind. Grants for the whole project
+"""Questions to a person about a call, and the grants left by the answers. Grants for the whole project
 are entries of `remit.toml`, which people commit like any change of the rules.
 """
 
@@ -46,7 +46,7 @@ GRANT_WRITE_ERRORS = (ConfigError, IntentsFileChanged, OSError)  # errors that c
 
 
 class ApprovalRequests:
-    """Questions to a person in one workspace, one call at a time."""
+    """Questions to a person in a workspace, a call at a time."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
@@ -217,7 +217,7 @@ class ApprovalRequests:
 def format_diff(files: Sequence[ProposedFile]) -> str:
     """Return the proposed changes as a diff without secrets; "" if the contents are unknown.
 
-    A face shortens it where it must; what is longer than MAX_DIFF_LINES says so in its last line.
+    A face may shorten the diff; the last line of a diff cut at MAX_DIFF_LINES names the cut.
     """
     found: list[str] = []
     for file in files:

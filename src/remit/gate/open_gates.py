@@ -124,7 +124,7 @@ class DaemonLeaving(BaseException):
 
 
 class KeptGate:
-    """Open gate with the number of calls that use it."""
+    """Open gate with the number of calls using the gate."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
@@ -137,10 +137,10 @@ class KeptGate:
 
 
 class Repository:
-    """Repository with its worktrees: they share a log and a state database, so their calls take turns.
+    """Repository with its worktrees: they share a log and a state database, hence their calls take turns.
 
-    A decision takes milliseconds and sees every earlier one. `call_count` counts calls judged now, waiting for their
-    turn, or waiting for a person. Only the holder of the turn touches `open_gates`.
+    A decision takes milliseconds and sees every earlier decision. `call_count` counts calls judged now, waiting for
+    their turn, or waiting for a person. Only the holder of the turn touches `open_gates`.
     """
 
     def __init__(self, leaving: threading.Event, watches: WorktreeWatchers | None = None) -> None:

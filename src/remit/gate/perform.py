@@ -1,17 +1,17 @@
-"""The one door of a program that runs its tools in the gate's own process: decide, contain or act, compare, record.
+"""The gate's entry point for tools in the gate's own process: decide, contain or act, compare, record.
 
-`Gate.perform(call, act)` does all of it, once. A hook sees a call before and after, in two processes, and can only
-answer. Here the call is judged (`enforce.py`), `act` does the tool's work with the access that the decision left it,
-and what came of it is compared and recorded (`remember.py`).
+`Gate.perform(call, act)` does the whole work, once. A hook sees a call before and after, in two processes, and can only
+answer. Here the call is judged (`enforce.py`), `act` does the tool's work with the access left by the decision,
+and the effects are compared and recorded (`remember.py`).
 
 - The caller holds the repository's turn where several threads share the gate (`open_gates.py`). The turn is given up
   while the tool acts and while a person thinks.
 - Remit's own tools (`remit_tool`) act within the turn, because they work on the state.
-- `act` runs in the caller's thread and gets a `WorkspaceAccess`: a file tool writes the files that were judged with
+- `act` runs in the caller's thread and gets a `WorkspaceAccess`: a file tool writes the judged files with
   `write_file` and `remove_file`, a command runs with `run_command`, bare or contained as decided. Nothing else may
   write to the workspace.
-- `performed` is the output of a call that acted before a crash: it is compared and recorded, and `act` is not called.
-- A call id is recorded once, however often it is performed: `fate` tells what became of it.
+- `performed` is the output of a call that acted before a crash: the effects are compared and recorded without `act`.
+- A call id is recorded once, however often performed: `fate` returns the call's state.
 
 An exception of `act` is recorded as the call's failure, and raised.
 """
@@ -56,9 +56,9 @@ MAX_RESULTS = 1000
 
 
 class ToolOutput(Struct, frozen=True):
-    """What a tool itself says of its work, before the gate compares; `data` is its structured result, as JSON takes it.
+    """A tool's own report of its work, before the gate compares; `data` is the structured result, as JSON values.
 
-    `positions` are the lines of each edit, by path as the call names it.
+    `positions` are the lines of each edit, by path as in the call.
     """
 
     ok: bool
@@ -69,10 +69,10 @@ class ToolOutput(Struct, frozen=True):
 
 
 class Performed(Struct, frozen=True):
-    """What came of a call; `output` is None where the call was denied.
+    """Result of a call; `output` is None for a denied call.
 
-    `messages` are Remit's words for the model: a denial, what was dropped, the results of the team's commands.
-    `snapshot` names the saved state from before the call, where one was taken.
+    `messages` are Remit's words for the model: a denial, the dropped changes, the results of the team's commands.
+    `snapshot` names the saved state from before the call, if saved.
     """
 
     decision: Decision
@@ -83,7 +83,7 @@ class Performed(Struct, frozen=True):
 
 
 class Fate(Struct, frozen=True):
-    """What became of a call: never begun, open, or returned. `ok` is None where its end was never reported."""
+    """State of a call: never begun, open, or returned. `ok` is None for a call without a reported end."""
 
     state: Literal["never", "open", "returned"]
     ok: bool | None = None
@@ -94,11 +94,11 @@ NEVER, OPEN = Fate("never"), Fate("open")
 
 
 class AccessRefused(OSError):
-    """The tool tried what was not judged: another file, or a command where there is none."""
+    """An action of the tool that was not judged: another file, or a command in a call without a command."""
 
 
 class WorkspaceAccess:
-    """The access of one allowed call to the workspace: the files that it was judged for, and its command."""
+    """Access of an allowed call to the workspace: the judged files, and the command."""
 
     def __init__(
         self, context: WorkspaceContext, call: ToolCall, places: tuple[str, ...], run: CommandRun | None = None
@@ -110,9 +110,9 @@ class WorkspaceAccess:
         self.run = run
 
     def write_file(self, path: str, content: bytes, *, permissions: int | None = None) -> None:
-        """Write a file of the call, atomically and durably, with the permissions of the file it replaces.
+        """Write a file of the call, atomically and durably, with the permissions of the replaced file.
 
-        `path` is as the call names it. Raises OSError; AccessRefused for a file that was not judged.
+        `path` is spelled as in the call. Raises OSError; AccessRefused for a file not judged.
         """
         token = temporary_token(self.call)
         for place in self.judged_places(path):
@@ -138,11 +138,11 @@ class WorkspaceAccess:
     def run_command(
         self, output: int, *, environment: Mapping[str, str] | None = None, time_limit_s: float | None = None
     ) -> CommandEnd:
-        """Run the call's command, once, to its end: bare, or contained as decided.
+        """Run the call's command, once, to the end: bare, or contained as decided.
 
-        Both of its streams go to the descriptor `output` of a file; it gets no input. `environment` are its variables,
-        by default those that programs need and none that may be a secret. Raises SandboxFailed, OSError; AccessRefused
-        for a call without a command.
+        Both output streams go to the descriptor `output` of a file; the input is empty. `environment` are the
+        variables, by default the variables needed by programs, without possible secrets. Raises SandboxFailed, OSError;
+        AccessRefused for a call without a command.
         """
         if self.run is None or self.run.ended is not None:
             raise AccessRefused(f"this {self.call.tool} call has no command to run")
@@ -166,9 +166,9 @@ def perform(
     cancel: threading.Event | None = None,
     performed: ToolOutput | None = None,
 ) -> Performed:
-    """Decide a call, act, compare and record. Raises what `act` raises, and RECORDING_ERRORS before it acted.
+    """Decide a call, act, compare and record. Raises the errors of `act`, and RECORDING_ERRORS before the action.
 
-    The workspace of its paths governs the call, if there is one; of a command, each that its text names judges too.
+    The workspace of the call's paths governs the call; each workspace named in a command's text judges too.
     """
     with ExitStack() as stack:
         home, own = context.environment.home, context
@@ -196,7 +196,7 @@ def open_beside(context: WorkspaceContext, workspace: Workspace) -> Generator[Wo
 
 
 class PerformedCall:
-    """A call with the workspaces that judge it: the one that governs it, and `others` that its command names."""
+    """A call with its judging workspaces: the governing workspace, and `others` named by the command."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class PerformedCall:
     def perform(self, act: Act, performed: ToolOutput | None) -> Performed:
         context, call, is_governed = self.context, self.call, self.context in self.judges
 
-        # 1 Take up a call that a process which died has begun.
+        # 1 Resume a call begun by a process that died.
         pending = context.state.find_same_call(call)[1] if is_governed else None
         if pending is not None and (resumed := self.resume(pending, performed)) is not None:
             return resumed
@@ -249,7 +249,7 @@ class PerformedCall:
             self.finish(decision, "", ToolOutput(ok=False, text=f"{type(error).__name__}: {error}"))
             raise
 
-        # 4 Judge what a contained command staged; then compare and record.
+        # 4 Judge the files staged by a contained command; then compare and record.
         token = ""
         if isinstance(run, SandboxRun):
             settled, token = run.settle(), run.ticket.token
@@ -276,7 +276,7 @@ class PerformedCall:
         return None if output is None else self.finish(decision, words, output, token)
 
     def finish(self, decision: Decision, words: str, output: ToolOutput, token: str = "") -> Performed:
-        """Compare and record; `words` are those so far, `token` is the ticket of a contained command."""
+        """Compare and record; `words` are the messages so far, `token` is the ticket of a contained command."""
         call, snapshot = self.call, ""
         outcome = Outcome(
             output.ok,
@@ -314,8 +314,8 @@ def find_fate(context: WorkspaceContext, session: SessionKey, call_id: str) -> F
 
 
 def revert_files(context: WorkspaceContext, session: SessionKey, call_id: str) -> tuple[str, ...]:
-    """Give the files of an open file tool's call that have the contents it announced their contents from before; return
-    the paths with other contents, and then revert none.
+    """Give the files of an open file tool's call that have the announced contents their former contents; return
+    the paths with unexpected contents, and revert none if there are any.
     """
     found = (c.pending for c in context.state.list_open_calls() if (c.session, c.call_id) == (session, call_id))
     pending = next(found, None)

@@ -1,4 +1,4 @@
-"""The calls of one turn: checked, put in order, performed, and answered with exactly one result each.
+"""The calls of a turn: checked, ordered, performed, and answered with exactly one result each.
 
 | check, in this order | failure |
 |---|---|
@@ -6,11 +6,11 @@
 | the tool is known | UNKNOWN_TOOL |
 | the arguments fit the tool's schema | INVALID_ARGUMENTS |
 | the mode offers the tool | UNAVAILABLE |
-| the call may stand beside the others of its turn | NOT_ALONE |
+| the call may stand beside the other calls of its turn | NOT_ALONE |
 | the call does not repeat itself | REPEATED |
 | the gate allows it | the violation |
 
-Reads that follow each other run side by side. All other calls run one after the other, in the turn's order.
+Consecutive reads run side by side. Calls with effects run in sequence, in the turn's order.
 """
 
 import asyncio
@@ -59,8 +59,8 @@ class CheckedCall(Struct, frozen=True):
 
 
 def accept_turn(turn: ModelTurn, known_ids: Iterable[str]) -> ModelTurn:
-    """Return the turn with safe tool names and ids that are unique in the run. Of a turn that was cut at the output
-    limit, a call that was cut is left out.
+    """Return the turn with safe tool names and ids unique in the run. Of a turn cut at the output
+    limit, an incomplete call is left out.
     """
     taken, parts = set(known_ids), list(turn.parts)
     if turn.stop == "length" and parts and isinstance(last := parts[-1], ToolCallPart) and last.arguments is None:
@@ -133,7 +133,7 @@ def find_json_error(raw: str) -> str:
 
 
 def group_calls(run: Run, calls: Sequence[ToolCallPart]) -> Iterator[list[ToolCallPart]]:
-    """Yield groups of calls that run side by side, in the turn's order: reads, or one other call."""
+    """Yield groups of calls that run side by side, in the turn's order: reads, or a single call with effects."""
     reads: list[ToolCallPart] = []
     for call in calls:
         tool = run.toolbox.find_tool(call.tool)
@@ -149,8 +149,8 @@ def group_calls(run: Run, calls: Sequence[ToolCallPart]) -> Iterator[list[ToolCa
 
 
 async def run_calls(run: Run, calls: Sequence[ToolCallPart]) -> None:
-    """Give each of the calls its result. What follows a call that ends the turn, an open circuit or a cancel is not
-    run, and its result says so.
+    """Give each call its result. A call after a call that ends the turn, an open circuit or a cancel is not
+    run, and its result names the reason.
     """
     turn = run.history.last_turn.calls if run.history.last_turn else ()
     limit = asyncio.Semaphore(MAX_READS_AT_ONCE)
@@ -175,7 +175,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCallPart]) -> None:
 
 
 def find_earlier_stop(run: Run, calls: Sequence[ToolCallPart]) -> ResultLine | None:
-    """Return the result of the calls that follow, if one of these calls ended the turn."""
+    """Return the result for the following calls, if a call of the group ended the turn."""
     for call in calls:
         result, tool = run.history.results.get(call.id), run.toolbox.find_tool(call.tool)
         if result is None:
@@ -188,7 +188,7 @@ def find_earlier_stop(run: Run, calls: Sequence[ToolCallPart]) -> ResultLine | N
 
 
 async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Semaphore) -> None:
-    """Perform the call in a worker thread; the size of its output is told while it runs."""
+    """Perform the call in a worker thread; report the size of the output during the call."""
     output, shown = Path(run.folder.output_path(f"cmd-{checked.part.id}")), 0
     async with limit:
         work = asyncio.ensure_future(run.access.run_in_thread(lambda: perform_call(run, checked)))
@@ -204,8 +204,8 @@ async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Se
 
 
 def perform_call(run: Run, checked: CheckedCall, performed: ToolOutput | None = None) -> ResultLine:
-    """Return the result of a call through the gate, in a worker thread. `performed` is what its tool said before a
-    crash. A tool that breaks fails its own call only.
+    """Return the result of a call through the gate, in a worker thread. `performed` is the tool's output before a
+    crash. A broken tool fails its own call only.
     """
     call, access = checked.part, run.access
     run.publish_passing("call_begun", CallBegun(call.id, call.tool, call.arguments or {}))

@@ -1,5 +1,5 @@
-"""Events of a run, for the faces that show it. Durable events carry the number of their journal line as `n`, so that a
-face that lost its connection asks again from its last number; deltas and other passing events carry 0.
+"""Events of a run, for the faces of the run. Durable events carry the number of their journal line as `n`: a
+face with a lost connection asks again from its last number; deltas and other passing events carry 0.
 """
 
 from typing import Any, Literal, TypeAlias

@@ -29,7 +29,7 @@ class RepositoryTurn:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Wait for the turn; a thread that has it goes on."""
+        """Wait for the turn; a thread with the turn goes on."""
         if self.holder == threading.get_ident():
             yield
             return
@@ -42,7 +42,7 @@ class RepositoryTurn:
 
     @contextmanager
     def release(self) -> Generator[None]:
-        """Give the turn to other threads during the block, if this thread has it."""
+        """Give the turn to waiting threads during the block, if the current thread has the turn."""
         if self.holder != threading.get_ident():
             yield
             return
@@ -80,7 +80,7 @@ class GateAccess:
             return work(self.gate)
 
     async def run_in_thread(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns. A cancelled caller waits until the thread has ended: its effects are recorded."""
+        """Return the value of `work`. A cancelled caller waits until the thread has ended: its effects are recorded."""
         future = asyncio.get_running_loop().run_in_executor(self.threads, work)
         try:
             return await asyncio.shield(future)

@@ -131,7 +131,7 @@ class GeminiWire(ModelWire):
 
 def _decode_content(content: _GeminiContent, places: Iterator[int]) -> Iterator[Message]:
     texts = _texts(content)
-    # The client tells the model of the folder in the user's name, in the message that asks.
+    # The client puts its words about the folder into the user's message.
     if remarks := tuple(text for text in texts if text.startswith(REMARK)):
         yield Message("system", remarks)
     calls = (part.function_call for part in content.parts)

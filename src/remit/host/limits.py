@@ -39,7 +39,7 @@ def find_reached_limit(spent: Spending, limits: RunLimits, minutes: float) -> st
 
 
 def find_stuck_reason(history: RunHistory) -> str | None:
-    """Return why the model needs a person's help: it makes mistakes, or repeats itself though it was told."""
+    """Return the reason for a person's help: the model makes mistakes, or repeats calls despite a warning."""
     if history.mistake_count >= MAX_MISTAKES:
         return f"the model made {history.mistake_count} mistakes in a row"
     if history.repeated_count >= MAX_REPEATED:

@@ -1,14 +1,14 @@
 """The loop of Remit's own agent: turn after turn until the run ends or waits for a person. The file to read first.
 
-1. Every call of the newest turn gets its result (`calls.py`; after a crash `reconcile.py`). Nothing else runs calls:
-   a run that goes on and one that was taken up again take the same path.
+1. Every call of the newest turn gets its result (`calls.py`; after a crash `reconcile.py`). No other step runs calls:
+   a continued run and a resumed run take the same path.
 2. The run ends if it is complete, cancelled, out of its limits, or stuck (`limits.py`).
-3. What changed since the last request is appended (`context/tail.py`).
+3. The changes since the last request are appended (`context/tail.py`).
 4. The conversation is made to fit the model's window (`context/condensing.py`).
-5. The model is asked (`model_requests.py`). The request goes out when everything before it is on disk, and the whole
-   turn is in the journal before one of its calls runs.
+5. The model is asked (`model_requests.py`). The request goes out when the lines before are on disk, and the whole
+   turn is in the journal before a call of the turn runs.
 
-Everything that happens is a line of the journal; the history is folded from its lines (`journal/history.py`).
+Each event is a line of the journal; the history is folded from the lines (`journal/history.py`).
 """
 
 import hashlib
@@ -58,7 +58,7 @@ async def take_turns(run: Run) -> EndedLine | None:
             turn, milliseconds = await ask_model(run)
         except ProviderError as error:
             if error.kind == "window" and run.condensed_turn != run.history.turn_count:
-                # The provider knows its window better.
+                # The provider refused the request: its window is smaller than the request's estimated size.
                 run.window = min(run.window or 1 << 62, estimate_request(run.history, *build_prompt(run)))
                 await condense(run)
                 continue
@@ -68,7 +68,7 @@ async def take_turns(run: Run) -> EndedLine | None:
 
 
 async def settle_calls(run: Run) -> None:
-    """Give every call of the newest turn its one result."""
+    """Give every call of the newest turn a result."""
     if run.is_resumed:
         await reconcile_calls(run)
     if calls := run.history.unanswered_calls:
@@ -109,7 +109,7 @@ def remark_on_silence(run: Run) -> bool:
 
 
 def build_prompt(run: Run) -> tuple[str, tuple[ToolSchema, ...]]:
-    """Return the system prompt and the tools of the mode, built once, so that their bytes stay equal."""
+    """Return the system prompt and the tools of the mode, built once, with equal bytes for each request."""
     key = (run.history.mode, run.provider.id)
     if key not in run.prompts:
         run.prompts[key] = run.toolbox.build_system(*key), run.toolbox.list_schemas(*key)
@@ -126,7 +126,7 @@ def build_request(run: Run) -> CompletionRequest:
 
 
 async def ask_model(run: Run) -> tuple[ModelTurn, int]:
-    """Return the model's whole turn, or what there was of it when it was cancelled. Raises ProviderError."""
+    """Return the model's whole turn, or the part streamed before a cancel. Raises ProviderError."""
     request = build_request(run)
     tokens = estimate_request(run.history, request.system, request.tools)
     prompt_hash = hashlib.sha256(request.system.encode()).hexdigest()

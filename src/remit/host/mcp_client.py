@@ -1,8 +1,9 @@
 """MCP servers as two tools: calls of their tools, and reads of their resources.
 
-Servers stand in the person's `~/.config/remit/mcp.json`, and in the repository's `.mcp.json`, which counts only after
-`remit trust` of exactly these bytes. A server is started at its first use, and connected again once if it has gone.
-Each call is judged by its effects; what a server says of its own tools is shown, never believed.
+Servers stand in the person's `~/.config/remit/mcp.json`, and in the repository's `.mcp.json`: the repository's
+file counts only after `remit trust` of its exact bytes. A server is started at its first use, and connected again once
+if the server has gone. Each call is judged by its effects; a server's description of its own tools is shown, never
+believed.
 """
 
 import base64
@@ -102,7 +103,7 @@ class McpConnections:
 
     @classmethod
     def of_gate(cls, gate: Gate, given: Mapping[str, dict[str, Any]] | None = None) -> "McpConnections":
-        """Return the connections to the servers of the settings, and to those that a person's editor gave."""
+        """Return the connections to the servers of the settings, and to the servers given by a person's editor."""
         servers, remark = read_server_settings(gate)
         return cls({**servers, **(given or {})}, gate.workspace.root, gate.environment.variables, remark)
 
@@ -111,15 +112,15 @@ class McpConnections:
         return tuple(sorted(self.servers))
 
     def close(self) -> None:
-        """Close all connections, and end the servers that were started."""
+        """Close the connections, and end the started servers."""
         for name in list(self.open):
             self.disconnect(name)
         self.stack.close()
 
     def run_call(self, name: str, talk: RunControl, work: "Callable[[Connection], Awaitable[T]]") -> T:
-        """Return what `work` returns with an open connection. Raises ToolFailure.
+        """Return the value of `work` with an open connection. Raises ToolFailure.
 
-        A connection that has gone before the call is opened once more; a call that was sent is not sent again.
+        A connection lost before the call is opened once more; a sent call is not sent again.
         """
         if name not in self.servers:
             known = ", ".join(self.names) or "none"
@@ -143,7 +144,7 @@ class McpConnections:
                 del self.talks[name]
 
     def open_portal(self) -> "BlockingPortal":
-        """Return the portal to the thread in which all connections live."""
+        """Return the portal to the thread of the connections."""
         from anyio.from_thread import start_blocking_portal
 
         with self.portal_lock:
@@ -253,7 +254,7 @@ def describe_error(name: str, error: Exception) -> str:
 
 
 def check_arguments(connection: Connection, given: UseMcpTool) -> None:
-    """Require a tool that the server has and its required arguments. Raises ToolFailure with the schema."""
+    """Require a tool of the server with its required arguments. Raises ToolFailure with the schema."""
     schema = connection.schemas.get(given.tool_name)
     if schema is None:
         rows = "\n".join(f"- {name}: {connection.about[name]}" for name in sorted(connection.schemas))

@@ -92,7 +92,7 @@ class UserInput(Struct, frozen=True, tag="input", tag_field="message"):
 
 
 class CallResult(Struct, frozen=True, tag="result", tag_field="message"):
-    """The one result of a call, as the model reads it: the tool's words and Remit's."""
+    """The single result of a call, as text for the model: the tool's words and Remit's."""
 
     id: str
     tool: str
@@ -102,7 +102,7 @@ class CallResult(Struct, frozen=True, tag="result", tag_field="message"):
 
 
 class TailNote(Struct, frozen=True, tag="tail", tag_field="message"):
-    """What changed since the last request: the intent's block, files, todo list. It follows inputs and results."""
+    """Changes since the last request: the intent's block, files, todo list. The changes follow inputs and results."""
 
     text: str
 

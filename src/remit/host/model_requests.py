@@ -1,4 +1,4 @@
-"""One request to a model: streamed to the listeners, tried again where its failure may pass, cancelled at once.
+"""A request to a model: streamed to the listeners, tried again after a failure that may pass, cancelled at once.
 
 The providers' libraries retry nothing by themselves: two layers of waiting would multiply.
 """

@@ -1,16 +1,17 @@
-"""The modes of the agent: what it is, which tools it gets, and to which paths its changes are narrowed.
+"""The modes of the agent: the agent's role, its tools, and the paths its changes are narrowed to.
 
 | mode | tools | its changes are narrowed to |
 |---|---|---|
 | `architect` | read, write, intents | Markdown files |
-| `code` | all | nothing but the intent's scope |
+| `code` | every group | the intent's scope only |
 | `ask` | read | no file |
-| `debug` | all | nothing but the intent's scope |
+| `debug` | every group | the intent's scope only |
 | `orchestrator` | read, intents, child tasks | no file |
 
 A repository brings its own in `.orchestration/modes/*.yaml`, `.roo/modes/*.yaml` and `.roomodes`, with the keys `slug`,
 `name`, `roleDefinition`, `whenToUse`, `description`, `customInstructions`, `groups`, and `fileRegex` or `paths`. A mode
-narrows what the intent allows, and never widens it; one with the slug of a built-in mode also stays within that mode.
+narrows the intent's scope, and never widens the scope; a mode with the slug of a built-in mode also stays within
+the built-in mode.
 """
 
 import re
@@ -41,7 +42,9 @@ MAX_TEXT_CHARS = 8000
 
 
 class AgentMode(Struct, frozen=True):
-    """A mode. `paths` are globs that hold beside the intent's scope: None narrows nothing, no glob allows no file."""
+    """A mode. `paths` are globs in addition to the intent's scope: None does not narrow the scope, () allows no
+    file.
+    """
 
     slug: str
     name: str
@@ -53,7 +56,7 @@ class AgentMode(Struct, frozen=True):
     source: str = ""
 
     def is_wider_than(self, other: "AgentMode") -> bool:
-        """Return whether this mode has a group or a path that the other mode lacks."""
+        """Return whether the mode has a group or a path that the other mode lacks."""
         return not (self.groups <= other.groups and has_only_paths_of(self.paths, other.paths))
 
 
@@ -109,7 +112,7 @@ def has_only_paths_of(paths: tuple[str, ...] | None, outer: tuple[str, ...] | No
 
 
 def find_modes(root: Path) -> dict[str, AgentMode]:
-    """Return the modes by slug: the built-in ones, then those of the repository, sorted."""
+    """Return the modes by slug: the built-in modes, followed by the modes of the repository, sorted."""
     built_in = {mode.slug: mode for mode in BUILT_IN_MODES}
     found: dict[str, AgentMode] = {}
     for source, fields in list_mode_files(root):
@@ -158,7 +161,7 @@ def make_mode(fields: dict[str, Any], source: str) -> AgentMode | None:
 
 
 def read_paths(fields: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the globs of `paths` or `fileRegex`; none at all for an expression or glob that cannot be held."""
+    """Return the globs of `paths` or `fileRegex`; no glob for an invalid expression or glob."""
     if "paths" in fields:
         globs = tuple(str(path) for path in as_array(fields["paths"]) or [fields["paths"]])
         return () if any(glob_error(path) for path in globs) else globs

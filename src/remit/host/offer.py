@@ -1,6 +1,6 @@
-"""The table of the agent's tools, and which of them a mode and a model are offered.
+"""The table of the agent's tools, and the tools offered in a mode and to a model.
 
-A tool that is known but not offered runs all the same, unless the mode's groups leave it out.
+A known tool without an offer runs all the same, unless the mode's groups leave the tool out.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ CITATION_SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 def choose_edit_tools(model: str, chosen: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the write tools for a model `provider:name`; `chosen` are those that a person set."""
+    """Return the write tools for a model `provider:name`; `chosen` are the tools set by a person."""
     if chosen:
         return tuple(chosen)
     provider, _, name = model.partition(":")
@@ -55,7 +55,7 @@ def choose_edit_tools(model: str, chosen: Sequence[str] = ()) -> tuple[str, ...]
 
 
 def add_citation(schema: ToolSchema) -> ToolSchema:
-    """Return the schema of a write tool with what it cites in a governed workspace."""
+    """Return the schema of a write tool with the fields cited in a governed workspace."""
     properties = {**schema.schema.get("properties", {}), **CITATION_SCHEMAS}
     required = [*schema.schema.get("required", ()), "intent_id", "mutation_class"]
     return replace(schema, schema={**schema.schema, "properties": properties, "required": required})

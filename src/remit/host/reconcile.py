@@ -1,16 +1,16 @@
-"""What became of calls without a result, after a crash.
+"""The state of calls without a result, after a crash.
 
 | journal | gate | then |
 |---|---|---|
-| – | never | it runs as if new |
-| – | open, files | files that already have the announced content get their earlier content back, then it runs again |
-| – | open, files of other contents | somebody else wrote: interrupted |
-| the tool's own word | open | it is compared and recorded, then answered |
-| the tool's own word | returned | it is answered |
-| – | open, contained | what was staged is thrown away, and it runs again |
+| – | never | the call runs as if new |
+| – | open, files | files with the announced content get their earlier content back; the call runs again |
+| – | open, files with unexpected contents | written by another program or person: interrupted |
+| the tool's own word | open | the call is compared, recorded and answered |
+| the tool's own word | returned | the call is answered |
+| – | open, contained | the staged files are dropped; the call runs again |
 | begun | open, bare or foreign | never again by itself: interrupted |
-| – | open, harmless | it runs again |
-| – | returned | the effects are recorded, the tool's own word is lost: said so |
+| – | open, harmless | the call runs again |
+| – | returned | the effects are recorded, the tool's own word is lost: the result names the loss |
 """
 
 from contextlib import suppress
@@ -46,7 +46,7 @@ UNREPEATABLE_TOOLS = frozenset(("record_lesson", "propose_intent", "request_scop
 
 
 class WayOn(Struct, frozen=True):
-    """How a call goes on: with a result; else it runs, if its tool acted already with `performed`."""
+    """Continuation of a call: with a result; or by a run, with `performed` if the tool acted already."""
 
     fate: str
     result: ResultLine | None = None
@@ -54,7 +54,7 @@ class WayOn(Struct, frozen=True):
 
 
 async def reconcile_calls(run: Run) -> None:
-    """Answer the calls that may have acted before the run was interrupted; all other calls are left to be run."""
+    """Answer the calls that may have acted before the interruption of the run; leave the remaining calls to be run."""
     calls = run.history.unanswered_calls
     fates: dict[str, str] = {}
     for call in calls:
@@ -121,7 +121,7 @@ def close_call(run: Run, gate: Gate, call: ToolCallPart, pending: PendingCall, o
 
 
 def interrupt(run: Run, gate: Gate, call: ToolCallPart, pending: PendingCall, why: str) -> ResultLine:
-    """Return the result of a call that may have acted, and is not run again; its effects are recorded."""
+    """Return the result of a call that may have acted, without a second run; its effects are recorded."""
     failure = ToolFailure(
         "INTERRUPTED",
         f"the run was interrupted during this call: {why}. Look at what is there before calling it again",
@@ -134,7 +134,7 @@ def interrupt(run: Run, gate: Gate, call: ToolCallPart, pending: PendingCall, wh
 
 
 def repeat_read(run: Run, gate: Gate, call: ToolCallPart) -> ResultLine:
-    """Return the result of a read that was allowed and recorded before: it is not recorded a second time."""
+    """Return the result of a read allowed and recorded before, without a second record."""
     try:
         prepared = prepare_call(run, check_call(run, call, (call,), ()))
         return make_result_line(

@@ -1,4 +1,4 @@
-"""A run of Remit's own agent, and everything that belongs to it: journal, history, gate, model, tools, listeners."""
+"""A run of Remit's own agent with its parts: journal, history, gate, model, tools, listeners."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ class Toolbox(Protocol):
     """The tools of a run, and the system prompt that goes with them."""
 
     def find_tool(self, name: str) -> HostTool | None:
-        """Return the tool, also one that the mode does not offer; None for an unknown name."""
+        """Return the tool, even if not offered by the mode; None for an unknown name."""
         ...
 
     def list_names(self) -> tuple[str, ...]: ...
@@ -46,12 +46,12 @@ class Toolbox(Protocol):
         ...
 
     def is_wider_mode(self, mode: str, than: str) -> bool:
-        """Return True if the mode has rights that the other has not: a person is asked before it is switched on."""
+        """Return True if the mode has rights that the other mode lacks: a person is asked before the switch."""
         ...
 
 
 class FileChecks(Struct):
-    """What is known of files that the session has seen, by path: the hash that the model was told, and the file's
+    """Facts of the files seen by the session, by path: the hash told to the model, and the file's
     status when its content was last compared.
     """
 
@@ -67,7 +67,7 @@ class PersonReply(Struct, frozen=True):
 
 
 class Run:
-    """One open run. A child shares the gate of its parent and counts in its root."""
+    """An open run. A child shares the gate of its parent and counts in its root."""
 
     make_talk: Callable[[str], RunControl]  # by the id of a call; set by the session, which can start children
 
@@ -141,7 +141,7 @@ class Run:
         self.root.child_histories[child_id] = child.history
 
     def mark_resumed(self) -> None:
-        """Have the calls without a result reconciled before anything else, and the gate's protocol told anew."""
+        """Have the calls without a result reconciled first, and the gate's protocol told anew."""
         self.is_resumed = True
         self.greeting = "resume"
 
@@ -188,7 +188,7 @@ class Run:
 
     @property
     def narrowings(self) -> tuple[tuple[str, ...], ...]:
-        """What the mode and the task leave of the intent's scope, those of the parents included."""
+        """The part of the intent's scope left by the modes and tasks of the run and of its parents."""
         paths = self.toolbox.list_writable_paths(self.history.mode)
         above = self.parent.narrowings if self.parent is not None else ()
         return (*above, *((paths,) if paths is not None else ()), *((self.scope,) if self.scope else ()))

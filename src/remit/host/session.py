@@ -1,4 +1,4 @@
-"""The session API: what servers and faces use of Remit's own agent. A face shows events and sends words; it has no
+"""The session API of Remit's own agent for servers and faces. A face shows events and sends words; a face has no
 rules of its own.
 
     async with await Session.open(folder, options, provider=…, toolbox=…, environment=…) as session:
@@ -141,8 +141,8 @@ class Session:
         environment: Environment,
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Take a run up again: it goes on where it was interrupted. Raises JournalError if another process holds
-        it or it does not exist, LookupError without a workspace, OSError.
+        """Resume a run at the point of its interruption. Raises JournalError if a second process holds
+        the run or the run does not exist, LookupError without a workspace, OSError.
         """
         access = GateAccess(path, environment)
         folder = find_run(access.gate.workspace, run_id)
@@ -185,8 +185,8 @@ class Session:
             self.start_work()
 
     async def events(self, after: int = 0) -> AsyncIterator[RunEvent]:
-        """Yield the durable events after line `after`, then all events as they happen, until the session is closed or
-        broke: then `wait_until_idle` raises why.
+        """Yield the durable events after line `after`, followed by new events as they happen, until the session is
+        closed or broken: `wait_until_idle` raises the error.
         """
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         self.queues.append(queue)
@@ -238,7 +238,7 @@ class Session:
         self.run.append(ModelLine(model=provider.id, by="person"))
 
     def fork(self, n: int) -> str:
-        """Copy the run's lines up to `n` into a new run, and return its id; it is resumed as any other."""
+        """Copy the run's lines up to `n` into a new run, and return the new id; the copy is resumed like any run."""
         return fork_run(self.run.access.gate.workspace, self.run.folder.id, n, self.run.clock)
 
     async def wait_until_idle(self) -> None:
@@ -289,7 +289,7 @@ class Session:
             queue.put_nowait(event)
 
     async def drive(self) -> None:
-        """Take turns whenever there is something to answer."""
+        """Take turns whenever there is an input to answer."""
         run = self.run
         while True:
             await self.has_work.wait()

@@ -1,4 +1,4 @@
-"""What tools ask of their run: questions to the person, another mode, children, the end of the task.
+"""Requests of tools to their run: questions to the person, a new mode, children, the end of the task.
 
 The functions are called in a tool's worker thread, and wait there for the event loop.
 """
@@ -34,7 +34,7 @@ class RunTalk:
         self.run, self.call_id = run, call_id
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what `work` returns in the event loop; meanwhile other calls have the repository's turn."""
+        """Return the value of `work` in the event loop; meanwhile waiting calls have the repository's turn."""
         with self.run.access.turn.release():
             return asyncio.run_coroutine_threadsafe(work, self.run.loop).result()
 

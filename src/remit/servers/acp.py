@@ -118,7 +118,7 @@ class AcpSession:
         return "cancelled" if self.is_cancelled else self.stop
 
     async def wait_for_marker(self, marker: Marker) -> None:
-        """Wait until everything before the marker is sent. Raises what broke the sending."""
+        """Wait until the events before the marker are sent. Raises the error of the sending."""
         reached = asyncio.create_task(marker.is_reached.wait())
         done, _ = await asyncio.wait([reached, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
         reached.cancel()
@@ -148,7 +148,7 @@ class AcpSession:
             await self.show(event)
 
     async def replay(self) -> None:
-        """Send the client what happened so far."""
+        """Send the client the events so far."""
         last = self.session.run.journal.last_n
         async for event in self.session.events():
             if not event.n or event.n > last:
@@ -440,7 +440,7 @@ class RemitAcpAgent:
         return RunRequest(Path(cwd), model_id, options, window=settings.window, mcp_servers=servers)
 
     async def open(self, request: RunRequest) -> AcpSession:
-        """Open a run for the client. What keeps it from being opened becomes the request's error."""
+        """Open a run for the client. An obstacle becomes the request's error."""
         try:
             session = await open_run(request, self.variables, self.environment)
         except Exception as error:

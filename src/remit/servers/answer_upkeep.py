@@ -1,4 +1,4 @@
-"""Upkeep of the answers that blame keeps: in quiet times a process of the lowest priority blames what changed.
+"""Upkeep of the answers kept by blame: in quiet times a process of the lowest priority blames the changed files.
 
 That process and the calls of agents share no interpreter. The daemon only looks whether HEAD or the log moved.
 """
@@ -25,7 +25,9 @@ WorktreeState: TypeAlias = tuple[object, ...]
 
 
 class AnswerUpkeep:
-    """Schedule of the filling process: one at a time. `positions` are its own words, by worktree."""
+    """Schedule of the filling process: a single process at a time. `positions` are the process's own words, by
+    worktree.
+    """
 
     def __init__(self, gates: OpenGates) -> None:
         self.gates = gates
@@ -91,7 +93,7 @@ class AnswerUpkeep:
 
 
 def read_state(workspace: Workspace) -> WorktreeState | None:
-    """Return what changes with each commit, checkout and record; None if it cannot be read. Starts no process."""
+    """Return a key that changes with each commit, checkout and record; None if unreadable. Starts no process."""
     common, name = workspace.common_dir, read_head_reference(workspace)
     if common is None or name is None:
         return None

@@ -190,7 +190,9 @@ class Daemon:
         return 0
 
     def is_reachable(self) -> bool:
-        """Return True if the socket is still this daemon's: `uninstall` removes it, and so does deleting the home."""
+        """Return True if the socket is still the daemon's own: `uninstall` removes the socket, like deleting the
+        home.
+        """
         try:
             return socket_path(self.home).stat().st_ino == self.socket_inode
         except OSError:
@@ -249,7 +251,7 @@ class Daemon:
                     self.gates.for_each_gate(act)
 
     def fold_contents(self, is_due: Callable[[ContentStore], bool]) -> None:
-        """Fold pending contents where it is due. Git works outside the repository's turn, for a store of its own: calls
+        """Fold pending contents if due. Git works outside the repository's turn, for a store of its own: calls
         read and add contents meanwhile.
         """
         stores: dict[Path, ContentStore] = {}

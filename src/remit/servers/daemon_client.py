@@ -21,7 +21,7 @@ class DaemonAway(OSError):
 
 
 def ask_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply | None:
-    """Return the daemon's reply to one frame; None if no daemon listens, or one of another version."""
+    """Return the daemon's reply to a frame; None if no daemon of the same version listens."""
     variables = [f"TMPDIR={value}".encode() for value in [os.environ.get("TMPDIR", "")] if value]
     head = b"\0".join([MAGIC, version.encode(), agent.encode(), b"note", os.fsencode(folder), *variables])
     try:
@@ -40,7 +40,7 @@ def ask_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes
 
 
 def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply:
-    """Return the daemon's reply; a daemon is started if none listens, or one of another version. Raises DaemonAway."""
+    """Return the daemon's reply; start a daemon if no daemon of the same version listens. Raises DaemonAway."""
     until = time.monotonic() + START_TIMEOUT_S
     reply = ask_daemon(home, version, agent, folder, payload)
     if reply is None:

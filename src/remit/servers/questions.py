@@ -1,6 +1,6 @@
-"""Questions of people that the daemon hands to a process beside it, which starts with the first and ends when idle.
+"""Questions of people, handed by the daemon to a second process that starts at the first question and ends when idle.
 
-Python runs one thread at a time: a blame in the daemon's own process would hold up the calls that agents wait for.
+Python runs one thread at a time: a blame in the daemon's own process would hold up the calls of agents.
 """
 
 import os
@@ -36,7 +36,7 @@ def receive_question(line: socket.socket) -> tuple[socket.socket, bytes] | None:
     if len(head) < 4 or not descriptors:
         return None
     connection = socket.socket(fileno=descriptors[0])
-    # The daemon's own timeout made the descriptor one that does not block: without one here a long answer is cut.
+    # The daemon's timeout made the descriptor non-blocking: without a timeout here a long answer is cut.
     connection.settimeout(WRITE_TIMEOUT_S)
     message, size = b"", int.from_bytes(head, "big")
     while len(message) < size and (block := line.recv(size - len(message))):
@@ -45,7 +45,7 @@ def receive_question(line: socket.socket) -> tuple[socket.socket, bytes] | None:
 
 
 class QuestionProcess:
-    """The process that answers questions, and the daemon's end of the socket to it."""
+    """The process that answers questions, and the daemon's end of the socket to the process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

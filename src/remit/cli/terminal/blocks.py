@@ -1,6 +1,6 @@
 """Finished blocks of a run as text, printed once by the plain face and the terminal alike.
 
-All that comes from models, tools, files and people is sanitised here: none of it reaches the terminal's controls.
+Text of models, tools, files and people is sanitised here, and never reaches the terminal's controls.
 """
 
 from collections.abc import Iterable, Mapping
@@ -138,7 +138,7 @@ class BlockRenderer:
 
 
 class TextBlocks:
-    """Streamed text, cut into blocks that are whole: up to an empty line outside of a fenced one."""
+    """Streamed text, cut into whole blocks: up to an empty line outside of a fenced block."""
 
     def __init__(self) -> None:
         self.pending = ""
@@ -159,7 +159,7 @@ class TextBlocks:
         return whole.strip("\n")
 
     def finish(self, whole: str) -> str:
-        """Return what is left to print of the turn's whole text, and begin anew. All of it if none was streamed."""
+        """Return the part of the turn's text left to print, and begin anew: the whole text if none was streamed."""
         rest = whole.removeprefix(self.printed)
         self.pending = self.printed = ""
         return rest.strip("\n")
@@ -188,7 +188,7 @@ def describe_subject(arguments: Mapping[str, Any]) -> str:
 
 
 def read_failure(text: str) -> str:
-    """Return the words of a failure in the shape of a violation; any other text as it is."""
+    """Return the words of a failure in the shape of a violation; any other text unchanged."""
     if not text.startswith('{"status":"error"'):
         return text
     try:

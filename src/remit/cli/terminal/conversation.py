@@ -49,7 +49,7 @@ class SessionConversation:
         return self.renderer.last_detail
 
     async def run(self) -> None:
-        """Show the run until it is closed. Raises what breaks it."""
+        """Show the run until the run is closed. Raises the run's own error."""
         parts = (self.follow(), publish_questions(self.session.run), self.watch_work())
         tasks = [asyncio.create_task(part) for part in parts]
         self.tasks |= {*tasks}
@@ -97,7 +97,7 @@ class SessionConversation:
         return complete_word(before, self.root)
 
     async def run_command(self, text: str) -> None:
-        """Run a command that was typed after a slash, and print what it answers."""
+        """Run a command typed after a slash, and print the answer."""
         name, _, rest = text.partition(" ")
         try:
             if name == "/quit":
@@ -150,7 +150,9 @@ class SessionConversation:
             self.show_status()
 
     def take_streamed(self, event: RunEvent) -> bool:
-        """Show an event of the turn under way; False for any other event. What children stream is not shown."""
+        """Show an event of the turn under way; return False for any other event. Text of children is not
+        shown.
+        """
         match event.data:
             case StreamedText(text=text) if event.event == "text":
                 if whole := self.text.add(text):
@@ -208,7 +210,7 @@ class SessionConversation:
         self.screen.app.invalidate()
 
     async def watch_work(self) -> None:
-        """Say whether the run works or waits, and read its intent again each time it stops."""
+        """Say whether the run works or waits, and read the run's intent again at each stop."""
         while True:
             await self.session.wait_until_idle()
             self.screen.is_working = False
@@ -227,7 +229,7 @@ class SessionConversation:
 
 
 async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> None:
-    """Open the run, give it the lines that were typed meanwhile, and show it until the person leaves."""
+    """Open the run, send the lines typed meanwhile, and show the run until the person leaves."""
     request = await asyncio.to_thread(make_request, arguments)
     with name_failures():
         session = await open_run(request, os.environ, read_environment())

@@ -59,7 +59,7 @@ class LineFace:
                     pass
 
     async def run_to_end(self, after: int) -> EndedLine | None:
-        """Show the run until it ends; None if it stopped otherwise. Raises what broke the run."""
+        """Show the run to the end; return None for a run stopped without an end. Raises the run's own error."""
         tasks = [asyncio.create_task(self.follow(after))]
         if self.answers_by_flag:
             tasks.append(asyncio.create_task(publish_questions(self.session.run)))

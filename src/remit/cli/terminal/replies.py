@@ -14,7 +14,7 @@ AnyReply: TypeAlias = ApprovalReply | PersonReply
 
 
 def parse_reply(question: AnyQuestion, text: str) -> AnyReply | None:
-    """Return the answer that a line gives; None if the question does not offer it."""
+    """Return the answer given by a line; None for an answer not offered by the question."""
     words = text.strip()
     if isinstance(question, Question):
         reply = parse_answer(words, [ListedQuestion(question, "open")])
@@ -29,7 +29,7 @@ def parse_reply(question: AnyQuestion, text: str) -> AnyReply | None:
 
 
 def describe_answers(question: AnyQuestion) -> str:
-    """Return the answers that a question takes, for its prompt."""
+    """Return the answers to a question, for the prompt."""
     if isinstance(question, Question):
         return "y once · s session · i intent · n no · or the reason why not"
     return "a number, or your own words" if question.choices else "your answer"

@@ -180,7 +180,7 @@ def load_images(paths: tuple[Path, ...]) -> tuple[ImageFile, ...]:
 
 
 def keep_key(provider: str) -> None:
-    """Store the key that a person types, or that comes in by a pipe."""
+    """Store a key typed by a person or read from a pipe."""
     require_person("storing a key")
     key = click.prompt(f"Key for {provider}", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not key.strip():

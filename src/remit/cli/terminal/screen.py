@@ -1,7 +1,7 @@
-"""The live lines of the agent's terminal: at most six, below everything that was printed.
+"""The live lines of the agent's terminal: at most six, below the printed blocks.
 
 The terminal's own scrollback, selection and search stay as they are: no alternate screen, no mouse, no clearing, no
-scroll regions. A block is printed once, when it is whole; what may still change is live. Nothing of the run is known
+scroll regions. A block is printed once, when complete; text under change is live. No fact of the run is known
 here, and little is imported, so that the prompt stands before the gate and the model's library are loaded.
 """
 
@@ -54,7 +54,7 @@ class ScreenConversation(Protocol):
         ...
 
     def submit(self, text: str) -> bool:
-        """Take a typed line; False if it answers nothing and stays in the prompt."""
+        """Take a typed line; return False for a line without an answer, which stays in the prompt."""
         ...
 
     def press_card_key(self, key: str) -> None: ...
@@ -69,7 +69,7 @@ class ScreenConversation(Protocol):
 
 
 class AgentScreen:
-    """The live lines and their keys. The conversation sets what they show, and reads nothing back."""
+    """The live lines and their keys. The conversation sets the text, and never reads the lines back."""
 
     def __init__(self) -> None:
         self.conversation: ScreenConversation | None = None
@@ -87,7 +87,7 @@ class AgentScreen:
         self.app = self.make_application()
 
     async def run(self, converse: Callable[["AgentScreen"], Awaitable[None]]) -> None:
-        """Show the prompt at once, and run `converse` until the person leaves. Raises what breaks it."""
+        """Show the prompt at once, and run `converse` until the person leaves. Raises the errors of `converse`."""
 
         async def work() -> None:
             try:
@@ -190,7 +190,7 @@ class AgentScreen:
             self.conversation.press_card_key(key)
 
     def submit(self) -> None:
-        """Take the typed line. One that was typed before a card was shown does not answer it."""
+        """Take the typed line. A line typed before a card was shown does not answer the card."""
         text = self.expand_pastes(self.buffer.text)
         if self.card_hint and time.monotonic() - self.asked_at < QUIET_S:
             return

@@ -107,7 +107,7 @@ def complete_word(before: str, root: Path) -> str:
 
 
 def extend_word(word: str, names: list[str]) -> str:
-    """Return the text that all names which begin with `word` go on with."""
+    """Return the common continuation of the names beginning with `word`."""
     fitting = [name for name in names if name.startswith(word)]
     columns = zip(*fitting, strict=False)
     agreed = "".join(letters[0] for letters in takewhile(lambda letters: len({*letters}) == 1, columns))

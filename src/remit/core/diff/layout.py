@@ -1,4 +1,4 @@
-"""New layouts of a text: the old line that each line of a newly laid out text continues.
+"""New layouts of a text: each line of the new layout with the old line it continues.
 
 A formatter wraps and joins lines, and adds or drops quotes, brackets, commas and semicolons. The words stay, in their
 order: a line continues the old line of its first word, and a line without words goes with the line before it.
@@ -20,9 +20,9 @@ PlacedWord = tuple[bytes, int]  # a word in lower case, and its line from 0
 
 
 def find_layout_origins(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
-    """Return for the lines that the hunks inserted the old line that each continues; indices from 0.
+    """Return by line inserted by the hunks the old line that continues there; indices from 0.
 
-    A line with a word that its part of the old text lacks is missing: a new layout alone does not explain it.
+    A line with a word missing from the matching old part is left out: a new layout alone does not explain the line.
     """
     inserted = [n - 1 for hunk in hunks for n in hunk.new_range]
     if not inserted:
@@ -48,7 +48,7 @@ def find_layout_origins(old: Sequence[bytes], new: Sequence[bytes], hunks: Seque
 
 
 def find_kept_lines(hunks: Sequence[Hunk], new_lines: int) -> Iterator[tuple[int, int]]:
-    """Yield each line of the new text that no hunk inserted, with its old line."""
+    """Yield each line of the new text not inserted by a hunk, with its old line."""
     index = shift = 0
     for hunk in hunks:
         start = hunk.new_range.start - 1
@@ -63,7 +63,7 @@ def find_word_sources(
     """Return for each inserted line with words the old line of each of its words; None for a word without one."""
     inserted = {n - 1 for hunk in hunks for n in hunk.new_range}
     first, last = hunks[0], hunks[-1]
-    # All changes together, since a diff may pair equal lines of different blocks; else each by itself.
+    # First the changes together, since a diff may pair equal lines of different blocks; otherwise each by itself.
     whole = match_words(
         list_words(old, first.old_range.start - 1, last.old_range.stop - 1),
         list_words(new, first.new_range.start - 1, last.new_range.stop - 1),

@@ -1,7 +1,7 @@
-"""A command that the gate's own process runs: bare, or contained as an agent's own call is.
+"""Commands run by the gate's own process: bare, or contained like an agent's own call.
 
-A contained command is planned and settled in the repository's turn, and runs outside of it. How it ended is written
-beside what it staged, before anything is judged: after a crash the effects are judged then, or, if they were being
+A contained command is planned and settled in the repository's turn, and runs outside of the turn. Its end is written
+beside the staged files before a change is judged: after a crash the effects are judged then, or, if they were being
 brought over, the rest is.
 """
 
@@ -42,7 +42,7 @@ NO_STAGING_FOLDER = "here"  # stands for a folder in the ticket of a command wit
 
 
 class CommandRun:
-    """One command of this process. `ended` is None until it has ended."""
+    """A command of the gate's process. `ended` is None until the command has ended."""
 
     def __init__(self, context: WorkspaceContext, call: ToolCall, cancel: threading.Event | None) -> None:
         self.context = context
@@ -65,7 +65,7 @@ class CommandRun:
 
 
 class SandboxRun(CommandRun):
-    """A command that runs contained, with its ticket."""
+    """A contained command with its ticket."""
 
     def __init__(self, context: WorkspaceContext, call: ToolCall, cancel: threading.Event | None) -> None:
         """Plan the command, in the repository's turn. Raises NoScratchFolder, OSError, StateError."""
@@ -99,7 +99,9 @@ class SandboxRun(CommandRun):
         return self.ended
 
     def settle(self) -> ContainedResult | None:
-        """Judge the effects, keep what may stay, and record both, in the repository's turn. None if nothing ran."""
+        """Judge the effects, keep the allowed files, and record both, in the repository's turn. None if no command
+        ran.
+        """
         try:
             if self.ended is None:
                 return None
@@ -110,7 +112,7 @@ class SandboxRun(CommandRun):
             self.release()
 
     def release(self) -> None:
-        """Give up what the command staged, and its ticket."""
+        """Give up the command's staged files and its ticket."""
         if self.staging is not None:
             release_staging(self.staging.folder, discarded=self.ended is None or self.ended.must_discard)
         Tickets(self.context.state).delete_ticket(self.ticket.token)
@@ -127,8 +129,8 @@ class LeftoverRun:
         self.ended = read_end(self.folder) if ticket.folder != NO_STAGING_FOLDER else None
 
     def settle(self) -> ContainedResult | None:
-        """Judge what is staged, or bring the rest over, and record it; None if the command had not ended: then nothing
-        of it happened.
+        """Judge the staged files, or bring the rest over, and record the result; None if the command had not ended:
+        then no file of the command was brought over.
         """
         try:
             if self.ended is None:
@@ -141,7 +143,7 @@ class LeftoverRun:
 
 
 def find_interrupted_run(context: WorkspaceContext, call: ToolCall) -> LeftoverRun | None:
-    """Return the contained command that a process began for this call, and did not settle. Raises StateError."""
+    """Return the contained command begun by a process for the call, and not settled. Raises StateError."""
     tickets = Tickets(context.state)
     own = [ticket for ticket in tickets.list_tickets() if ticket.is_for_call(call, call.command or "")]
     for unused in (ticket for ticket in own if not ticket.folder):

@@ -1,12 +1,12 @@
-"""Replays: a filter or formatter that ran uncontained runs again, contained, on what its files were before.
+"""Replays: an uncontained filter or formatter runs again, contained, on the former contents of its files.
 
-Nobody sees who saves a file while a command runs. But a command of filters and formatters makes files of files: if it
-makes the recorded content again of the content before, it wrote all of it, and nobody else did. The replay also tells
+No observer sees the writer of a file while a command runs. But filters and formatters make files of files: a command
+that makes the recorded content again of the former content is the only writer of the file. The replay also tells
 a new layout, whose lines keep their writers, from new text.
 
-A call leaves its replay in a folder, with the files that it needs, and is answered. The daemon or the next question
-about lines runs it. Proof becomes a record of its own, which names the record of the call. Different content proves
-nothing, and a command that cannot be run again stays as it was recorded.
+A call leaves its replay in a folder, with the files needed, and is answered. The daemon or the next question
+about lines runs the replay. Proof becomes a further record, naming the record of the call. Different content proves
+no author, and the record of a command without a possible replay stays unchanged.
 """
 
 import os
@@ -50,7 +50,7 @@ SETTINGS_FILES = (
 
 
 class ReplayedFile(Struct, frozen=True):
-    """A changed file with the lines that its record leaves unproved."""
+    """A changed file with the lines left unproved by the record."""
 
     path: str
     before: ContentVersion | None
@@ -87,7 +87,7 @@ def leave_replay(
     changes: Sequence[Change],
     unproved: Mapping[str, tuple[Span, ...]],
 ) -> None:
-    """Leave the replay of a call with these changes, unless its command is no filter or formatter. Raises OSError."""
+    """Leave the replay of a call with its changes, if the command is a filter or formatter. Raises OSError."""
     from remit.policy.commands import analyse
 
     root, command = context.workspace.root, call.command or ""
@@ -151,7 +151,7 @@ def is_replayable_change(change: Change) -> bool:
 
 
 def find_inputs(root: Path, command: str, folders: Iterable[Path], changed: set[str]) -> dict[str, bytes] | None:
-    """Return the files that the command names and did not change; None if it names one outside the workspace."""
+    """Return the files named and not changed by the command; None if it names a file outside the workspace."""
     # Imported here: only a call that leaves a replay needs the readers of archives in this module.
     from remit.gate.evidence.named_files import named_places
 
@@ -187,9 +187,9 @@ def find_settings(root: Path, paths: Iterable[str]) -> dict[str, bytes]:
 
 
 def run_replays(workspace: Workspace, environment: Environment, must_stop: Callable[[], bool] = lambda: False) -> bool:
-    """Run the waiting replays until `must_stop`, and record what they prove; return True if some are left.
+    """Run the waiting replays until `must_stop`, and record the proof; return True if some are left.
 
-    Raises OSError, and so LockTimeout, where they cannot be got at.
+    Raises OSError, of which LockTimeout is a kind, if the replays cannot be read.
     """
     if not has_replays(workspace):
         return False
@@ -202,11 +202,11 @@ def run_replays(workspace: Workspace, environment: Environment, must_stop: Calla
         for name in sorted(os.listdir(folder)):  # noqa: PTH208
             if must_stop():
                 return True
-            # What a process that ended left unfinished goes with the replay of its time.
+            # A young unfinished folder may still be written; an old one was left by a dead process, and is removed.
             if name.startswith(UNFINISHED_PREFIX) and is_young(folder / name):
                 continue
             try:
-                # What cannot be run proves nothing, and does not keep the others waiting.
+                # A replay that cannot be run is no proof, and must not block the next replays.
                 with Attempts().step(), suppress(DecodeError):
                     if not name.startswith(UNFINISHED_PREFIX):
                         run_replay(context, folder / name)
@@ -224,7 +224,7 @@ def is_young(place: Path) -> bool:
 
 
 def run_replay(context: WorkspaceContext, place: Path) -> None:
-    """Run one replay, and record the files of which it proves the changes."""
+    """Run a replay, and record the files with proved changes."""
     # Imported here: a call only leaves a replay.
     from remit.workspace.sandbox.containment import find_containment
     from remit.workspace.sandbox.scratch_run import ScratchRun, run_over_scratch
@@ -270,7 +270,7 @@ def read_input_lines(context: WorkspaceContext, replay: Replay, scratch: Path) -
 def record_proof(
     context: WorkspaceContext, replay: Replay, proved: Sequence[ReplayedFile], input_lines: frozenset[bytes]
 ) -> None:
-    """Record that the command of a call, and nobody else, made the content of these files. Raises RECORDING_ERRORS."""
+    """Record the command of a call as the only writer of the files' contents. Raises RECORDING_ERRORS."""
     from remit.gate.evidence.existing_lines import ExistingText, find_existing_lines
     from remit.gate.evidence.own_lines import find_conflict_lines, find_differences
     from remit.gate.records.call_records import mutated_file

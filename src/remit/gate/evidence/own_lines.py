@@ -1,29 +1,29 @@
-"""Lines that a call changed, and which of them are its own: a command's by its text, a file tool's by its arguments.
+"""Lines changed by a call, and the call's own among them: a command's by its text, a file tool's by its arguments.
 
-A command: no observer sees who saves a file while `make` runs. Of the changes in such a window, only those are the
-agent's that the text of its call names or holds; all others are of unknown origin, with the call as a candidate:
+A command: no observer sees the writer of a file while `make` runs. Of the changes in the window, only those are the
+agent's that the text of its call names or holds; the rest is of unknown origin, with the call as a candidate:
 
-- a file that the text says is replaced (`> f`, `cp a f`, `open("f", "w")`, `--output f`): the whole file, unless the
-  text holds lines of its content: then those lines;
-- a file in which the text says that parts are replaced (`sed -i`): lines whose new part is in the text, and not inside
-  another line of the file that the text holds;
-- any file: lines that occur in the text as one consecutive run with at least one distinctive line;
-- a file that the text names as written: also runs that are distinctive only together, and all new lines, however
-  common, if the text holds all of them;
-- a file to which a diff in the text adds lines: the same; in other files, the lines of such diffs prove nothing.
+- a file replaced according to the text (`> f`, `cp a f`, `open("f", "w")`, `--output f`): the whole file; only
+  the lines in the text, if the text holds any of the file;
+- a file with parts replaced according to the text (`sed -i`): lines with the new part in the text, and not
+  inside another line of the file that the text holds;
+- any file: lines occurring in the text as a consecutive run with at least one distinctive line;
+- a file named as written by the text: also runs distinctive only together, and the new lines, however
+  common, if the text holds every new line;
+- a file to which a diff in the text adds lines: the same; in other files, the lines of the diff prove no author.
 
-A file that is merely mentioned, or that lies in a mentioned folder, is not named: a person may save the very test that
-runs. Lines of a moved file are unproved unless the same session wrote all of them before. Lines between the markers of
-a conflict are nobody's new lines: whoever settles the conflict only keeps them.
+A file merely mentioned, or in a mentioned folder, is not named: a person may save the very test that
+runs. Lines of a moved file are unproved unless the same session wrote each of them before. Lines between the markers of
+a conflict are no author's new lines: settling the conflict only keeps them.
 
 A file tool: minutes may pass between its question and its result: a person is asked, and saves the same file; an
 editor formats the file; the tool fails, or never answers. The added lines are the call's if its arguments make
-exactly this content from the former one; else those of them that the predicted content holds, in any layout. If the
-arguments predict no content, the tool's own answer tells, or the call's text. All other lines are of unknown origin,
-and so are those that a person changed in the agent's proposal before allowing it.
+exactly the new content from the former content; if not, the added lines found in the predicted content, in any layout,
+are the call's. If the arguments predict no content, the tool's own answer tells, or the call's text. The remaining
+lines are of unknown origin, like lines changed by a person in the agent's proposal before allowing the call.
 
-The arguments may also tell which lines the tool kept. The tool's answer, usually a diff, is less reliable: outside of
-the edited part a diff may take a copied line for the original, and often one empty line for another.
+The arguments may also tell the lines kept by the tool. The tool's answer, usually a diff, is less reliable: outside of
+the edited part a diff may take a copied line for the original, and often confuses empty lines.
 """
 
 import sqlite3
@@ -182,7 +182,7 @@ def find_unproved_lines(
 def find_copied_lines(
     change: Change, difference: Difference, said: CommandText, workspace: Workspace, call: ToolCall
 ) -> tuple[Span, ...]:
-    """Return the added lines of a replaced file that stand in files that the command names, and not in its text."""
+    """Return the added lines of a replaced file found in files named by the command, and not in the command's text."""
     new = split_lines(change.after.content) if change.after and change.after.content else []
     untold = [n for n in new_line_numbers(difference, new) if not said.has_line(new[n - 1])]
     if not any(is_distinctive_line(new[n - 1]) for n in untold):
@@ -240,9 +240,9 @@ def find_unproved_in_file(
 
 
 def is_change_in_text(change: Change, known: Difference | None, words: str) -> bool:
-    """Return True if a text holds every added line of a change, and one of them is distinctive.
+    """Return True if a text holds every added line of a change, at least one of them distinctive.
 
-    The author of the text then made the change, and no one wrote to the file since.
+    The author of the text made the change, and the file was not written since.
     """
     if known is None or change.after is None or change.after.content is None:
         return False
@@ -309,7 +309,7 @@ def is_own_content(workspace: Workspace, session_id: str, sha256: str) -> bool:
 
 
 def recorded_unproved_lines(workspace: Workspace, session_id: str, change: Change) -> tuple[Span, ...] | None:
-    """Return the unproved lines in the session's newest record of this very change; None if there is no record."""
+    """Return the unproved lines in the session's newest record of the same change; None without a record."""
     from remit.ledger.index.index import open_index
 
     before = change.before.version.git_blob if change.before else None

@@ -1,1 +1,1 @@
-"""What a model sees besides the conversation: the tail of a request, changed files, and what fits its window."""
+"""Context of a model besides the conversation: the tail of a request, changed files, and the limit of the window."""

@@ -1,4 +1,4 @@
-"""Files that a session read or wrote and that somebody else changed since: by content, never by time."""
+"""Files read or written by a session and changed since by another writer: by content, never by time."""
 
 from difflib import unified_diff
 from pathlib import Path
@@ -18,7 +18,7 @@ MAX_DIFFED_BYTES = 64 * 1024
 
 
 class OutdatedFile(Struct, frozen=True):
-    """A file whose content is not what the session last saw. `sha256` is "" if the file is gone."""
+    """A file with a content different from the content the session last saw. `sha256` is "" if the file is gone."""
 
     path: str
     sha256: str
@@ -26,7 +26,7 @@ class OutdatedFile(Struct, frozen=True):
 
 
 def find_changed_files(gate: Gate, session: SessionKey, checks: FileChecks) -> list[OutdatedFile]:
-    """Return the files that changed since the session saw them and that the model was not told about. A file is
+    """Return the files changed since the session saw them and not yet reported to the model. A file is
     read again only if its status changed.
     """
     found: list[OutdatedFile] = []
@@ -48,7 +48,7 @@ def find_changed_files(gate: Gate, session: SessionKey, checks: FileChecks) -> l
 
 
 def read_status(path: Path) -> tuple[int, ...]:
-    """Return numbers that change with every write, among them the time that no program can set; () for no file."""
+    """Return numbers that change with every write, among them the time no program can set; () for no file."""
     try:
         status = path.lstat()
     except OSError:

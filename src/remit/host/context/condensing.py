@@ -1,4 +1,4 @@
-"""A conversation that fits the model's window: old results are shortened first, then all of it is condensed.
+"""A conversation within the model's window: old results are shortened first, afterwards the whole is condensed.
 
 Condensing is one request without tools, with the calls written as text. Whatever the summary says, the person's first
 and last words, the intent, the todo list, open questions and the files with their hashes stay word for word.
@@ -76,7 +76,7 @@ def estimate_request(history: RunHistory, system: str, tools: tuple[ToolSchema, 
 
 
 def plan_shortening(history: RunHistory, window: int) -> ShortenedLine | None:
-    """Return the line that shortens the results before the newest turns; None if that gains little."""
+    """Return the journal line that shortens the results before the newest turns; None if the gain is small."""
     turns = [place for place, item in enumerate(history.items) if isinstance(item, ModelTurn)]
     end = turns[-UNTOUCHED_TURNS] if len(turns) > UNTOUCHED_TURNS else 0
     gain = sum(estimate_item(item) - estimate_item(shorten_item(item)) for item in history.items[:end])
@@ -84,7 +84,7 @@ def plan_shortening(history: RunHistory, window: int) -> ShortenedLine | None:
 
 
 def make_summary_request(history: RunHistory, window: int) -> CompletionRequest:
-    """Return the request for a summary. A conversation that is too long itself loses its middle."""
+    """Return the request for a summary. A conversation too long for the request loses its middle."""
     text = "\n\n".join(map(write_item, map(shorten_item, history.conversation)))
     most = int(window * 0.7 * BYTES_PER_TOKEN)
     if len(text) > most:
@@ -110,7 +110,7 @@ def write_item(item: ConversationItem) -> str:
 
 
 def take_summary(history: RunHistory, summary: str, keeps: str) -> CondensedLine | None:
-    """Return the line that condenses the conversation; None for a summary that is empty or not shorter."""
+    """Return the journal line that condenses the conversation; None for a summary empty or not shorter."""
     before = sum(map(estimate_item, history.conversation))
     if not summary.strip() or count_tokens(summary) + count_tokens(keeps) >= before:
         return None

@@ -1,7 +1,7 @@
-"""The tail of a request: what changed since the last one, in one frame after the newest words or results.
+"""The tail of a request: the changes since the last request, in a frame after the newest words or results.
 
-The system prompt stays equal for a mode, so that the provider's cache holds; all that changes is said here, once, and
-stays where it was said.
+The system prompt stays equal for a mode, to keep the provider's cache; each change is reported here, once, and
+keeps its place in the conversation.
 """
 
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ MAX_COMMAND_CHARS = 120
 
 
 async def append_tail(run: Run) -> None:
-    """Append what the model has to know before the next request; nothing if nothing changed."""
+    """Append the changes the model has to know before the next request, if there are any."""
     has_words = any(isinstance(item, UserInput) and item.by != "remit" for item in run.history.undelivered)
     parts = await run.access.run(lambda gate: collect_remarks(run, gate, has_words=has_words))
     day = datetime.fromtimestamp(run.clock(), UTC).strftime("%Y-%m-%d")
@@ -69,7 +69,7 @@ def find_intent_version(run: Run, gate: Gate) -> str:
 
 
 def offer_lesson(run: Run, gate: Gate) -> str:
-    """Offer once to record what made a check pass that failed earlier in this run; "" otherwise."""
+    """Offer once to record the lesson of a check that failed earlier in the run and passes now; "" otherwise."""
     if not run.history.has_failed_check or not run.history.has_new_effects:
         return ""
     run.history.has_new_effects = False

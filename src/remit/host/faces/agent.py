@@ -29,8 +29,8 @@ class ImageFile(Struct, frozen=True):
 
 
 class RunRequest(Struct, frozen=True):
-    """A run to open. `resumed` is the run that goes on, NEWEST_RUN for the newest, None for a new one; with `is_fork` a
-    copy of it goes on, up to line `fork_at`. `window` is the model's context window where no table knows it.
+    """A run to open. `resumed` is the run to go on, NEWEST_RUN for the newest, None for a new run; with `is_fork` a
+    copy of the run goes on, up to line `fork_at`. `window` is the context window of a model missing from the tables.
     """
 
     folder: Path

@@ -1,6 +1,6 @@
 """Questions of the gate about calls of a run, as events of the run: shown and answered by whichever face has a person.
 
-The person's presence is of this run only: questions of other agents do not wait for a terminal that shows none of them.
+The person's presence is of the run only: questions of other agents never wait for a terminal that does not show them.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ POLL_INTERVAL_S = 0.2
 
 
 async def publish_questions(run: Run) -> None:
-    """Say that a person is here for the run, and publish each question about its calls, and that it was answered. Ends
-    when it is cancelled.
+    """Announce a person's presence for the run, and publish each question about its calls, and each answer. Ends
+    when cancelled.
     """
     session_id = run.session.session_id
     shown: set[str] = set()

@@ -1,1 +1,1 @@
-"""The journal of a run: its file, its lines, and the history that the lines fold to."""
+"""The journal of a run: the file, the lines, and the history folded from the lines."""

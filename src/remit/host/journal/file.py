@@ -1,7 +1,7 @@
 """The folder of a run below the state folder, and its journal: JSON lines with one writer.
 
 A line is one write(2): after a kill the page cache holds every whole line, and after a power cut the torn tail is cut
-when the journal is opened, under its lock. `sync` makes everything durable that was appended before.
+when the journal is opened, under its lock. `sync` makes the appended lines durable.
 """
 
 import hashlib
@@ -96,7 +96,7 @@ class Journal:
         self.length = whole
 
     def append(self, line: AnyLine) -> AnyLine:
-        """Write one line and return it with its number and time. Raises OSError; a part of a line never stays."""
+        """Write a line and return the line with its number and time. Raises OSError; a part of a line never stays."""
         with self.write_lock:
             numbered = replace(line, n=self.last_n + 1, at=round(self.clock(), 6))
             data = msgspec.json.encode(numbered) + b"\n"
@@ -137,7 +137,7 @@ def read_lines(content: bytes) -> Iterator[AnyLine]:
 
 
 def read_journal(folder: RunDirectory) -> tuple[AnyLine, ...]:
-    """Return the lines of a run that another process may be writing. Raises OSError."""
+    """Return the lines of a run, possibly under write by a second process. Raises OSError."""
     content = folder.journal_path.read_bytes()
     return tuple(read_lines(content[: find_whole_length(content)]))
 
@@ -158,7 +158,7 @@ def list_runs(workspace: Workspace) -> list[RunDirectory]:
 
 
 def read_first_and_last_line(folder: RunDirectory) -> tuple[AnyLine | None, AnyLine | None]:
-    """Return a run's first line and its last whole one, without reading what is between. Raises OSError."""
+    """Return a run's first line and last whole line, without reading the lines between. Raises OSError."""
     with folder.journal_path.open("rb") as file:
         first = decode_line(file.readline().rstrip(b"\n"))
         size = file.seek(0, os.SEEK_END)
@@ -194,7 +194,7 @@ def remove_old_runs(workspace: Workspace, retain_days: float, now: float) -> lis
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder and all below it; links are removed, never followed. Raises OSError."""
+    """Remove a folder with its content; links are removed, never followed. Raises OSError."""
     for here, folders, names in os.walk(path, topdown=False):
         for name in names:
             Path(here, name).unlink()

@@ -1,8 +1,8 @@
-"""The history of a run, folded from the lines of its journal: the conversation, and what limits and resumes depend on.
+"""The history of a run, folded from the lines of its journal: the conversation, and the facts for limits and resumes.
 
-The fold is pure, and makes a valid conversation of any lines: a call has one result, which follows its turn; words of
-the person that arrived while the model worked follow the results. A call without a result has none in the conversation
-until one is written.
+The fold is pure, and makes a valid conversation of any lines: a call has one result, placed after its turn; words of
+the person arriving while the model worked follow the results. A call without a result has none in the conversation
+until a result is written.
 """
 
 import json
@@ -60,7 +60,7 @@ HEAD_CHARS, TAIL_CHARS = 600, 400
 
 
 class RunHistory:
-    """A run as its journal tells it. `add` takes the lines in order."""
+    """State of a run by its journal. `add` takes the lines in order."""
 
     def __init__(self, lines: Iterable[AnyLine] = ()) -> None:
         self.started: RunLine | None = None
@@ -106,7 +106,7 @@ class RunHistory:
 
     @property
     def waits_for_words(self) -> bool:
-        """Whether the model has nothing to answer: no words or results that it has not read, and no open request."""
+        """Whether the model has no input to answer: no unread words or results, and no open request."""
         has_words = any(isinstance(item, UserInput) for item in self.undelivered)
         return not has_words and not self.open_calls and not self.awaits_turn
 
@@ -207,7 +207,7 @@ class RunHistory:
             self.mistake_count += 1
 
     def add_result(self, line: ResultLine) -> None:
-        """Take the first result of an open call; a second one, and one without a call, count for nothing."""
+        """Take the first result of an open call; ignore a second result, and a result without a call."""
         call = self.open_calls.get(line.id)
         if call is None or line.id in self.results:
             return
@@ -249,7 +249,7 @@ def is_repetition(signatures: Iterable[str], signature: str) -> bool:
 
 
 def frame_remarks(text: str) -> str:
-    """Return text of Remit's in its frame, which no text inside can close."""
+    """Return a text by Remit in a frame that no text inside can close."""
     return f"<remit>\n{text.replace('<remit>', '&lt;remit>').replace('</remit>', '&lt;/remit>')}\n</remit>"
 
 
@@ -265,7 +265,7 @@ def format_condensed(line: CondensedLine) -> str:
 
 
 def shorten_item(item: ConversationItem) -> ConversationItem:
-    """Return a result as head and tail; every other item as it is."""
+    """Return a result as head and tail; return any other item unchanged."""
     if not isinstance(item, CallResult) or len(item.text) <= 2 * (HEAD_CHARS + TAIL_CHARS):
         return item
     left_out = len(item.text) - HEAD_CHARS - TAIL_CHARS

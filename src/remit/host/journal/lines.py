@@ -1,4 +1,4 @@
-"""Lines of a run's journal: everything that a run remembers, in the order in which it happened.
+"""Lines of a run's journal: the whole memory of a run, in the order of the events.
 
 Effects are proved by the ledger; the journal is the memory of the conversation. `n` counts up from 1, `at` is in
 seconds since the epoch. Lines of unknown kinds are kept in the file and skipped by readers.
@@ -33,7 +33,7 @@ class RunLimits(Struct, frozen=True, omit_defaults=True):
 
 
 class ParentCall(Struct, frozen=True):
-    """The call of another run that a child run answers."""
+    """The call of the parent run answered by a child run."""
 
     run: str
     call: str
@@ -71,7 +71,7 @@ class UserLine(JournalLine, frozen=True, kw_only=True, tag="user"):
 
 
 class TailLine(JournalLine, frozen=True, kw_only=True, tag="tail"):
-    """What changed since the last request, as the model reads it."""
+    """Changes since the last request, as text for the model."""
 
     text: str
 
@@ -166,7 +166,7 @@ class ShortenedLine(JournalLine, frozen=True, kw_only=True, tag="shortened"):
 
 
 class CondensedLine(JournalLine, frozen=True, kw_only=True, tag="condensed"):
-    """The conversation so far is replaced by a summary and what is kept verbatim."""
+    """Replacement of the conversation so far by a summary and the parts kept verbatim."""
 
     summary: str
     keeps: str

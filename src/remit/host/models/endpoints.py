@@ -8,9 +8,9 @@ from remit.host.models.keys import find_key
 
 
 class ProviderRow(Struct, frozen=True):
-    """A provider: the variables with its key and its address, the first that is set counts.
+    """A provider: the variables with the key and the address; the first variable set counts.
 
-    `must_have_key` is False where the address needs none, or where the cloud's own credentials count.
+    `must_have_key` is False for an address without a key, or with the cloud's own credentials.
     """
 
     keys: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class NoKey(Exception):
 
 
 class Endpoint(Struct, frozen=True):
-    """A model, and where and how it is reached. The key is in no text of the structure."""
+    """A model with the address and key to reach the model. The key is in no text of the structure."""
 
     provider: str
     name: str

@@ -1,4 +1,4 @@
-"""The extra `agent`: packages that only Remit's own agent needs, imported where they are first used."""
+"""The extra `agent`: packages only needed by Remit's own agent, imported at the first use."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -11,8 +11,8 @@ from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Say, S
 
 
 class InProcessModel:
-    """A provider that answers from a script. A step that is a function sees the conversation, so that a resumed run
-    goes on at its place.
+    """A provider answering from a script. A function among the steps sees the conversation, and a resumed run
+    goes on at the same step.
     """
 
     def __init__(self, model: ScriptedModel, id: str = "scripted:model", window: int | None = None) -> None:
@@ -46,7 +46,7 @@ class InProcessModel:
 
 
 def describe_request(request: CompletionRequest, model: str) -> ModelRequest:
-    """Return the request as scripts see it, equal to what they see through a wire."""
+    """Return the request for scripts, equal to a request through a wire."""
     messages: list[Message] = []
     for item in request.conversation:
         match item:

@@ -1,4 +1,4 @@
-"""Keys of providers: from variables that the caller passes in, else from the system's keyring."""
+"""Keys of providers: from variables passed in by the caller, or from the system's keyring."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ class KeyringFailed(Exception):
 
 
 def find_key(provider: str, names: tuple[str, ...], variables: Mapping[str, str]) -> str | None:
-    """Return the key from the first variable of `names` that is set, else from the keyring, else None."""
+    """Return the key from the first set variable of `names`, or from the keyring, or None."""
     for name in names:
         if key := variables.get(name, "").strip():
             return key

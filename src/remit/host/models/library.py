@@ -1,8 +1,10 @@
-"""Models of real providers: the adapter of pydantic-ai's model layer, and the only module that imports it.
+"""Models of real providers: the adapter of pydantic-ai's model layer, and the only importer of pydantic-ai.
 
-It maps the conversation to the library's messages, and its stream to deltas and one whole turn. Retries of the SDKs are
-off: a failure is raised at once, as a ProviderError. A stream that ends without the provider's own stop reason is
-`truncated`, whatever the library says of it: a connection that a proxy closed in mid-text looks whole on most wires.
+The adapter maps the conversation to the library's messages, and the stream to deltas and one whole turn. Retries of the
+SDKs are off: a failure is raised at once, as a ProviderError. A stream that ends without the provider's own stop reason
+is `truncated`, whatever the library reports: a connection closed by a proxy in mid-text looks whole on most wires.
+
+Windows and prices come from the tables of genai-prices, which pydantic-ai brings; unknown is None, never 0.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
@@ -11,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 import anyio
+from genai_prices import calc_price, data_snapshot
 from msgspec import DecodeError, json
 from pydantic_ai import exceptions, messages
 from pydantic_ai.direct import model_request_stream
@@ -41,7 +44,6 @@ from remit.host.models.port import (
     ThoughtDelta,
     WholeTurn,
 )
-from remit.host.models.prices import find_window, price_usage
 
 SILENCE_TIMEOUT_S = 240.0
 """Longest wait for the next event: providers that think long send pings, or a first event within minutes."""
@@ -85,10 +87,14 @@ CACHE_SETTINGS: dict[str, dict[str, object]] = {
 """Settings of each provider: where its prompt cache begins anew, and that OpenAI keeps no copy."""
 ENDS_WITHOUT_REASON = ("ollama",)
 """Providers that may leave the stop reason out of a whole answer."""
+PRICE_TABLES = {"vertex": "google", "bedrock": "aws"}
+"""Names of providers in genai-prices where they differ from Remit's."""
+FREE_OF_TABLES = ("openai-compatible", "vllm", "ollama", "scripted")
+"""Providers whose models no table prices, whatever their names are."""
 
 
 class LibraryModel:
-    """A model at an endpoint. The requests of one object run in one event loop."""
+    """A model at an endpoint. The requests of an object run in a single event loop."""
 
     def __init__(
         self, endpoint: Endpoint, *, window: int | None = None, silence_timeout_s: float = SILENCE_TIMEOUT_S
@@ -128,7 +134,7 @@ class LibraryModel:
                 reader = _DeltaReader()
                 events = aiter(stream)
                 while True:
-                    # The limit is of one wait: a scope held over a `yield` would cancel the wrong task.
+                    # The timeout covers a single wait: a cancel scope held over a `yield` would cancel the wrong task.
                     with self._limit_silence():
                         event = await anext(events, None)
                     if event is None:
@@ -243,9 +249,9 @@ def _build_parameters(request: CompletionRequest) -> ModelRequestParameters:
 
 
 def _build_messages(request: CompletionRequest, system: str) -> list[messages.ModelMessage]:
-    """Return the conversation as the library's messages: what lies between two turns is one request.
+    """Return the conversation as the library's messages: the items between two turns form one request.
 
-    `system` is the library's name of the provider that is asked.
+    `system` is the library's name of the requested provider.
     """
     built: list[messages.ModelMessage] = []
     for is_turn, items in groupby(request.conversation, lambda item: isinstance(item, ModelTurn)):
@@ -280,10 +286,10 @@ def _build_images(refs: Iterable[ImageRef], images: Mapping[str, bytes]) -> list
 
 
 def _build_turn(turn: ModelTurn, system: str) -> messages.ModelResponse:
-    """Return a turn of the model, with the opaque data of its parts if the same provider made them.
+    """Return a turn of the model, with the opaque data of the parts if made by the same provider.
 
-    Thinking goes back only signed, and only to the provider that signed it. Where a thought of the turn stays out, the
-    ids of its other parts do too: OpenAI refuses an item whose reasoning item is missing.
+    Thinking goes back only signed, and only to the signing provider. If a thought of the turn stays out, the
+    ids of the remaining parts stay out too: OpenAI refuses an item without its reasoning item.
     """
     own = {id(part): part.meta if part.meta.get("provider") == system else {} for part in turn.parts}
     thoughts = [part for part in turn.parts if isinstance(part, ThoughtPart)]
@@ -409,7 +415,7 @@ def _find_kind(error: Exception) -> ErrorKind | None:
 
 
 def _describe(error: Exception) -> str:
-    """Return the provider's own words if its answer holds any, else the library's, in one short line."""
+    """Return the provider's own words from the answer, or the library's words, in a short line."""
     body: Any = getattr(error, "body", None)
     for key in ("error", "message"):
         body = body.get(key, body) if isinstance(body, dict) else body  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -417,3 +423,28 @@ def _describe(error: Exception) -> str:
     status = getattr(error, "status_code", None)
     line = " ".join(words.split())[:MAX_ERROR_CHARS]
     return f"{status}: {line}" if status else line
+
+
+def find_window(provider: str, model: str) -> int | None:
+    """Return the context window of a model in tokens."""
+    if provider in FREE_OF_TABLES:
+        return None
+    try:
+        found = data_snapshot.get_snapshot().find_provider_model(
+            model, None, PRICE_TABLES.get(provider, provider), None
+        )
+    except LookupError:
+        return None
+    return found[1].context_window
+
+
+def price_usage(provider: str, model: str, usage: Any) -> float | None:
+    """Return the price of a request in US dollars. `usage` has the attributes of genai-prices' usage, which the
+    library's usage has too: tokens of input, output, cache reads and cache writes.
+    """
+    if provider in FREE_OF_TABLES:
+        return None
+    try:
+        return float(calc_price(usage, model, provider_id=PRICE_TABLES.get(provider, provider)).total_price)
+    except (LookupError, ValueError):
+        return None

@@ -1,4 +1,4 @@
-"""The port to a model: what the loop asks of a provider, and what a provider streams back.
+"""The port to a model: the loop's request to a provider, and the provider's stream.
 
 Only `library.py` knows the library that talks to real providers.
 """
@@ -61,7 +61,7 @@ class CallDelta(Struct, frozen=True, tag=True):
 
 
 class WholeTurn(Struct, frozen=True, tag=True):
-    """The end of a stream that gave its stop reason: the whole turn. The last delta of every stream."""
+    """The whole turn, at the end of a stream with a stop reason. The last delta of every stream."""
 
     turn: ModelTurn
 

@@ -31,9 +31,10 @@ def check_model(model_id: str, variables: Mapping[str, str]) -> None:
 
 
 def open_provider(model_id: str, variables: Mapping[str, str], window: int | None = None) -> Provider:
-    """Return the model `PROVIDER:NAME`, or `scripted:FILE`; `window` is its context window where no table knows it.
+    """Return the model `PROVIDER:NAME`, or `scripted:FILE`; `window` is the context window of a model missing from the
+    tables.
 
-    Loads the library, which takes about a second: call it in a thread. Raises NoSuchModel, NoKey, ExtraMissing.
+    Loading the library takes about a second: call the function in a thread. Raises NoSuchModel, NoKey, ExtraMissing.
     """
     if model_id.startswith(SCRIPTED):
         return open_script(model_id, window)
@@ -45,8 +46,8 @@ def open_provider(model_id: str, variables: Mapping[str, str], window: int | Non
 
 
 def open_script(model_id: str, window: int | None) -> Provider:
-    """Return the model of a script: a JSON list of turns, each a list of parts. The turn that a conversation has
-    reached counts, so that a run that was taken up again goes on at its place.
+    """Return the model of a script: a JSON list of turns, each a list of parts. The number of turns in the conversation
+    selects the next turn, hence a resumed run goes on at the same turn.
     """
     path = Path(model_id.removeprefix(SCRIPTED))
     try:

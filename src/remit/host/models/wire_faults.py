@@ -1,7 +1,7 @@
 """Faults of a model's server, put into an answer of any of the four wires: at a byte, at an event, or in its contents.
 
 `put_fault(wire, "cut_clean")` spoils the wire's next answer. An answer without a stop reason, or with half of a call,
-is what proxies, restarts and limits leave of a stream; what a client makes of it is the claim of the tests.
+is the stream left by proxies, restarts and limits; the tests check the client's reaction.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ Event: TypeAlias = dict[str, Any]
 
 
 class _Format(Struct, frozen=True):
-    """How one wire spells an error, and the change of each event that takes its stop reason or says the limit."""
+    """A wire's form of an error, and the change of each event that removes the stop reason or reports the limit."""
 
     error: Callable[[int, str], Event]
     event_name: str
@@ -120,7 +120,7 @@ def _walk(value: Any, change: Callable[[Event], Event]) -> Any:
 
 
 def _name_call(call_id: str | None) -> Callable[[Event], Event]:
-    """Return the change that gives every call this id, or takes it away."""
+    """Return the change that gives every call the id, or removes the ids."""
 
     def change(found: Event) -> Event:
         key = {"tool_use": "id", "function_call": "call_id"}.get(found.get("type", ""))
@@ -141,7 +141,7 @@ def _with(found: Any, key: str, value: str | None) -> Event:
 def _halve_last_call(blocks: Sequence[bytes]) -> Callable[[Event], Event]:
     """Return the change that cuts the arguments of the last call in half.
 
-    Gemini's arguments are an object: the call is left out, and the API's own reason says that it was malformed.
+    Gemini's arguments are an object: the call is left out, and the API's own reason names a malformed call.
     """
     found: list[Any] = []
 

@@ -1,6 +1,7 @@
-"""The system prompt: twelve sections in a fixed order. Equal files and settings give equal bytes; it holds no clock.
+"""The system prompt: twelve sections in a fixed order. Equal files and settings give equal bytes; no section holds a
+time.
 
-What people and files say stands in frames, `<remit_…>`, which their text cannot close.
+Words of people and files stand in frames, `<remit_…>`, that their text cannot close.
 """
 
 import platform
@@ -33,7 +34,7 @@ FRAME = re.compile(r"<(?=\s*/?\s*(?:remit|intent_context))", re.IGNORECASE)
 
 
 class PromptSettings(Struct, frozen=True):
-    """What a person set for the prompt: the language of answers, and instructions for all modes."""
+    """A person's settings for the prompt: the language of answers, and instructions for every mode."""
 
     language: str = ""
     instructions: str = ""

@@ -71,7 +71,7 @@ def prepare_command(context: ToolContext, given: ExecuteCommand) -> PreparedCall
 
 
 def show_output(path: Path, artifact_id: str) -> str:
-    """Return the output, or its first and last bytes and where the rest is."""
+    """Return the output, or the first and last bytes and the place of the rest."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if size <= HEAD_BYTES + TAIL_BYTES:

@@ -1,4 +1,4 @@
-"""The tools that list files, search their text, and find code by words. What git ignores is left out."""
+"""The tools that list files, search their text, and find code by words. Files ignored by git are left out."""
 
 import os
 import re
@@ -109,7 +109,7 @@ def prepare_text(context: ToolContext, path: str, answer: Callable[[Path], str])
 
 
 def list_below(place: Path) -> list[str]:
-    """Return the files below a folder, relative to it, sorted; those that git ignores are left out."""
+    """Return the files below a folder, relative to the folder, sorted; files ignored by git are left out."""
     try:
         out = Git(place).run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".")
         names = {os.fsdecode(name) for name in out.split(b"\0") if name}
@@ -142,7 +142,7 @@ def prepare_list(context: ToolContext, given: ListFiles) -> PreparedCall:
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the program `rg`: from the person's PATH, or the one that comes with the extra `agent`."""
+    """Return the program `rg`: from the person's PATH, or from the extra `agent`."""
     places = (Path(folder) / "rg" for folder in search_path.split(os.pathsep) if folder)
     found = next((place for place in places if os.access(place, os.X_OK)), Path(sys.executable).with_name("rg"))
     return str(found) if found.is_file() else None

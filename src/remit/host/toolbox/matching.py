@@ -1,9 +1,9 @@
-"""Places of a text in a file, and the file after texts were exchanged there.
+"""Places of a text in a file, and the file after a replacement at the places.
 
-A text is looked for in four ways, the strictest first: exactly, with other line ends, with other blanks at the ends of
-lines, and with one common shift of indentation. Nothing that is less alike is ever replaced; the nearest text is shown.
+A text is looked for in four ways, the strictest first: exactly, with different line ends, with different blanks at the
+ends of lines, and with a common shift of indentation. A text less alike is never replaced; the nearest text is shown.
 
-Contents are text decoded with `surrogateescape`, so that bytes outside UTF-8 survive. Lines end at LF.
+Contents are text decoded with `surrogateescape`: bytes outside UTF-8 survive. Lines end at LF.
 """
 
 import difflib
@@ -126,9 +126,9 @@ def find_plain_places(content: str, old: str, new: str) -> list[TextPlace]:
 
 
 def find_line_places(content: str, old: str, new: str, likenesses: Sequence[Likeness]) -> list[TextPlace]:
-    """Return the places of whole lines by the first of these likenesses that has any.
+    """Return the places of whole lines by the first likeness with a place.
 
-    Lines that stay in the new text keep the bytes that they have in the file.
+    Lines repeated in the new text keep their bytes of the file.
     """
     lines, sought = split_with_ends(content), [line_body(line) for line in split_with_ends(old)]
     added = [line_body(line) for line in split_with_ends(new)]
@@ -168,7 +168,7 @@ def find_line_runs(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]
 
 
 def shift_lines(sought: Sequence[str], added: Sequence[str], found: Sequence[str]) -> list[str] | None:
-    """Return the new lines with the one indentation by which all found lines differ from the sought ones, or None."""
+    """Return the new lines shifted by the common indentation between found lines and sought lines; None without one."""
     shifts: set[tuple[str, str]] = set()
     for line, there in zip(sought, found, strict=True):
         mine, theirs = indentation_of(line), indentation_of(there)
@@ -231,7 +231,7 @@ def compose_lines(
 
 
 class EditedText(Struct, frozen=True):
-    """A file after an edit: its lines, each with the index of the old line that it is, or None for a written line."""
+    """A file after an edit: the lines, each with the index of its old line, or None for a written line."""
 
     before: str
     lines: tuple[tuple[str, int | None], ...]
@@ -260,7 +260,7 @@ def replace_places(content: str, places: Sequence[TextPlace]) -> EditedText:
     todo = sorted(places, key=lambda place: (place.start, place.end))[::-1]
     done = 0
     while todo:
-        # The lines that one place, and others in the same lines, touch.
+        # The lines touched by a place, and by further places in the same lines.
         first = bisect_right(starts, todo[-1].start) - 1
         first -= first == len(lines) and content[-1:] not in ("", "\n")
         at, stop, text = starts[first], first, ""
@@ -283,9 +283,9 @@ def replace_places(content: str, places: Sequence[TextPlace]) -> EditedText:
 
 
 def announce_edit(path: str, edited: EditedText) -> Edit | None:
-    """Return the edit as the gate is told of it: it makes exactly this content; None if no edit can say it.
+    """Return the edit for the gate, making exactly the new content; None if no edit can express the content.
 
-    A patch tells which lines stay; the whole content is for files that no patch makes (the last line has no end).
+    A patch tells the kept lines; the whole content is for files without a possible patch (the last line has no end).
     """
     before, after = encode_content(edited.before), encode_content(edited.content)
     wanted = [(line.removesuffix("\n"), origin) for line, origin in edited.lines]
@@ -345,7 +345,7 @@ def describe_nearest(content: str, old: str) -> str:
 
 
 def find_nearest_lines(lines: Sequence[str], sought: Sequence[str]) -> list[int]:
-    """Return the first index of the lines most like `sought`, and of others that are about as near.
+    """Return the first index of the lines most like `sought`, and of lines about as near.
 
     Long lines weigh more than short ones, and equal lines more than similar ones.
     """

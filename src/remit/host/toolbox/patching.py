@@ -1,6 +1,6 @@
 """The tool that applies patches to one or more files, all or none: V4A (`*** Begin Patch`) and unified diffs.
 
-Hunks are located like the texts of the edit tools (`matching.py`), so that lines that stay keep their bytes.
+Hunks are located like the texts of the edit tools (`matching.py`): kept lines keep their bytes.
 """
 
 import re
@@ -150,7 +150,7 @@ def strip_prefix(path: str) -> str:
 
 
 def make_headed_file(header: dict[str, str], hunks: tuple[PlacedHunk, ...], line: int) -> list[PatchedFile]:
-    """Return what the headers of a file in a unified diff say, with its hunks."""
+    """Return the facts of a file's headers in a unified diff, with the hunks."""
     git = re.fullmatch(r"diff --git a/(.+) b/(.+)", header.get("git", ""))
     old = header.get("rename from") or header.get("---") or (git[1] if git else "")
     new = header.get("rename to") or header.get("+++") or (git[2] if git else "")
@@ -265,7 +265,7 @@ def propose_file(context: ToolContext, file: PatchedFile) -> list[FileProposal]:
 
 
 def announce_patch(files: Sequence[PatchedFile], changes: Sequence[FileProposal]) -> Edit | None:
-    """Return the patch as the gate is told of it, or None if no patch makes exactly these contents."""
+    """Return the patch for the gate, or None if no patch makes exactly the new contents."""
     edits = {c.path: announce_edit(c.path, c.edited) for c in changes if c.edited is not None}
     if len(changes) == 1 and changes[0].edited is not None:
         return edits[changes[0].path]

@@ -1,4 +1,4 @@
-"""The tool that reads files, and how every tool finds a file: its place, its bytes, its text."""
+"""The tool that reads files, and every tool's way to a file: place, bytes, text."""
 
 import difflib
 from collections.abc import Sequence
@@ -124,7 +124,7 @@ def read_text(context: ToolContext, path: str) -> str:
 
 
 def suggest_names(place: Path) -> str:
-    """Return the names in the folder that are nearest to the missing one."""
+    """Return the names in the folder nearest to the missing name."""
     folder = next((above for above in place.parents if above.is_dir()), place.parent)
     try:
         names = sorted(entry.name for entry in folder.iterdir())
@@ -166,7 +166,7 @@ def prepare_read(context: ToolContext, given: ReadFile) -> PreparedCall:
 
 
 def show_file(context: ToolContext, file: FileToRead, given: ReadFile, data: dict[str, Any]) -> str:
-    """Return a file as the model reads it, and add it to the result's data. Raises ToolFailure."""
+    """Return a file as text for the model, and add the file to the result's data. Raises ToolFailure."""
     content = read_content(context, file.path)
     media_type = find_image_type(content)
     entry = {"path": file.path, "sha256": sha256(content)}

@@ -1,4 +1,4 @@
-"""The tools that replace text in one file. All find it alike (`matching.py`) and differ in their arguments."""
+"""The tools that replace text in a file. The search is the same (`matching.py`), the arguments differ."""
 
 import re
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class ApplyDiff(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TextExchange(Struct, frozen=True):
-    """A text to find and the text to put there, so many times (None: wherever it stands). `line` tells equal places
+    """A text to find, its replacement, and the number of replacements (None: at every place). `line` tells equal places
     apart; with `whole_lines` the text is whole lines.
     """
 

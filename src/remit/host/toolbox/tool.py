@@ -1,7 +1,7 @@
 """The shape of a tool, and how a tool fails.
 
-A tool prepares its call from checked arguments: which `ToolCall` the gate is asked about, and the function that acts
-once the gate allowed it. Preparing reads at most; only acting changes anything, and only through the gate's door.
+A tool prepares its call from checked arguments: the `ToolCall` for the gate, and the function that acts
+once the gate allowed the call. Preparing reads at most; only acting changes files, and only through the gate's door.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ FailureType: TypeAlias = Literal[
 
 
 class ToolFailure(Exception):
-    """A tool that could not do its work. The message says what is wrong; `action_hint` names the next step."""
+    """A tool that could not do its work. The message names the error; `action_hint` names the next step."""
 
     def __init__(
         self, error_type: FailureType, message: str, action_hint: str = "revise_arguments", *, recoverable: bool = True
@@ -41,7 +41,7 @@ class ToolFailure(Exception):
         self.recoverable = recoverable
 
     def describe(self) -> str:
-        """Return the failure as the model reads it: one JSON object in the shape of a violation."""
+        """Return the failure as text for the model: a JSON object in the shape of a violation."""
         found = {
             "status": "error",
             "error_type": self.error_type,
@@ -65,13 +65,13 @@ class RunFolder(Protocol):
 
 
 class RunControl(Protocol):
-    """What a tool asks of the run that is no effect on files: questions, modes, the end, children.
+    """A tool's requests to the run without an effect on files: questions, modes, the end, children.
 
     The functions are called in the tool's worker thread and block until there is an answer.
     """
 
     def ask_person(self, question: str, suggestions: tuple[tuple[str, str | None], ...]) -> str | None:
-        """Return the person's words; None if nobody is there. A suggestion is a text and the mode it switches to."""
+        """Return the person's words; None without a person. A suggestion is a text and the mode to switch to."""
         ...
 
     def switch_mode(self, slug: str, reason: str) -> str:
@@ -88,9 +88,9 @@ class RunControl(Protocol):
 
 
 class ToolContext(Struct, frozen=True):
-    """What a tool may use: the gate, the call it answers, the run's folder, and the run itself.
+    """Context of a tool: the gate, the call to answer, the run's folder, and the run.
 
-    `new_call` makes the ToolCall of this call: agent, session, call id, cwd, arguments and their hash are set; the tool
+    `new_call` makes the ToolCall: agent, session, call id, cwd, arguments and their hash are set; the tool
     adds effect, paths, command, edit and whole_workspace with `msgspec.structs.replace`.
     """
 
@@ -105,7 +105,7 @@ class ToolContext(Struct, frozen=True):
 
 
 class PreparedCall(Struct, frozen=True):
-    """A call ready for the gate: what is asked, and what acts once it is allowed."""
+    """A call ready for the gate: the ToolCall to decide, and the function that acts once allowed."""
 
     call: ToolCall
     act: Act
@@ -114,9 +114,9 @@ class PreparedCall(Struct, frozen=True):
 class HostTool(Struct, frozen=True):
     """A tool of the agent. The description and the schema come from the Struct of its arguments.
 
-    `prepare` raises ToolFailure. `is_read` tools of one turn run side by side; `ends_turn`: what follows in the same
-    turn is not run; `alone`: it stands alone in its turn. `cites_intent` adds `intent_id`, `mutation_class` and
-    `expected_content_hash` to the schema where the workspace is governed.
+    `prepare` raises ToolFailure. `is_read` tools of a turn run side by side; `ends_turn`: later calls of the same
+    turn are not run; `alone`: the call stands alone in its turn. `cites_intent` adds `intent_id`, `mutation_class` and
+    `expected_content_hash` to the schema in a governed workspace.
     """
 
     name: str

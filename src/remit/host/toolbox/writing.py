@@ -1,7 +1,7 @@
-"""The tools that write whole files, and the one way in which every tool writes.
+"""The tools that write whole files, and the common way of every tool to write.
 
-A tool that writes computes the contents first. The gate is told exactly these; once allowed, they are written if the
-files still are what they were, all or none.
+A writing tool computes the contents first. The gate is told the exact contents; once allowed, they are written
+if the files are unchanged, all or none.
 """
 
 import os
@@ -99,7 +99,7 @@ def prepare_changes(
 ) -> PreparedCall:
     """Return the call that changes files. Raises ToolFailure if the changes cannot be computed.
 
-    Outside the workspace nothing is read before the gate has decided: a failure would show what the files hold.
+    Outside the workspace no file is read before the gate has decided: a failure would show the files' contents.
     """
 
     def propose() -> Proposal:
@@ -136,7 +136,7 @@ def prepare_changes(
 
 
 def write_changes(access: WorkspaceAccess, changes: Sequence[FileProposal]) -> None:
-    """Write all changes or none: after a failure, what was written is put back. Raises OSError."""
+    """Write all changes or none: after a failure, the written files are restored. Raises OSError."""
     made: list[FileProposal] = []
     try:
         for change in changes:

@@ -127,7 +127,7 @@ def annotate_text(
 
 
 def escape_for_terminal(raw: bytes) -> bytes:
-    """Escape characters that move a terminal's cursor or hide others. git's colours stay."""
+    """Escape characters that move a terminal's cursor or hide text. git's colours stay."""
     colour = leading_colour(raw)
     if not colour:
         return escape_unprintable(raw)

@@ -1,6 +1,6 @@
-"""Attributions of files that changed, found before anybody asks: a process of the lowest priority beside the daemon.
+"""Attributions of changed files, found before a question: a process of the lowest priority beside the daemon.
 
-Each file is blamed once, and what the index keeps of that answers the question that comes later.
+Each file is blamed once, and the index keeps the attributions for a later question.
 """
 
 import os
@@ -30,7 +30,7 @@ class FillPosition(Struct, frozen=True):
 
 
 def fill_answers(workspace: Workspace, since: FillPosition, limit_s: float = MAX_SECONDS) -> FillPosition:
-    """Blame the files that changed since a position; return the new one. Raises OSError, LedgerError, GitError."""
+    """Blame the files changed since a position; return the new position. Raises OSError, LedgerError, GitError."""
     end_s = time.monotonic() + limit_s
     with open_index(workspace.state, workspace.log_folder) as index:
         reached = FillPosition(index.find_last_change().number, head_commit(workspace) or "")
@@ -46,7 +46,7 @@ def fill_answers(workspace: Workspace, since: FillPosition, limit_s: float = MAX
 
 
 def list_changed_files(workspace: Workspace, index: Index, since: FillPosition, reached: FillPosition) -> list[str]:
-    """Return the files that records changed since a position, the newest first, and recorded ones that commits did."""
+    """Return the files changed by records since a position, the newest first, and recorded files changed by commits."""
     paths = index.list_changed_paths(since.number, MAX_FILES)
     if since.head not in ("", reached.head) and reached.head:
         try:

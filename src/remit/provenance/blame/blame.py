@@ -45,8 +45,8 @@ class Blamer:
     def blame(
         self, path: str, arguments: Sequence[str] = (), given: Sequence[GitLine] | None = None
     ) -> list[BlamedLine]:
-        """Return each line of `path` with its origin. `arguments` are those of git blame, and `given` its lines, if git
-        ran already. Raises GitError.
+        """Return each line of `path` with its origin. `arguments` are the arguments of git blame, and `given` the
+        lines, if git ran already. Raises GitError.
         """
         lines = self.read_git_lines(path, arguments) if given is None else given
         attributions = self.attribute_lines(path, arguments, lines)
@@ -87,8 +87,8 @@ class Blamer:
         return find_external_authors(self.attributor, lines)
 
     def attribute_lines(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Attribution]:
-        """Return the attributions by line number of the file asked about. What an earlier question found is read; of a
-        version with a line that is new to the question, all lines are attributed.
+        """Return the attributions by line number of the file asked about. Results of earlier questions are read; of a
+        version with a line new to the question, every line is attributed.
         """
         if not self.attributor.has_records:
             return {}
@@ -126,7 +126,7 @@ class Blamer:
     def attribute_given_lines(
         self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]
     ) -> dict[int, Attribution]:
-        """Return the attributions that these lines alone support."""
+        """Return the attributions supported by the lines alone."""
         # 1. By the version that git names for each line.
         attributor = self.attributor
         by_version = attributor.attribute_lines(lines)
@@ -168,14 +168,14 @@ class Blamer:
         return {line: found for line, found in result.items() if line not in removed}
 
     def lines_copied_later(self, sources: Mapping[int, Attribution], observed: Mapping[int, Attribution]) -> set[int]:
-        """Return the lines that a person's edit had before the call that wrote them elsewhere: the call copied them."""
+        """Return the lines of a person's edit made before the call that wrote them elsewhere: the call copied them."""
         pairs = {line: (sources[line].record, observed[line].record) for line in sources.keys() & observed.keys()}
         records = self.load_records(record for pair in pairs.values() for record in pair)
         seq = {name: body_of(record).get("chain", {}).get("seq", 0) for name, record in records.items()}
         return {line for line, (source, edit) in pairs.items() if seq.get(source, 0) > seq.get(edit, 0)}
 
     def read_git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
-        """Return the lines by git, or those of a file that no commit has. Raises GitError."""
+        """Return the lines by git, or the lines of a file without commits. Raises GitError."""
         try:
             output = self.git.run("blame", "--porcelain", *arguments, "--", self.attributor.prefix.path_for_git(path))
         except GitError:

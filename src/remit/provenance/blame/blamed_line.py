@@ -1,4 +1,4 @@
-"""One blamed line, and the calls that may have written a line of unknown origin."""
+"""A blamed line, and the calls that may have written a line of unknown origin."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
@@ -24,7 +24,7 @@ def body_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_candidates(document: dict[str, Any]) -> tuple[Candidate, ...]:
-    """Return the candidates that a record names: the record's own call, or the listed ones."""
+    """Return the candidates named by a record: the record's own call, or the listed calls."""
     body: dict[str, Any] = body_of(document)
     if body.get("event") != "human_edit":
         call: dict[str, Any] = body.get("call", {})
@@ -46,11 +46,11 @@ def parse_candidates(entries: list[Any]) -> Iterator[Candidate]:
 
 
 class BlamedLine(Struct, frozen=True):
-    """One line of a file with its origin: the shape of contracts §9. `line` counts from 1; `grade` is the strength of
+    """A line of a file with its origin: the shape of contracts §9. `line` counts from 1; `grade` is the strength of
     the evidence.
 
-    `candidates` are calls that ran when a line of unknown origin came. `declared` is the class declared by the agent,
-    `class` the computed one.
+    `candidates` are the calls running when a line of unknown origin came. `declared` is the class declared by the
+    agent, `class` the computed class.
     """
 
     line: int

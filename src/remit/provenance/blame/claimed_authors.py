@@ -1,7 +1,7 @@
-"""Authors of lines by git notes and by records of other machines and tools: claims, which prove nothing.
+"""Authors of lines by git notes and by records of foreign machines and tools: claims without proof.
 
-Files change, hence a position alone proves nothing. A range of a record counts if its hash matches distinctive lines at
-that position, or if the whole file is the recorded one.
+Files change, hence a position alone is no proof. A range of a record counts if its hash matches distinctive lines at
+the position, or if the whole file is the recorded file.
 """
 
 import os
@@ -57,9 +57,9 @@ class NotedLines:
         return {line: claim.author for line, claim in self.find_claims(lines).items()}
 
     def find_claims(self, lines: Sequence[GitLine]) -> dict[int, NoteClaim]:
-        """Return the claims by line number of the file asked about, with one batch for all commits. Raises GitError.
-        Line numbers count as in the blamed commit, hence a note that claims more lines has no effect on others. The
-        work grows with the lines asked about. `remit notes audit` names the texts that are no notes.
+        """Return the claims by line number of the file asked about, with a single batch for the commits. Raises
+        GitError. Line numbers count as in the blamed commit, hence a note with too many lines has no effect on
+        other lines. The work grows with the lines asked about. `remit notes audit` names the texts that are no notes.
         """
         if not lines or not self.notes.may_have_notes():
             return {}
@@ -80,7 +80,7 @@ class NotedLines:
 
 
 def find_claims_of_note(note: Note, path: str, numbers: Sequence[int]) -> dict[int, NoteClaim]:
-    """Return the claims of a note for those lines of a file: what is attested comes before what is likely."""
+    """Return the claims of a note for the lines of a file: attested claims come before likely claims."""
     keys = find_line_keys(note, path, numbers)
     attested = {key: NoteClaim(note, key, author) for key in set(keys.values()) if (author := find_author(note, key))}
     claims = {n: attested[key] for n, key in keys.items() if key in attested}
@@ -102,7 +102,7 @@ def find_external_authors(attributor: LineAttributor, lines: Sequence[GitLine]) 
 
 
 def blame_external_author(line: GitLine, author: Author) -> BlamedLine:
-    """Return a line that only an external author explains: claims by anybody, escaped and graded lowest."""
+    """Return a line explained only by an external author: unproved claims, escaped and graded lowest."""
     content = line.content.decode("utf-8", "replace")
     if author.kind == "human":
         return BlamedLine(line.line, content, line.version.commit, "human", grade="note")

@@ -1,8 +1,8 @@
-"""Attributions of lines, kept in the index by content: what blame found for a version of a file answers the next blame.
+"""Attributions of lines, kept in the index by content: a blame's result for a version of a file answers the next blame.
 
-Who wrote the lines that a version added is a matter of contents, and of the records of that time. Commit ids play no
-part, so a rebase or squash that leaves the contents the same finds every answer. An answer can change only while a
-record is still to come: a save that is seen by comparing at the next call, or a call that committed before it ended.
+The writers of the lines added by a version depend on contents, and on the records of the time. Commit ids play no
+part, hence a rebase or squash with equal contents finds every answer. An answer can change only while a
+record is still to come: a save seen by comparing at the next call, or a call that committed before the call ended.
 """
 
 import os
@@ -30,7 +30,7 @@ AttributionsByNumber = dict[int, Attribution | None]  # by line of a version; No
 
 
 class _Run(Struct, array_like=True, gc=False):
-    """Consecutive lines of a version with one attribution; None if nothing explains them."""
+    """Consecutive lines of a version with the same attribution; None for unexplained lines."""
 
     first: int
     count: int
@@ -50,7 +50,7 @@ class _VersionKey(Struct, frozen=True):
 
 
 class _FileRecords(Struct, frozen=True):
-    """The newest record that changed one file, and by content the records that left it, each with its time."""
+    """The newest record that changed a file, and by content the records that left the content, each with its time."""
 
     last: LastChange
     sightings: dict[str, list[tuple[int, str]]]
@@ -104,7 +104,7 @@ class KeptAttributions:
                 self.known[version] = unpack_lines(row.lines)
 
     def keep(self, lines: Iterable[GitLine], attributions: Mapping[int, Attribution]) -> None:
-        """Keep what a blame found for those lines, which are all that one file has of their versions. `attributions`
+        """Keep a blame's result for the lines, which are the file's only lines from their versions. `attributions`
         are by line of the file asked about.
         """
         found: dict[FileVersion, AttributionsByNumber] = {}
@@ -119,8 +119,8 @@ class KeptAttributions:
         self.index.store_kept_lines(rows)
 
     def lasting(self, version: FileVersion, path: str) -> int:
-        """Return how long an answer holds. A later record of the file, or of another one, has seen what came before:
-        no record to come tells of a version that is older. A commit date that its author chose proves nothing.
+        """Return how long an answer holds. A later record of the file, or of another file, has seen the changes
+        before: no record to come tells of an older version. A commit date is chosen by its author and is no proof.
         """
         if not version.has_commit or self.attributor.is_backdated(version):
             return UNTIL_ANY_RECORD
@@ -134,7 +134,7 @@ def is_later(record: LastChange, version: FileVersion) -> bool:
 
 
 def last_sighting(records: _FileRecords, version: FileVersion, blob: str) -> int:
-    """Return the last record before the version that left its content. A content that was taken back and written again
+    """Return the last record before the version that left the version's content. A content removed and written again
     is another writer's work.
     """
     end_s = version.time_s + CLOCK_STEP_S
@@ -161,7 +161,7 @@ def unpack_lines(packed: bytes) -> AttributionsByNumber:
 
 @lru_cache(1)
 def rules_version() -> str:
-    """Return what tells one release's rules from another's: names, sizes and times of the modules that hold them."""
+    """Return the key of a release's rules: names, sizes and times of the modules with the rules."""
     files = [entry for folder in RULES_FOLDERS for entry in os.scandir(folder) if entry.name.endswith(".py")]
     states = sorted((entry.name, (state := entry.stat()).st_size, state.st_mtime_ns) for entry in files)
     return contents.sha256(repr(states).encode())

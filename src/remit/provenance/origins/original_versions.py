@@ -87,7 +87,7 @@ class OriginalVersions:
         found: dict[FileVersion, OriginalLines] = {}
         for version in versions:
             blob = histories.version_blob(version)
-            # What is younger repeats the version.
+            # A younger commit repeats the version: the version is its original.
             changes = [c for c in changes_by_path.get(version.path_in_tree, ()) if c.time_s <= version.time_s]
             if changes and blob:
                 lines = self.find_original_lines(version, blob, changes)
@@ -122,7 +122,7 @@ class OriginalVersions:
         if not added:
             return {}
         authorship = self.authorship_by_commit.get(version.commit)
-        # Of equal ones the oldest: a rewrite leaves its own intermediate commits in the reflog.
+        # The oldest of equal commits: a rewrite leaves its own intermediate commits in the reflog.
         copied = [change for change in reversed(changes) if change.authorship == authorship]
         tips = list({change.after: change for change in changes}.values())
         # 1. The same content, or the same lines removed and added by changes that follow each other.
@@ -140,7 +140,7 @@ class OriginalVersions:
                 if is_equal and self.lines_around(before, tip.after) == self.lines_around(parent, blob):
                     own = self.added_numbers(before, tip.after)
                     return self.blame_original(tip, dict(zip(own, numbers, strict=True)))
-        # 2. The same commit before it was copied; of its hunks those that a conflict did not change.
+        # 2. The commit from which the version was copied, with the hunks unchanged by a conflict.
         histories.load_hunks((change.before, change.after) for change in copied)
         for change in copied:
             places = pair_replacements(wanted, self.replacements(change.before, change.after))

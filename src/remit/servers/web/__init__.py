@@ -1,1 +1,3 @@
-"""The console: pages in which a person sees what agents do, decides what waits, and reads why code is there."""
+"""The console: pages in which a person sees the agents' work, decides pending questions, and reads the reasons of
+code.
+"""

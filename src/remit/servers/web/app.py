@@ -45,7 +45,7 @@ class AnswerBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PairBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """A browser that pairs: the link's secret, and its public key as DER in base64."""
+    """A browser to pair: the link's secret, and the browser's public key as DER in base64."""
 
     secret: str
     public_key: str
@@ -53,7 +53,7 @@ class PairBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Console:
-    """All that the endpoints share. Reading runs in two threads, so that one slow page does not hold up the others."""
+    """State shared by the endpoints. Reading runs in two threads: a slow page does not hold up the rest."""
 
     def __init__(
         self, guard: Guard, repositories: Repositories, record_pairing: Callable[[PairedBrowser], None]

@@ -1,4 +1,4 @@
-"""Who may ask what: exact host and origin, a paired browser for reading, a signature by its key for writing."""
+"""Access rules: exact host and origin, a paired browser for reading, a signature by the browser's key for writing."""
 
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
@@ -40,7 +40,7 @@ PAIR_FIX = "run `remit serve` in a terminal, and open the link that it prints"
 
 
 class Guard(Struct, frozen=True):
-    """The rules of one console. `record_attempt` records that an agent tried to decide."""
+    """The rules of a console. `record_attempt` records an agent's attempt to decide."""
 
     pairing: Pairing
     port: int
@@ -99,7 +99,7 @@ class Guard(Struct, frozen=True):
         return body
 
     async def check_peer(self, request: Request, run: Callable[..., Awaitable[str | None]], action: str) -> None:
-        """Check that no agent started the process that asks. Raises Refused; an agent's attempt is recorded."""
+        """Check that no agent started the asking process. Raises Refused; an agent's attempt is recorded."""
         client_port = request.client.port if request.client else 0
         agent = await run(find_agent_above, client_port, self.port)
         if agent is None:

@@ -1,5 +1,5 @@
-"""What changes while pages are open: one state for each stream, sent anew when it differs. A slow page never gets a
-backlog, and a page that reconnects has missed nothing.
+"""Changes while pages are open: one state for each stream, sent anew if different. A slow page never gets a
+backlog, and a reconnected page has the whole state.
 """
 
 import asyncio
@@ -23,14 +23,16 @@ MAX_STREAMS = 32
 
 
 class LiveState(Struct, frozen=True):
-    """What pages follow. `questions` are the open ones, `log_bytes` grows with each record, by repository."""
+    """State followed by pages. `questions` are the open questions, `log_bytes` grows with each record, by
+    repository.
+    """
 
     questions: list[str]
     log_bytes: dict[str, int]
 
 
 class ChangeWatcher:
-    """Looks for changes in all governed repositories while somebody listens, and keeps the newest state.
+    """Watcher of changes in the governed repositories while a page listens; keeps the newest state.
 
     A look costs one `PRAGMA data_version` and a few `stat` calls a repository; questions are read only after a change.
     """
@@ -66,7 +68,7 @@ class ChangeWatcher:
             self.listeners -= 1
 
     async def has_changed(self, sent: LiveState | None) -> bool:
-        """Wait until the state is another than the one sent; return False if nothing happens for a while."""
+        """Wait until the state differs from the sent state; return False if unchanged for a while."""
         try:
             async with asyncio.timeout(HEARTBEAT_S), self.changed:
                 await self.changed.wait_for(lambda: self.is_closed or self.state is not sent)

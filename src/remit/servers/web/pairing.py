@@ -1,7 +1,7 @@
 """Browsers that may read and decide: single-use pairing links, and signatures of requests that write.
 
 A cookie alone only reads. Cookies of loopback do not know ports: every development server on the machine could be sent
-one. A request that writes carries a signature by a key that the paired page made, and that no script can export.
+one. A writing request carries a signature by a key made in the paired page and not exportable by scripts.
 """
 
 import base64
@@ -34,7 +34,7 @@ SIGNATURE_BYTES = 64  # ECDSA P-256 as WebCrypto gives it: r and s, 32 bytes eac
 
 
 class PairingRefused(Exception):
-    """A pairing that did not happen; the message says why and what to do."""
+    """A refused pairing; the message names the reason and the next step."""
 
 
 class ProofRefused(Exception):
@@ -56,7 +56,7 @@ class PairedBrowser(Struct, frozen=True):
 
 
 class ConsoleState(Struct, frozen=True):
-    """What the console keeps between two runs: its address, and the browsers that are paired."""
+    """The console's state between two runs: the address, and the paired browsers."""
 
     host_word: str
     port: int = DEFAULT_PORT
@@ -68,7 +68,7 @@ class ConsoleState(Struct, frozen=True):
 
 
 def read_state(home: Path) -> ConsoleState:
-    """Return the kept state; a new one, with a random host name, if there is none or it cannot be read."""
+    """Return the kept state; a new state, with a random host name, if the file is missing or unreadable."""
     try:
         return json.decode((home / STATE_FILE).read_bytes(), type=ConsoleState)
     except (OSError, DecodeError, ValidationError):
@@ -100,7 +100,7 @@ class Pairing:
     # Pairing
 
     def make_link_secret(self) -> str:
-        """Return the secret of a new link, which one browser can use within LINK_LIFETIME_S."""
+        """Return the secret of a new link, usable by a single browser within LINK_LIFETIME_S."""
         secret = secrets.token_urlsafe(24)
         with self.lock:
             self.failures = 0
@@ -108,7 +108,7 @@ class Pairing:
         return secret
 
     def pair(self, secret: str, public_key: str, name: str) -> tuple[PairedBrowser, str]:
-        """Pair a browser; return it and the value of its cookie. Raises PairingRefused."""
+        """Pair a browser; return the browser and the value of the cookie. Raises PairingRefused."""
         now = self.clock()
         with self.lock:
             if self.failures >= MAX_FAILED_PAIRINGS:
@@ -135,7 +135,7 @@ class Pairing:
     # Requests
 
     def find_reader(self, cookie: str) -> PairedBrowser | None:
-        """Return the browser whose cookie this is; None if it is unknown or too old."""
+        """Return the browser with the cookie; None if unknown or too old."""
         digest, oldest = hash_secret(cookie), self.clock() - COOKIE_LIFETIME_S
         found = (b for b in self.state.browsers if hmac.compare_digest(b.cookie_sha256, digest))
         return next((browser for browser in found if browser.paired_at > oldest), None)
@@ -165,7 +165,7 @@ def hash_secret(secret: str) -> str:
 
 
 def load_public_key(encoded: str) -> "EllipticCurvePublicKey":
-    """Return the P-256 key. Raises PairingRefused for anything else."""
+    """Return the P-256 key. Raises PairingRefused for an invalid or different key."""
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 
@@ -196,7 +196,7 @@ def is_signed_by(public_key: str, signature: str, signed: bytes) -> bool:
 
 
 def write_opening_page(home: Path, link: str) -> Path:
-    """Write a private page that leads to the link, and return its path: a link in argv is readable by other users."""
+    """Write a private page leading to the link, and return the path: a link in argv is readable by every user."""
     path = home / STATE_FOLDER / f"open-{secrets.token_hex(8)}.html"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as page:

@@ -1,4 +1,4 @@
-"""The process at the other end of a loopback connection, and whether an agent started it.
+"""The client process of a loopback connection, and whether an agent started the process.
 
 Linux names a connection's socket in /proc/net/tcp, and its holder in /proc/PID/fd; elsewhere lsof(8) names the process.
 Source: proc_pid_net(5), read 2026-11.
@@ -40,7 +40,7 @@ def find_client_process(client_port: int, server_port: int) -> int | None:
 
 
 def find_socket_inode(client_port: int, server_port: int) -> str | None:
-    """Return the inode of the client's socket: its local port is the client's, its remote port the server's."""
+    """Return the inode of the client's socket: the local port is the client's, the remote port the server's."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(table, encoding="ascii") as lines:  # noqa: PTH123

@@ -27,14 +27,14 @@ def name_character(match: re.Match[str]) -> str:
 
 
 def show_controls(value: object) -> object:
-    """Return a template's value with control and invisible characters as code points. The template escapes it then."""
+    """Return a template's value with control and invisible characters as code points, not yet escaped for HTML."""
     if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
         return value
     return CONTROL.sub(name_character, value)
 
 
 def show_code(text: str) -> Markup:
-    """Return untrusted code as HTML, with each control or invisible character in a mark that tells its name."""
+    """Return untrusted code as HTML, with each control or invisible character in a mark with the character's name."""
     shown = Markup()
     at = 0
     for match in CONTROL.finditer(text):
@@ -124,7 +124,7 @@ def parse_diff(diff: str) -> Iterator[DiffLine]:
 
 @lru_cache(1)
 def static_version() -> str:
-    """Return a word that changes with the static files: their addresses never name another content."""
+    """Return a word that changes with the static files: an address always names the same content."""
     digest = sha256()
     for path in sorted((FOLDER / "static").rglob("*")):
         if path.is_file():
@@ -149,7 +149,7 @@ def open_templates() -> jinja2.Environment:
     templates.filters.update(
         {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}
     )
-    # Macros are globals, not imports: a part of a page is one block, and blocks do not see what a page imports.
+    # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
     module = templates.get_template("macros.html").module
     templates.globals.update({name: getattr(module, name) for name in MACROS})
     return templates

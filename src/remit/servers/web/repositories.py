@@ -1,4 +1,4 @@
-"""The repositories that the console shows: those that Remit governs for this user, each with a short name."""
+"""The repositories of the console: every repository governed for the user, each with a short name."""
 
 import json
 import subprocess
@@ -27,7 +27,9 @@ class GovernedRepository(Struct, frozen=True):
 
 
 class Repositories(Struct, frozen=True):
-    """All governed repositories of a user. Gates and indexes are opened for one question each, in its thread."""
+    """Governed repositories of a user. Gates and indexes are opened anew for each question, in the question's
+    thread.
+    """
 
     environment: Callable[[], Environment]
 
@@ -62,7 +64,7 @@ class Repositories(Struct, frozen=True):
     def run_command(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command, run in a process of its own with low priority.
 
-        What takes long (blame, why, stats, verify) must not run in the process that answers hooks: Python runs one
+        Long work (blame, why, stats, verify) must not run in the process that answers hooks: Python runs one
         thread at a time. Raises Refused with the command's own words and next step.
         """
         command = [sys.executable, "-I", "-c", RUN_NICED, *words, "--repo", repository.root, "--json"]

@@ -1,4 +1,4 @@
-"""The console's server: a thread of the daemon that listens on loopback, started when `remit serve` asks for it."""
+"""The console's server: a thread of the daemon listening on loopback, started at the request of `remit serve`."""
 
 import asyncio
 import socket
@@ -28,14 +28,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class PortTaken(OSError):
-    """A port on which another program listens."""
+    """A port in use by a foreign program."""
 
     def __init__(self, port: int) -> None:
         super().__init__(f"port {port} is taken: name another one with `remit serve --port`")
 
 
 class ConsoleServer:
-    """One console of one user: a listening socket, and a thread with an event loop."""
+    """Console of a user: a listening socket, and a thread with an event loop."""
 
     def __init__(self, environment: Callable[[], Environment], port: int | None) -> None:
         self.environment = environment
@@ -112,7 +112,7 @@ class ConsoleServer:
 
 
 def listen(wanted: int | None, kept: int) -> tuple[socket.socket, int]:
-    """Return a listening socket on loopback and its port: the wanted one, else the kept one, else a free one.
+    """Return a listening socket on loopback and its port: the wanted port, or the kept port, or a free port.
 
     Raises PortTaken if the wanted port is taken.
     """

@@ -5,7 +5,7 @@ process; a file per content costs ten times as much, and delays the next sync of
 `fold.py` moves pending contents into git. Without git, or for paths that git ignores, a content becomes a file of
 Remit's own, named by its git blob name.
 
-The objects lie in Remit's own git repository in the state folder, so that none shows among the user's refs.
+The objects lie in Remit's own git repository in the state folder, and never show among the user's refs.
 The repository is bare. Objects are its own packs, and hard links to the packs and loose objects of the user's
 repository: a link costs no space, and git's `gc` removes only the user's name. A snapshot therefore survives any
 cleanup of the user's repository. No alternates are used; only readers see both repositories.
@@ -179,7 +179,8 @@ class RemitRepository:
             names_by_class: dict[int, list[str]] = defaultdict(list)
             for pack in folder.glob("*.pack"):
                 status = pack.stat()
-                # A pack with a second name is the user's. Classes differ eightfold: few copies are made of an object.
+                # A pack with a second name is the user's. Sizes of classes differ eightfold, so that each object is
+                # copied only a few times.
                 if status.st_nlink == 1 and pack.stem not in borrowed:
                     names_by_class[status.st_size.bit_length() // 3].append(pack.stem)
         return [names for names in names_by_class.values() if len(names) >= PACKS_PER_FOLD]
@@ -362,13 +363,13 @@ class PendingContents:
             return []
 
     def seal(self, path: Path) -> None:
-        """Rename the file, if there is one: entries that are added from now on begin another one. Raises OSError."""
+        """Rename the file, if present: entries added from now on begin a new file. Raises OSError."""
         with suppress(FileNotFoundError), self._open_locked(os.O_RDWR):
             self.path.rename(path)
 
     def remove(self, damaged: Iterable[PendingContent]) -> None:
-        """Remove the file: its entries are stored elsewhere now, except the damaged ones, which are set aside with all
-        that is no entry. Raises OSError.
+        """Remove the file: the entries are stored elsewhere now, except damaged entries, which are set aside with the
+        bytes of no entry. Raises OSError.
         """
         with self._open_locked(os.O_RDWR) as descriptor:
             size = self._read_new_entries(descriptor)
@@ -464,7 +465,7 @@ class ContentStore:
             self.recent.popitem(last=False)
 
     def is_full(self) -> bool:
-        """Return whether so much waits that it should not wait for a pause. Raises OSError."""
+        """Return whether too many contents are pending to wait for a pause. Raises OSError."""
         return self.waiting_bytes() >= MAX_WAITING_BYTES or len(self.pending.list_entries()) >= MAX_WAITING_COUNT
 
     def waiting_bytes(self) -> int:

@@ -1,12 +1,12 @@
-"""Folding: pending contents become git objects in Remit's own repository, one at a time, while calls go on.
+"""Folding: pending contents become git objects in Remit's own repository, a content at a time, while calls go on.
 
-The pending file is renamed, so that new contents begin another one; nothing else waits for the folding. Its entries go
-to one `git fast-import`, the versions of each path one after another, so that each lies there as its difference from
-the one before. Only when all are in git under their ref does the renamed file go. A process that is killed leaves that
-file: readers look into it, and the next folding begins with it.
+The pending file is renamed, and new contents begin a new file; no call waits for the folding. The renamed entries go
+to a single `git fast-import`, the versions of each path in sequence: each is stored as the difference from
+the version before. The renamed file is removed once every content is in git under the ref. A killed process leaves the
+renamed file: readers look into the file, and the next folding begins with its entries.
 
-Each folding is a commit that names its own contents only; the commits before it are its history. An entry's name ends
-in a hash of its path, by which git finds the versions of a path when it merges packs.
+Each folding is a commit naming its own contents only; earlier commits are the history. An entry's name ends
+in a hash of the path, by which git finds the versions of a path when merging packs.
 
 Source: git-fast-import(1), git-pack-objects(1), read 2026-11.
 """
@@ -34,7 +34,7 @@ def fold_into_git(store: ContentStore, wait_s: float = 0.0) -> set[str]:
     """Move pending contents into git; return their names. Raises OSError, GitError. A content seen only at ignored
     paths becomes a file of Remit's own, since git objects may be pushed.
 
-    `wait_s` is how long to wait for another process that folds; after that its work counts, and nothing is done here.
+    `wait_s` is the time to wait for a second folding process; afterwards its work counts, and the call does no work.
     """
     folded: set[str] = set()
     try:
@@ -79,7 +79,9 @@ def fold_sealed(store: ContentStore) -> set[str]:
 def read_entries(
     store: ContentStore, entries: Iterable[PendingContent], damaged: list[PendingContent]
 ) -> Iterator[tuple[PendingContent, bytes]]:
-    """Yield entries with their contents, one in memory at a time; those with other bytes are added to `damaged`."""
+    """Yield entries with their contents, an entry in memory at a time; entries with wrong bytes are added to
+    `damaged`.
+    """
     for entry in entries:
         content = store.folding.read_content(entry.blob)
         if content is not None and hash_git_blob(content) == entry.blob:
@@ -131,8 +133,8 @@ def migrate_old_refs(store: ContentStore) -> None:
 
 
 def find_ignored_blobs(store: ContentStore, entries: Sequence[PendingContent]) -> set[str]:
-    """Return blobs that must stay out of git: each without git, or if git finds none under its name; else those seen
-    only at ignored paths.
+    """Return the blobs to keep out of git: each without git, or if git finds none under the name; otherwise the blobs
+    seen only at ignored paths.
     """
     if store.workspace.common_dir is None or not has_records_names(store.workspace):
         return {entry.blob for entry in entries}

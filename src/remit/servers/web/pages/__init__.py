@@ -1,1 +1,1 @@
-"""One module a page: what it reads, and which template shows it."""
+"""Pages, a module each: the data read, and the template."""

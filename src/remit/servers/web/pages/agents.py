@@ -1,4 +1,4 @@
-"""Agents: who works where, what runs now, and whether two of them can meet."""
+"""Agents: the active sessions, their open calls, and pairs of intents with a common path."""
 
 import time
 from itertools import combinations
@@ -16,7 +16,7 @@ MAX_PATHS = 12
 
 
 class RunningCall(Struct, frozen=True):
-    """A call that was allowed and has not come back. Its paths are leased while `is_stale` is False."""
+    """An allowed call without an end. Its paths are leased while `is_stale` is False."""
 
     session_id: str
     agent: str
@@ -28,7 +28,7 @@ class RunningCall(Struct, frozen=True):
 
 
 class AgentLane(Struct, frozen=True):
-    """A session with the files that its intent owns."""
+    """A session with the files owned by its intent."""
 
     session: ActiveSession
     owned_scope: list[str]

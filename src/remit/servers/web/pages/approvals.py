@@ -1,4 +1,4 @@
-"""Approvals: every question that waits, in all repositories, oldest first; the open card shows all that is decided."""
+"""Approvals: every pending question of every repository, oldest first; the open card shows the whole action."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ MAX_BEFORE = 3
 
 
 class QueuedQuestion(Struct, frozen=True):
-    """A question in the queue; `equals` counts the equal ones, this one included."""
+    """A question in the queue; `equals` counts the equal questions, including the question."""
 
     repository: str
     id: str
@@ -51,9 +51,9 @@ class EarlierCall(Struct, frozen=True):
 
 
 class QuestionCard(Struct, frozen=True):
-    """All that a person sees of a question. `shown_sha256` is the hash of it, which the answer has to carry.
+    """Full text of a question for a person. `shown_sha256` is the hash of the text, required in the answer.
 
-    `typed` is what has to be typed before a high risk is allowed; empty for lower risks.
+    `typed` is the text to type before a high risk is allowed; empty for lower risks.
     """
 
     repository: str

@@ -24,7 +24,7 @@ class FolderEntry(Struct, frozen=True):
 
 
 class CodeLine(Struct, frozen=True):
-    """A line with its origin. `starts_block`: the line before has another origin."""
+    """A line with its origin. `starts_block`: the line before has a different origin."""
 
     blamed: BlamedLine
     starts_block: bool
@@ -95,7 +95,7 @@ def count_shares(lines: list[BlamedLine]) -> dict[str, int]:
 
 
 def parse_range(text: str, most: int) -> tuple[int, int] | None:
-    """Return the chosen lines of `12` or `12-18`; None without any. Raises Refused for anything else."""
+    """Return the chosen lines of `12` or `12-18`; None for an empty value. Raises Refused for an invalid value."""
     if not text:
         return None
     first, _, last = text.partition("-")

@@ -36,7 +36,7 @@ def read_recovery(request: PageRequest) -> CommandAnswer:
 
 
 class SettingsPage(Struct, frozen=True):
-    """The governed repositories and where the console keeps what."""
+    """The governed repositories and the places of the console's files."""
 
     repositories: list[dict[str, str]]
 

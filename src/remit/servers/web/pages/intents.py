@@ -1,4 +1,4 @@
-"""Intents: all of a repository, and one of them with its scope, criteria and newest changes."""
+"""Intents: the list of a repository, and an intent with scope, criteria and newest changes."""
 
 import subprocess
 from typing import Any
@@ -16,7 +16,7 @@ GIT_TIMEOUT_S = 10.0
 
 
 class IntentRow(Struct, frozen=True):
-    """An intent in the list; `touched` counts the files that agents changed under it."""
+    """An intent in the list; `touched` counts the files changed by agents under the intent."""
 
     id: str
     name: str
@@ -36,7 +36,7 @@ class IntentList(Struct, frozen=True):
 
 
 class ScopedFile(Struct, frozen=True):
-    """A file that an intent owns, or that was changed under it."""
+    """A file owned by an intent, or changed under the intent."""
 
     path: str
     is_owned: bool

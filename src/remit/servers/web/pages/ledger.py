@@ -22,7 +22,7 @@ class LedgerPage(Struct, frozen=True):
 
 
 class RecordPage(Struct, frozen=True):
-    """One record as it stands in the log."""
+    """A record as stored in the log."""
 
     row: TimelineRow
     record: dict[str, Any]

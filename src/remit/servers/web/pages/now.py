@@ -1,4 +1,4 @@
-"""Now: who works on what, who waits for a person, what was denied lately."""
+"""Now: sessions with their tasks, sessions waiting for a person, and recent denials."""
 
 import time
 from typing import Literal
@@ -22,7 +22,7 @@ STATUS_ORDER: tuple[SessionStatus, ...] = ("needs you", "working", "idle")
 
 
 class ActiveSession(Struct, frozen=True):
-    """A session with records of the last day, and what it did last."""
+    """A session with records of the last day, and its last action."""
 
     repository: str
     session_id: str
@@ -49,7 +49,7 @@ class LatelyDenied(Struct, frozen=True):
 
 
 class RepositoryNow(Struct, frozen=True):
-    """A repository with its mode and what waits in it."""
+    """A repository with its mode and pending questions."""
 
     name: str
     root: str
@@ -60,7 +60,7 @@ class RepositoryNow(Struct, frozen=True):
 
 
 class Now(Struct, frozen=True):
-    """What goes on in all repositories."""
+    """Current work in the governed repositories."""
 
     repositories: list[RepositoryNow]
     sessions: list[ActiveSession]

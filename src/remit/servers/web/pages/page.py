@@ -1,4 +1,4 @@
-"""The shape of a page: HTML, its parts and its JSON come from the same function."""
+"""The shape of a page: HTML, parts and JSON come from the same function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ class PageRequest(Struct, frozen=True):
         return self.repository
 
     def number(self, name: str, default: int, most: int) -> int:
-        """Return a number of the query between 0 and `most`. Raises Refused for anything else."""
+        """Return a number of the query between 0 and `most`. Raises Refused for an invalid number."""
         text = self.query.get(name, "")
         if not text:
             return default

@@ -1,4 +1,4 @@
-"""Sessions: all sessions of a repository, and one of them as a timeline of its records."""
+"""Sessions: the list of a repository, and a session as a timeline of records."""
 
 from typing import Any
 
@@ -50,14 +50,14 @@ class StripBucket(Struct, frozen=True):
 
 
 class FileDiff(Struct, frozen=True):
-    """A file that a record changed, as a diff without secrets; empty if its contents were not kept."""
+    """A file changed by a record, as a diff without secrets; empty if the contents were not kept."""
 
     path: str
     diff: str
 
 
 class RecordPeek(Struct, frozen=True):
-    """A record beside the timeline, with what it changed."""
+    """A record beside the timeline, with the changes."""
 
     row: TimelineRow
     intent_id: str | None
