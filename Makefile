@@ -10,7 +10,7 @@ export UV_COMPILE_BYTECODE = 1
 # The machine's own certificates, as pip takes them: behind some proxies no others are valid.
 export UV_SYSTEM_CERTS = 1
 
-.PHONY: everyday pictures release bench bench-provenance help setup demo test test-all lint types reference docs wheel ci clean
+.PHONY: everyday pictures release bench bench-provenance help setup demo test test-all test-crash lint types reference docs wheel ci clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,10 +34,13 @@ demo: .venv/product  ## the whole story in a throw-away repository, without any 
 	@.venv/bin/remit demo
 
 test: .venv/ready  ## the tests, without those that take long or start a real agent
-	.venv/bin/python -m pytest -n auto -m "not slow and not live"
+	.venv/bin/python -m pytest -n auto -m "not slow and not live and not exhaustive"
 
 test-all: .venv/ready  ## every test; those that need a real agent fetch it from its registry
-	.venv/bin/python -m pytest -n auto
+	.venv/bin/python -m pytest -n auto -m "not exhaustive"
+
+test-crash: .venv/ready  ## a kill at every single write of a hook, a call and a run of the agent: half an hour
+	.venv/bin/python -m pytest -n auto -m exhaustive
 
 lint: .venv/ready  ## style, imports, dependencies, dead code
 	.venv/bin/ruff check

@@ -62,7 +62,10 @@ def enumerate_points(
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "every", [29, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)]
+)
 def test_a_program_killed_at_any_write_and_resumed_leaves_what_an_undisturbed_one_leaves(
     every: int, shim: Path, place: Path, repository: Path, home: Path
 ) -> None:
@@ -72,7 +75,10 @@ def test_a_program_killed_at_any_write_and_resumed_leaves_what_an_undisturbed_on
     assert report["unequal"] == []
 
 
-@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "every", [29, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)]
+)
 def test_a_hook_that_is_answered_again_after_its_process_died_records_nothing_twice(
     every: int, shim: Path, place: Path, repository: Path, home: Path
 ) -> None:

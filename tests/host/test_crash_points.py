@@ -61,7 +61,9 @@ def crash(shim: Path, place: Path, repository: Path, home: Path, *numbers: int) 
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("every", [97, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "every", [97, pytest.param(11, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.timeout(1800)
 def test_a_run_killed_at_any_write_and_resumed_equals_an_undisturbed_one(
     every: int, shim: Path, place: Path, repository: Path, home: Path
@@ -74,7 +76,7 @@ def test_a_run_killed_at_any_write_and_resumed_equals_an_undisturbed_one(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (2, 3))])
 def test_a_run_of_two_hundred_turns_killed_fifty_times_equals_an_undisturbed_one(
     seed: int, shim: Path, place: Path, repository: Path, home: Path
 ) -> None:
