@@ -344,6 +344,8 @@ def update_state(done: CompletedCall, changes: Sequence[Change], *, recorded: bo
     with state.transaction():
         if recorded and done.row is not None:
             state.delete_call(done.row)
+        elif done.row is not None and pending is not None:
+            state.replace_pending_call(done.row, replace(pending, has_failed=True))
         mark_recorded(state, changes)
         ConcurrentCalls(state, now).record_changes(call.session, changes)
         Setbacks(state, now).count_outcome(call, outcome, classify(call))

@@ -404,12 +404,17 @@ class UnfinishedCalls:
         done = CompletedCall(context, call, None, None, pending, vcs, self.attempts)
         records = make_call_records(done, effects)
         # Another process may settle the call at the same time, or have died when it had recorded the result. Without
-        # its records the call stays open: the spool may hold them already.
+        # its records the call stays open: the spool may hold them already. Where a step failed after the call, only
+        # what is missing is recorded.
         with self.state.transaction():
             if not self.state.delete_call(open_call.row):
                 return
-            if RESULT_EVENTS.isdisjoint(find_recorded_events(context.recorder, call, resumed=True)):
-                context.recorder.append(records)
+            known = find_recorded_events(context.recorder, call, resumed=True)
+            if pending.has_failed:
+                records = [record for record in records if record.body.event not in known]
+            elif not RESULT_EVENTS.isdisjoint(known):
+                records = []
+            context.recorder.append(records)
         result = NOTHING_UNDONE
         with self.attempts.step():
             result = self.undo_violations(call, pending, effects)

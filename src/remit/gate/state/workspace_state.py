@@ -58,6 +58,7 @@ class PendingCall(Struct, frozen=True):
     places: tuple[str, ...] = ()  # absolute paths that a file tool was judged for, with links followed
     recorded_at: tuple[str, int] = ("", 0)  # end of its record in the log: segment and offset
     spelled: tuple[str, ...] = ()  # the same paths as the call spells them: absolute, with links not followed
+    has_failed: bool = False  # the call came back, and a step after it failed: records may be missing
 
 
 class OpenCall(Struct, frozen=True):
