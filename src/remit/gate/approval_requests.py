@@ -40,6 +40,7 @@ MAX_DIFF_LINES = 2000
 MAX_DIFFED_CHARS = 64 * 1024
 MAX_FAMILIAR_RECORDS = 200  # newest changes of an intent that define its familiar folders
 NOBODY_REPLY = ApprovalReply(False, "nobody answered in time", "nobody")
+NOBODY_LEFT_REPLY = ApprovalReply(False, "the terminal or page that could have answered went away", "nobody")
 CLIENT_GONE_REPLY = ApprovalReply(False, "the process that asked was gone before anybody answered", "nobody")
 
 GRANT_WRITE_ERRORS = (ConfigError, IntentsFileChanged, OSError)  # errors that can prevent a change of `remit.toml`
@@ -106,7 +107,8 @@ class ApprovalRequests:
         self.context.recorder.append([self.make_record("approval_requested", question, detail)])
         reply = self.questions.wait_for_reply(question, self.context.environment.release_lock)
         if reply is None:
-            reply = CLIENT_GONE_REPLY if CLIENT_GONE.get()() else NOBODY_REPLY
+            is_over = self.context.environment.clock() >= question.expires_at
+            reply = CLIENT_GONE_REPLY if CLIENT_GONE.get()() else NOBODY_REPLY if is_over else NOBODY_LEFT_REPLY
         self.record_answer(question, reply, rules)
         return reply
 

@@ -14,6 +14,11 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed, records
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.why.explanation import Cause, Explanation, Talk, Utterance
+from remit.servers.web.pages.code import Code, CodeLine
+from remit.servers.web.pages.page import PageRequest
+from remit.servers.web.render import render_page
 from remit.servers.web.routes import PAGES
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -298,3 +303,35 @@ def test_broken_places_have_a_page_with_the_next_step(agent: Agent, browser: Bro
     (agent.cwd / ".orchestration" / "remit.toml").write_text("mode = [\n")
     for address in addresses(agent):
         assert browser.get(address).status in (200, 404, 503), address
+
+
+def test_a_line_with_a_known_conversation_says_what_was_asked(agent: Agent, server: ConsoleServer) -> None:
+    talk = Talk(prompt=f"Greet {HOSTILE}", said=(Utterance("assistant", "I greet."),))
+    cause = Cause("r1", "2026-11-27T00:00:00Z", agent="remit", intent_id="INT-001", talk=talk)
+    line = CodeLine(BlamedLine(1, "x", "c", origin="ai", agent="remit"), starts_block=True)
+    code = Code("a.py", False, [], [line], 1, 0, {"ai": 100}, (1, 1), Explanation("a.py", (), (cause,)))
+    page = next(page for page in PAGES if page.template == "code.html")
+    repository = server.console.repositories.list_all()[0]
+    asked = PageRequest(server.console.repositories, repository, {}, {})
+    html = render_page(page.template, server.console.make_values(page, asked, code))
+    assert "Greet &lt;img" in html
+    assert "I greet." in html
+
+
+def test_an_unpaired_browser_s_stream_ends_and_nobody_is_asked_any_more(agent: Agent, watched: Browser) -> None:
+    assert watched.post(f"/unpair/{watched.id}", {}).status == 200
+    until = time.monotonic() + 20
+    while watched.server.is_in_use:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert watched.get("/").status == 401
+
+
+def test_a_page_that_breaks_says_so_and_names_the_next_step(
+    agent: Agent, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "remit.servers.web.app.render_page", lambda template, values: 1 / 0 if values.get("page") else ""
+    )
+    found = browser.get("/settings")
+    assert (found.status, found.text) == (500, "this page broke: ZeroDivisionError")

@@ -80,7 +80,7 @@ class Console:
             name = "/index.json" if page.url == "/" else f"{page.url}.json"
             routes.append(Route(name, self.wrap(partial(self.answer_json, page))))
             routes.append(Route(page.url, self.wrap(partial(self.answer_page, page))))
-        return Starlette(routes=routes, exception_handlers={404: self.answer_missing})
+        return Starlette(routes=routes, exception_handlers={404: self.answer_missing, 500: self.answer_defect})
 
     def wrap(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint behind the checks of every request; failures become pages with the next step."""
@@ -150,6 +150,11 @@ class Console:
     async def answer_missing(self, request: Request, error: Exception) -> Response:
         return self.answer_refusal(request, Refused(404, "there is no such page", "go back to Now"))
 
+    async def answer_defect(self, request: Request, error: Exception) -> Response:
+        """Answer what broke with a page that says so; the error is in the daemon's log."""
+        why = f"this page broke: {type(error).__name__}"
+        return self.answer_refusal(request, Refused(500, why, "see daemon.log in ~/.local/state/remit, and report it"))
+
     # Live
 
     async def stream_state(self, request: Request) -> Response:
@@ -158,7 +163,9 @@ class Console:
             raise Refused(403, "another site asked")
         if self.watcher.listeners >= MAX_STREAMS:
             raise Refused(429, "too many pages are open", "close some")
-        return StreamingResponse(self.watcher.listen(), media_type="text/event-stream")
+        cookie = request.cookies.get(COOKIE, "")
+        stream = self.watcher.listen(lambda: self.guard.pairing.find_reader(cookie) is not None)
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     # Pairing
 
@@ -182,6 +189,7 @@ class Console:
         await self.guard.check_write(request, self.run)
         if not self.guard.pairing.unpair(request.path_params["browser"]):
             raise Refused(404, "no such browser is paired")
+        await self.watcher.look_again()
         return JSONResponse({"schema_version": 1, "data": {"unpaired": request.path_params["browser"]}})
 
     # Deciding

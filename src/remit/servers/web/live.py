@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, json
 
+from remit.gate.approval_answers import close_orphaned_questions
 from remit.ledger.log_files import LedgerError, list_readable_places
 from remit.ledger.reader import measure_log_bytes
 from remit.servers.web.repositories import Repositories
@@ -50,7 +51,7 @@ class ChangeWatcher:
         self.read_at: dict[str, float] = {}
         self.questions: dict[str, list[str]] = {}
 
-    async def listen(self) -> AsyncIterator[bytes]:
+    async def listen(self, is_allowed: Callable[[], bool]) -> AsyncIterator[bytes]:
         """Yield server-sent events: the state at once and after each change, and a comment when nothing happens."""
         self.listeners += 1
         if self.task is None or self.task.done():
@@ -58,23 +59,28 @@ class ChangeWatcher:
         sent: LiveState | None = None
         try:
             yield b"retry: 500\n\n"
-            while not self.is_closed:
+            while not self.is_closed and is_allowed():
                 if self.state is not sent:
                     sent = self.state
                     yield b"event: state\ndata: " + json.encode(sent) + b"\n\n"
-                elif not await self.has_changed(sent):
+                elif not await self.has_changed(sent, is_allowed):
                     yield b": still here\n\n"
         finally:
             self.listeners -= 1
 
-    async def has_changed(self, sent: LiveState | None) -> bool:
+    async def has_changed(self, sent: LiveState | None, is_allowed: Callable[[], bool]) -> bool:
         """Wait until the state differs from the sent state; return False if unchanged for a while."""
         try:
             async with asyncio.timeout(HEARTBEAT_S), self.changed:
-                await self.changed.wait_for(lambda: self.is_closed or self.state is not sent)
+                await self.changed.wait_for(lambda: self.is_closed or self.state is not sent or not is_allowed())
         except TimeoutError:
             return False
         return True
+
+    async def look_again(self) -> None:
+        """Let each stream see whether its browser is still paired."""
+        async with self.changed:
+            self.changed.notify_all()
 
     async def close(self) -> None:
         """End all streams: a server does not stop before they end."""
@@ -104,6 +110,7 @@ class ChangeWatcher:
                     with self.repositories.open_gate(repository) as gate:
                         if is_due:
                             gate.questions.mark_watcher_present()
+                            close_orphaned_questions(gate)
                             self.read_at[repository.name] = now
                         listed = gate.questions.list_open_questions()
                     self.questions[repository.name] = [question.id for question in listed]

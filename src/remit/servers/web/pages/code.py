@@ -1,11 +1,11 @@
 """Code: a folder, or a file with the origin of each line, and why chosen lines are there."""
 
 from collections import Counter
-from typing import Any
 
 from msgspec import Struct, convert
 
 from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.why.explanation import Explanation
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.intents import list_tracked_files
 from remit.servers.web.pages.page import PageRequest
@@ -41,7 +41,7 @@ class Code(Struct, frozen=True):
     start: int = 0
     shares: dict[str, int] = {}
     chosen: tuple[int, int] | None = None
-    why: dict[str, Any] | None = None
+    why: Explanation | None = None
 
 
 def read_code(request: PageRequest) -> Code:
@@ -77,7 +77,8 @@ def read_file(request: PageRequest, path: str) -> Code:
     why = None
     if chosen:
         asked = f"{path}:{chosen[0]}-{chosen[1]}"
-        why = request.repositories.run_command(request.one_repository, "why", asked)
+        answer = request.repositories.run_command(request.one_repository, "why", asked)
+        why = convert(answer, Explanation)
     window = lines[start : start + LINES_SHOWN]
     shown = [CodeLine(line, starts_block(line, before)) for line, before in zip(window, [None, *window], strict=False)]
     return Code(path, False, [], shown, len(lines), start, count_shares(lines), chosen, why)

@@ -1,7 +1,7 @@
 """Now: sessions with their tasks, sessions waiting for a person, and recent denials."""
 
 import time
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,8 +17,8 @@ WORKING_S = 60.0  # silence after which a session without an open call counts as
 RECENT_S = 24 * 3600.0
 MAX_SESSIONS, MAX_DENIED = 40, 5
 
-SessionStatus = Literal["needs you", "working", "idle"]
-STATUS_ORDER: tuple[SessionStatus, ...] = ("needs you", "working", "idle")
+SessionStatus = Literal["needs you", "working", "idle", "ended"]
+STATUS_ORDER: tuple[SessionStatus, ...] = ("needs you", "working", "idle", "ended")
 
 
 class ActiveSession(Struct, frozen=True):
@@ -107,19 +107,21 @@ def list_active_sessions(
             status = "needs you"
         elif session.session_id in open_calls or silence < WORKING_S:
             status = "working"
-        found.append(describe_session(repository, index, session, status, names))
+        newest = next(iter(index.find(session_id=session.session_id, limit=1)), None)
+        if status != "needs you" and newest is not None and newest["metadata"][KEY].get("event") == "session_end":
+            status = "ended"
+        found.append(describe_session(repository, newest, session, status, names))
     return found
 
 
 def describe_session(
     repository: GovernedRepository,
-    index: Index,
+    newest: dict[str, Any] | None,
     session: IndexedSession,
     status: SessionStatus,
     names: dict[str, str],
 ) -> ActiveSession:
-    newest = index.find(session_id=session.session_id, limit=1)
-    summary = summarize_record(newest[0]["metadata"][KEY]) if newest else None
+    summary = summarize_record(newest["metadata"][KEY]) if newest else None
     return ActiveSession(
         repository.name,
         session.session_id,

@@ -90,7 +90,11 @@ async function showState(state) {
 
 function hear(message) {
   if (message.kind === "state") showState(message.state).catch(() => showReachable(false));
-  else showReachable(message.kind === "open");
+  else {
+    showReachable(message.kind === "open");
+    if (offline && message.kind === "unpaired")
+      offline.textContent = "This browser is not paired any more. Run `remit serve` in a terminal, and open the link.";
+  }
 }
 
 function openStream() {

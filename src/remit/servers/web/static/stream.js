@@ -13,9 +13,10 @@ source.onopen = () => {
   isAway = false;
   broadcast({ kind: "open" });
 };
-source.onerror = () => {
+source.onerror = async () => {
   isAway = true;
-  broadcast({ kind: "away" });
+  const isUnpaired = await fetch("/index.json").then((response) => response.status === 401, () => false);
+  broadcast({ kind: isUnpaired ? "unpaired" : "away" });
 };
 
 function broadcast(message) {
