@@ -76,7 +76,7 @@ def test_the_temporary_file_of_a_killed_write_is_nobodys_edit(gate: Gate) -> Non
 
     gate.before(call)
     # The write was killed before the rename.
-    left = root / "src" / temporary_name("app.py", temporary_token(call))
+    left = root / "src" / temporary_name("app.py", temporary_token(call.session, call.call_id))
     left.write_text("x =")
     gate.begin_session(SessionStarted(SESSION, str(root)), OWN_AGENT)
     assert not left.exists()

@@ -114,7 +114,7 @@ class WorkspaceAccess:
 
         `path` is spelled as in the call. Raises OSError; AccessRefused for a file not judged.
         """
-        token = temporary_token(self.call)
+        token = temporary_token(self.call.session, self.call.call_id)
         for place in self.judged_places(path):
             known = stat.S_IMODE(place.lstat().st_mode) if permissions is None and place.is_file() else permissions
             write_below(self.find_root(place), place, content, permissions=known, follow_links=False, token=token)
@@ -340,5 +340,6 @@ def revert_files(context: WorkspaceContext, session: SessionKey, call_id: str) -
             remove_below(root, place, follow_links=False)
             continue
         permissions = stat.S_IMODE(place.lstat().st_mode) if place.is_file() else int(kept.version.mode[-3:], 8)
-        write_below(root, place, kept.content, permissions=permissions, follow_links=False)
+        token = temporary_token(session, call_id)
+        write_below(root, place, kept.content, permissions=permissions, follow_links=False, token=token)
     return tuple(foreign)

@@ -330,7 +330,9 @@ def bring_over(
         context.recorder.append_or_spool(snapshot.records)
     if brought:
         write_atomically(staging.folder / BROUGHT_FILE, encode_ascii(BroughtList(dict(brought))), durable=False)
-    failed = ChangeApplier(staging.root.upper, root, temporary_token(command.call)).apply_changes(kept)
+    failed = ChangeApplier(
+        staging.root.upper, root, temporary_token(command.call.session, command.call.call_id)
+    ).apply_changes(kept)
     done = (
         Change(
             path,

@@ -317,15 +317,15 @@ def make_background_call(
 # Unfinished calls
 
 
-def temporary_token(call: ToolCall) -> str:
+def temporary_token(session: SessionKey, call_id: str) -> str:
     """Return the part of a temporary file's name that tells which call writes it."""
-    parts = (call.session.session_id, call.session.agent_id, call.call_id)
+    parts = (session.session_id, session.agent_id, call_id)
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape"))[:12]
 
 
 def remove_unfinished_writes(context: WorkspaceContext, call: ToolCall, pending: PendingCall) -> None:
     """Remove the temporary files that the writes of a killed process left: nobody's edit. Raises OSError."""
-    root, token = context.workspace.root, temporary_token(call)
+    root, token = context.workspace.root, temporary_token(call.session, call.call_id)
     for path in pending.judged if call.call_id and not pending.whole else ():
         name = temporary_name(path.rpartition("/")[2], token)
         with suppress(NotADirectoryError):

@@ -112,7 +112,7 @@ def describe_rules(root: Path, mode: str) -> str:
 
 def describe_system(root: Path, shell: str) -> str:
     git = find_git_root(root)
-    rows = [f"Operating system: {platform.system()}", f"Shell: {shell}", f"Workspace: {root}"]
+    rows = [f"Operating system: {platform.uname()[0]}", f"Shell: {shell}", f"Workspace: {root}"]
     rows += [f"Git root: {git}"] if git is not None else []
     return "\n".join(["# System", "", *rows, "Paths in tool calls are relative to the workspace."])
 
