@@ -21,7 +21,14 @@ from remit.core.redaction import (
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
 def test_a_known_shape_is_masked_wherever_it_stands(secret: str) -> None:
-    for text in (secret, f"export X={secret}", f"curl -H 'X: {secret}' u", f'"{secret}"', f"a\n{secret}\nb"):
+    for text in (
+        secret,
+        f"export X={secret}",
+        f"curl -H 'X: {secret}' u",
+        f'"{secret}"',
+        f"a\n{secret}\nb",
+        rf"printf 'a\n{secret}'",
+    ):
         assert secret not in redact(text)
         assert MASK in redact(text)
 

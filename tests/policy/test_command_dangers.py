@@ -112,3 +112,10 @@ def test_a_danger_is_seen_wherever_it_stands(around: str, command: str) -> None:
 )
 def test_the_words_that_make_a_command_dangerous_are_named_for_a_person(command: str, words: tuple[str, ...]) -> None:
     assert find_dangerous_words(command) == words
+
+
+@pytest.mark.parametrize(
+    "setting", ["alias.p='push --force'", "alias.x='!sh -c true'", "ALIAS.p=push", "core.hooksPath=/x"]
+)
+def test_a_setting_of_one_git_command_that_hides_another_is_dangerous(setting: str) -> None:
+    assert find_dangerous_words(f"git -c {setting} p origin HEAD:main")

@@ -149,6 +149,8 @@ RANDOM_VALUE = (
 )
 """A name and a possibly random value; `looks_random` decides."""
 TOKEN_SHAPES = re.compile("|".join((*TOKEN_PATTERNS, *VENDOR_TOKENS)))
+ESCAPED_BREAK = re.compile(r"(\\[nrt])")
+"""An escaped line end or tab: its letter hides where a word begins."""
 NAMED_SECRETS = (
     re.compile(QUOTED_SECRET, re.IGNORECASE),
     re.compile(ASSIGNED_SECRET, re.IGNORECASE),
@@ -196,6 +198,13 @@ def redact(text: str, team_patterns: Sequence[re.Pattern[str]] = ()) -> str:
 
 @lru_cache(MAX_REPEATED_TEXTS)
 def mask_secrets(text: str) -> str:
+    masked = mask_plain_secrets(text)
+    if ESCAPED_BREAK.search(masked):
+        masked = "".join(map(mask_plain_secrets, ESCAPED_BREAK.split(masked)))
+    return masked
+
+
+def mask_plain_secrets(text: str) -> str:
     masked = TOKEN_SHAPES.sub(MASK, text)
     if PLACELESS_TEXT.fullmatch(masked):
         return masked

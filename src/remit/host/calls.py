@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.call import Citation
+from remit.core.call import MUTATION_CLASSES, Citation
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
@@ -99,6 +99,8 @@ def check_call(run: Run, call: ToolCallPart, turn: Sequence[ToolCallPart], signa
             citation = msgspec.convert(cited, Citation)
         except msgspec.ValidationError as error:
             raise ToolFailure("INVALID_ARGUMENTS", f"{tool.name}: {error}") from None
+        if citation.mutation_class not in (None, *MUTATION_CLASSES):
+            raise ToolFailure("INVALID_ARGUMENTS", f"mutation_class is one of {', '.join(MUTATION_CLASSES)}")
         given = {key: value for key, value in given.items() if key not in CITATION_KEYS}
     try:
         arguments = msgspec.convert(given, tool.arguments)
@@ -110,7 +112,9 @@ def check_call(run: Run, call: ToolCallPart, turn: Sequence[ToolCallPart], signa
     if tool.alone and len(turn) > 1:
         raise ToolFailure("NOT_ALONE", f"{tool.name} must be the only call of its turn", "call_it_alone")
     signature = make_signature(call)
-    if tool.name not in EXEMPT_FROM_REPETITION and is_repetition(signatures, signature):
+    # A cycle goes on at the call that was refused, or at the one behind it.
+    pasts = (signatures, (*signatures, *run.history.refused_signatures))
+    if tool.name not in EXEMPT_FROM_REPETITION and any(is_repetition(past, signature) for past in pasts):
         raise ToolFailure(
             REPETITION_ERROR,
             f"{tool.name} with these arguments was called three times already, alone or in a cycle; the answer will "

@@ -1,7 +1,7 @@
 """A run in a form that others read, without secrets: Markdown, JSON Lines, or the three files of Roo Code."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import json
@@ -19,11 +19,30 @@ def export_run(folder: RunDirectory, form: str) -> Iterator[str]:
     """Yield the lines of the export. As `roo` it is one JSON object with a key for each of the three files."""
     lines = read_journal(folder)
     if form == "jsonl":
-        yield from (redact(json.encode(line).decode()) for line in lines)
+        yield from (redact_document(msgspec.to_builtins(line)).decode() for line in lines)
     elif form == "md":
         yield from (redact(block) for block in write_markdown(folder, lines))
     else:
-        yield redact(json.format(json.encode(write_roo(lines))).decode())
+        yield json.format(redact_document(write_roo(lines))).decode()
+
+
+def redact_document(document: dict[str, Any]) -> bytes:
+    """Return the document as JSON without secrets. Each text is masked by itself: in JSON, the `n` of an escaped line
+    end would hide where a secret begins. The whole is masked again: names beside texts tell secrets too.
+    """
+    return redact(json.encode(redact_texts(document)).decode()).encode()
+
+
+def redact_texts(value: Any) -> Any:
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {redact(str(key)): redact_texts(item) for key, item in cast("dict[object, Any]", value).items()}
+        case list() | tuple():
+            return [redact_texts(item) for item in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def write_markdown(folder: RunDirectory, lines: tuple[AnyLine, ...]) -> Iterator[str]:

@@ -86,6 +86,7 @@ class RunHistory:
         self.known_items = 0  # the items that `known_tokens` counts
         self.first_words = self.last_words = ""  # of the person, or of the parent's call
         self.signatures: deque[str] = deque(maxlen=MAX_SIGNATURES)  # calls that ran, oldest first
+        self.refused_signatures: list[str] = []  # repetitions refused since a call ran last
         self.repeated_count = 0  # refused repetitions since a person spoke
         self.mistake_count = 0  # in a row
         self.silent_count = 0  # turns in a row without a call
@@ -217,12 +218,14 @@ class RunHistory:
         self.has_failed_check |= bool(line.told) or line.error == "NOT_VERIFIED"
         if line.error == REPETITION_ERROR:
             self.repeated_count += 1
+            self.refused_signatures.append(make_signature(call))
         elif line.error in MISTAKES:
             self.mistake_count += 1
         elif line.kind == "done":
             self.mistake_count = 0
         if line.kind in ("done", "failed", "denied") and line.error != REPETITION_ERROR:
             self.signatures.append(make_signature(call))
+            self.refused_signatures.clear()
         if call.tool == COMPLETION_TOOL and line.kind == "done":
             self.completion = line.text
 

@@ -254,7 +254,7 @@ def find_control_change(call: ProgramCall) -> Danger | None:
     if call.name == "remit" and call.words and not is_for_agents(call.words):
         return Danger(f"`{call.text}` is for a person", is_irreversible=False, is_forbidden=True)
     for option, value in pairwise(call.words):
-        if call.name == "git" and option == "-c" and re.match(r"(?i)core\.hookspath=", value):
+        if call.name == "git" and option == "-c" and re.match(r"(?i)(?:core\.hookspath|alias\.[^=]+)=", value):
             return Danger(f"`{call.text}` {EVADES_CONTROL}", is_irreversible=False)
     named = next((word for word in call.words if re.search(CONTROL_FILES, word)), None)
     if named is None:

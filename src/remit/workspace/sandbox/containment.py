@@ -57,10 +57,11 @@ FIND_TIMEOUT_S = 1.0  # search time for a command that bubblewrap is starting
 GRACE_S = 2.0  # between SIGTERM and SIGKILL
 TIMEOUT_EXIT_CODE = 124  # as of timeout(1)
 CANCEL_EXIT_CODE = 130  # as of a shell after SIGINT
-CANCEL_POLL_S = 0.05
+POLL_INTERVAL_S = 0.05
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 MEBIBYTE = 1 << 20
-StopReason: TypeAlias = Literal["time", "size", "depth", "cancel"]
-STOP_REASONS: tuple[StopReason, ...] = ("time", "size", "depth", "cancel")
+StopReason: TypeAlias = Literal["time", "size", "output", "depth", "cancel"]
+STOP_REASONS: tuple[StopReason, ...] = ("time", "size", "output", "depth", "cancel")
 
 
 class Containment(Struct, frozen=True):
@@ -208,6 +209,7 @@ def describe_end(stop: StopReason | None, code: int, limits: Limits) -> CommandE
     reason = {
         "time": f"it ran longer than {limits.seconds or 0:g} s",
         "size": f"it wrote more than {limits.size} bytes",
+        "output": f"it printed more than {MAX_OUTPUT_BYTES} bytes",
         "depth": "it made folders so deep in one another that their paths are longer than Linux takes",
         "cancel": "it was cancelled",
     }
@@ -363,7 +365,7 @@ def wait_with_limits(
         while True:
             # Measuring writes takes a tenth of the time at most.
             left = None if until is None else max(0.0, until - time.monotonic())
-            polling = None if limits.cancelled is None else CANCEL_POLL_S
+            polling = None if limits.cancelled is None and limits.output is None else POLL_INTERVAL_S
             pauses = (left, polling, None if limits.size is None else max(1.0, 10 * measuring_s))
             if ends_within(ended, min((pause for pause in pauses if pause is not None), default=None)):
                 return None
@@ -373,6 +375,8 @@ def wait_with_limits(
                 stopped = "cancel"
             elif until is not None and began >= until:
                 stopped = "time"
+            elif limits.output is not None and os.fstat(limits.output).st_size > MAX_OUTPUT_BYTES:
+                stopped = "output"
             elif limits.size is not None and began >= measured + max(1.0, 10 * measuring_s):
                 stopped = find_size_limit(limits.written(), limits)
                 measured = time.monotonic()
