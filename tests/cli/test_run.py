@@ -96,6 +96,7 @@ def test_lines_are_blamed_on_the_agent_and_its_intent(repository: Path, script: 
         (("x",), 2, "no model is named"),
         (("x", "--model", "nobody:m"), 2, "names no known provider"),
         (("x", "--model", "anthropic:m"), 2, "there is no key for anthropic"),
+        (("x", "--model", "vertex:m"), 2, "gcloud auth application-default login"),
         (("x", "--model", "scripted:/nothing"), 2, "names no script"),
         (("x", "--resume", "nothing", "--model", "scripted:/nothing"), 2, ""),
         (("--export", "nothing"), 2, "remit run --list"),

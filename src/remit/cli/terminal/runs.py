@@ -27,7 +27,7 @@ from remit.host.gate_access import GateAccess
 from remit.host.journal.file import JournalError, RunDirectory, read_first_and_last_line
 from remit.host.journal.lines import EndedLine, RunLimits, RunLine
 from remit.host.mcp_client import McpConnections
-from remit.host.models.endpoints import NoKey
+from remit.host.models.endpoints import ModelNotOpened, NoKey
 from remit.host.models.extra import ExtraMissing
 from remit.host.models.keys import KeyringFailed, store_key
 from remit.host.models.providers import SCRIPTED, check_model
@@ -51,7 +51,7 @@ def name_failures() -> Generator[None]:
     """Turn what keeps a run from being opened into a Failure with the next step."""
     try:
         yield
-    except (ExtraMissing, NoKey) as error:
+    except (ExtraMissing, NoKey, ModelNotOpened) as error:
         raise Failure.from_error(error, "NO_MODEL") from error
     except JournalError as error:
         raise Failure("NO_RUN", str(error), fix="remit run --list") from error

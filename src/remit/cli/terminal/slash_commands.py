@@ -10,7 +10,7 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.host.journal.file import JournalError
-from remit.host.models.endpoints import NoKey
+from remit.host.models.endpoints import ModelNotOpened, NoKey
 from remit.host.models.extra import ExtraMissing
 from remit.host.models.providers import open_provider
 from remit.host.run import AGENT
@@ -39,7 +39,16 @@ ADVICE = {
 }
 
 
-COMMAND_ERRORS = (IntentError, IntentRefused, JournalError, ValueError, NoKey, ExtraMissing, *RECORDING_ERRORS)
+COMMAND_ERRORS = (
+    IntentError,
+    IntentRefused,
+    JournalError,
+    ValueError,
+    NoKey,
+    ModelNotOpened,
+    ExtraMissing,
+    *RECORDING_ERRORS,
+)
 
 
 def describe_commands() -> str:
