@@ -99,6 +99,8 @@ def test_lines_are_blamed_on_the_agent_and_its_intent(repository: Path, script: 
         (("x", "--model", "vertex:m"), 2, "gcloud auth application-default login"),
         (("x", "--model", "scripted:/nothing"), 2, "names no script"),
         (("x", "--resume", "nothing", "--model", "scripted:/nothing"), 2, ""),
+        (("x", "--mode", "nomode", "--model", "openai-compatible:m"), 2, "one of architect, code, "),
+        (("--print-prompt", "--mode", "nomode", "--model", "openai-compatible:m"), 2, "one of architect, code, "),
         (("--export", "nothing"), 2, "remit run --list"),
         (("--fork", "a:b", "--model", "scripted:/x"), 2, "is no line of a run"),
         (("--set-key", "anthropic"), 2, "there is no key on standard input"),

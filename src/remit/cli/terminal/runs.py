@@ -31,6 +31,7 @@ from remit.host.models.endpoints import ModelNotOpened, NoKey
 from remit.host.models.extra import ExtraMissing
 from remit.host.models.keys import KeyringFailed, store_key
 from remit.host.models.providers import SCRIPTED, check_model
+from remit.host.modes import find_modes
 from remit.host.session import RunSummary, Session, SessionOptions, find_run
 from remit.servers.environment import read_environment
 
@@ -106,6 +107,7 @@ def make_request(arguments: RunArguments) -> RunRequest:
     is_terminal, words = arguments.is_terminal, read_task(arguments.task)
     if resumed is None and not words and not is_terminal:
         raise Failure("USAGE", "there is no task, and no terminal to ask for one", fix="remit run 'what to do'")
+    mode = choose_mode(gate, arguments.mode)
     with name_failures():
         model_id = choose_model(gate, arguments.model, resumed)
         check_model(model_id, os.environ)
@@ -113,7 +115,7 @@ def make_request(arguments: RunArguments) -> RunRequest:
         folder=Path.cwd() if arguments.repo == Path() else arguments.repo.resolve(),
         model_id=model_id,
         options=SessionOptions(
-            mode=arguments.mode or settings.mode,
+            mode=mode,
             intent=arguments.intent_id,
             limits=RunLimits(arguments.max_turns or settings.max_turns, arguments.max_cost or settings.max_cost_usd),
             until_completion=not is_terminal,
@@ -164,6 +166,14 @@ def choose_model(gate: Gate, given: str | None, resumed: str | None) -> str:
     return configured
 
 
+def choose_mode(gate: Gate, given: str | None) -> str:
+    """Return the mode: as given, else of `[run] mode`. Raises Failure for a mode that the repository has not."""
+    mode, modes = given or gate.rules.config.run.mode, find_modes(gate.workspace.root)
+    if mode not in modes:
+        raise Failure("USAGE", f"there is no mode {mode!r}", fix=f"one of {', '.join(modes)}")
+    return mode
+
+
 def load_images(paths: tuple[Path, ...]) -> tuple[ImageFile, ...]:
     """Return the images. Raises Failure for a file that is none."""
     found: list[ImageFile] = []
@@ -212,7 +222,7 @@ def print_export(repo: Path, run_id: str, form: str) -> None:
 def print_prompt(arguments: RunArguments) -> None:
     """Print the system prompt and the tools: what every request of the mode begins with."""
     gate = open_gate(arguments.repo)
-    model, mode = choose_model(gate, arguments.model, None), arguments.mode or gate.rules.config.run.mode
+    mode, model = choose_mode(gate, arguments.mode), choose_model(gate, arguments.model, None)
     access = GateAccess(gate.workspace.root, read_environment())
     try:
         toolbox = make_toolbox(access, McpConnections.of_gate(access.gate))
