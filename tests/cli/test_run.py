@@ -113,6 +113,13 @@ def test_what_cannot_be_run_says_why(repository: Path, words: tuple[str, ...], c
     assert "Traceback" not in done.stderr
 
 
+def test_a_task_that_is_no_text_is_refused(repository: Path) -> None:
+    words = [sys.executable, "-c", MAIN, "run", "-"]
+    done = subprocess.run(words, cwd=repository, input=b"\xff\xfe", capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"the task has to be UTF-8" in done.stderr
+
+
 def test_outside_of_a_repository_nothing_runs(tmp_path: Path, script: Any) -> None:
     done = run(tmp_path, "run", "x", "--model", script([DONE]))
     assert done.returncode == 2

@@ -134,7 +134,11 @@ def make_request(arguments: RunArguments) -> RunRequest:
 def read_task(task: str | None) -> str:
     """Return the task: the argument, or standard input for `-` and where a pipe comes in."""
     if task == "-" or (task is None and not sys.stdin.isatty()):
-        return sys.stdin.read().strip()
+        try:
+            return sys.stdin.buffer.read().decode().strip()
+        except UnicodeDecodeError as error:
+            fix = "the task has to be UTF-8"
+            raise Failure("USAGE", f"the task on standard input cannot be read: {error.reason}", fix=fix) from error
     return (task or "").strip()
 
 
