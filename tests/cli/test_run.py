@@ -188,6 +188,10 @@ def test_runs_are_listed_taken_up_again_and_copied(repository: Path, script: Any
     again = run(repository, "run", "go on", "--resume", "--json", "--max-turns", "9")
     events = events_of(again)
     assert [event["data"]["text"] for event in events if event["event"] == "input"][:2] == ["begin", "go on"]
+    for place in ("0", "999"):
+        refused = run(repository, "run", "x", "--fork", f"{listed['id']}:{place}")
+        assert refused.returncode == 2
+        assert f"has no line {place}: it has the lines 1 to " in refused.stderr
     copied = run(repository, "run", "another way", "--fork", listed["id"])
     assert "another way" in copied.stdout
     assert len(json.loads(run(repository, "run", "--list", "--json").stdout)["data"]) == 2

@@ -330,10 +330,13 @@ def make_run(
 
 def fork_run(workspace: Workspace, run_id: str, n: int | None = None, clock: Callable[[], float] = time.time) -> str:
     """Copy a run's lines up to `n`, or all of them, into a new run, and return its id. The run may be open elsewhere.
-    Raises JournalError, OSError.
+    Raises JournalError, also for a line that the run has not; OSError.
     """
     origin = find_run(workspace, run_id)
-    first, *rest = (line for line in read_journal(origin) if n is None or line.n <= max(n, 1))
+    lines = read_journal(origin)
+    if n is not None and lines and not 1 <= n <= lines[-1].n:
+        raise JournalError(f"run {origin.id} has no line {n}: it has the lines 1 to {lines[-1].n}")
+    first, *rest = (line for line in lines if n is None or line.n <= n)
     if not isinstance(first, RunLine):
         raise JournalError(f"run {origin.id} has no first line")
     fork_id = make_run_id(clock())

@@ -79,7 +79,7 @@ async def answer_command(session: Session, name: str, rest: str, last_n: int) ->
             session.send_later(rest)
             return "kept for the end of the turn"
         case "/fork":
-            copy = session.fork(int(rest) if rest.isdecimal() else last_n)
+            copy = session.fork(int(rest) if rest.isdecimal() else max(last_n, 1))
             return f"remit run --resume {copy}"
         case _ if name in ADVICE:
             return ADVICE[name].format(run=run.folder.id)
