@@ -120,6 +120,14 @@ def test_a_task_that_is_no_text_is_refused(repository: Path) -> None:
     assert b"the task has to be UTF-8" in done.stderr
 
 
+def test_an_intent_that_cannot_be_selected_leaves_no_run(repository: Path, script: Any) -> None:
+    governed(repository)
+    done = run(repository, "run", "x", "--intent", "INT-999", "--model", script([DONE]))
+    assert done.returncode == 3
+    assert "remit intent list" in done.stderr
+    assert "no runs" in run(repository, "run", "--list").stdout
+
+
 def test_outside_of_a_repository_nothing_runs(tmp_path: Path, script: Any) -> None:
     done = run(tmp_path, "run", "x", "--model", script([DONE]))
     assert done.returncode == 2

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from msgspec import json
 
-from remit.cli.output import FINDINGS, INTERRUPT, UNAVAILABLE, USAGE, Failure, emit, open_gate
+from remit.cli.output import FINDINGS, INTERRUPT, REFUSED, UNAVAILABLE, USAGE, Failure, emit, open_gate
 from remit.cli.person_only import is_below_agent, require_person
 from remit.cli.screen import has_colour, relative_time
 from remit.cli.terminal.arguments import RunArguments
@@ -22,6 +22,7 @@ from remit.cli.terminal.export import export_run
 from remit.cli.terminal.plain import LineFace, print_block, print_json
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
+from remit.gate.intents.refusals import IntentRefused
 from remit.host.faces.agent import ImageFile, RunRequest, make_toolbox, open_run
 from remit.host.gate_access import GateAccess
 from remit.host.journal.file import JournalError, RunDirectory, read_first_and_last_line
@@ -54,6 +55,9 @@ def name_failures() -> Generator[None]:
         yield
     except (ExtraMissing, NoKey, ModelNotOpened) as error:
         raise Failure.from_error(error, "NO_MODEL") from error
+    except IntentRefused as error:
+        violation = error.violation
+        raise Failure(violation.error_type, violation.error, fix="remit intent list", exit_code=REFUSED) from error
     except JournalError as error:
         raise Failure("NO_RUN", str(error), fix="remit run --list") from error
 
