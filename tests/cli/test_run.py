@@ -128,6 +128,15 @@ def test_an_intent_that_cannot_be_selected_leaves_no_run(repository: Path, scrip
     assert "no runs" in run(repository, "run", "--list").stdout
 
 
+@pytest.mark.parametrize("text", ["[run\n", "[run]\nmodell = 'anthropic:m'\n"])
+def test_a_broken_configuration_is_named_and_nothing_runs(repository: Path, script: Any, text: str) -> None:
+    root = governed(repository)
+    (root / ".orchestration" / "remit.toml").write_text(text)
+    done = run(repository, "run", "x", "--model", script([DONE]))
+    assert done.returncode == 2
+    assert ".orchestration/remit.toml cannot be used" in done.stderr
+
+
 def test_outside_of_a_repository_nothing_runs(tmp_path: Path, script: Any) -> None:
     done = run(tmp_path, "run", "x", "--model", script([DONE]))
     assert done.returncode == 2

@@ -104,7 +104,7 @@ def choose_exit_code(ended: EndedLine | None, *, is_conversation: bool) -> int:
 
 def make_request(arguments: RunArguments) -> RunRequest:
     """Return the run that the command line asks for. Raises Failure."""
-    gate = open_gate(arguments.repo)
+    gate = open_configured_gate(arguments.repo)
     settings = gate.rules.config.run
     forked, place = split_fork(arguments.fork)
     resumed = forked if arguments.fork is not None else arguments.resume
@@ -133,6 +133,14 @@ def make_request(arguments: RunArguments) -> RunRequest:
         fork_at=place,
         window=settings.window,
     )
+
+
+def open_configured_gate(repo: Path) -> Gate:
+    """Open the gate. Raises Failure also for a remit.toml that cannot be used: its `[run]` is not passed over."""
+    gate = open_gate(repo)
+    if gate.rules.config_error:
+        raise Failure("CONFIG_INVALID", gate.rules.config_error, fix="repair it by hand; `remit doctor` checks it")
+    return gate
 
 
 def read_task(task: str | None) -> str:
@@ -229,7 +237,7 @@ def print_export(repo: Path, run_id: str, form: str) -> None:
 
 def print_prompt(arguments: RunArguments) -> None:
     """Print the system prompt and the tools: what every request of the mode begins with."""
-    gate = open_gate(arguments.repo)
+    gate = open_configured_gate(arguments.repo)
     mode, model = choose_mode(gate, arguments.mode), choose_model(gate, arguments.model, None)
     access = GateAccess(gate.workspace.root, read_environment())
     try:
