@@ -288,7 +288,9 @@ def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Pa
             while not wire.requests and time.monotonic() < end:
                 time.sleep(0.05)
             child.send_signal(signal.SIGINT)
-            _, errors = child.communicate(timeout=30)
+            output, errors = child.communicate(timeout=30)
     assert child.returncode == 130
+    last = json.loads(output.splitlines()[-1])
+    assert (last["event"], last["data"]["state"]) == ("ended", "cancelled")
     assert "remit run --resume" in errors
     assert "Traceback" not in errors

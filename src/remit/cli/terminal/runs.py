@@ -23,6 +23,7 @@ from remit.cli.terminal.plain import LineFace, print_block, print_json
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
+from remit.host.events import RunEvent
 from remit.host.faces.agent import ImageFile, RunRequest, make_toolbox, open_run
 from remit.host.gate_access import GateAccess
 from remit.host.journal.file import JournalError, RunDirectory, read_first_and_last_line
@@ -81,6 +82,11 @@ async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
     try:
         async with session:
             ended = await (face.run_to_end(0) if request.options.until_completion else face.converse(0))
+    except asyncio.CancelledError:
+        if face.ended is None:
+            history, cost = session.run.history, session.run.spending.cost
+            show(RunEvent("ended", EndedLine(state="cancelled", usage=history.usage, cost=cost)))
+        raise
     finally:
         if face.ended is None:
             click.echo(describe_resume(session), err=True)
