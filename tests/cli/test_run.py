@@ -273,6 +273,21 @@ def test_without_the_extra_a_script_still_runs_and_a_provider_names_the_command(
         assert said in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("outcome", ["| head -1", "> /dev/full"])
+def test_an_output_that_takes_no_more_ends_the_run_quietly(repository: Path, script: Any, outcome: str) -> None:
+    turns = [[{"say": f"Step {number}."}, call("list_files", path=".")] for number in range(300)]
+    command = f'"$@" {outcome}; exit ${{PIPESTATUS[0]}}'
+    words = [sys.executable, "-c", MAIN, "run", "x", "--max-turns", "400", "--model", script(*turns, [DONE])]
+    done = subprocess.run(
+        ["bash", "-c", command, "bash", *words], cwd=repository, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert "remit run --resume" in done.stderr
+    assert "Error" not in done.stderr
+    [listed] = json.loads(run(repository, "run", "--list", "--json").stdout)["data"]
+    assert listed["state"] == "open"
+
+
 def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Path) -> None:
     import signal
     import time

@@ -13,13 +13,13 @@ from pathlib import Path
 import click
 from msgspec import json
 
-from remit.cli.output import FINDINGS, INTERRUPT, REFUSED, UNAVAILABLE, USAGE, Failure, emit, open_gate
+from remit.cli.output import FINDINGS, INTERRUPT, REFUSED, UNAVAILABLE, USAGE, Failure, emit, open_gate, warn
 from remit.cli.person_only import is_below_agent, require_person
 from remit.cli.screen import has_colour, relative_time
 from remit.cli.terminal.arguments import RunArguments
 from remit.cli.terminal.blocks import BlockRenderer
 from remit.cli.terminal.export import export_run
-from remit.cli.terminal.plain import LineFace, print_block, print_json
+from remit.cli.terminal.plain import LineFace, OutputClosed, print_block, print_json
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
@@ -69,8 +69,13 @@ def name_failures() -> Generator[None]:
 def run_lines(arguments: RunArguments) -> int:
     """Run with a face of lines, and return the exit code."""
     request = make_request(arguments)
-    with name_failures():
-        return asyncio.run(follow_lines(request, arguments))
+    try:
+        with name_failures():
+            return asyncio.run(follow_lines(request, arguments))
+    except OutputClosed as error:
+        if str(error):
+            warn(f"the run was stopped: standard output cannot be written: {error}")
+        return FINDINGS
 
 
 async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
