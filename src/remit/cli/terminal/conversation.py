@@ -110,7 +110,7 @@ class SessionConversation:
                 self.print_note(await answer_command(self.session, name, rest.strip(), self.last_n))
                 await self.read_intent()
         except COMMAND_ERRORS as error:
-            self.print_note(sanitise_line(str(error)))
+            self.print_note("\n".join(map(sanitise_line, str(error).splitlines())))
 
     async def answer(self, question: AnyQuestion, reply: AnyReply) -> None:
         self.clear_question()

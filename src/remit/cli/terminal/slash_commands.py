@@ -83,6 +83,8 @@ async def answer_command(session: Session, name: str, rest: str, last_n: int) ->
             return f"remit run --resume {copy}"
         case _ if name in ADVICE:
             return ADVICE[name].format(run=run.folder.id)
+        case _ if name in {command.partition(" ")[0] for command in COMMANDS}:
+            return f"expected: {next(command for command in COMMANDS if command.startswith(name))}"
         case _:
             return f"there is no {sanitise_line(name, 40)}; /help shows what there is"
 
