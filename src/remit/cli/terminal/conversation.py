@@ -69,10 +69,10 @@ class SessionConversation:
 
     # --- what the person does ------------------------------------------------------------------------------------
 
-    def submit(self, text: str) -> bool:
+    def submit(self, text: str, *, is_answer: bool = True) -> bool:
         if text.startswith("/"):
             self.start(self.run_command(text.strip()))
-        elif self.question is not None:
+        elif self.question is not None and is_answer:
             words = text.strip()
             is_reason = self.screen.card_hint == REASON_HINT
             reply = ApprovalReply(False, words) if is_reason else parse_reply(self.question, words)
@@ -237,5 +237,5 @@ async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> No
     conversation = SessionConversation(screen, session)
     screen.conversation = conversation
     for text in screen.typed_ahead:
-        conversation.submit(text)
+        conversation.submit(text, is_answer=False)
     await conversation.run()
