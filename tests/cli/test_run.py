@@ -96,8 +96,11 @@ def test_lines_are_blamed_on_the_agent_and_its_intent(repository: Path, script: 
         (("x",), 2, "no model is named"),
         (("x", "--model", "nobody:m"), 2, "names no known provider"),
         (("x", "--model", "anthropic:m"), 2, "there is no key for anthropic"),
+        (("x", "--model", "vertex:m"), 2, "gcloud auth application-default login"),
         (("x", "--model", "scripted:/nothing"), 2, "names no script"),
         (("x", "--resume", "nothing", "--model", "scripted:/nothing"), 2, ""),
+        (("x", "--mode", "nomode", "--model", "openai-compatible:m"), 2, "one of architect, code, "),
+        (("--print-prompt", "--mode", "nomode", "--model", "openai-compatible:m"), 2, "one of architect, code, "),
         (("--export", "nothing"), 2, "remit run --list"),
         (("--fork", "a:b", "--model", "scripted:/x"), 2, "is no line of a run"),
         (("--set-key", "anthropic"), 2, "there is no key on standard input"),
@@ -108,6 +111,30 @@ def test_what_cannot_be_run_says_why(repository: Path, words: tuple[str, ...], c
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_task_that_is_no_text_is_refused(repository: Path) -> None:
+    words = [sys.executable, "-c", MAIN, "run", "-"]
+    done = subprocess.run(words, cwd=repository, input=b"\xff\xfe", capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"the task has to be UTF-8" in done.stderr
+
+
+def test_an_intent_that_cannot_be_selected_leaves_no_run(repository: Path, script: Any) -> None:
+    governed(repository)
+    done = run(repository, "run", "x", "--intent", "INT-999", "--model", script([DONE]))
+    assert done.returncode == 3
+    assert "remit intent list" in done.stderr
+    assert "no runs" in run(repository, "run", "--list").stdout
+
+
+@pytest.mark.parametrize("text", ["[run\n", "[run]\nmodell = 'anthropic:m'\n"])
+def test_a_broken_configuration_is_named_and_nothing_runs(repository: Path, script: Any, text: str) -> None:
+    root = governed(repository)
+    (root / ".orchestration" / "remit.toml").write_text(text)
+    done = run(repository, "run", "x", "--model", script([DONE]))
+    assert done.returncode == 2
+    assert ".orchestration/remit.toml cannot be used" in done.stderr
 
 
 def test_outside_of_a_repository_nothing_runs(tmp_path: Path, script: Any) -> None:
@@ -178,6 +205,10 @@ def test_runs_are_listed_taken_up_again_and_copied(repository: Path, script: Any
     again = run(repository, "run", "go on", "--resume", "--json", "--max-turns", "9")
     events = events_of(again)
     assert [event["data"]["text"] for event in events if event["event"] == "input"][:2] == ["begin", "go on"]
+    for place in ("0", "999"):
+        refused = run(repository, "run", "x", "--fork", f"{listed['id']}:{place}")
+        assert refused.returncode == 2
+        assert f"has no line {place}: it has the lines 1 to " in refused.stderr
     copied = run(repository, "run", "another way", "--fork", listed["id"])
     assert "another way" in copied.stdout
     assert len(json.loads(run(repository, "run", "--list", "--json").stdout)["data"]) == 2
@@ -242,6 +273,21 @@ def test_without_the_extra_a_script_still_runs_and_a_provider_names_the_command(
         assert said in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("outcome", ["| head -1", "> /dev/full"])
+def test_an_output_that_takes_no_more_ends_the_run_quietly(repository: Path, script: Any, outcome: str) -> None:
+    turns = [[{"say": f"Step {number}."}, call("list_files", path=".")] for number in range(300)]
+    command = f'"$@" {outcome}; exit ${{PIPESTATUS[0]}}'
+    words = [sys.executable, "-c", MAIN, "run", "x", "--max-turns", "400", "--model", script(*turns, [DONE])]
+    done = subprocess.run(
+        ["bash", "-c", command, "bash", *words], cwd=repository, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert "remit run --resume" in done.stderr
+    assert "Error" not in done.stderr
+    [listed] = json.loads(run(repository, "run", "--list", "--json").stdout)["data"]
+    assert listed["state"] == "open"
+
+
 def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Path) -> None:
     import signal
     import time
@@ -257,7 +303,9 @@ def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Pa
             while not wire.requests and time.monotonic() < end:
                 time.sleep(0.05)
             child.send_signal(signal.SIGINT)
-            _, errors = child.communicate(timeout=30)
+            output, errors = child.communicate(timeout=30)
     assert child.returncode == 130
+    last = json.loads(output.splitlines()[-1])
+    assert (last["event"], last["data"]["state"]) == ("ended", "cancelled")
     assert "remit run --resume" in errors
     assert "Traceback" not in errors

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from acp import schema
 from acp.stdio import spawn_agent_process
 
-from cli.running import MAIN
+from cli.running import MAIN, run
 from gate.driving import governed
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
@@ -272,3 +273,13 @@ def test_a_session_without_a_key_is_refused_with_the_next_step(repository: Path)
         assert "set ANTHROPIC_API_KEY" in str(raised.value.data)
 
     drive(repository, "anthropic:m-1", work)
+
+
+def test_what_is_no_pipe_and_no_json_is_named_without_a_traceback(repository: Path) -> None:
+    words = [sys.executable, "-c", MAIN, "acp-agent"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=repository, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "an editor starts this command" in done.stderr
+    done = run(repository, "acp-agent", typed="{bad\n")
+    assert "is no JSON" in done.stderr
+    assert "Traceback" not in done.stderr

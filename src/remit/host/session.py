@@ -110,6 +110,7 @@ class Session:
             await access.run(lambda gate: govern_workspace(gate.workspace))
         await access.run(lambda gate: remove_old_runs(workspace, gate.rules.config.transcripts.retain_days, clock()))
         run_id = make_run_id(clock())
+        await select_intent(access, run_id, options.intent)  # before there is a run that a refusal would leave open
         journal = Journal(RunDirectory.create(runs_folder(workspace), run_id), clock)
         run = make_run(access, journal, path, options, provider, make_toolbox(access), clock)
         line = RunLine(
@@ -123,7 +124,6 @@ class Session:
             remit=options.version,
         )
         run.append(line)
-        await select_intent(run, options.intent)
         session = cls(run)
         if options.task:
             await session.send(options.task)
@@ -153,7 +153,7 @@ class Session:
         started = run.history.started
         if started is not None and started.task and not run.history.first_words:
             # Killed while it was opened.
-            await select_intent(run, started.intent)
+            await select_intent(access, folder.id, started.intent)
             await session.send(started.task)
         elif run.history.ended is None and not (run.history.waits_for_words and not options.until_completion):
             session.start_work()
@@ -330,10 +330,13 @@ def make_run(
 
 def fork_run(workspace: Workspace, run_id: str, n: int | None = None, clock: Callable[[], float] = time.time) -> str:
     """Copy a run's lines up to `n`, or all of them, into a new run, and return its id. The run may be open elsewhere.
-    Raises JournalError, OSError.
+    Raises JournalError, also for a line that the run has not; OSError.
     """
     origin = find_run(workspace, run_id)
-    first, *rest = (line for line in read_journal(origin) if n is None or line.n <= max(n, 1))
+    lines = read_journal(origin)
+    if n is not None and lines and not 1 <= n <= lines[-1].n:
+        raise JournalError(f"run {origin.id} has no line {n}: it has the lines 1 to {lines[-1].n}")
+    first, *rest = (line for line in lines if n is None or line.n <= n)
     if not isinstance(first, RunLine):
         raise JournalError(f"run {origin.id} has no first line")
     fork_id = make_run_id(clock())
@@ -351,9 +354,9 @@ def fork_run(workspace: Workspace, run_id: str, n: int | None = None, clock: Cal
     return fork_id
 
 
-async def select_intent(run: Run, intent: str | None) -> None:
+async def select_intent(access: GateAccess, run_id: str, intent: str | None) -> None:
     if intent is not None:
-        await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, intent))
+        await access.run(lambda gate: gate.intents.select(SessionKey(run_id), AGENT, intent))
 
 
 def find_run(workspace: Workspace, run_id: str) -> RunDirectory:

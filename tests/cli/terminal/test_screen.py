@@ -16,7 +16,7 @@ from cli.terminal.terminals import FORBIDDEN, Terminal
 from gate.driving import governed
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
-from remit.host.scripted_model import Say, ScriptedModel
+from remit.host.scripted_model import Say, ScriptedModel, Use
 
 SCROLL_REGION = re.compile(r"\x1b\[\d+;\d+r")
 DONE = {"tool": "attempt_completion", "input": {"result": "All of it is done."}}
@@ -125,6 +125,34 @@ def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, reposit
     assert (repository / "new.py").read_text() == "x = 1\n"
 
 
+def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repository: Path) -> None:
+    governed(repository)
+
+    def write_late(_: object) -> Use:
+        terminal.wait_for("> mind the tests")
+        return Use("write_to_file", WRITTEN)
+
+    with AnthropicWire(
+        ScriptedModel([write_late, Use("attempt_completion", {"result": "All of it is done."})])
+    ).serve() as wire:
+        known = {"ANTHROPIC_API_KEY": "dummy", "ANTHROPIC_BASE_URL": wire.url}
+        start_model(terminal, repository, "anthropic:m-1", **known)
+        terminal.write("go")
+        terminal.press("Enter")
+        terminal.wait_for(lambda _: len(wire.requests) == 1)
+        terminal.write("mind the tests")
+        terminal.wait_for(lambda lines: any(line.endswith("why not: mind the tests") for line in lines))
+        time.sleep(0.5)
+        terminal.press("Enter")
+        terminal.wait_for(lambda lines: any(line.endswith("reason why not:") for line in lines))
+        assert not (repository / "new.py").exists()
+        time.sleep(0.5)
+        terminal.write("y")
+        terminal.wait_for("All of it is done.")
+    assert (repository / "new.py").read_text() == "x = 1\n"
+    assert "mind the tests" in str(wire.requests[-1].messages)
+
+
 def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])
@@ -196,6 +224,10 @@ def test_commands_modes_and_leaving(terminal: Terminal, repository: Path) -> Non
     terminal.write("/model anthropic:m")
     terminal.press("Enter")
     terminal.wait_for("there is no key for anthropic")
+    terminal.wait_for(lambda lines: any(line.startswith("hint: set ANTHROPIC_API_KEY") for line in lines))
+    terminal.write("/later")
+    terminal.press("Enter")
+    terminal.wait_for("expected: /later WORDS")
     terminal.write("/nothing")
     terminal.press("Enter")
     terminal.wait_for("there is no /nothing")

@@ -69,10 +69,10 @@ class SessionConversation:
 
     # --- what the person does ------------------------------------------------------------------------------------
 
-    def submit(self, text: str) -> bool:
+    def submit(self, text: str, *, is_answer: bool = True) -> bool:
         if text.startswith("/"):
             self.start(self.run_command(text.strip()))
-        elif self.question is not None:
+        elif self.question is not None and is_answer:
             words = text.strip()
             is_reason = self.screen.card_hint == REASON_HINT
             reply = ApprovalReply(False, words) if is_reason else parse_reply(self.question, words)
@@ -110,7 +110,7 @@ class SessionConversation:
                 self.print_note(await answer_command(self.session, name, rest.strip(), self.last_n))
                 await self.read_intent()
         except COMMAND_ERRORS as error:
-            self.print_note(sanitise_line(str(error)))
+            self.print_note("\n".join(map(sanitise_line, str(error).splitlines())))
 
     async def answer(self, question: AnyQuestion, reply: AnyReply) -> None:
         self.clear_question()
@@ -237,5 +237,5 @@ async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> No
     conversation = SessionConversation(screen, session)
     screen.conversation = conversation
     for text in screen.typed_ahead:
-        conversation.submit(text)
+        conversation.submit(text, is_answer=False)
     await conversation.run()

@@ -1,6 +1,7 @@
 """Faces of lines: finished blocks on standard output, or one JSON event a line. Words and answers are input lines."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -59,14 +60,21 @@ class LineFace:
                     pass
 
     async def run_to_end(self, after: int) -> EndedLine | None:
-        """Show the run to the end; return None for a run stopped without an end. Raises the run's own error."""
-        tasks = [asyncio.create_task(self.follow(after))]
+        """Show the run to the end; return None for a run stopped without an end. Raises the run's own error,
+        and OutputClosed.
+        """
+        shown, idle = asyncio.create_task(self.follow(after)), asyncio.create_task(self.session.wait_until_idle())
+        tasks = [shown, idle]
         if self.answers_by_flag:
             tasks.append(asyncio.create_task(publish_questions(self.session.run)))
         try:
-            await self.session.wait_until_idle()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.has_ended.wait(), EVENT_GRACE_S)
+            await asyncio.wait([shown, idle], return_when=asyncio.FIRST_COMPLETED)
+            if not shown.done() and idle.exception() is None:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.has_ended.wait(), EVENT_GRACE_S)
+            if shown.done():
+                await shown
+            await idle
         finally:
             await end_tasks(tasks)
         return self.ended
@@ -118,15 +126,28 @@ def read_line(hint: str) -> str | None:
     return text.rstrip("\n") if text else None
 
 
+class OutputClosed(Exception):
+    """Standard output takes no more lines: its reader left, or its disk is full."""
+
+
+def print_line(text: str) -> None:
+    """Print a line. Raises OutputClosed, and drops what is not written yet."""
+    try:
+        click.echo(text)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputClosed("" if isinstance(error, BrokenPipeError) else str(error)) from error
+
+
 def print_block(renderer: BlockRenderer, event: RunEvent) -> None:
     if block := renderer.render(event):
-        click.echo(block)
+        print_line(block)
 
 
 def print_json(event: RunEvent) -> None:
     """Print an event as one line of JSON. Streamed parts of a turn are left out: the whole turn follows."""
     if event.event not in STREAMED_EVENTS:
-        click.echo(encode_event(event))
+        print_line(encode_event(event))
 
 
 def encode_event(event: RunEvent) -> str:

@@ -13,24 +13,27 @@ from pathlib import Path
 import click
 from msgspec import json
 
-from remit.cli.output import FINDINGS, INTERRUPT, UNAVAILABLE, USAGE, Failure, emit, open_gate
+from remit.cli.output import FINDINGS, INTERRUPT, REFUSED, UNAVAILABLE, USAGE, Failure, emit, open_gate, warn
 from remit.cli.person_only import is_below_agent, require_person
 from remit.cli.screen import has_colour, relative_time
 from remit.cli.terminal.arguments import RunArguments
 from remit.cli.terminal.blocks import BlockRenderer
 from remit.cli.terminal.export import export_run
-from remit.cli.terminal.plain import LineFace, print_block, print_json
+from remit.cli.terminal.plain import LineFace, OutputClosed, print_block, print_json
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
+from remit.gate.intents.refusals import IntentRefused
+from remit.host.events import RunEvent
 from remit.host.faces.agent import ImageFile, RunRequest, make_toolbox, open_run
 from remit.host.gate_access import GateAccess
 from remit.host.journal.file import JournalError, RunDirectory, read_first_and_last_line
 from remit.host.journal.lines import EndedLine, RunLimits, RunLine
 from remit.host.mcp_client import McpConnections
-from remit.host.models.endpoints import NoKey
+from remit.host.models.endpoints import ModelNotOpened, NoKey
 from remit.host.models.extra import ExtraMissing
 from remit.host.models.keys import KeyringFailed, store_key
 from remit.host.models.providers import SCRIPTED, check_model
+from remit.host.modes import find_modes
 from remit.host.session import RunSummary, Session, SessionOptions, find_run
 from remit.servers.environment import read_environment
 
@@ -51,8 +54,11 @@ def name_failures() -> Generator[None]:
     """Turn what keeps a run from being opened into a Failure with the next step."""
     try:
         yield
-    except (ExtraMissing, NoKey) as error:
+    except (ExtraMissing, NoKey, ModelNotOpened) as error:
         raise Failure.from_error(error, "NO_MODEL") from error
+    except IntentRefused as error:
+        violation = error.violation
+        raise Failure(violation.error_type, violation.error, fix="remit intent list", exit_code=REFUSED) from error
     except JournalError as error:
         raise Failure("NO_RUN", str(error), fix="remit run --list") from error
 
@@ -63,8 +69,13 @@ def name_failures() -> Generator[None]:
 def run_lines(arguments: RunArguments) -> int:
     """Run with a face of lines, and return the exit code."""
     request = make_request(arguments)
-    with name_failures():
-        return asyncio.run(follow_lines(request, arguments))
+    try:
+        with name_failures():
+            return asyncio.run(follow_lines(request, arguments))
+    except OutputClosed as error:
+        if str(error):
+            warn(f"the run was stopped: standard output cannot be written: {error}")
+        return FINDINGS
 
 
 async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
@@ -76,6 +87,11 @@ async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
     try:
         async with session:
             ended = await (face.run_to_end(0) if request.options.until_completion else face.converse(0))
+    except asyncio.CancelledError:
+        if face.ended is None:
+            history, cost = session.run.history, session.run.spending.cost
+            show(RunEvent("ended", EndedLine(state="cancelled", usage=history.usage, cost=cost)))
+        raise
     finally:
         if face.ended is None:
             click.echo(describe_resume(session), err=True)
@@ -99,13 +115,14 @@ def choose_exit_code(ended: EndedLine | None, *, is_conversation: bool) -> int:
 
 def make_request(arguments: RunArguments) -> RunRequest:
     """Return the run that the command line asks for. Raises Failure."""
-    gate = open_gate(arguments.repo)
+    gate = open_configured_gate(arguments.repo)
     settings = gate.rules.config.run
     forked, place = split_fork(arguments.fork)
     resumed = forked if arguments.fork is not None else arguments.resume
     is_terminal, words = arguments.is_terminal, read_task(arguments.task)
     if resumed is None and not words and not is_terminal:
         raise Failure("USAGE", "there is no task, and no terminal to ask for one", fix="remit run 'what to do'")
+    mode = choose_mode(gate, arguments.mode)
     with name_failures():
         model_id = choose_model(gate, arguments.model, resumed)
         check_model(model_id, os.environ)
@@ -113,7 +130,7 @@ def make_request(arguments: RunArguments) -> RunRequest:
         folder=Path.cwd() if arguments.repo == Path() else arguments.repo.resolve(),
         model_id=model_id,
         options=SessionOptions(
-            mode=arguments.mode or settings.mode,
+            mode=mode,
             intent=arguments.intent_id,
             limits=RunLimits(arguments.max_turns or settings.max_turns, arguments.max_cost or settings.max_cost_usd),
             until_completion=not is_terminal,
@@ -129,10 +146,22 @@ def make_request(arguments: RunArguments) -> RunRequest:
     )
 
 
+def open_configured_gate(repo: Path) -> Gate:
+    """Open the gate. Raises Failure also for a remit.toml that cannot be used: its `[run]` is not passed over."""
+    gate = open_gate(repo)
+    if gate.rules.config_error:
+        raise Failure("CONFIG_INVALID", gate.rules.config_error, fix="repair it by hand; `remit doctor` checks it")
+    return gate
+
+
 def read_task(task: str | None) -> str:
     """Return the task: the argument, or standard input for `-` and where a pipe comes in."""
     if task == "-" or (task is None and not sys.stdin.isatty()):
-        return sys.stdin.read().strip()
+        try:
+            return sys.stdin.buffer.read().decode().strip()
+        except UnicodeDecodeError as error:
+            fix = "the task has to be UTF-8"
+            raise Failure("USAGE", f"the task on standard input cannot be read: {error.reason}", fix=fix) from error
     return (task or "").strip()
 
 
@@ -162,6 +191,14 @@ def choose_model(gate: Gate, given: str | None, resumed: str | None) -> str:
         # A script is a program of the repository's own: a person starts it by its name.
         raise Failure("NO_MODEL", "`[run] model` names a script", fix="name it with --model")
     return configured
+
+
+def choose_mode(gate: Gate, given: str | None) -> str:
+    """Return the mode: as given, else of `[run] mode`. Raises Failure for a mode that the repository has not."""
+    mode, modes = given or gate.rules.config.run.mode, find_modes(gate.workspace.root)
+    if mode not in modes:
+        raise Failure("USAGE", f"there is no mode {mode!r}", fix=f"one of {', '.join(modes)}")
+    return mode
 
 
 def load_images(paths: tuple[Path, ...]) -> tuple[ImageFile, ...]:
@@ -211,8 +248,8 @@ def print_export(repo: Path, run_id: str, form: str) -> None:
 
 def print_prompt(arguments: RunArguments) -> None:
     """Print the system prompt and the tools: what every request of the mode begins with."""
-    gate = open_gate(arguments.repo)
-    model, mode = choose_model(gate, arguments.model, None), arguments.mode or gate.rules.config.run.mode
+    gate = open_configured_gate(arguments.repo)
+    mode, model = choose_mode(gate, arguments.mode), choose_model(gate, arguments.model, None)
     access = GateAccess(gate.workspace.root, read_environment())
     try:
         toolbox = make_toolbox(access, McpConnections.of_gate(access.gate))

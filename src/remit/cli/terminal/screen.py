@@ -53,8 +53,10 @@ class ScreenConversation(Protocol):
         """The newest output or diff, whole."""
         ...
 
-    def submit(self, text: str) -> bool:
-        """Take a typed line; return False for a line without an answer, which stays in the prompt."""
+    def submit(self, text: str, *, is_answer: bool = True) -> bool:
+        """Take a typed line; return False for a line without an answer, which stays in the prompt. Words that are no
+        answer go to the model, also while a card is shown.
+        """
         ...
 
     def press_card_key(self, key: str) -> None: ...
@@ -80,6 +82,7 @@ class AgentScreen:
         self.live_text = ""
         self.card_hint = ""
         self.card_keys = ""  # letters that answer the card at once
+        self.has_earlier_words = False  # the prompt holds words that were begun before the card
         self.asked_at = self.last_key_at = self.quiet_s = self.interrupted_at = 0.0
         self.typed_ahead: list[str] = []
         self.pastes: list[str] = []
@@ -170,8 +173,9 @@ class AgentScreen:
         self.app.invalidate()
 
     def show_card(self, hint: str, keys: str = "") -> None:
-        """Ask for an answer in the prompt; "" asks for words again."""
+        """Ask for an answer in the prompt; "" asks for words again. What stands in the prompt is no answer."""
         self.card_hint, self.card_keys, self.asked_at = hint, keys, time.monotonic()
+        self.has_earlier_words = bool(self.buffer.text)
         self.app.invalidate()
 
     # --- keys ------------------------------------------------------------------------------------------------
@@ -180,6 +184,7 @@ class AgentScreen:
         now = time.monotonic()
         self.quiet_s = now - max(self.last_key_at, self.asked_at)
         self.last_key_at = now
+        self.has_earlier_words = self.has_earlier_words and bool(self.buffer.text)
 
     def takes_card_key(self) -> bool:
         """Return True if a single key answers the card: nothing is typed, and no key came lately."""
@@ -190,13 +195,13 @@ class AgentScreen:
             self.conversation.press_card_key(key)
 
     def submit(self) -> None:
-        """Take the typed line. A line typed before a card was shown does not answer the card."""
+        """Take the typed line. A line begun before a card was shown does not answer the card: the model gets it."""
         text = self.expand_pastes(self.buffer.text)
         if self.card_hint and time.monotonic() - self.asked_at < QUIET_S:
             return
         if self.conversation is None:
             self.typed_ahead.append(text)
-        elif not self.conversation.submit(text):
+        elif not self.conversation.submit(text, is_answer=not self.has_earlier_words):
             return
         self.buffer.append_to_history()
         self.buffer.reset()

@@ -10,7 +10,7 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.host.journal.file import JournalError
-from remit.host.models.endpoints import NoKey
+from remit.host.models.endpoints import ModelNotOpened, NoKey
 from remit.host.models.extra import ExtraMissing
 from remit.host.models.providers import open_provider
 from remit.host.run import AGENT
@@ -39,7 +39,16 @@ ADVICE = {
 }
 
 
-COMMAND_ERRORS = (IntentError, IntentRefused, JournalError, ValueError, NoKey, ExtraMissing, *RECORDING_ERRORS)
+COMMAND_ERRORS = (
+    IntentError,
+    IntentRefused,
+    JournalError,
+    ValueError,
+    NoKey,
+    ModelNotOpened,
+    ExtraMissing,
+    *RECORDING_ERRORS,
+)
 
 
 def describe_commands() -> str:
@@ -70,10 +79,12 @@ async def answer_command(session: Session, name: str, rest: str, last_n: int) ->
             session.send_later(rest)
             return "kept for the end of the turn"
         case "/fork":
-            copy = session.fork(int(rest) if rest.isdecimal() else last_n)
+            copy = session.fork(int(rest) if rest.isdecimal() else max(last_n, 1))
             return f"remit run --resume {copy}"
         case _ if name in ADVICE:
             return ADVICE[name].format(run=run.folder.id)
+        case _ if name in {command.partition(" ")[0] for command in COMMANDS}:
+            return f"expected: {next(command for command in COMMANDS if command.startswith(name))}"
         case _:
             return f"there is no {sanitise_line(name, 40)}; /help shows what there is"
 

@@ -56,7 +56,8 @@ def make_toolbox(access: GateAccess, connections: McpConnections) -> AgentToolbo
 async def open_run(request: RunRequest, variables: Mapping[str, str], environment: Environment) -> Session:
     """Open the run that is asked for; a task is sent at once. The model's library is loaded in a thread.
 
-    Raises NoSuchModel, NoKey, ExtraMissing, JournalError, IntentRefused, LookupError without a workspace, OSError.
+    Raises NoSuchModel, NoKey, ExtraMissing, ModelNotOpened, JournalError, IntentRefused, LookupError without a
+    workspace, OSError.
     """
     provider = await asyncio.to_thread(open_provider, request.model_id, variables, request.window)
     opened: list[McpConnections] = []

@@ -10,13 +10,14 @@ from remit.host.models.keys import find_key
 class ProviderRow(Struct, frozen=True):
     """A provider: the variables with the key and the address; the first variable set counts.
 
-    `must_have_key` is False for an address without a key, or with the cloud's own credentials.
+    `must_have_key` is False for an address without a key, or with the cloud's own credentials, which `login` names.
     """
 
     keys: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     default_url: str = ""
     must_have_key: bool = True
+    login: str = ""
 
 
 PROVIDERS: dict[str, ProviderRow] = {
@@ -30,8 +31,11 @@ PROVIDERS: dict[str, ProviderRow] = {
     "google": ProviderRow(
         ("GOOGLE_API_KEY", "GEMINI_API_KEY"), ("GOOGLE_GEMINI_BASE_URL",), "https://generativelanguage.googleapis.com"
     ),
-    "vertex": ProviderRow(must_have_key=False),
-    "bedrock": ProviderRow(must_have_key=False),
+    "vertex": ProviderRow(
+        must_have_key=False,
+        login="run `gcloud auth application-default login`, and set GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION",
+    ),
+    "bedrock": ProviderRow(must_have_key=False, login="run `aws configure`, and set AWS_REGION"),
 }
 """`vertex` and `bedrock` take the credentials of Google's and Amazon's own tools, and a project or region from
 GOOGLE_CLOUD_PROJECT, GOOGLE_CLOUD_LOCATION, AWS_REGION."""
@@ -55,6 +59,15 @@ class NoKey(Exception):
         keyring = f", or store it: remit run --set-key {provider}" if what == "key" else ""
         super().__init__(f"there is no {what} for {provider}\nhint: set {' or '.join(names)}{keyring}")
         self.provider = provider
+
+
+class ModelNotOpened(Exception):
+    """A provider's own library could not make a client for the model."""
+
+    def __init__(self, model_id: str, cause: str) -> None:
+        row = PROVIDERS[model_id.partition(":")[0]]
+        hint = row.login or f"check {' and '.join(row.urls + row.keys)}"
+        super().__init__(f"{model_id!r} cannot be opened: {cause}\nhint: {hint}")
 
 
 class Endpoint(Struct, frozen=True):

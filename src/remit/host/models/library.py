@@ -71,6 +71,8 @@ ERROR_KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ValueError, "junk"),
 )
 """Kind of each failure of the library, the first that fits. Junk on the wire also raises ValueErrors of pydantic."""
+CREDENTIAL_LIBRARIES = ("google.auth.", "botocore.")
+"""Modules whose errors reach the adapter raw: a cloud's credentials are only read when a request is sent."""
 CACHE_SETTINGS: dict[str, dict[str, object]] = {
     "anthropic": {
         "anthropic_cache_instructions": True,
@@ -411,7 +413,7 @@ def _find_kind(error: Exception) -> ErrorKind | None:
             if kind == "junk" and isinstance(status, int):
                 return "server" if status >= 500 or status in (408, 409) else "rejected"
             return kind
-    return None
+    return "auth" if type(error).__module__.startswith(CREDENTIAL_LIBRARIES) else None
 
 
 def _describe(error: Exception) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from remit.host.models.endpoints import NoSuchModel, find_endpoint
+from remit.host.models.endpoints import ModelNotOpened, NoSuchModel, find_endpoint
 from remit.host.models.extra import name_missing_extra
 from remit.host.models.in_process import InProcessModel
 from remit.host.models.port import Provider
@@ -34,7 +34,8 @@ def open_provider(model_id: str, variables: Mapping[str, str], window: int | Non
     """Return the model `PROVIDER:NAME`, or `scripted:FILE`; `window` is the context window of a model missing from the
     tables.
 
-    Loading the library takes about a second: call the function in a thread. Raises NoSuchModel, NoKey, ExtraMissing.
+    Loading the library takes about a second: call the function in a thread. Raises NoSuchModel, NoKey, ExtraMissing,
+    ModelNotOpened.
     """
     if model_id.startswith(SCRIPTED):
         return open_script(model_id, window)
@@ -42,7 +43,13 @@ def open_provider(model_id: str, variables: Mapping[str, str], window: int | Non
     with name_missing_extra("agent,agent-bedrock" if endpoint.provider == "bedrock" else "agent"):
         from remit.host.models.library import LibraryModel
 
-        return LibraryModel(endpoint, window=window)
+        try:
+            return LibraryModel(endpoint, window=window)
+        except ImportError:
+            raise
+        except Exception as error:  # each provider's library has errors of its own
+            cause = " ".join(str(error).split()) or type(error).__name__
+            raise ModelNotOpened(endpoint.model_id, cause) from error
 
 
 def open_script(model_id: str, window: int | None) -> Provider:
