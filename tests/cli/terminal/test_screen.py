@@ -153,6 +153,25 @@ def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repositor
     assert "mind the tests" in str(wire.requests[-1].messages)
 
 
+def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Terminal, repository: Path) -> None:
+    governed(repository)
+    seen: list[bool] = []
+
+    def look(_: object) -> Use:
+        end = time.monotonic() + 10
+        while not seen and time.monotonic() < end:
+            if any("INT-001 · code" in line for line in terminal.read_screen()):
+                seen.append(True)
+        return Use("attempt_completion", {"result": "All of it is done."})
+
+    model = ScriptedModel([Use("select_active_intent", {"intent_id": "INT-001"}), look])
+    with AnthropicWire(model).serve() as wire:
+        known = {"ANTHROPIC_API_KEY": "dummy", "ANTHROPIC_BASE_URL": wire.url}
+        start_model(terminal, repository, "anthropic:m-1", "go", **known)
+        terminal.wait_for("All of it is done.")
+    assert seen
+
+
 def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])

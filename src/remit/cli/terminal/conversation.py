@@ -24,6 +24,7 @@ from remit.host.faces.gate_questions import publish_questions
 from remit.host.journal.lines import AnswerLine, EndedLine, ModeLine, QuestionLine, RunLine, TurnLine
 from remit.host.session import Session
 from remit.servers.environment import read_environment
+from remit.tools.catalogue import TOOLS
 
 REASON_HINT = "why not"
 IDLE_CHECK_INTERVAL_S = 0.1
@@ -196,6 +197,8 @@ class SessionConversation:
                 self.clear_question()
             case CallEnded() | EndedLine():
                 self.set_running("")
+                if isinstance(event.data, CallEnded) and not event.child and event.data.tool in TOOLS:
+                    self.start(self.read_intent())
             case _:
                 pass
         if isinstance(event.data, EndedLine) and not event.child:
