@@ -254,7 +254,9 @@ def find_control_change(call: ProgramCall) -> Danger | None:
     if call.name == "remit" and call.words and not is_for_agents(call.words):
         return Danger(f"`{call.text}` is for a person", is_irreversible=False, is_forbidden=True)
     for option, value in pairwise(call.words):
-        if call.name == "git" and option == "-c" and re.match(r"(?i)(?:core\.hookspath|alias\.[^=]+)=", value):
+        setting = re.match(r"(?i)(?:core\.hookspath|alias\.([^=]+))=(!?)", value) if call.name == "git" else None
+        # An alias is a danger where it runs a shell, or where the same command uses it.
+        if option == "-c" and setting is not None and (setting[2] or setting[1] in (None, *call.words)):
             return Danger(f"`{call.text}` {EVADES_CONTROL}", is_irreversible=False)
     named = next((word for word in call.words if re.search(CONTROL_FILES, word)), None)
     if named is None:
