@@ -212,14 +212,18 @@ class Index:
         rows = self._query_rows(f"{timed} order by number desc limit ?", [*query.values, limit])
         return [(str(at), str(event)) for at, event in reversed(rows)]
 
-    def list_sessions(self, limit: int = 100) -> list[IndexedSession]:
-        """Return the sessions with records, the latest used first."""
-        statement = """select session_id, max(agent), min(at), max(at), count(*), sum(event = 'denied'),
+    def list_sessions(self, limit: int = 100, session_id: str | None = None) -> list[IndexedSession]:
+        """Return the sessions with records, the latest used first; with `session_id` only that one."""
+        wanted = "session_id is not null" if session_id is None else "session_id = ?"
+        statement = f"""select session_id, max(agent), min(at), max(at), count(*), sum(event = 'denied'),
           sum(event = 'mutation'), sum(event = 'approval_requested'),
           (select intent_id from records i where i.session_id = r.session_id and intent_id is not null
             order by number desc limit 1)
-          from records r where session_id is not null group by session_id order by max(number) desc limit ?"""
-        return [IndexedSession(*row) for row in self._query_rows(statement, [limit])]
+          from records r where {wanted} group by session_id order by max(number) desc limit ?"""
+        return [
+            IndexedSession(*row)
+            for row in self._query_rows(statement, [*([] if session_id is None else [session_id]), limit])
+        ]
 
     def find_by_id_prefix(self, prefix: str) -> list[dict[str, Any]]:
         where = "r.id >= ? and r.id < ? order by r.number desc limit 10"

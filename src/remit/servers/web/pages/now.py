@@ -74,14 +74,15 @@ def read_now(request: PageRequest) -> Now:
     for repository in request.repositories.list_all():
         try:
             with request.repositories.open_gate(repository) as gate, gate.index() as index:
-                waiting = {question.session_id for question in gate.questions.list_open_questions()}
+                questions = gate.questions.list_open_questions()
+                waiting = {question.session_id for question in questions}
                 sessions += list_active_sessions(repository, gate, index, waiting)
                 denied += list_lately_denied(repository, index)
-                document = gate.rules.document
+                rules = gate.rules
+                document = rules.document
                 is_open = [i for i in (document.intents if document else ()) if i.status in ("DRAFT", "IN_PROGRESS")]
-                count = len(gate.questions.list_open_questions())
-                mode = gate.rules.mode
-            repositories.append(RepositoryNow(repository.name, repository.root, mode, count, len(is_open)))
+            found = RepositoryNow(repository.name, repository.root, rules.mode, len(questions), len(is_open))
+            repositories.append(found)
         except Exception as error:  # noqa: BLE001  a repository that is broken hides no other
             problem = f"{type(error).__name__}: {error}".partition("\n")[0]
             repositories.append(RepositoryNow(repository.name, repository.root, "", 0, 0, problem))

@@ -87,7 +87,7 @@ def read_sessions(request: PageRequest) -> Sessions:
 def read_session(request: PageRequest) -> SessionPage:
     session_id, event = request.path["session"], request.query.get("kind", "")
     with request.repositories.open_index(request.one_repository) as index:
-        session = next((s for s in index.list_sessions(100_000) if s.session_id == session_id), None)
+        session = next(iter(index.list_sessions(1, session_id)), None)
         if session is None:
             raise Refused(404, f"no record names a session {session_id[:80]!r}", "see the page Sessions")
         total = index.count_matching(session_id=session_id, event=event or None)
