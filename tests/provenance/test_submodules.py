@@ -32,6 +32,11 @@ def agent(repository: Path, home: Path, tmp_path: Path) -> Agent:
     return found
 
 
+def wait_for_next_second() -> None:
+    """Git dates commits in whole seconds: a commit in the second of a call may be older than the call."""
+    time.sleep(1 - time.time() % 1)
+
+
 def commit_all(root: Path) -> None:
     run_git(root, "add", "-A")
     run_git(root, "commit", "-qm", "work")
@@ -95,6 +100,7 @@ def test_what_a_person_committed_before_the_call_is_not(agent: Agent, monkeypatc
 
 def test_lines_survive_a_squash_and_a_reindent(agent: Agent) -> None:
     inner = agent.cwd / "src/sm"
+    wait_for_next_second()
     commit_all(inner)
     (inner / "lib.py").write_text(HUMAN + "class Till:\n" + "".join(f"    {line}\n" for line in BLOCK.splitlines()))
     commit_all(inner)
@@ -106,6 +112,7 @@ def test_lines_survive_a_squash_and_a_reindent(agent: Agent) -> None:
 
 def test_lines_that_moved_within_the_submodule_are_found(agent: Agent) -> None:
     inner = agent.cwd / "src/sm"
+    wait_for_next_second()
     commit_all(inner)
     (inner / "lib.py").write_text(HUMAN)
     (inner / "other.py").write_text(BLOCK + "persons = 1\n")

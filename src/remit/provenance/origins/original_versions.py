@@ -127,9 +127,11 @@ class OriginalVersions:
         tips = list({change.after: change for change in changes}.values())
         # 1. The same content, or the same lines removed and added by changes that follow each other.
         if copied or is_distinctive(added):
-            for tip in tips:
-                if tip.after == blob:
-                    return self.blame_original(tip, {number: number for number in numbers})
+            # Within one second, a change from the same content is the rewrite's own step rather than its original.
+            equal = [change for change in changes if change.after == blob]
+            if equal:
+                tip = min(reversed(equal), key=lambda change: (change.time_s, change.before == parent))
+                return self.blame_original(tip, {number: number for number in numbers})
             pairs = [(before, tip) for tip in tips[:MAX_TIPS] for before in contents_before(tip, changes)]
             histories.load_contents(content for before, tip in pairs for content in (before, tip.after))
             growth = self.count_added_lines(parent, blob)
