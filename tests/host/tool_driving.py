@@ -73,6 +73,12 @@ class Person:
     def start_child(self, mode: str, message: str, todos: str | None, scope: tuple[str, ...] | None) -> str:
         return self.reply("start_child", mode, message, todos, scope)
 
+    def wait_for_command(self, artifact_id: str, seconds: float) -> bool:
+        return bool(self.reply("wait_for_command", artifact_id, seconds))
+
+    def stop_command(self, artifact_id: str) -> str:
+        return self.reply("stop_command", artifact_id)
+
     def finish(self, result: str) -> str:
         return self.reply("finish", result)
 

@@ -16,6 +16,7 @@ Consecutive reads run side by side. Calls with effects run in sequence, in the t
 import asyncio
 import difflib
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -31,13 +32,14 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
 from remit.host.events import CallBegun, OutputGrew
 from remit.host.journal.history import EXEMPT_FROM_REPETITION, REPETITION_ERROR, is_repetition, make_signature
-from remit.host.journal.lines import BegunLine, PerformedLine, ResultLine
-from remit.host.messages import ImageRef, ModelTurn, ToolCallPart
+from remit.host.journal.lines import BegunLine, CommandEndedLine, PerformedLine, ResultLine
+from remit.host.messages import ImageRef, ModelTurn, ToolCallPart, name_output
 from remit.host.run import Run
-from remit.host.toolbox.commands import show_output
+from remit.host.toolbox.commands import ExecuteCommand, show_output
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
 MAX_READS_AT_ONCE = 8
+MAX_BACKGROUND = 4  # commands of a run in the background
 OUTPUT_INTERVAL_S = 0.25
 SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 INVALID_TOOL = "invalid"
@@ -192,31 +194,78 @@ def find_earlier_stop(run: Run, calls: Sequence[ToolCallPart]) -> ResultLine | N
 
 
 async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Semaphore) -> None:
-    """Perform the call in a worker thread; report the size of the output during the call."""
-    output, shown = Path(run.folder.output_path(f"cmd-{checked.part.id}")), 0
+    """Perform the call in a worker thread; report the size of the output during the call. A command that runs longer
+    than its call says goes on in the background.
+    """
+    call_id, shown = checked.part.id, 0
+    output = Path(run.folder.output_path(name_output(call_id)))
+    cancel = run.cancels[call_id] = threading.Event()
     async with limit:
-        work = asyncio.ensure_future(run.access.run_in_thread(lambda: perform_call(run, checked)))
+        if run.cancel.is_set():
+            cancel.set()
+        work = asyncio.ensure_future(run.access.run_in_thread(lambda: perform_call(run, checked, cancel=cancel)))
         while not (await asyncio.wait([work], timeout=OUTPUT_INTERVAL_S))[0]:
             size = output.stat().st_size if output.exists() else 0
             if size != shown:
                 shown = size
-                run.publish_passing("output", OutputGrew(checked.part.id, size))
-        run.append(await work)
+                run.publish_passing("output", OutputGrew(call_id, size))
+            if has_waited(run, checked) and len(run.background) < MAX_BACKGROUND:
+                run.append(make_background_line(checked, output))
+                run.background[call_id] = asyncio.ensure_future(follow_command(run, call_id, work))
+                return
+            if has_waited(run, checked):
+                cancel.set()
+        result = await work
+        if cancel.is_set() and not run.cancel.is_set():
+            busy = (
+                f"Remit ended it after {checked.arguments.timeout:g} s: {MAX_BACKGROUND} others run in the background."
+            )
+            result = replace(result, told="\n".join(filter(None, (busy, result.told))))
+        run.append(result)
+    del run.cancels[call_id]
+
+
+def has_waited(run: Run, checked: CheckedCall) -> bool:
+    """Return whether a command has run for as long as its call waits; the time for a person's answer does not count."""
+    begun = run.history.begun.get(checked.part.id)
+    arguments = checked.arguments
+    return isinstance(arguments, ExecuteCommand) and begun is not None and run.clock() - begun.at >= arguments.timeout
+
+
+def make_background_line(checked: CheckedCall, output: Path) -> ResultLine:
+    artifact_id = name_output(checked.part.id)
+    shown = show_output(output, artifact_id) if output.is_file() else "(no output)"
+    text = (
+        f"It still runs after {checked.arguments.timeout:g} s and goes on in the background; you will be told when it "
+        f"has ended. Wait for it with read_command_output, or end it with stop_command ({artifact_id}). Files that it "
+        f"writes may not be visible to other tools before it has ended. The output so far:\n{shown}"
+    )
+    return ResultLine(id=checked.part.id, kind="done", text=text, goes_on=True)
+
+
+async def follow_command(run: Run, call_id: str, work: asyncio.Future[ResultLine]) -> None:
+    """Write the end of a command in the background into the journal."""
+    try:
+        run.append(make_command_end(await work))
+    finally:
+        del run.background[call_id], run.cancels[call_id]
 
 
 # 4 One call
 
 
-def perform_call(run: Run, checked: CheckedCall, performed: ToolOutput | None = None) -> ResultLine:
+def perform_call(
+    run: Run, checked: CheckedCall, performed: ToolOutput | None = None, cancel: threading.Event | None = None
+) -> ResultLine:
     """Return the result of a call through the gate, in a worker thread. `performed` is the tool's output before a
     crash. A broken tool fails its own call only.
     """
-    call, access = checked.part, run.access
+    call, access, cancel = checked.part, run.access, cancel or run.cancel
     run.publish_passing("call_begun", CallBegun(call.id, call.tool, call.arguments or {}))
     try:
         prepared = access.run_in_turn(lambda _: prepare_call(run, checked))
         act = JournaledAct(run, checked, prepared)
-        done = access.run_in_turn(lambda gate: gate.perform(prepared.call, act, cancel=run.cancel, performed=performed))
+        done = access.run_in_turn(lambda gate: gate.perform(prepared.call, act, cancel=cancel, performed=performed))
     except ToolFailure as failure:
         return make_failure_line(call, failure)
     except RECORDING_ERRORS as error:
@@ -306,9 +355,14 @@ def make_result_line(run: Run, call: ToolCallPart, done: Performed) -> ResultLin
     )
 
 
+def make_command_end(result: ResultLine) -> CommandEndedLine:
+    """Return the end of a command in the background, from what would have been its call's result."""
+    return CommandEndedLine(id=result.id, kind=result.kind, text=result.text, told=result.told, error=result.error)
+
+
 def read_command_output(run: Run, call: ToolCallPart, code: int) -> ToolOutput:
     """Return the output of a command whose run was interrupted between its end and the tool's own word."""
-    artifact_id = f"cmd-{call.id}.txt"
+    artifact_id = name_output(call.id)
     path = Path(run.folder.output_path(artifact_id))
     shown = show_output(path, artifact_id) if path.is_file() else "(no output)"
     return ToolOutput(True, f"Exit code {code}\n{shown}", {"artifact_id": artifact_id}, code)

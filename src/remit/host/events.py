@@ -11,6 +11,7 @@ from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import (
     AnswerLine,
     AnyLine,
+    CommandEndedLine,
     CondensedLine,
     EndedLine,
     JournalLine,
@@ -26,7 +27,8 @@ from remit.host.journal.lines import (
 from remit.host.messages import ResultKind
 
 EventKind: TypeAlias = Literal[
-    "started", "state", "input", "text", "thought", "call", "retracted", "turn", "call_begun", "call_ended", "output",
+    "started", "state", "input", "text", "thought", "call", "retracted", "turn", "call_begun", "call_ended",
+    "command_ended", "output",
     "question", "answer", "waiting", "condensed", "resumed", "ended",
 ]  # fmt: skip
 
@@ -71,7 +73,9 @@ class OutputGrew(Struct, frozen=True):
 
 
 class CallEnded(Struct, frozen=True, omit_defaults=True):
-    """The result of a tool call. `data` is the tool's own data, such as a diff."""
+    """The result of a tool call, or the end of its command in the background. `data` is the tool's own data, such as a
+    diff.
+    """
 
     id: str
     tool: str
@@ -107,6 +111,7 @@ SHOWN_LINES: dict[type[JournalLine], EventKind] = {
     UserLine: "input",
     TurnLine: "turn",
     ResultLine: "call_ended",
+    CommandEndedLine: "command_ended",
     QuestionLine: "question",
     AnswerLine: "answer",
     ModeLine: "state",
@@ -122,11 +127,13 @@ def describe_line(line: AnyLine, history: RunHistory) -> RunEvent | None:
     kind = SHOWN_LINES.get(type(line))
     if kind is None:
         return None
-    return RunEvent(kind, describe_result(line, history) if isinstance(line, ResultLine) else line, line.n)
+    is_result = isinstance(line, ResultLine | CommandEndedLine)
+    return RunEvent(kind, describe_result(line, history) if is_result else line, line.n)
 
 
-def describe_result(line: ResultLine, history: RunHistory) -> CallEnded:
+def describe_result(line: ResultLine | CommandEndedLine, history: RunHistory) -> CallEnded:
     call, performed = history.calls.get(line.id), history.performed.get(line.id)
     data = as_object(performed.data) if performed else None
     tool = call.tool if call else ""
-    return CallEnded(line.id, tool, line.kind, line.text, line.told, line.error, data or None, line.snapshot)
+    snapshot = line.snapshot if isinstance(line, ResultLine) else None
+    return CallEnded(line.id, tool, line.kind, line.text, line.told, line.error, data or None, snapshot)

@@ -4,6 +4,7 @@ The structures are independent of every provider. `meta` of a part is opaque dat
 (a signature, its own ids): it goes back to that provider only.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
@@ -117,3 +118,8 @@ def find_unanswered_calls(conversation: Conversation) -> Iterator[ToolCallPart]:
     for item in conversation:
         if isinstance(item, ModelTurn):
             yield from (call for call in item.calls if call.id not in answered)
+
+
+def name_output(call_id: str) -> str:
+    """Return the id of the kept output of a call's command."""
+    return f"cmd-{re.sub('[^A-Za-z0-9_-]', '_', call_id)}.txt"

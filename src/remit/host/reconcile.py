@@ -11,6 +11,8 @@
 | begun | open, bare or foreign | never again by itself: interrupted |
 | – | open, harmless | the call runs again |
 | – | returned | the effects are recorded, the tool's own word is lost: the result names the loss |
+
+A command in the background has its result, but no end: it is never run again.
 """
 
 from contextlib import suppress
@@ -27,6 +29,7 @@ from remit.gate.state.workspace_state import PendingCall
 from remit.host.calls import (
     act_safely,
     check_call,
+    make_command_end,
     make_failure_line,
     make_result_line,
     perform_call,
@@ -64,6 +67,11 @@ async def reconcile_calls(run: Run) -> None:
             run.append(found.result)
         elif found.performed is not None:
             run.append(await run.access.run_in_thread(lambda c=call, f=found: perform_again(run, c, f.performed)))
+    for call in list(run.history.background.values()):
+        found = await run.access.run(lambda gate, call=call: find_way_on(run, gate, call))
+        fates[call.id] = found.fate
+        result = found.result or await run.access.run(lambda gate, c=call, f=found: end_command(run, gate, c, f))
+        run.append(make_command_end(result))
     run.append(ResumedLine(reconciled=fates))
     run.is_resumed = False
 
@@ -74,6 +82,16 @@ def perform_again(run: Run, call: ToolCallPart, performed: ToolOutput | None) ->
         return perform_call(run, check_call(run, call, (call,), ()), performed)
     except ToolFailure as failure:
         return make_failure_line(call, failure)
+
+
+def end_command(run: Run, gate: Gate, call: ToolCallPart, found: WayOn) -> ResultLine:
+    """Return the end of a command that ran in the background when the run was interrupted. It is not run again."""
+    if found.performed is not None:
+        return perform_again(run, call, found.performed)
+    pending = find_pending(gate, run.session, call.id)
+    if pending is not None:
+        return interrupt(run, gate, call, pending, "its command in the background ended with it")
+    return make_output_line(call, None)
 
 
 def find_way_on(run: Run, gate: Gate, call: ToolCallPart) -> WayOn:

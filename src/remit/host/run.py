@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -120,6 +120,8 @@ class Run:
         self.early_answers: dict[str, PersonReply] = {}
         self.loop = asyncio.get_running_loop()
         self.children: dict[str, Run] = {}  # at work
+        self.cancels: dict[str, threading.Event] = {}  # by the id of a call that runs
+        self.background: dict[str, asyncio.Task[None]] = {}  # commands in the background, by the id of their call
         self.child_histories = read_child_histories(self.folder)
         """Histories of children, by their path of ids; in the root those of all children below."""
 
@@ -208,6 +210,15 @@ class Run:
             transcript=str(self.folder.journal_path),
         )
 
+    def stop_calls(self, ids: Iterable[str]) -> None:
+        for call_id in ids:
+            self.cancels[call_id].set()
+
+    async def stop_background(self) -> None:
+        """End the commands in the background: each is judged and recorded, and its end is in the journal."""
+        self.stop_calls(self.background)
+        await asyncio.gather(*self.background.values())
+
     # The person
 
     async def ask_person(
@@ -254,6 +265,7 @@ class Run:
     def cancel_turn(self) -> None:
         """Stop the turn under way: the request is closed, waiting questions stay without an answer, tools are told."""
         self.cancel.set()
+        self.stop_calls(self.cancels)
         if self.request is not None:
             self.request.cancel()
         for waiting in self.waiting_answers.values():

@@ -257,6 +257,7 @@ class Session:
             await self.wait_until_idle()
         self.driver.cancel()
         await asyncio.wait([self.driver])
+        await run.stop_background()
         event = SessionEnded(run.session, str(run.cwd), "closed")
         with suppress(*RECORDING_ERRORS):
             await run.access.run(lambda gate: gate.end_session(event, AGENT))
@@ -294,7 +295,8 @@ class Session:
         while True:
             await self.has_work.wait()
             self.has_work.clear()
-            await take_turns(run)
+            if await take_turns(run) is not None or run.cancel.is_set():
+                await run.stop_background()
             with suppress(*RECORDING_ERRORS):
                 await run.access.run(lambda gate: gate.end_turn(run.session))
             if self.later and not run.cancel.is_set():

@@ -19,10 +19,13 @@ from remit.host.events import RunEvent
 from remit.host.journal.file import Journal, JournalError, RunDirectory
 from remit.host.journal.lines import BegunLine, ModeLine, ParentCall, RunLine, UserLine
 from remit.host.loop import take_turns
+from remit.host.messages import name_output
 from remit.host.run import AGENT, Run
 from remit.host.toolbox.tool import ToolFailure
 
 MAX_DEPTH = 3
+MAX_STOP_S = 10.0
+POLL_INTERVAL_S = 0.1
 YES = "yes"
 T = TypeVar("T")
 
@@ -66,11 +69,31 @@ class RunTalk:
         text = f"{message}\n\nTodo list:\n{todos}" if todos else message
         return self.wait(run_child(self.run, self.call_id, mode, text, scope or ()))
 
+    def wait_for_command(self, artifact_id: str, seconds: float) -> bool:
+        command = self.find_command(artifact_id)
+        if command is None:
+            return False
+        self.wait(wait_for_end(self.run, command, seconds))
+        return not command.done()
+
+    def stop_command(self, artifact_id: str) -> str:
+        command = self.find_command(artifact_id)
+        if command is None:
+            raise ToolFailure("NO_SUCH_OUTPUT", f"no command with the output {artifact_id!r} runs in the background")
+        self.run.stop_calls([call for call, task in self.run.background.items() if task is command])
+        self.wait(wait_for_end(self.run, command, MAX_STOP_S))
+        return f"{artifact_id} was told to end." if not command.done() else f"{artifact_id} has ended."
+
+    def find_command(self, artifact_id: str) -> "asyncio.Task[None] | None":
+        found = (task for call, task in self.run.background.items() if name_output(call) == artifact_id)
+        return next(found, None)
+
     def finish(self, result: str) -> str:
         turn = self.run.history.last_turn
         failed = [c.tool for c in (turn.calls if turn else ()) if self.run.history.is_failed(c.id)]
         if failed:
             raise ToolFailure("NOT_VERIFIED", f"{failed[0]} failed in the same turn", "mend_it_first")
+        self.wait(self.run.stop_background())
         if self.run.access.gate.is_governed and self.run.parent is None:
             self.run.access.run_in_turn(self.verify_intent)
         return result
@@ -90,6 +113,13 @@ class RunTalk:
             gate.intents.clear(self.run.session, AGENT)
         except RECORDING_ERRORS as error:
             raise ToolFailure("NOT_VERIFIED", f"the criteria cannot be verified: {error}", "tell_the_person") from error
+
+
+async def wait_for_end(run: Run, command: "asyncio.Task[None]", seconds: float) -> None:
+    """Wait for the end of a command in the background, no longer than `seconds`, and not once the turn is cancelled."""
+    end = run.loop.time() + seconds
+    while not command.done() and run.loop.time() < end and not run.cancel.is_set():
+        await asyncio.wait([command], timeout=POLL_INTERVAL_S)
 
 
 def depth_of(run: Run) -> int:
@@ -144,6 +174,7 @@ async def run_child(parent: Run, call_id: str, mode: str, text: str, scope: tupl
             child.append(UserLine(text=text, by="parent"))
         ended = child.history.ended or await take_turns(child)
     finally:
+        await child.stop_background()
         del parent.children[child_id]
         journal.close()
     if ended is None:

@@ -17,6 +17,7 @@ from remit.host.journal.lines import (
     AnyLine,
     AskedLine,
     BegunLine,
+    CommandEndedLine,
     CondensedLine,
     EndedLine,
     LessonOfferedLine,
@@ -41,6 +42,7 @@ from remit.host.messages import (
     ToolCallPart,
     Usage,
     UserInput,
+    name_output,
 )
 
 MAX_SIGNATURES = 18  # a cycle of six calls, run three times
@@ -72,6 +74,7 @@ class RunHistory:
         self.errors: dict[str, str] = {}  # types of failures and denials of the newest turn, by call
         self.begun: dict[str, BegunLine] = {}
         self.performed: dict[str, PerformedLine] = {}
+        self.background: dict[str, ToolCallPart] = {}  # calls with commands in the background that have not ended
         self.questions: dict[str, QuestionLine] = {}
         self.mode = ""
         self.model = ""
@@ -157,6 +160,9 @@ class RunHistory:
                 self.has_new_effects = True
             case ResultLine():
                 self.add_result(line)
+            case CommandEndedLine():
+                if self.background.pop(line.id, None) is not None:
+                    self.undelivered.append(TailNote(frame_remarks(describe_ended_command(line))))
             case QuestionLine():
                 self.questions[line.id] = line
             case AnswerLine():
@@ -214,6 +220,7 @@ class RunHistory:
             return
         text = join_told(line.text, line.told)
         self.results[line.id] = CallResult(line.id, call.tool, line.kind, text, line.images)
+        self.background |= {line.id: call} if line.goes_on else {}
         self.errors[line.id] = line.error
         self.has_failed_check |= bool(line.told) or line.error == "NOT_VERIFIED"
         if line.error == REPETITION_ERROR:
@@ -258,6 +265,14 @@ def frame_remarks(text: str) -> str:
 
 def join_told(text: str, told: str) -> str:
     return "\n\n".join(filter(None, (text, frame_remarks(told) if told else "")))
+
+
+def describe_ended_command(line: CommandEndedLine) -> str:
+    """Return Remit's words on the end of a command, without its output: the output may say what it likes."""
+    state = line.text.partition("\n")[0]
+    return (
+        f"The command in the background with the output {name_output(line.id)} has ended. {state}\n{line.told}".strip()
+    )
 
 
 def format_condensed(line: CondensedLine) -> str:

@@ -110,7 +110,9 @@ class PerformedLine(JournalLine, frozen=True, kw_only=True, tag="performed"):
 
 
 class ResultLine(JournalLine, frozen=True, kw_only=True, tag="result"):
-    """The one result of a call. `told` are Remit's words; `error` is the type of a failure or denial."""
+    """The one result of a call. `told` are Remit's words; `error` is the type of a failure or denial. `goes_on`: it
+    is a command that goes on in the background, and a `CommandEndedLine` follows.
+    """
 
     id: str
     kind: ResultKind
@@ -119,6 +121,17 @@ class ResultLine(JournalLine, frozen=True, kw_only=True, tag="result"):
     error: str = ""
     images: tuple[ImageRef, ...] = ()
     snapshot: str | None = None
+    goes_on: bool = False
+
+
+class CommandEndedLine(JournalLine, frozen=True, kw_only=True, tag="command_ended"):
+    """The end of a command that went on in the background, as its call's result would have said it."""
+
+    id: str
+    kind: ResultKind
+    text: str = ""
+    told: str = ""
+    error: str = ""
 
 
 class QuestionLine(JournalLine, frozen=True, kw_only=True, tag="question"):
@@ -196,6 +209,7 @@ AnyLine: TypeAlias = (
     | BegunLine
     | PerformedLine
     | ResultLine
+    | CommandEndedLine
     | QuestionLine
     | AnswerLine
     | ModeLine

@@ -1,7 +1,6 @@
 """The tools that run a command, contained as the gate decides, and read its output from the run's folder."""
 
 import os
-import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from remit.gate.perform import AccessRefused, ToolOutput, WorkspaceAccess
+from remit.host.messages import name_output
 from remit.host.toolbox.reading import FilePath, locate_path
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 from remit.workspace.sandbox.containment import SandboxFailed
@@ -20,12 +20,14 @@ MAX_SEARCHED_BYTES = 64 * 1024 * 1024
 MAX_MATCHES = 200
 DEFAULT_TIMEOUT_S = 120.0
 MAX_TIMEOUT_S = 3600.0
+MAX_WAIT_S = 600.0
 NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ExecuteCommand(Struct, frozen=True, forbid_unknown_fields=True):
     """Run a command in a shell, without input. What it writes outside of the intent's scope is dropped, and said.
-    `timeout` is in seconds; it ends the command. Example: {"command": "pytest tests/test_load.py -q", "timeout": 300}
+    After `timeout` seconds it goes on in the background: you may do other work, `read_command_output` waits for its
+    end, `stop_command` ends it. Example: {"command": "pytest tests/test_load.py -q", "timeout": 300}
     """
 
     command: Annotated[str, Meta(min_length=1, max_length=100_000)]
@@ -34,20 +36,28 @@ class ExecuteCommand(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadCommandOutput(Struct, frozen=True, forbid_unknown_fields=True):
-    """Read the kept output of a command from byte `offset` on, or the lines in which `search`, a text, occurs. Example:
+    """Read the output of a command from byte `offset` on, or the lines in which `search`, a text, occurs. `wait`:
+    seconds to wait first for the end of a command in the background. Example:
     {"artifact_id": "cmd-12.txt", "search": "FAILED"}
     """
 
     artifact_id: str
+    wait: Annotated[float, Meta(ge=0, le=MAX_WAIT_S)] = 0.0
     search: str | None = None
     offset: Annotated[int, Meta(ge=0)] = 0
     limit: Annotated[int, Meta(ge=1, le=MAX_READ_BYTES)] = MAX_READ_BYTES
 
 
+class StopCommand(Struct, frozen=True, forbid_unknown_fields=True):
+    """End a command that runs in the background. Example: {"artifact_id": "cmd-12.txt"}"""
+
+    artifact_id: str
+
+
 def prepare_command(context: ToolContext, given: ExecuteCommand) -> PreparedCall:
     call = context.new_call()
     folder = call.cwd if given.cwd is None else str(locate_path(context, given.cwd))
-    artifact_id = f"cmd-{re.sub('[^A-Za-z0-9_-]', '_', context.part.id)}.txt"
+    artifact_id = name_output(context.part.id)
 
     def act(access: WorkspaceAccess) -> ToolOutput:
         path = Path(context.folder.output_path(artifact_id))
@@ -55,7 +65,7 @@ def prepare_command(context: ToolContext, given: ExecuteCommand) -> PreparedCall
         output = os.open(path, NEW_FILE_FLAGS, 0o600)
         began = time.monotonic()
         try:
-            end = access.run_command(output, time_limit_s=given.timeout)
+            end = access.run_command(output, time_limit_s=MAX_TIMEOUT_S)
         except AccessRefused:
             raise
         except (OSError, SandboxFailed) as error:
@@ -88,6 +98,7 @@ def prepare_output(context: ToolContext, given: ReadCommandOutput) -> PreparedCa
         path = Path(context.folder.output_path(given.artifact_id))
         if not path.is_file():
             raise ToolFailure("NO_SUCH_OUTPUT", f"there is no output {given.artifact_id!r}", "execute_command")
+        is_running = context.talk.wait_for_command(given.artifact_id, given.wait)
         size = path.stat().st_size
         with path.open("rb") as file:
             if given.search is not None:
@@ -96,7 +107,7 @@ def prepare_output(context: ToolContext, given: ReadCommandOutput) -> PreparedCa
                 )
             file.seek(given.offset)
             found = file.read(given.limit)
-        head = f"Bytes {given.offset}-{given.offset + len(found)} of {size}"
+        head = f"Bytes {given.offset}-{given.offset + len(found)} of {size}{', it still runs' if is_running else ''}"
         return ToolOutput(True, f"{head}\n{found.decode('utf-8', 'replace')}")
 
     return PreparedCall(replace(context.new_call(), effect="read"), act)
@@ -108,7 +119,12 @@ def search_output(output: str, text: str) -> str:
     return f"{len(lines)} lines hold {text!r}\n{shown}"
 
 
+def prepare_stop(context: ToolContext, given: StopCommand) -> PreparedCall:
+    return PreparedCall(context.new_call(), lambda _: ToolOutput(True, context.talk.stop_command(given.artifact_id)))
+
+
 COMMAND_TOOLS = (
     HostTool("execute_command", ExecuteCommand, "command", prepare_command),
     HostTool("read_command_output", ReadCommandOutput, "read", prepare_output, is_read=True),
+    HostTool("stop_command", StopCommand, "command", prepare_stop),
 )

@@ -82,6 +82,14 @@ class RunControl(Protocol):
         """Return the completion of a child task. Raises ToolFailure if it did not complete."""
         ...
 
+    def wait_for_command(self, artifact_id: str, seconds: float) -> bool:
+        """Wait for the end of a command in the background; return whether it still runs."""
+        ...
+
+    def stop_command(self, artifact_id: str) -> str:
+        """End a command in the background, and return Remit's words on its end. Raises ToolFailure if none runs."""
+        ...
+
     def finish(self, result: str) -> str:
         """Verify and complete the run. Raises ToolFailure (NOT_VERIFIED) with what is missing."""
         ...
