@@ -283,3 +283,23 @@ def test_what_is_no_pipe_and_no_json_is_named_without_a_traceback(repository: Pa
     done = run(repository, "acp-agent", typed="{bad\n")
     assert "is no JSON" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_slash_commands_of_the_repository_are_offered_and_expanded(repository: Path) -> None:
+    folder = repository / ".orchestration" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "notes.md").write_text("---\ndescription: Write the notes\n---\nNotes of $ARGUMENTS.\n")
+    model = script_of(repository, [{"say": "Written."}])
+
+    async def work(agent: Any, editor: Editor) -> None:
+        opened = await agent.new_session(cwd=str(repository), mcp_servers=[])
+        await agent.prompt(session_id=opened.session_id, prompt=ask("/notes 1.2"))
+        await agent.close_session(session_id=opened.session_id)
+        await agent.load_session(cwd=str(repository), session_id=opened.session_id, mcp_servers=[])
+
+    editor = drive(repository, model, work)
+    offered = [update for update in editor.updates if isinstance(update, schema.AvailableCommandsUpdate)]
+    [command] = offered[0].available_commands
+    assert (command.name, command.description) == ("notes", "Write the notes")
+    said = [update.content.text for update in editor.updates if isinstance(update, schema.UserMessageChunk)]
+    assert said == [".orchestration/commands/notes.md\n\nNotes of 1.2.\n"]

@@ -249,6 +249,16 @@ class Session:
             idle.cancel()
             await self.driver
 
+    async def wait_for_person(self, has_question: asyncio.Event) -> None:
+        """Wait until it is the person's turn: the run is idle, or has a question. Raises what broke the run."""
+        idle = asyncio.create_task(self.wait_until_idle())
+        asked = asyncio.create_task(has_question.wait())
+        done, _ = await asyncio.wait([idle, asked], return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
+        asked.cancel()
+        if idle in done:
+            await idle
+
     async def close(self) -> None:
         """End the session. A turn under way is cancelled; the run can be resumed."""
         run = self.run

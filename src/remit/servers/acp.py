@@ -26,8 +26,10 @@ from remit.host.faces.agent import ImageFile, RunRequest, open_run
 from remit.host.faces.gate_questions import publish_questions
 from remit.host.faces.replies import parse_words
 from remit.host.journal.lines import AnswerLine, EndedLine, ModeLine, QuestionLine, TurnLine, UserLine
+from remit.host.repository_texts import find_guides
 from remit.host.run import PersonReply
 from remit.host.session import Session, SessionOptions
+from remit.host.toolbox.guides import expand_command
 
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 ToolKind: TypeAlias = Literal["read", "edit", "delete", "search", "execute", "think", "switch_mode", "other"]
@@ -81,6 +83,8 @@ class AcpSession:
         self.has_question = asyncio.Event()
         self.started: set[str] = set()  # calls that the client knows
         self.asked: dict[str, asyncio.Task[None]] = {}  # questions that the client shows
+        self.root = session.run.access.gate.workspace.root
+        self.greeting = asyncio.create_task(self.offer_commands())
         self.tasks: list[asyncio.Task[None]] = [
             asyncio.create_task(self.follow()),
             asyncio.create_task(publish_questions(session.run)),
@@ -91,9 +95,10 @@ class AcpSession:
         return self.session.run.folder.id
 
     async def close(self) -> None:
-        for task in (*self.tasks, *self.asked.values()):
+        tasks = (self.greeting, *self.tasks, *self.asked.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self.tasks, *self.asked.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.session.close()
 
     async def prompt(self, text: str, images: tuple[ImageFile, ...]) -> StopReason:
@@ -107,8 +112,8 @@ class AcpSession:
         else:
             folder = self.session.run.folder
             kept = tuple(folder.keep_image(image.content, image.media_type, image.name) for image in images)
-            await self.session.send(text, kept)
-        await self.wait_for_turn()
+            await self.session.send(expand_command(self.root, text), kept)
+        await self.session.wait_for_person(self.has_question)
         marker = Marker()
         await asyncio.sleep(0)  # events of other threads come before the marker
         self.session.queue_event(RunEvent("state", marker))
@@ -124,16 +129,6 @@ class AcpSession:
         reached.cancel()
         for task in done:
             await task
-
-    async def wait_for_turn(self) -> None:
-        """Wait until the run is idle, or asks what only the next prompt can answer. Raises what broke the run."""
-        idle = asyncio.create_task(self.session.wait_until_idle())
-        asked = asyncio.create_task(self.has_question.wait())
-        done, _ = await asyncio.wait([idle, asked], return_when=asyncio.FIRST_COMPLETED)
-        idle.cancel()
-        asked.cancel()
-        if idle in done:
-            await idle
 
     async def cancel(self) -> None:
         self.is_cancelled = True
@@ -156,6 +151,17 @@ class AcpSession:
             await self.show(event, is_replay=True)
             if event.n == last:
                 break
+
+    async def offer_commands(self) -> None:
+        """Name the repository's slash commands, which the editor completes."""
+        await asyncio.sleep(0)  # behind the answer that opened the session
+        hint = schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint="arguments"))
+        commands = [
+            schema.AvailableCommand(name=guide.name, description=guide.description, input=hint)
+            for guide in find_guides(self.root, "command").values()
+        ]
+        if commands:
+            await self.update(helpers.update_available_commands(commands))
 
     async def update(self, update: Any) -> None:
         await self.client.session_update(session_id=self.id, update=update)
@@ -247,13 +253,12 @@ class AcpSession:
         await self.update(acp.update_plan(entries))
 
     def locate(self, arguments: Mapping[str, Any]) -> list[schema.ToolCallLocation]:
-        root = self.session.run.access.gate.workspace.root
         paths = [str(arguments[key]) for key in PATH_KEYS if isinstance(arguments.get(key), str)]
-        return [schema.ToolCallLocation(path=str(root / path)) for path in paths]
+        return [schema.ToolCallLocation(path=str(self.root / path)) for path in paths]
 
     def read_diff(self, diff: str) -> list[Any]:
         """Return a unified diff as the client's diffs: of each file the hunks, before and after."""
-        root, found = self.session.run.access.gate.workspace.root, list[Any]()
+        root, found = self.root, list[Any]()
         for part in ("\n" + diff).split("\n--- a/")[1:]:
             path, _, rest = part.partition("\n")
             lines = [line for line in rest.split("\n")[1:] if not line.startswith("@@")]

@@ -88,7 +88,7 @@ class LineFace:
         ]
         try:
             while True:
-                await self.wait_for_turn()
+                await session.wait_for_person(self.has_question)
                 text = await asyncio.to_thread(read_line, describe_answers(self.question) if self.question else "")
                 if text is None:
                     return self.ended
@@ -101,16 +101,6 @@ class LineFace:
                     await session.send(text)
         finally:
             await end_tasks(tasks)
-
-    async def wait_for_turn(self) -> None:
-        """Wait until it is the person's turn: the run is idle, or has a question. Raises what broke the run."""
-        idle = asyncio.create_task(self.session.wait_until_idle())
-        asked = asyncio.create_task(self.has_question.wait())
-        done, _ = await asyncio.wait([idle, asked], return_when=asyncio.FIRST_COMPLETED)
-        idle.cancel()
-        asked.cancel()
-        if idle in done:
-            await idle
 
 
 async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:

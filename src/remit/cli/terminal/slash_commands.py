@@ -1,4 +1,4 @@
-"""Commands that a person types into the agent's terminal after a slash, and the completion of words."""
+"""Commands that a person types into the agent's terminal after a slash: of the run, and of the repository."""
 
 import asyncio
 import os
@@ -15,6 +15,7 @@ from remit.host.models.extra import ExtraMissing
 from remit.host.models.providers import open_provider
 from remit.host.run import AGENT
 from remit.host.session import Session
+from remit.host.toolbox.guides import expand_command
 
 COMMANDS = {
     "/help": "these lines",
@@ -85,6 +86,9 @@ async def answer_command(session: Session, name: str, rest: str, last_n: int) ->
             return ADVICE[name].format(run=run.folder.id)
         case _ if name in {command.partition(" ")[0] for command in COMMANDS}:
             return f"expected: {next(command for command in COMMANDS if command.startswith(name))}"
+        case _ if (text := expand_command(run.access.gate.workspace.root, f"{name} {rest}")) != f"{name} {rest}":
+            await session.send(text)
+            return ""
         case _:
             return f"there is no {sanitise_line(name, 40)}; /help shows what there is"
 

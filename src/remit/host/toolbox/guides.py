@@ -47,6 +47,13 @@ def fill_arguments(text: str, args: str) -> str:
     return f"{text.rstrip()}\n\nArguments: {args}" if args else text
 
 
+def expand_command(root: Path, words: str) -> str:
+    """Return a person's words with a slash command of the repository at their beginning replaced by its text."""
+    name, _, args = words.partition(" ")
+    guide = find_guides(root, "command").get(name[1:]) if name.startswith("/") else None
+    return words if guide is None else f"{guide.path}\n\n{fill_arguments(guide.text, args.strip())}"
+
+
 def prepare_slash_command(context: ToolContext, given: RunSlashCommand) -> PreparedCall:
     def act(access: WorkspaceAccess) -> ToolOutput:
         guide = find_guide(find_root(context), "command", given.command)
