@@ -27,21 +27,21 @@ from remit.cli.records.session import changes_of_session
 from remit.cli.screen import Screen
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.snapshots.restore import (
-    LATEST,
-    find_last_restore,
-    find_snapshot,
-    find_snapshot_before,
-    open_restore,
-    plan_session_undo,
-    record_restore,
-    select_offered,
-    undo_session,
+from remit.gate.snapshots.recovery import (
+    change_pin,
+    describe_occasion,
+    find_target,
+    finish_interrupted,
+    list_snapshots,
+    plan_restore_to,
+    quote_keys,
+    restore_document,
+    restore_to,
 )
-from remit.gate.snapshots.take import SnapshotTaker
+from remit.gate.snapshots.restore import open_restore, plan_session_undo, select_offered, undo_session
 from remit.workspace.git.repository import head_commit
 from remit.workspace.snapshots.restore import RestoreResult, RestoreRunning
-from remit.workspace.snapshots.snapshot import PinnedSnapshots, Snapshot, decode_path
+from remit.workspace.snapshots.snapshot import PinnedSnapshots
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -98,31 +98,23 @@ def restore(
         return
     if point in ("pin", "unpin"):
         require_person(f"`remit restore {point}`")
-        change_pin(gate, point, paths, as_json)
+        emit_pin(gate, point, paths, as_json)
         return
     prepare(gate, "`remit restore`", preview)
-    snapshots = gate.snapshots.list_snapshots()
-    undoing: Snapshot | None = None
-    if what is not None:
-        target = find_snapshot_before(snapshots, what)
-    elif point == "undo":
-        target, undoing = find_last_restore(snapshots)
-    else:
-        target = find_snapshot(snapshots, point or LATEST)
+    target = find_target(gate, point or "", before=what)
     named = (point, *paths) if what and point else paths
     only = [path_in_workspace(gate.workspace, repo, path) for path in named]
-    with restore_lock_errors(gate):
-        plan = open_restore(gate).preview(target, only, undoing)
+    with restore_lock_errors():
+        plan = plan_restore_to(gate, target, only)
     lines = describe_restore(gate, plan, done=False, some=bool(only))
     if preview or plan.plan.is_empty:
         emit(restore_document(plan), as_json, lines)
         return
     confirm(lines, len(plan.plan.write), len(plan.plan.delete), yes)
-    with restore_lock_errors(gate):
-        done = open_restore(gate).restore(target, only, undoing)
-    if waiting := record_restore(gate, done):
+    with restore_lock_errors():
+        done, waiting = restore_to(gate, target, only)
+    if waiting:
         click.echo(f"the record of this waits until it can be written: {waiting}", err=True)
-    SnapshotTaker(gate).tidy_store()
     lines = describe_restore(gate, done, done=True)
     emit(restore_document(done), as_json, lines, FINDINGS if done.failed else 0)
 
@@ -147,8 +139,11 @@ def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_j
         emit(data, as_json, lines)
         return
     confirm(lines, len(plan.write), len(plan.delete), yes)
-    with restore_lock_errors(gate):
-        done = undo_session(gate, plan, session)
+    with restore_lock_errors():
+        try:
+            done = undo_session(gate, plan, session)
+        finally:
+            gate.snapshots.close()
     data |= {"saved": done.saved.id, "failed": quote_keys(done.failed)}
     lines += list_reasons("not done", done.failed)
     lines += [f"what was there is kept as {done.saved.id}; `remit restore undo` brings it back"]
@@ -160,11 +155,10 @@ def prepare(gate: Gate, action: str, preview: bool) -> None:
     if preview:
         return
     require_person(action)
-    with restore_lock_errors(gate):
-        done = open_restore(gate).finish_interrupted()
-    if done is not None:
-        record_restore(gate, done, finished=True)
-        click.echo(f"finished the restore of {done.point.id}, which was interrupted", err=True)
+    with restore_lock_errors():
+        finished = finish_interrupted(gate)
+    if finished:
+        click.echo(f"finished the restore of {finished}, which was interrupted", err=True)
 
 
 def confirm(lines: Sequence[str], written: int, deleted: int, yes: bool) -> None:
@@ -175,27 +169,23 @@ def confirm(lines: Sequence[str], written: int, deleted: int, yes: bool) -> None
 
 
 @contextmanager
-def restore_lock_errors(gate: Gate) -> Generator[None]:
-    """Release the snapshot store at the end. Raises Failure if another restore runs."""
+def restore_lock_errors() -> Generator[None]:
+    """Raise Failure if another restore runs."""
     try:
         yield
     except RestoreRunning as error:
         raise Failure("RESTORE_RUNNING", str(error), exit_code=UNAVAILABLE) from error
-    finally:
-        gate.snapshots.close()
 
 
-def change_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> None:
+def emit_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> None:
     """Pin or unpin a snapshot. Raises NoSuchSnapshot, UsageError."""
     if len(points) != 1:
         raise click.UsageError(f"name one snapshot: remit restore {word} POINT")
-    snapshot = find_snapshot(gate.snapshots.list_snapshots(), points[0])
-    pins = PinnedSnapshots(gate.workspace)
+    snapshot, has_changed = change_pin(gate, points[0], is_pinned=word == "pin")
     if word == "pin":
-        pins.pin(snapshot.id)
         text = f"{snapshot.id} is kept until you say `remit restore unpin {snapshot.id}`"
     else:
-        text = f"{snapshot.id} is {'no longer' if pins.unpin(snapshot.id) else 'not'} pinned"
+        text = f"{snapshot.id} is {'no longer' if has_changed else 'not'} pinned"
     emit({"id": snapshot.id, "pinned": word == "pin"}, as_json, text)
 
 
@@ -224,54 +214,7 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
         if older > 0:
             yield f"… and {older} older"
 
-    data = [{**snapshot_document(snapshot), "pinned": snapshot.id in pinned} for snapshot in shown]
-    emit_view(data, as_json, list_view)
-
-
-def describe_occasion(snapshot: Snapshot) -> str:
-    """Return the event that the snapshot precedes."""
-    occasion = snapshot.occasion
-    command = sanitise_line(occasion.command or occasion.tool, 60)
-    match occasion.kind:
-        case "session":
-            agent = f" of {sanitise_line(occasion.agent, 20)}" if occasion.agent else ""
-            return f"before session {sanitise_line(occasion.session, 40)}{agent}"
-        case "undone":
-            return f"before what {command} did out of scope was undone ({occasion.intent})"
-        case "restore":
-            return f"before the restore of {sanitise_line(occasion.point, 40)}"
-        case _:
-            return " ".join(filter(None, ("before", command, f"({occasion.intent})" if occasion.intent else "")))
-
-
-def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
-    occasion = snapshot.occasion
-    origin = {"intent_id": occasion.intent, "session_id": occasion.session, "agent": occasion.agent}
-    origin |= {"tool": occasion.tool, "command": occasion.command}
-    return {
-        "id": snapshot.id,
-        "at": datetime.fromtimestamp(snapshot.at, UTC).isoformat(timespec="milliseconds"),
-        "before": occasion.kind,
-        "commit": snapshot.commit or None,
-        "head": snapshot.head,
-        "files": snapshot.files,
-        "left": {quote_path(decode_path(path)): why for path, why in snapshot.left.items()},
-        "remarks": snapshot.remarks,
-        **{key: value for key, value in origin.items() if value},
-    }
-
-
-def restore_document(result: RestoreResult) -> dict[str, Any]:
-    """Return the plan or result of a restore as data."""
-    return {
-        "point": snapshot_document(result.point),
-        "saved": result.saved.id if result.saved else None,
-        "write": [quote_path(path) for path in result.plan.write],
-        "delete": [quote_path(path) for path in result.plan.delete],
-        "stay": [quote_path(path) for path in result.plan.untouched],
-        "left": quote_keys(result.plan.not_restorable),
-        "failed": quote_keys(result.failed),
-    }
+    emit_view(list_snapshots(gate)[:limit], as_json, list_view)
 
 
 def describe_restore(gate: Gate, result: RestoreResult, *, done: bool, some: bool = False) -> list[str]:
@@ -302,7 +245,3 @@ def list_files(name: str, paths: Sequence[str]) -> list[str]:
 
 def list_reasons(name: str, reasons: Mapping[str, str]) -> list[str]:
     return [f"  {name}: {sanitise_line(quote_path(path))}: {sanitise_line(why)}" for path, why in reasons.items()]
-
-
-def quote_keys(reasons: Mapping[str, str]) -> dict[str, str]:
-    return {quote_path(path): why for path, why in reasons.items()}

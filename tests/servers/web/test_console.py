@@ -59,7 +59,7 @@ def addresses(agent: Agent) -> list[str]:
     """An address of each page in the table, for the fixture's repository."""
     record = str(records(agent.cwd, "mutation")[0]["id"])
     values = {"repository": agent.cwd.name, "intent": "INT-001", "session": agent.session, "record": record}
-    values |= {"path:path": "src/app.py", "question": "none"}
+    values |= {"path:path": "src/app.py", "question": "none", "point": "latest"}
     return [re.sub(r"\{([a-z:]+)\}", lambda match: values[match[1]], page.url) for page in PAGES]
 
 

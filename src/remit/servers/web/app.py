@@ -22,11 +22,11 @@ from remit.policy.grants import GrantRuleError
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers
 from remit.servers.web.live import MAX_STREAMS, ChangeWatcher
 from remit.servers.web.pages.approvals import read_card
-from remit.servers.web.pages.page import Page, PageRequest
+from remit.servers.web.pages.page import Page, PageRequest, PageWrite
 from remit.servers.web.pairing import COOKIE_LIFETIME_S, PairedBrowser, PairingRefused
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
 from remit.servers.web.repositories import Repositories
-from remit.servers.web.routes import NAVIGATION, PAGES
+from remit.servers.web.routes import NAVIGATION, PAGES, WRITES
 
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -80,6 +80,8 @@ class Console:
             name = "/index.json" if page.url == "/" else f"{page.url}.json"
             routes.append(Route(name, self.wrap(partial(self.answer_json, page))))
             routes.append(Route(page.url, self.wrap(partial(self.answer_page, page))))
+        for write in WRITES:
+            routes.append(Route(write.url, self.wrap(partial(self.perform_write, write)), methods=["POST"]))
         return Starlette(routes=routes, exception_handlers={404: self.answer_missing, 500: self.answer_defect})
 
     def wrap(self, endpoint: Endpoint) -> Endpoint:
@@ -99,13 +101,22 @@ class Console:
 
     # Pages
 
-    async def read_data(self, page: Page, request: Request) -> tuple[PageRequest, Any]:
-        self.guard.find_reader(request)
+    async def read_request(self, request: Request) -> PageRequest:
         path: Mapping[str, str] = {key: str(value) for key, value in request.path_params.items()}
         name = path.get("repository")
         repository = await self.run(self.repositories.find, name) if name else None
-        asked = PageRequest(self.repositories, repository, path, dict(request.query_params))
+        return PageRequest(self.repositories, repository, path, dict(request.query_params))
+
+    async def read_data(self, page: Page, request: Request) -> tuple[PageRequest, Any]:
+        self.guard.find_reader(request)
+        asked = await self.read_request(request)
         return asked, await self.run(page.read, asked)
+
+    async def perform_write(self, write: PageWrite, request: Request) -> Response:
+        body = decode_body(await self.guard.check_write(request, self.run), write.shape)
+        data = await self.run(write.act, await self.read_request(request), body)
+        text = escape_json(json.encode({"schema_version": 1, "data": data}).decode())
+        return Response(text, media_type="application/json")
 
     async def answer_json(self, page: Page, request: Request) -> Response:
         _, data = await self.read_data(page, request)

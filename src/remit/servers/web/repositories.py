@@ -6,16 +6,19 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.servers.web.guard import Refused
+from remit.servers.web.workers import WorkerPool
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 
+P = ParamSpec("P")
+T = TypeVar("T")
 COMMAND_TIMEOUT_S = 60.0
 
 
@@ -32,6 +35,7 @@ class Repositories(Struct, frozen=True):
     """
 
     environment: Callable[[], Environment]
+    workers: WorkerPool = field(default_factory=WorkerPool)
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -60,6 +64,16 @@ class Repositories(Struct, frozen=True):
     def open_index(self, repository: GovernedRepository) -> Generator[Index]:
         with self.open_gate(repository) as gate, gate.index() as index:
             yield index
+
+    def run_job(
+        self,
+        repository: GovernedRepository,
+        function: Callable[Concatenate[Gate, P], T],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Call a function with the repository's gate in a worker process. Raises Refused."""
+        return self.workers.run(repository.root, function, *arguments, **named)
 
     def run_command(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command, run in a process of its own with low priority.

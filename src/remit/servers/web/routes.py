@@ -1,4 +1,6 @@
-"""The table of pages. Each has HTML, parts of it (`Remit-Part`), and a JSON twin under its address with `.json`."""
+"""The tables of pages and of signed writes. A page has HTML, parts of it (`Remit-Part`), and a JSON twin under its
+address with `.json`.
+"""
 
 from remit.servers.web.pages.agents import read_agents
 from remit.servers.web.pages.approvals import read_approvals
@@ -7,13 +9,20 @@ from remit.servers.web.pages.commands import (
     read_changes,
     read_coverage,
     read_metrics,
-    read_recovery,
     read_settings,
 )
 from remit.servers.web.pages.intents import read_intent, read_intents
 from remit.servers.web.pages.ledger import read_ledger, read_record
 from remit.servers.web.pages.now import read_now
-from remit.servers.web.pages.page import Page
+from remit.servers.web.pages.page import Page, PageWrite
+from remit.servers.web.pages.recovery import (
+    PinBody,
+    RestoreBody,
+    pin_point,
+    read_point,
+    read_recovery,
+    restore_files,
+)
 from remit.servers.web.pages.sessions import read_session, read_sessions
 
 PAGES = (
@@ -30,10 +39,16 @@ PAGES = (
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
+    Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
     Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics),
     Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger),
     Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
+)
+
+WRITES = (
+    PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files),
+    PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point),
 )
 
 NAVIGATION = (

@@ -80,6 +80,7 @@ class ConsoleServer:
                 asyncio.run_coroutine_threadsafe(self.console.watcher.close(), self.loop).result(1.0)
         self.server.should_exit = True
         self.thread.join(3.0)
+        self.console.repositories.workers.close()
         self.socket.close()
 
     @property

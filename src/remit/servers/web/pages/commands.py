@@ -1,4 +1,4 @@
-"""Pages that show the answer of a command: coverage, metrics, changes, recovery. Their data are the command's own."""
+"""Pages that show the answer of a command: coverage, metrics, changes. Their data are the command's own."""
 
 from typing import Any
 
@@ -29,10 +29,6 @@ def read_metrics(request: PageRequest) -> CommandAnswer:
 def read_changes(request: PageRequest) -> CommandAnswer:
     asked = request.query.get("range", "")
     return run(request, "verify", *([asked] if asked and not asked.startswith("-") else []))
-
-
-def read_recovery(request: PageRequest) -> CommandAnswer:
-    return run(request, "restore", "list")
 
 
 class SettingsPage(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The shape of a page: HTML, parts and JSON come from the same function."""
+"""The shapes of a page and of a write. HTML, parts and JSON of a page come from the same function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,3 +43,11 @@ class Page(Struct, frozen=True):
     title: str
     template: str
     read: Callable[[PageRequest], Any]
+
+
+class PageWrite(Struct, frozen=True):
+    """A signed write: `act` gets the body as `shape` in a worker thread, and returns the data of the answer."""
+
+    url: str
+    shape: Any
+    act: Callable[[PageRequest, Any], Any]

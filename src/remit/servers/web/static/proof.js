@@ -54,6 +54,7 @@ export async function postSigned(path, data) {
   if (!response.ok) {
     const error = new Error(answer.error?.message ?? `the console answered ${response.status}`);
     error.status = response.status;
+    error.fix = answer.error?.fix ?? "";
     throw error;
   }
   return answer.data;

@@ -1,0 +1,174 @@
+"""Worker processes of the console. Heavy work must not run in the process that answers hooks: Python runs one thread
+at a time. A worker has low priority, opens the repository's gate for each job, and ends when nothing is asked.
+"""
+
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
+
+from msgspec import Struct, json
+
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.gate import Gate
+from remit.servers.environment import read_environment
+from remit.servers.web.guard import Refused
+
+P = ParamSpec("P")
+T = TypeVar("T")
+JOB_TIMEOUT_S = 120.0
+MAX_IDLE_S, REUSED_WITHIN_S = 60.0, 45.0  # a worker that is about to leave gets no job any more
+MAX_IDLE_WORKERS = 2
+RUN_WORKER = "import os; os.nice(5); from remit.servers.web.workers import serve_jobs; serve_jobs()"
+
+
+class Job(Struct, frozen=True):
+    """A function of the console, by module and name, with JSON arguments and the repository's root."""
+
+    module: str
+    name: str
+    root: str
+    arguments: list[Any]
+    named: dict[str, Any]
+
+
+class JobError(Struct, frozen=True):
+    """A refusal or failure of a job."""
+
+    status: int
+    message: str
+    fix: str = ""
+
+
+class JobAnswer(Struct, frozen=True):
+    """The result of a job as JSON, or its error."""
+
+    data: Any = None
+    error: JobError | None = None
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-c", RUN_WORKER]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.used_at = time.monotonic()
+
+    @property
+    def is_reusable(self) -> bool:
+        return self.process.poll() is None and time.monotonic() - self.used_at < REUSED_WITHIN_S
+
+    def ask(self, job: Job) -> bytes:
+        """Return the answer's line; empty if the worker ended without. Raises OSError, TimeoutExpired."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.encode(job) + b"\n")
+        self.process.stdin.flush()
+        readable, _, _ = select.select([self.process.stdout], [], [], JOB_TIMEOUT_S)
+        if not readable:
+            raise subprocess.TimeoutExpired(job.name, JOB_TIMEOUT_S)
+        line: bytes = self.process.stdout.readline()
+        self.used_at = time.monotonic()
+        return line
+
+    def end(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class WorkerPool:
+    """Workers that wait for a job. Each job has a worker of its own."""
+
+    def __init__(self) -> None:
+        self.idle: list[Worker] = []
+        self.lock = threading.Lock()
+
+    def run(self, root: str, function: Callable[Concatenate[Gate, P], T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Call a function of the console with the repository's gate in a worker. Arguments are JSON; the result is
+        decoded by the function's return type. Raises Refused.
+        """
+        job = Job(function.__module__, function.__name__, root, list(arguments), dict(named))
+        worker = self.take()
+        try:
+            line = worker.ask(job)
+        except (OSError, subprocess.TimeoutExpired):
+            line = b""
+        if not line:
+            worker.end()
+            raise Refused(504, "the console's worker gave no answer", "load the page again; see `remit doctor`")
+        self.give_back(worker)
+        answer = json.decode(line, type=JobAnswer)
+        if answer.error is not None:
+            raise Refused(answer.error.status, answer.error.message, answer.error.fix)
+        hints: dict[str, Any] = get_type_hints(function)
+        return json.decode(json.encode(answer.data), type=hints["return"])
+
+    def take(self) -> Worker:
+        with self.lock:
+            waiting, self.idle = self.idle, []
+            usable = [worker for worker in waiting if worker.is_reusable]
+            for worker in waiting:
+                if worker not in usable:
+                    worker.end()
+            self.idle = usable[1:]
+        return usable[0] if usable else Worker()
+
+    def give_back(self, worker: Worker) -> None:
+        with self.lock:
+            if len(self.idle) < MAX_IDLE_WORKERS:
+                self.idle.append(worker)
+                return
+        worker.end()
+
+    def close(self) -> None:
+        with self.lock:
+            waiting, self.idle = self.idle, []
+        for worker in waiting:
+            worker.end()
+
+
+# In the worker
+
+
+def serve_jobs() -> None:
+    """Answer jobs from standard input, one JSON document a line, until nothing comes."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what a library prints is no answer
+    pending = b""
+    while True:
+        while b"\n" not in pending:
+            if not select.select([0], [], [], MAX_IDLE_S)[0]:
+                return
+            block = os.read(0, 1 << 20)
+            if not block:
+                return
+            pending += block
+        line, _, pending = pending.partition(b"\n")
+        with open(answers, "wb", closefd=False) as out:
+            out.write(json.encode(perform_job(json.decode(line, type=Job))) + b"\n")
+
+
+def perform_job(job: Job) -> JobAnswer:
+    function = getattr(import_module(job.module), job.name)
+    try:
+        gate = Gate.open(Path(job.root), read_environment())
+        try:
+            return JobAnswer(function(gate, *job.arguments, **job.named))
+        finally:
+            gate.close()
+    except Refused as refused:
+        return JobAnswer(error=JobError(refused.status, str(refused), refused.fix))
+    except (*RECORDING_ERRORS, LookupError) as error:
+        return JobAnswer(error=JobError(503, str(error).partition("\n")[0], "run `remit doctor`"))
+    except ValueError as error:  # what the person asked for cannot be done: the message names the next step
+        return JobAnswer(error=JobError(400, str(error).partition("\n")[0]))
