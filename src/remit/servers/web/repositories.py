@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.servers.web.guard import Refused
+from remit.servers.web.heavy_reads import HeavyReads
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 
 COMMAND_TIMEOUT_S = 60.0
@@ -32,6 +33,7 @@ class Repositories(Struct, frozen=True):
     """
 
     environment: Callable[[], Environment]
+    heavy: HeavyReads = field(default_factory=HeavyReads)
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
