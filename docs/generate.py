@@ -237,6 +237,7 @@ EVENT_WORDS = {
     "recovery": "the log was damaged and mended: what was lost or moved aside",
     "tree_head": "the log's signed root",
     "console_paired": "a browser was paired with the console",
+    "review_sent": "a person's comments on changes were sent to the session: `notes` is the message",
     "pruned": "old records were dropped by a person's command: which parts of the log, and how many of each event",
 }
 

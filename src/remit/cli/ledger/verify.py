@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,13 @@ from remit.provenance.notes.added_lines import find_additions
 from remit.provenance.notes.note_writer import resolve_commits
 from remit.provenance.origins.evidence_grades import GRADES, parse_grades
 from remit.provenance.verify.change_rules import BasePolicy, check_noted_line, read_base_policy
+from remit.provenance.verify.changed_hunks import (
+    ChangedHunk,
+    CompareEnds,
+    find_ends,
+    find_uncommitted_range,
+    list_changed_hunks,
+)
 from remit.provenance.verify.integrity_rules import check_messages, check_notes
 from remit.provenance.verify.range_evidence import RangeEvidence, describe_evidence, find_range, measure_evidence
 from remit.provenance.verify.rules import INTEGRITY_RULES, SEVERITIES, RuleFinding
@@ -77,6 +84,8 @@ class VerifyPolicy(Struct, frozen=True):
 )
 @grade_option
 @click.option("--base", metavar="REVISION", help="Judge by the policy of that commit. [default: where RANGE starts]")
+@click.option("--uncommitted", is_flag=True, help="Judge only what no commit has yet.")
+@click.option("--hunks", is_flag=True, help="Also each hunk of RANGE, or of what no commit has, with its author.")
 @command_options
 def verify(
     wanted: str | None,
@@ -85,6 +94,8 @@ def verify(
     min_evidence: float | None,
     grade: str | None,
     base: str | None,
+    uncommitted: bool,
+    hunks: bool,
     repo: Path,
     as_json: bool,
 ) -> None:
@@ -96,6 +107,10 @@ def verify(
     key signed, or notes. Without RANGE, every recorded change is judged.
     Exit 5 where the ledger or a recorded content is not what it was, whatever --fail-on says.
     """
+    if wanted is not None and uncommitted:
+        raise Failure("USAGE", "a range is of commits", fix="leave RANGE or --uncommitted out")
+    if hunks and wanted is None:
+        uncommitted = True
     if wanted is None and (require_evidence or min_evidence is not None or base is not None):
         raise Failure("USAGE", "evidence and a base belong to a range", fix="for example: remit verify main..HEAD")
     gate = open_gate(repo)
@@ -109,7 +124,11 @@ def verify(
             RuleFinding("RMT007", item.severity, f"{item.code}: {item.message}") for item in report.findings
         )
     grades = parse_grades(grade) if grade else frozenset(GRADES)
-    checked, commits, evidence = check_changes(gate, wanted, policy, grades)
+    reviewed = read_hunks(gate, wanted, policy) if uncommitted or hunks else None
+    if uncommitted and reviewed is not None:
+        checked, commits, evidence = check_uncommitted(gate, reviewed.hunks, policy), None, None
+    else:
+        checked, commits, evidence = check_changes(gate, wanted, policy, grades)
     required = 100.0 if require_evidence else min_evidence
     missing: list[RuleFinding] = []
     for item in evidence.missing if evidence and required is not None and not evidence.suffices(required) else ():
@@ -132,12 +151,14 @@ def verify(
         "remarks": remarks,
         "evidence": evidence and {**msgspec.to_builtins(evidence), "required": required},
         "base": policy.base and policy.base.commit,
+        **(msgspec.to_builtins(reviewed) if reviewed and hunks else {}),
     }
     worst = max((SEVERITIES.index(finding.severity) for finding in ordered), default=-1)
     code = FINDINGS if missing or (fail_on != "never" and worst >= SEVERITIES.index(fail_on)) else 0
     if any(finding.rule in INTEGRITY_RULES and finding.severity == "error" for finding in ordered):
         code = INTEGRITY
-    emit(data, as_json, [*verify_lines(ordered, checked, evidence), *remarks], code)
+    listed = [describe_hunk(hunk) for hunk in reviewed.hunks] if reviewed and hunks else []
+    emit(data, as_json, [*listed, *verify_lines(ordered, checked, evidence), *remarks], code)
 
 
 def policy_for(gate: Gate, wanted: str | None, base: str | None) -> VerifyPolicy:
@@ -162,12 +183,7 @@ def check_changes(
 ) -> tuple[VerificationResult, list[str] | None, RangeEvidence | None]:
     """Check the changes; for a range also return its commits and evidence. Raises GitError, Failure."""
     workspace = gate.workspace
-    versions = copies_folder(workspace) / VERSIONS_FOLDER
-
-    def load_intents_version(digest: str) -> bytes | None:
-        path = versions / digest
-        return path.read_bytes() if digest.isalnum() and path.is_file() else None
-
+    load_intents_version = intents_version_loader(gate)
     patterns, store, git = secret_patterns(gate, policy), open_content_store(workspace), Git(workspace.root)
     with open_index_or_empty(workspace, governed=gate.is_governed) as index:
         if wanted is None:
@@ -189,6 +205,52 @@ def check_changes(
         judge = BasePolicy(intents={intent.id: intent for intent in document.intents} if document else None)
     noted = [finding for line in evidence.noted for finding in check_noted_line(line, judge)]
     return msgspec.structs.replace(checked, findings=(*checked.findings, *noted)), commits, evidence
+
+
+def intents_version_loader(gate: Gate) -> Callable[[str], bytes | None]:
+    versions = copies_folder(gate.workspace) / VERSIONS_FOLDER
+
+    def load_intents_version(digest: str) -> bytes | None:
+        path = versions / digest
+        return path.read_bytes() if digest.isalnum() and path.is_file() else None
+
+    return load_intents_version
+
+
+class ReviewedHunks(Struct, frozen=True):
+    """The hunks of a comparison, its two ends, and how many more hunks there are."""
+
+    ends: CompareEnds
+    hunks: list[ChangedHunk]
+    left_out: int
+
+
+def read_hunks(gate: Gate, wanted: str | None, policy: VerifyPolicy) -> ReviewedHunks:
+    """Return the hunks of a range, or of what no commit has. Raises Failure, GitError."""
+    workspace = gate.workspace
+    with open_index_or_empty(workspace, governed=gate.is_governed) as index:
+        blamer = Blamer(workspace, index, open_content_store(workspace))
+        try:
+            ends = find_ends(blamer.git, wanted)
+        except GitError as error:
+            raise unknown_range_failure(error, wanted or "HEAD") from error
+        return ReviewedHunks(ends, *list_changed_hunks(blamer, ends, secret_patterns(gate, policy)))
+
+
+def check_uncommitted(gate: Gate, hunks: Sequence[ChangedHunk], policy: VerifyPolicy) -> VerificationResult:
+    """Check the recorded changes behind hunks that no commit has."""
+    store = open_content_store(gate.workspace)
+    within = find_uncommitted_range(hunks)
+    with open_index_or_empty(gate.workspace, governed=gate.is_governed) as index:
+        return verify_changes(index, store, intents_version_loader(gate), within, secret_patterns(gate, policy))
+
+
+def describe_hunk(hunk: ChangedHunk) -> str:
+    """Return a hunk in a line: its place, size, origin, agent and intent."""
+    author = hunk.author
+    who = " ".join(filter(None, (author.origin, author.agent, author.intent_id)))
+    place = f"{sanitise_line(hunk.path, 120)}:{hunk.hunk.new_range.start}"
+    return f"{place}: hunk {hunk.id} +{hunk.hunk.new_lines} -{hunk.hunk.old_lines} {sanitise_line(who, 120)}"
 
 
 def secret_patterns(gate: Gate, policy: VerifyPolicy) -> list[re.Pattern[str]]:

@@ -32,6 +32,7 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
     "lesson": ("intent", "lesson"),
     "check_failed": ("failed", "broken"),
     "console_paired": ("person", "paired"),
+    "review_sent": ("person", "reviewed"),
     "recovery": ("warning", "recovered"),
 }
 OPERATION_SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}

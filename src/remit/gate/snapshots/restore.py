@@ -152,7 +152,11 @@ def plan_session_undo(context: WorkspaceContext, store: ContentStore, changes: I
 
 def remove_change(folder: Path, store: ContentStore, change: SessionChange, now: bytes | None) -> bytes | None:
     """Return the content `now` without one change; None for no file. Raises CannotUndo."""
-    before, after = load_content(store, change.before), load_content(store, change.after)
+    return take_out(folder, load_content(store, change.before), load_content(store, change.after), now)
+
+
+def take_out(folder: Path, before: bytes | None, after: bytes | None, now: bytes | None) -> bytes | None:
+    """Return the content `now` without the change from `before` to `after`; None for no file. Raises CannotUndo."""
     if now == after:
         return before
     if now == before:
@@ -193,10 +197,17 @@ def undo_session(context: WorkspaceContext, plan: SessionUndo, session: str) -> 
     """Save the present state as a snapshot, write and delete as planned, and record the undo. `remit restore undo`
     returns to that snapshot. Raises GitError, OSError before any change if the present cannot be saved.
     """
+    return apply_undo(context, plan, Occasion("restore", session=session), {"session": session})
+
+
+def apply_undo(
+    context: WorkspaceContext, plan: SessionUndo, occasion: Occasion, detail: dict[str, object]
+) -> ApplyResult:
+    """Write and delete as planned, after a snapshot of the present, and record it with `detail`."""
     root = context.workspace.root
     modes = {path: "100755" if os.access(root / path, os.X_OK) else "100644" for path in plan.write}
     files = {path: FileToWrite(modes[path], content) for path, content in plan.write.items()}
-    done = open_restore(context).apply_changes(files, plan.delete, Occasion("restore", session=session))
-    detail = make_restore_detail(done.saved, plan.write, plan.delete, {**plan.left, **done.failed})
-    append_restore(context, done.saved, {"session": session, **detail})
+    done = open_restore(context).apply_changes(files, plan.delete, occasion)
+    outcome = make_restore_detail(done.saved, plan.write, plan.delete, {**plan.left, **done.failed})
+    append_restore(context, done.saved, {**detail, **outcome})
     return done

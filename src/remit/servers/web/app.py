@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import Struct, json
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
@@ -19,7 +19,8 @@ from remit.gate.approval_answers import QuestionClosed, find_covered_rule, recor
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.state.questions import ApprovalReply
 from remit.policy.grants import GrantRuleError
-from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers
+from remit.servers.web.change_actions import ChangeActions
+from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
 from remit.servers.web.live import MAX_STREAMS, ChangeWatcher
 from remit.servers.web.pages.approvals import read_card
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
@@ -74,6 +75,7 @@ class Console:
             Route("/pair", self.wrap(self.pair_browser), methods=["POST"]),
             Route("/approvals/{question}/answer", self.wrap(self.answer_question), methods=["POST"]),
             Route("/unpair/{browser}", self.wrap(self.unpair_browser), methods=["POST"]),
+            *ChangeActions(self.guard, repositories=self.repositories, run=self.run).list_routes(self.wrap),
             Mount(f"/static/{static_version()}", StaticFiles(directory=FOLDER / "static"), name="static"),
         ]
         for page in PAGES:
@@ -231,10 +233,3 @@ class Console:
             except QuestionClosed as closed:
                 raise Refused(409, str(closed), "the next one is shown") from None
         return {"id": question_id, "allowed": body.allow, "extent": reply.extent, "rule": rule, "late": is_late}
-
-
-def decode_body(body: bytes, shape: type[T]) -> T:
-    try:
-        return json.decode(body, type=shape)
-    except (DecodeError, ValidationError) as error:
-        raise Refused(400, f"the request cannot be read: {error}") from None

@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.untrusted_input import INVISIBLE_CHARS
+from remit.provenance.verify.changed_hunks import ChangedHunk
+from remit.servers.web.word_marks import mark_words_of_block
 
 FOLDER = Path(__file__).parent
 CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f]|{INVISIBLE_CHARS}|[\ud800-\udfff]")
@@ -96,7 +100,7 @@ class DiffLine(Struct, frozen=True):
     """A line of a diff: `kind` is `add`, `cut`, `hunk` or `same`; numbers are those of both sides."""
 
     kind: str
-    text: str
+    text: str | Markup
     old: int | None = None
     new: int | None = None
 
@@ -122,6 +126,38 @@ def parse_diff(diff: str) -> Iterator[DiffLine]:
             old, new = old + 1, new + 1
 
 
+def mark_diff(diff: str) -> list[DiffLine]:
+    """Return the lines of a unified diff as HTML, with the changed words of each block marked."""
+    return list(mark_blocks(list(parse_diff(diff))))
+
+
+def mark_blocks(lines: list[DiffLine]) -> Iterator[DiffLine]:
+    for is_change, block in groupby(lines, key=lambda line: line.kind in ("add", "cut")):
+        members = list(block)
+        if not is_change:
+            yield from (replace(line, text=show_code(str(line.text))) for line in members)
+            continue
+        old, new = ([str(line.text) for line in members if line.kind == kind] for kind in ("cut", "add"))
+        shown_old, shown_new = map(iter, mark_words_of_block(old, new, show_code))
+        for line in members:
+            yield replace(line, text=next(shown_old if line.kind == "cut" else shown_new))
+
+
+def list_hunk_lines(hunk: ChangedHunk) -> list[DiffLine]:
+    """Return a hunk with the lines around it as HTML, with the changed words marked."""
+    place = hunk.hunk
+    first_old, first_new = place.old_range.start, place.new_range.start
+    above, below = len(hunk.above), place.new_range.stop
+    old_below = place.old_range.stop
+    lines = [
+        *(DiffLine("same", t, first_old - above + n, first_new - above + n) for n, t in enumerate(hunk.above)),
+        *(DiffLine("cut", text, first_old + n) for n, text in enumerate(hunk.old)),
+        *(DiffLine("add", text, None, first_new + n) for n, text in enumerate(hunk.new)),
+        *(DiffLine("same", text, old_below + n, below + n) for n, text in enumerate(hunk.below)),
+    ]
+    return list(mark_blocks(lines))
+
+
 @lru_cache(1)
 def static_version() -> str:
     """Return a word that changes with the static files: an address always names the same content."""
@@ -142,7 +178,8 @@ def open_templates() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=show_controls,
     )
-    names: dict[str, Any] = {"static": f"/static/{static_version()}", "parse_diff": parse_diff}
+    names: dict[str, Any] = {"static": f"/static/{static_version()}", "mark_diff": mark_diff}
+    names["hunk_lines"] = list_hunk_lines
     templates.globals.update(names)
     filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words}
     templates.filters.update(filters)

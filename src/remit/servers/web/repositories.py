@@ -14,6 +14,7 @@ from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.servers.web.guard import Refused
+from remit.servers.web.heavy_reads import HeavyReads
 from remit.servers.web.workers import WorkerPool
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 
@@ -36,6 +37,7 @@ class Repositories(Struct, frozen=True):
 
     environment: Callable[[], Environment]
     workers: WorkerPool = field(default_factory=WorkerPool)
+    heavy: HeavyReads = field(default_factory=HeavyReads)
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []

@@ -4,9 +4,9 @@ address with `.json`.
 
 from remit.servers.web.pages.agents import read_agents
 from remit.servers.web.pages.approvals import read_approvals
+from remit.servers.web.pages.changes import read_changes
 from remit.servers.web.pages.code import read_code
 from remit.servers.web.pages.commands import (
-    read_changes,
     read_coverage,
     read_metrics,
     read_settings,

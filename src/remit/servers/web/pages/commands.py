@@ -1,4 +1,4 @@
-"""Pages that show the answer of a command: coverage, metrics, changes. Their data are the command's own."""
+"""Pages that show the answer of a command: coverage, metrics. Their data are the command's own."""
 
 from typing import Any
 
@@ -24,11 +24,6 @@ def read_coverage(request: PageRequest) -> CommandAnswer:
 
 def read_metrics(request: PageRequest) -> CommandAnswer:
     return run(request, "stats")
-
-
-def read_changes(request: PageRequest) -> CommandAnswer:
-    asked = request.query.get("range", "")
-    return run(request, "verify", *([asked] if asked and not asked.startswith("-") else []))
 
 
 class SettingsPage(Struct, frozen=True):

@@ -1,0 +1,93 @@
+"""Review of changes by a person: hunks marked as reviewed, comments for the agent, hunks taken back.
+
+Marks are kept by the hunk's id, which depends on its path and lines: a hunk that changes is no longer reviewed.
+"""
+
+import json
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from remit.core.call import SessionKey
+from remit.core.record import Body
+from remit.core.untrusted_input import sanitise_line, sanitise_text
+from remit.gate.context import WorkspaceContext
+from remit.gate.pending_messages import MAX_MESSAGE_CHARS, PendingMessages
+from remit.gate.snapshots.restore import CannotUndo, SessionUndo, apply_undo, read_current, take_out
+from remit.gate.state.workspace_state import State
+from remit.workspace.snapshots.restore import ApplyResult
+from remit.workspace.snapshots.snapshot import Occasion
+
+REVIEWED_FACT = "reviewed_hunks"
+MAX_MARKS = 5000  # the newest ones are kept
+
+
+class ReviewRefused(ValueError):
+    """Comments that cannot be sent; the message is the reason."""
+
+
+class ReviewComment(Struct, frozen=True):
+    """A comment on lines of a file. `line` is 0 for a removal."""
+
+    path: str
+    line: int
+    text: str
+    quote: str = ""
+
+
+def list_reviewed(state: State) -> list[str]:
+    return json.loads(state.read_fact(REVIEWED_FACT) or "[]")
+
+
+def mark_reviewed(state: State, hunk_ids: Sequence[str], *, reviewed: bool) -> None:
+    with state.transaction():
+        others = [name for name in list_reviewed(state) if name not in hunk_ids]
+        marked = [*others, *(hunk_ids if reviewed else ())]
+        state.put_fact(REVIEWED_FACT, json.dumps(marked[-MAX_MARKS:]))
+
+
+def send_comments(context: WorkspaceContext, session: SessionKey, comments: Sequence[ReviewComment]) -> str:
+    """Leave the comments as one message for a session, which gets it with its next answer or prompt, and record it;
+    return the message. Raises ReviewRefused, StateError.
+    """
+    known = context.state.find_session(session)
+    if known is None:
+        raise ReviewRefused(f"no session {session.session_id[:80]!r} is known here")
+    message = format_comments(comments)
+    messages = PendingMessages(context.state)
+    waiting = sum(map(len, messages.load_messages(session).values()))
+    if waiting + len(message) > MAX_MESSAGE_CHARS:
+        raise ReviewRefused(
+            f"the message has {len(message)} characters, and {waiting} wait for the session already: "
+            f"together at most {MAX_MESSAGE_CHARS} fit"
+        )
+    detail = {"by": "person", "agent": known.agent, "notes": message}
+    body = Body(event="review_sent", intent_id=known.intent_id, session_id=session.session_id, detail=detail)
+    context.recorder.append_or_spool([context.recorder.make_record(body)])
+    messages.add_message(session, message)
+    return message
+
+
+def format_comments(comments: Sequence[ReviewComment]) -> str:
+    many = len(comments) != 1
+    lines = [f"Remit: a person reviewed your changes and has {len(comments) if many else 'a'} comment{'s' * many}."]
+    for number, comment in enumerate(comments, 1):
+        place = sanitise_line(comment.path, 300) + (f":{comment.line}" if comment.line else "")
+        lines.append(f"{number}. {place}: {sanitise_text(comment.text).strip()}")
+        if comment.quote:
+            lines.append(f"   the line: {sanitise_line(comment.quote, 200)}")
+    return "\n".join(lines)
+
+
+def revert_change(
+    context: WorkspaceContext, path: str, before: bytes | None, after: bytes | None, hunk_id: str
+) -> ApplyResult:
+    """Take the change from `before` to `after` out of the file as it is now, after a snapshot of the present: `remit
+    restore undo` brings it back. Raises CannotUndo, GitError, OSError; no file is changed then.
+    """
+    now = read_current(context.workspace.root / path)
+    left = take_out(context.workspace.state, before, after, now)
+    if left == now:
+        raise CannotUndo("it is taken out already")
+    plan = SessionUndo({} if left is None else {path: left}, (path,) if left is None else (), {})
+    return apply_undo(context, plan, Occasion("restore"), {"why": "a person took a hunk back", "hunk": hunk_id})

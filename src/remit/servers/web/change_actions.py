@@ -1,0 +1,137 @@
+"""What a person does on the page Changes: mark hunks as reviewed, take one back, send comments to an agent."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from remit.core.call import SessionKey
+from remit.core.untrusted_input import quote_path
+from remit.gate.reviews import ReviewComment, ReviewRefused, mark_reviewed, revert_change, send_comments
+from remit.gate.snapshots.restore import CannotUndo
+from remit.provenance.verify.changed_hunks import CompareEnds, HunkPatch, find_ends, read_hunk_patches
+from remit.servers.web.guard import Guard, Refused, decode_body
+from remit.servers.web.repositories import GovernedRepository, Repositories
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.snapshots.restore import RestoreRunning
+
+MAX_COMMENTS = 100
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class MarkBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hunks to mark as reviewed, or not."""
+
+    hunks: list[str]
+    reviewed: bool
+
+
+class RevertBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """A hunk of a range, or of what no commit has for an empty range, to take back."""
+
+    hunk: str
+    range: str = ""
+
+
+class CommentsBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Comments for the agent of a session."""
+
+    session: str
+    comments: list[ReviewComment]
+
+
+class ChangeActions(Struct, frozen=True):
+    """The endpoints of the page Changes. `run` calls a function in a worker thread."""
+
+    guard: Guard
+    repositories: Repositories
+    run: Callable[..., Awaitable[Any]]
+
+    def list_routes(self, wrap: Callable[[Endpoint], Endpoint]) -> list[Route]:
+        found: tuple[tuple[str, type[Any], Callable[[GovernedRepository, Any], dict[str, Any]]], ...] = (
+            ("reviewed", MarkBody, self.mark),
+            ("revert", RevertBody, self.revert),
+            ("comments", CommentsBody, self.send),
+        )
+        return [
+            Route(f"/r/{{repository}}/changes/{name}", wrap(self.make_endpoint(shape, act)), methods=["POST"])
+            for name, shape, act in found
+        ]
+
+    def make_endpoint(self, shape: type[Any], act: Callable[[GovernedRepository, Any], dict[str, Any]]) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            body = decode_body(await self.guard.check_write(request, self.run), shape)
+            repository = await self.run(self.repositories.find, str(request.path_params["repository"]))
+            return JSONResponse({"schema_version": 1, "data": await self.run(act, repository, body)})
+
+        return answer
+
+    def mark(self, repository: GovernedRepository, body: MarkBody) -> dict[str, Any]:
+        with self.repositories.open_gate(repository) as gate:
+            mark_reviewed(gate.state, body.hunks, reviewed=body.reviewed)
+        return {"hunks": body.hunks, "reviewed": body.reviewed}
+
+    def send(self, repository: GovernedRepository, body: CommentsBody) -> dict[str, Any]:
+        if not 0 < len(body.comments) <= MAX_COMMENTS or not all(each.text.strip() for each in body.comments):
+            raise Refused(400, f"a message has 1 to {MAX_COMMENTS} comments, none of them empty")
+        with self.repositories.open_gate(repository) as gate:
+            try:
+                message = send_comments(gate, SessionKey(body.session), body.comments)
+            except ReviewRefused as refused:
+                raise Refused(400, str(refused), "shorten the comments, or send fewer") from None
+        return {"session": body.session, "comments": len(body.comments), "message": message}
+
+    def revert(self, repository: GovernedRepository, body: RevertBody) -> dict[str, Any]:
+        with self.repositories.open_gate(repository) as gate:
+            git = Git(gate.workspace.root)
+            try:
+                ends = find_ends(git, body.range or None)
+                found = next((each for each in read_hunk_patches(git, ends) if body.hunk in each.ids), None)
+                if found is None:
+                    raise Refused(409, "this hunk is there no more", "load the page again")
+                before, after = read_sides(git, ends, found, found.ids.index(body.hunk))
+                done = revert_change(gate, found.path, before, after, body.hunk)
+            except CannotUndo as error:
+                raise Refused(409, f"the hunk cannot be taken back: {error}", "take it back by hand") from None
+            except (GitError, RestoreRunning) as error:
+                raise Refused(409, str(error).partition("\n")[0], "try again") from None
+        if done.failed:
+            raise Refused(500, f"the hunk was not taken back: {'; '.join(done.failed.values())}", "run `remit doctor`")
+        return {"hunk": body.hunk, "path": quote_path(found.path), "saved": done.saved.id}
+
+
+def read_sides(git: Git, ends: CompareEnds, changed: HunkPatch, position: int) -> tuple[bytes | None, bytes | None]:
+    """Return the file without the hunk and with it, as the tip has it; None for no file. Raises Refused, GitError,
+    OSError.
+    """
+    patch = changed.patch
+    if patch.path is None:
+        # The file is gone: its only change is its removal.
+        return git.run("cat-file", "blob", f"{ends.base}:./{patch.source}"), None
+    if ends.tip:
+        after = git.run("cat-file", "blob", f"{ends.tip}:./{patch.path}")
+    else:
+        after = (git.folder / patch.path).read_bytes()
+    if patch.source is None:
+        return None, after
+    if patch.source != patch.path:
+        raise Refused(409, "the file was renamed", "take the change back by hand")
+    hunk = patch.hunks[position]
+    base = split_at_newlines(git.run("cat-file", "blob", f"{ends.base}:./{patch.source}"))
+    old = [base[number - 1] for number in hunk.old_range]
+    lines = split_at_newlines(after)
+    changed_lines = {number for each in patch.hunks for number in each.new_range}
+    unchanged = next((line for number, line in enumerate(lines, 1) if number not in changed_lines), b"")
+    if unchanged.endswith(b"\r\n") and not any(line.endswith(b"\r\n") for line in base):
+        old = [line.replace(b"\n", b"\r\n") for line in old]  # git converts the line ends of this file
+    start = hunk.new_range.start - 1
+    return b"".join((*lines[:start], *old, *lines[start + hunk.new_lines :])), after
+
+
+def split_at_newlines(content: bytes) -> list[bytes]:
+    """Return the lines with their newlines, as git counts lines."""
+    return re.findall(rb"[^\n]*\n|[^\n]+", content)
