@@ -9,7 +9,7 @@ from pathlib import Path
 from remit.core.untrusted_input import quote_path
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwritable
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 BUSY_TIMEOUT_S = 5.0
 """Time that one statement waits for another process: an agent goes on without a hook that waits too long."""
@@ -32,6 +32,9 @@ CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS approvals(
   id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL, closed INTEGER DEFAULT 0,
   owner BLOB, seen_at REAL DEFAULT 0, digest TEXT DEFAULT '', used INTEGER DEFAULT 0, answered_at REAL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS watchers(
+  workspace TEXT, watcher TEXT, session_id TEXT, seen_at REAL,
+  PRIMARY KEY(workspace, watcher, session_id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS grants(id TEXT PRIMARY KEY, workspace TEXT, body BLOB, until REAL);
 CREATE TABLE IF NOT EXISTS setbacks(
   workspace TEXT, session_id TEXT, agent_id TEXT, denial TEXT, denials INTEGER, failures INTEGER, at REAL,

@@ -1,7 +1,7 @@
 """Questions to a person, and their answers. A question waits inside the agent's hook until a person answers or time is
-up. A question is put only where a person can answer: a terminal that runs `remit approvals watch` signs every second. A
-question belongs to the process that put it; where that process is gone, the next one to look closes the question. A
-late answer serves the same call, once, when the agent makes it again.
+up. A question is put only where a person can answer: each terminal or console that can answer is a watcher, and signs
+every second or two. A question belongs to the process that put it; where that process is gone, the next one to look
+closes the question. A late answer serves the same call, once, when the agent makes it again.
 """
 
 import threading
@@ -19,6 +19,7 @@ from remit.policy.grants import GrantSubject
 from remit.workspace.processes.process_tracking import ProcessIdentity, has_process_ended, identify_this_process
 
 WATCHER_TIMEOUT_S = 5.0  # silence after which a watcher counts as gone
+WATCHER_RETENTION_S = 3600.0
 POLL_INTERVAL_S = 0.05
 
 HEARTBEAT_INTERVAL_S = 2.0  # interval at which a waiting process signs that it still waits
@@ -88,6 +89,14 @@ class ListedQuestion(Struct, frozen=True):
     status: Literal["open", "expired"]
 
 
+class Watcher(Struct, frozen=True):
+    """A terminal or page with a person who can answer: for a session, or for the whole workspace if that is empty."""
+
+    watcher: str
+    session_id: str
+    seen_at: float
+
+
 class QuestionStore:
     """The questions of a workspace. Methods raise StateError."""
 
@@ -105,8 +114,16 @@ class QuestionStore:
         """Return True if somebody answers for the whole workspace, for this session, or where this process runs."""
         if self.listener is not None:
             return True
-        times = (self.state.read_fact(name) for name in ("watched_at", f"watched_at:{session_id}"))
-        return any(self.clock() - float(text or 0) < WATCHER_TIMEOUT_S for text in times)
+        return any(each.session_id in ("", session_id) for each in self.list_watchers())
+
+    def list_watchers(self) -> list[Watcher]:
+        """Return who signed lately; a time in the future is of a clock that was set back since."""
+        now = self.clock()
+        rows = self.state.fetch_rows(
+            "SELECT watcher, session_id, seen_at FROM watchers WHERE workspace=? AND seen_at>? AND seen_at<?",
+            *(self.state.workspace, now - WATCHER_TIMEOUT_S, now + WATCHER_TIMEOUT_S),
+        )
+        return [Watcher(*row) for row in rows]
 
     def put_question(self, question: Question, digest: str = "") -> None:
         """Store a question; a late answer serves a later call with the same `digest`, and none if that is empty."""
@@ -190,12 +207,18 @@ class QuestionStore:
 
     # Answering
 
-    def mark_watcher_present(self, session_id: str = "") -> None:
-        """Sign that somebody answers: for every agent in the workspace, or for one session only."""
-        self.state.put_fact(f"watched_at:{session_id}" if session_id else "watched_at", str(self.clock()))
+    def mark_watcher_present(self, session_id: str = "", watcher: str = "") -> None:
+        """Sign that this watcher, by default this process, answers: for every agent here, or for one session only."""
+        now, name = self.clock(), watcher or name_this_watcher()
+        with self.state.transaction() as connection:
+            connection.execute("DELETE FROM watchers WHERE seen_at<?", (now - WATCHER_RETENTION_S,))
+            values = (self.state.workspace, name, session_id, now)
+            connection.execute("INSERT OR REPLACE INTO watchers VALUES(?,?,?,?)", values)
 
-    def mark_watcher_gone(self, session_id: str = "") -> None:
-        self.state.put_fact(f"watched_at:{session_id}" if session_id else "watched_at", "0")
+    def mark_watcher_gone(self, session_id: str = "", watcher: str = "") -> None:
+        """Take the sign of this watcher away; questions wait on while another one signs."""
+        values = (self.state.workspace, watcher or name_this_watcher(), session_id)
+        self.state.execute("DELETE FROM watchers WHERE workspace=? AND watcher=? AND session_id=?", *values)
 
     def list_open_questions(self) -> list[Question]:
         return [asked.question for asked in self.list_unanswered() if asked.status == "open"]
@@ -225,6 +248,11 @@ class QuestionStore:
         with ANSWERED:
             ANSWERED.notify_all()
         return None if row is None else decode_listed(row)
+
+
+def name_this_watcher() -> str:
+    """Return the name of this process as a watcher: the same in all of its threads, and of no other process."""
+    return msgspec.json.encode(identify_this_process()).decode()
 
 
 def decode_listed(row: Sequence[Any]) -> ListedQuestion:

@@ -1,0 +1,131 @@
+"""Presence of the people who can answer: each watcher for itself, by a sign that has to be renewed."""
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate.driving import Agent, allowed, governed, machine, records, refusal
+from remit.gate.gate import Gate
+from remit.gate.state.questions import WATCHER_TIMEOUT_S, ApprovalReply, Question, QuestionStore
+
+
+class Desk:
+    """A governed repository with an agent whose call has to be asked about."""
+
+    def __init__(self, root: Path, home: Path) -> None:
+        self.root, self.home = governed(root), home
+        self.agent = Agent(root, home)
+        self.agent.select()
+        self.answers: list[dict[str, Any]] = []
+        self.threads: list[threading.Thread] = []
+
+    def open(self) -> QuestionStore:
+        return Gate.open(self.root, machine(self.home)).questions
+
+    def ask(self) -> None:
+        """Let the agent make a call outside its scope, in a thread that waits for a person."""
+        self.threads.append(
+            threading.Thread(
+                target=lambda: self.answers.append(self.agent.ask("Write", file_path="docs/a.md", content="x"))
+            )
+        )
+        self.threads[-1].start()
+
+    def answer(self) -> dict[str, Any]:
+        self.threads[-1].join(20)
+        return self.answers[-1]
+
+
+@pytest.fixture
+def desk(repository: Path, home: Path) -> Desk:
+    return Desk(repository, home)
+
+
+@contextmanager
+def watching(store: QuestionStore, watcher: str) -> Generator[None]:
+    """Sign for this watcher as a page or terminal does, until the block ends."""
+    gone = threading.Event()
+
+    def sign() -> None:
+        while not gone.is_set():
+            store.mark_watcher_present(watcher=watcher)
+            gone.wait(0.05)
+
+    store.mark_watcher_present(watcher=watcher)
+    thread = threading.Thread(target=sign)
+    thread.start()
+    try:
+        yield
+    finally:
+        gone.set()
+        thread.join()
+        store.mark_watcher_gone(watcher=watcher)
+
+
+def wait_for_question(store: QuestionStore) -> Question:
+    until = time.monotonic() + 20
+    while not (waiting := store.list_open_questions()):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return waiting[0]
+
+
+def test_one_watcher_that_leaves_does_not_refuse_what_another_still_watches(desk: Desk) -> None:
+    console, terminal = desk.open(), desk.open()
+    with watching(console, "console"):
+        with watching(terminal, "terminal"):
+            desk.ask()
+            question = wait_for_question(console)
+        time.sleep(0.4)
+        assert desk.answers == []
+        assert console.answer_question(question.id, ApprovalReply(True)) is not None
+        assert allowed(desk.answer())
+
+
+def test_when_the_last_watcher_leaves_the_call_is_refused_at_once(desk: Desk) -> None:
+    console, terminal = desk.open(), desk.open()
+    with watching(console, "console"), watching(terminal, "terminal"):
+        desk.ask()
+        wait_for_question(console)
+    started = time.monotonic()
+    assert refusal(desk.answer()) == "SCOPE_VIOLATION"
+    assert time.monotonic() - started < WATCHER_TIMEOUT_S
+    [record] = records(desk.root, "approval_answered")
+    assert record["metadata"]["dev.remit"]["approval"]["by"] == "nobody"
+
+
+def test_a_watcher_that_died_without_a_word_counts_no_longer_and_takes_nobody_along(desk: Desk) -> None:
+    now = [1000.0]
+    store = QuestionStore(desk.open().state, lambda: now[0])
+    store.mark_watcher_present(watcher="killed")
+    now[0] += WATCHER_TIMEOUT_S - 1
+    store.mark_watcher_present(watcher="alive")
+    now[0] += 2
+    assert [each.watcher for each in store.list_watchers()] == ["alive"]
+    assert store.is_watcher_present()
+    now[0] += WATCHER_TIMEOUT_S
+    assert not store.is_watcher_present()
+    assert store.list_watchers() == []
+
+
+def test_a_clock_that_was_set_back_makes_nobody_present_for_ever(desk: Desk) -> None:
+    now = [1000.0]
+    store = QuestionStore(desk.open().state, lambda: now[0])
+    store.mark_watcher_present(watcher="before")
+    now[0] -= 500
+    assert not store.is_watcher_present()
+
+
+def test_watchers_of_a_session_and_of_the_whole_are_counted_apart(desk: Desk) -> None:
+    store = desk.open()
+    store.mark_watcher_present("run-1", watcher="face")
+    store.mark_watcher_present(watcher="face")
+    store.mark_watcher_gone("run-1", watcher="face")
+    assert store.is_watcher_present("run-1")
+    store.mark_watcher_gone(watcher="face")
+    assert not store.is_watcher_present("run-1")
