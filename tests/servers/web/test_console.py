@@ -59,8 +59,8 @@ def addresses(agent: Agent) -> list[str]:
     """An address of each page in the table, for the fixture's repository."""
     record = str(records(agent.cwd, "mutation")[0]["id"])
     values = {"repository": agent.cwd.name, "intent": "INT-001", "session": agent.session, "record": record}
-    values |= {"path:path": "src/app.py", "question": "none", "point": "latest"}
-    return [re.sub(r"\{([a-z:]+)\}", lambda match: values[match[1]], page.url) for page in PAGES]
+    values |= {"path": "src/app.py", "question": "none", "point": "latest"}
+    return [re.sub(r"\{([a-z]+)(?::path)?\}", lambda match: values[match[1]], page.url) for page in PAGES]
 
 
 def test_every_page_has_html_and_a_json_twin_and_neither_runs_what_it_shows(agent: Agent, browser: Browser) -> None:

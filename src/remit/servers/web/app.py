@@ -5,9 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from msgspec import Struct, json
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
@@ -53,6 +55,15 @@ class PairBody(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
 
 
+class AnyPath(PathConvertor):
+    """The rest of an address: names of files and sessions may hold slashes and line feeds."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("path", AnyPath())
+
+
 class Console:
     """State shared by the endpoints. Reading runs in two threads: a slow page does not hold up the rest."""
 
@@ -79,6 +90,9 @@ class Console:
             Mount(f"/static/{static_version()}", StaticFiles(directory=FOLDER / "static"), name="static"),
         ]
         for page in PAGES:
+            if page.url.endswith(":path}"):
+                routes.append(Route(page.url, self.wrap(partial(self.answer_either, page))))
+                continue
             name = "/index.json" if page.url == "/" else f"{page.url}.json"
             routes.append(Route(name, self.wrap(partial(self.answer_json, page))))
             routes.append(Route(page.url, self.wrap(partial(self.answer_page, page))))
@@ -125,6 +139,18 @@ class Console:
         text = escape_json(json.encode({"schema_version": 1, "data": data}).decode())
         return Response(text, media_type="application/json")
 
+    async def answer_either(self, page: Page, request: Request) -> Response:
+        """Answer the page of a name that may itself end in `.json`; its JSON twin where nothing has the whole name."""
+        name = next(reversed(request.path_params))
+        whole = str(request.path_params[name])
+        try:
+            return await self.answer_page(page, request)
+        except Refused as refused:
+            if refused.status != 404 or not whole.endswith(".json"):
+                raise
+        request.path_params[name] = whole.removesuffix(".json")
+        return await self.answer_json(page, request)
+
     async def answer_page(self, page: Page, request: Request) -> Response:
         asked, data = await self.read_data(page, request)
         values = await self.run(self.make_values, page, asked, data)
@@ -145,7 +171,7 @@ class Console:
             "repository": current,
             "repositories": known,
             "navigation": NAVIGATION,
-            "base": f"/r/{current.name}" if current else "",
+            "base": f"/r/{quote(current.name)}" if current else "",
             "waiting": len(self.watcher.state.questions),
             "browsers": self.guard.pairing.state.browsers,
         }

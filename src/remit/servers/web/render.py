@@ -16,32 +16,48 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.untrusted_input import INVISIBLE_CHARS
 from remit.provenance.verify.changed_hunks import ChangedHunk
 from remit.servers.web.word_marks import mark_words_of_block
 
 FOLDER = Path(__file__).parent
-CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f]|{INVISIBLE_CHARS}|[\ud800-\udfff]")
+UNUSUAL = re.compile(r"[^\t\n -~]")
+EMPTY_LETTERS = "\u034f\u115f\u1160\u3164\uffa0"  # letters by their category, yet nothing is seen of them
 MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff")
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
+def is_hidden(character: str) -> bool:
+    """Tell whether a character controls a terminal, reorders text, or is not seen. Spaces are seen."""
+    if character in EMPTY_LETTERS:
+        return True
+    return not character.isprintable() and unicodedata.category(character) != "Zs"
+
+
 def name_character(match: re.Match[str]) -> str:
+    if not is_hidden(match[0]):
+        return match[0]
     return f"\N{MATHEMATICAL LEFT ANGLE BRACKET}U+{ord(match[0]):04X}\N{MATHEMATICAL RIGHT ANGLE BRACKET}"
 
 
 def show_controls(value: object) -> object:
     """Return a template's value with control and invisible characters as code points, not yet escaped for HTML."""
-    if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
+    if isinstance(value, Markup) or not isinstance(value, str) or (value.isascii() and value.isprintable()):
         return value
-    return CONTROL.sub(name_character, value)
+    return UNUSUAL.sub(name_character, value)
+
+
+def show_line(text: object) -> str:
+    """Return text of one line: a line feed, which HTML shows as a blank, is a sign."""
+    return " ⏎ ".join(str(text).split("\n"))
 
 
 def show_code(text: str) -> Markup:
     """Return untrusted code as HTML, with each control or invisible character in a mark with the character's name."""
     shown = Markup()
     at = 0
-    for match in CONTROL.finditer(text):
+    for match in UNUSUAL.finditer(text):
+        if not is_hidden(match[0]):
+            continue
         name = unicodedata.name(match[0], "control character")
         mark = Markup('<span class="code-char" title="{}">U+{:04X}</span>').format(name, ord(match[0]))
         shown += escape(text[at : match.start()]) + mark
@@ -184,7 +200,14 @@ def open_templates() -> jinja2.Environment:
     filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words}
     templates.filters.update(filters)
     templates.filters.update(
-        {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}
+        {
+            "age": format_age,
+            "clock": format_clock,
+            "day": format_day,
+            "shorten": shorten,
+            "hue": hue_class,
+            "line": show_line,
+        }
     )
     # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
     module = templates.get_template("macros.html").module

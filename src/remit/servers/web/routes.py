@@ -33,7 +33,7 @@ PAGES = (
     Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
     Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),
-    Page("/r/{repository}/sessions/{session}", "sessions", "Session", "session.html", read_session),
+    Page("/r/{repository}/sessions/{session:path}", "sessions", "Session", "session.html", read_session),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),

@@ -5,6 +5,7 @@ from collections import Counter
 from msgspec import Struct, convert
 
 from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.provenance.why.explanation import Explanation
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.intents import list_tracked_files
@@ -60,7 +61,8 @@ def list_entries(tracked: list[str], folder: str) -> list[FolderEntry]:
     counts: dict[tuple[bool, str], int] = {}
     for path in tracked:
         if path.startswith(prefix):
-            name, slash, _ = path.removeprefix(prefix).partition("/")
+            is_quoted = path.startswith('"')  # a name that is no text: it is listed whole, at the root
+            name, slash, _ = (path, "", "") if is_quoted else path.removeprefix(prefix).partition("/")
             key = (not slash, name)
             counts[key] = counts.get(key, 0) + 1
     found = [
@@ -70,13 +72,14 @@ def list_entries(tracked: list[str], folder: str) -> list[FolderEntry]:
 
 
 def read_file(request: PageRequest, path: str) -> Code:
-    answer = request.repositories.run_command(request.one_repository, "blame", path)
+    name = unquote_path(path.encode())
+    answer = request.repositories.run_command(request.one_repository, "blame", name)
     lines = convert(answer["lines"], list[BlamedLine])
     chosen = parse_range(request.query.get("l", ""), len(lines))
     start = request.number("from", max(0, chosen[0] - 20) if chosen else 0, 10_000_000)
     why = None
     if chosen:
-        asked = f"{path}:{chosen[0]}-{chosen[1]}"
+        asked = f"{name}:{chosen[0]}-{chosen[1]}"
         answer = request.repositories.run_command(request.one_repository, "why", asked)
         why = convert(answer, Explanation)
     window = lines[start : start + LINES_SHOWN]

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from remit.core.intent import Intent, LintFinding
 from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import quote_path
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.pages.sessions import TimelineRow, make_row
@@ -96,4 +97,4 @@ def list_tracked_files(root: str) -> list[str]:
         done = subprocess.run(command, capture_output=True, check=False, timeout=GIT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [path for path in done.stdout.decode("utf-8", "replace").split("\0") if path]
+    return [quote_path(path) for path in done.stdout.decode("utf-8", "surrogateescape").split("\0") if path]
