@@ -6,7 +6,7 @@ which workspaces are governed, and which enforce.
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -307,9 +307,23 @@ def find_workspace_of_call(call: ToolCall, home: Path) -> Workspace | None:
                 if near is not None and near.is_governed:
                     governed.setdefault(near.root, near)
     found = list(governed.values())
+    if found and (own := find_assigned_workspace(call.cwd, found)) is not None:
+        return own
     if len(found) > 1:
         return max(found, key=lambda workspace: load_rules(workspace).mode == "enforce")
     return found[0] if found else locate_workspace(Path(call.cwd))
+
+
+def find_assigned_workspace(cwd: str, found: Iterable[Workspace]) -> Workspace | None:
+    """Return the worktree of the agent's folder if a plan has assigned it: it judges also what is written elsewhere."""
+    if all(is_inside_folder(cwd, str(workspace.root)) for workspace in found):
+        return None
+    own = locate_workspace(Path(cwd))
+    return own if own is not None and own.assignment_path and path_exists(own.assignment_path) else None
+
+
+def is_inside_folder(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Path) -> list[Workspace]:
