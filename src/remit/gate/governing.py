@@ -82,9 +82,10 @@ RULES_CACHE: dict[Path, tuple[FileStates, Rules]] = {}
 
 def source_folder(workspace: Workspace) -> Path:
     """Return the `.orchestration/` in force: the workspace's own, else the main worktree's, else the newest copy. The
-    workspace's own is missing at an old commit, after a stash, or in a fresh worktree.
+    workspace's own is missing at an old commit, after a stash, or in a fresh worktree. Where an attempt works, the main
+    worktree's governs whatever the attempt has brought in.
     """
-    if workspace.folder.is_dir():
+    if not workspace.is_assigned and workspace.folder.is_dir():
         return workspace.folder
     main = find_main_worktree(workspace)
     if main is not None and (main / ORCHESTRATION_FOLDER).is_dir():
@@ -319,7 +320,7 @@ def find_assigned_workspace(cwd: str, found: Iterable[Workspace]) -> Workspace |
     if all(is_inside_folder(cwd, str(workspace.root)) for workspace in found):
         return None
     own = locate_workspace(Path(cwd))
-    return own if own is not None and own.assignment_path and path_exists(own.assignment_path) else None
+    return own if own is not None and own.is_assigned else None
 
 
 def is_inside_folder(path: str, folder: str) -> bool:

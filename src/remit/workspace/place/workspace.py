@@ -79,6 +79,10 @@ class Workspace(Struct, frozen=True, dict=True):
         """The file of the attempt that works here, in the worktree's own git folder; None in a main worktree."""
         return None if self.git_dir in (None, self.common_dir) else f"{self.git_dir}/{ASSIGNMENT_FILE}"
 
+    @property
+    def is_assigned(self) -> bool:
+        return self.assignment_path is not None and os.path.lexists(self.assignment_path)
+
     @LazyProperty
     def intents_path(self) -> Path:
         return self.folder / "active_intents.yaml"
