@@ -1,0 +1,1 @@
+"""Orchestrator: several agents at once in one repository, each within its intent, landed without a clash."""

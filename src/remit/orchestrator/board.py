@@ -1,0 +1,409 @@
+"""Board of the fleet: frozen values of plans, tasks, attempts, holds, workers, landings, budgets, and their states.
+
+Fields are named as the columns of the fleet database. Times are seconds of the database's clock; nothing here reads it.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+TaskKey: TypeAlias = tuple[str, str]
+"""Repository and intent: at most one task with this key is not final."""
+
+
+class TaskState(StrEnum):
+    """State of a task, from its plan to the target branch. `states.MOVES` says which may follow which."""
+
+    WAITING = "waiting"
+    HELD = "held"
+    RUNNING = "running"
+    PAUSED = "paused"
+    ASKING = "asking"
+    HANDED_IN = "handed_in"
+    LANDING = "landing"
+    LANDED = "landed"
+    STUCK = "stuck"
+    BLOCKED = "blocked"
+    DROPPED = "dropped"
+
+
+class AttemptState(StrEnum):
+    """State of one try of a task."""
+
+    CLAIMED = "claimed"
+    PREPARED = "prepared"
+    STARTED = "started"
+    ENDED = "ended"
+
+
+class AttemptEnd(StrEnum):
+    """Way in which an attempt ended."""
+
+    HANDED_IN = "handed_in"
+    GAVE_UP = "gave_up"
+    FAILED = "failed"
+    SILENT = "silent"
+    TIMED_OUT = "timed_out"
+    OVER_BUDGET = "over_budget"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+class LandingState(StrEnum):
+    """State of a train on its way to the target."""
+
+    GATHERED = "gathered"
+    VERIFYING = "verifying"
+    LANDED = "landed"
+    RED = "red"
+    CONFLICT = "conflict"
+    TARGET_MOVED = "target_moved"
+
+
+class OrderKind(StrEnum):
+    """Instruction of a person, or of a rule, to a task or a whole plan."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    STEER = "steer"
+    TAKE = "take"
+    GIVE_BACK = "give_back"
+    RETRY = "retry"
+    DROP = "drop"
+    REASSIGN = "reassign"
+
+
+class EventKind(StrEnum):
+    """Subject of an event of the feed."""
+
+    TASK = "task"
+    ATTEMPT = "attempt"
+    PROGRESS = "progress"
+    USAGE = "usage"
+    ORDER = "order"
+    CONFLICT = "conflict"
+    LANDING = "landing"
+    WORKER = "worker"
+    BREAKER = "breaker"
+    BUDGET = "budget"
+
+
+class ProofAnswer(StrEnum):
+    """Answer to the question whether two write sets share a path. An unproved pair is treated as shared."""
+
+    APART = "apart"
+    SHARED = "shared"
+    UNPROVED = "unproved"
+
+
+class BreakerKind(StrEnum):
+    """Subject whose failures a breaker counts."""
+
+    TASK = "task"
+    AGENT = "agent"
+    PROVIDER = "provider"
+    REPOSITORY = "repository"
+    PLAN = "plan"
+
+
+class PlanLimits(Struct, frozen=True):
+    """Bounds that a person sets for a plan. `None` is no bound of the plan's own."""
+
+    workers: int | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+class OpenPlan(Struct, frozen=True):
+    """A plan that a person started: intents of one repository and the branch they land on."""
+
+    id: str
+    repository: str
+    target: str
+    base: str = ""
+    by: str = ""
+    made_at: float = 0.0
+    limits: PlanLimits = PlanLimits()
+    is_paused: bool = False
+
+
+class FleetRepository(Struct, frozen=True):
+    """A repository of the fleet. `weight` is its share of the slots where several repositories want them."""
+
+    id: str
+    url: str = ""
+    target: str = "remit/next"
+    token_last: int = 0
+    weight: float = 1.0
+    paused: bool = False
+    train: int = 8
+    """Tasks that one landing takes at most. Twice as many may wait for it before nothing more is started."""
+    attempts: int = 3
+    stall_s: float = 300.0
+
+
+class Role(Struct, frozen=True):
+    """A role of `remit.toml`: which agents may play it, in order of preference, and how much one attempt may use."""
+
+    name: str
+    agents: tuple[str, ...] = ()
+    """Names of agents. Empty: any agent of the worker."""
+    model: str = ""
+    max_usd: float | None = None
+    max_seconds: float | None = None
+    chain: tuple[str, ...] = ()
+
+
+class Task(Struct, frozen=True):
+    """Intent of a plan, and how far it is. `why` is one line: what the task waits for, or the reason of its end."""
+
+    plan: str
+    intent: str
+    repository: str
+    state: TaskState = TaskState.WAITING
+    why: str = ""
+    rank: int = 0
+    """Priority of the intent; a greater number goes first."""
+    role: str = "builder"
+    stage: int = 0
+    """Index into the role and its chain: 0 is the role itself."""
+    needs: tuple[str, ...] = ()
+    """Intents of the same repository that land first: dependencies, and for a parent its children."""
+    scope: tuple[str, ...] = ()
+    """Proved patterns of the write set: intent ∩ role, commons left out."""
+    scope_sha256: str = ""
+    attempts: int = 0
+    """Attempts made so far; the next one has the number `attempts + 1`."""
+    estimate_s: float = 600.0
+    landed: str = ""
+    """Commit of the target that holds the task's change."""
+    returns_to: TaskState | None = None
+    """Where a paused or asking task goes once that is over."""
+
+    @property
+    def key(self) -> TaskKey:
+        return self.repository, self.intent
+
+
+class Hold(Struct, frozen=True):
+    """The write set that a task owns from its claim until it lands or ends. `token` fences every effect."""
+
+    repository: str
+    intent: str
+    attempt: int
+    token: int
+    scope: tuple[str, ...] = ()
+    scope_sha256: str = ""
+    since: float = 0.0
+    until: float | None = None
+    """End of the lease while an attempt runs. `None`: no worker has to renew it (handed in, landing, asking)."""
+
+    @property
+    def key(self) -> TaskKey:
+        return self.repository, self.intent
+
+
+class Attempt(Struct, frozen=True):
+    """Try of a task by an agent, with its token and cost."""
+
+    repository: str
+    intent: str
+    attempt: int
+    token: int
+    workflow_id: str = ""
+    worker: str = ""
+    agent: str = ""
+    model: str = ""
+    role: str = "builder"
+    sessions: tuple[str, ...] = ()
+    branch: str = ""
+    base: str = ""
+    wip: str = ""
+    state: AttemptState = AttemptState.CLAIMED
+    ended_as: AttemptEnd | None = None
+    failure: str = ""
+    """Signature of the failure: equal texts are the same failure."""
+    started_at: float = 0.0
+    ended_at: float | None = None
+    turns: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = None
+    """Spent so far; `None` where the agent does not tell."""
+    reserved_usd: float = 0.0
+    last_event_at: float = 0.0
+
+    @property
+    def key(self) -> TaskKey:
+        return self.repository, self.intent
+
+    @property
+    def is_live(self) -> bool:
+        return self.state is not AttemptState.ENDED
+
+
+class Worker(Struct, frozen=True):
+    """An executor of one host. Its free slots are `slots` less its attempts that have not ended."""
+
+    id: str
+    host: str
+    boot: str = ""
+    slots: int = 1
+    agents: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+    version: str = ""
+    flow: str = ""
+    beat_at: float = 0.0
+    draining: bool = False
+
+
+class Order(Struct, frozen=True):
+    """An instruction to a task (`intent`) or to everything of the repository (`intent` empty)."""
+
+    id: int
+    repository: str
+    kind: OrderKind
+    intent: str = ""
+    attempt: int | None = None
+    body: str = ""
+    by: str = ""
+    at: float = 0.0
+    taken_at: float | None = None
+    done_at: float | None = None
+
+
+class Landing(Struct, frozen=True):
+    """A train of tasks that becomes one new tip of the target: `old` before, `new` after."""
+
+    id: int
+    repository: str
+    target: str
+    members: tuple[str, ...]
+    old: str = ""
+    new: str = ""
+    state: LandingState = LandingState.GATHERED
+    verify_ms: int | None = None
+    flaky: tuple[str, ...] = ()
+    why: str = ""
+    at: float = 0.0
+
+
+class SpendingBudget(Struct, frozen=True):
+    """What may be spent, is reserved and is spent. `scope` is fleet, repository, plan, intent or role; `key` which."""
+
+    scope: str
+    key: str
+    usd: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    reserved_usd: float = 0.0
+    reserved_tokens: int = 0
+    reserved_seconds: float = 0.0
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
+    spent_seconds: float = 0.0
+
+
+class Breaker(Struct, frozen=True):
+    """Failures of one subject, and until when it may not be used because of them."""
+
+    kind: BreakerKind
+    key: str
+    failures: tuple[float, ...] = ()
+    """Times of the failures that still count."""
+    until: float | None = None
+    """Open until then; `None`: closed. Infinite: until a person says otherwise."""
+    trips: int = 0
+    """How often it opened in a row: each time twice as long."""
+    why: str = ""
+
+
+class Proof(Struct, frozen=True):
+    """Answer for a pair of write sets, and for a shared one a path that both may write."""
+
+    answer: ProofAnswer
+    witness: str = ""
+
+
+ProofKey: TypeAlias = tuple[str, str]
+
+
+def pair_scopes(a_sha256: str, b_sha256: str) -> ProofKey:
+    """Return the key of a proof: the hashes of both scopes, sorted."""
+    return (a_sha256, b_sha256) if a_sha256 <= b_sha256 else (b_sha256, a_sha256)
+
+
+class FleetEvent(Struct, frozen=True):
+    """An event of the feed. `seq` rises by one; a reader goes on after the last one it has."""
+
+    seq: int
+    at: float
+    kind: EventKind
+    repository: str = ""
+    plan: str = ""
+    intent: str = ""
+    attempt: int | None = None
+    body: Mapping[str, Any] = {}
+
+
+class Board(Struct, frozen=True):
+    """Everything that scheduling depends on, read in one transaction.
+
+    `tasks` holds the final ones of open plans too: others need them. `attempts` holds those that have not ended.
+    """
+
+    now: float
+    repositories: tuple[FleetRepository, ...] = ()
+    plans: tuple[OpenPlan, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    roles: Mapping[str, Role] = {}
+    budgets: tuple[SpendingBudget, ...] = ()
+    breakers: tuple[Breaker, ...] = ()
+    proofs: Mapping[ProofKey, Proof] = {}
+
+
+class Claim(Struct, frozen=True):
+    """A task that starts now: where, by which agent, with how much money reserved.
+
+    An engine with a queue may let another worker take it that has the agent and a free slot.
+    """
+
+    repository: str
+    intent: str
+    worker: str
+    agent: str
+    reserved_usd: float = 0.0
+
+    @property
+    def key(self) -> TaskKey:
+        return self.repository, self.intent
+
+
+class Ending(Struct, frozen=True):
+    """An attempt that a rule ends: lease over, silent, too long, too dear, or stopped by a person."""
+
+    repository: str
+    intent: str
+    attempt: int
+    token: int
+    ended_as: AttemptEnd
+    why: str = ""
+
+
+class Schedule(Struct, frozen=True):
+    """Answer of `schedule.schedule`: what starts, what ends, which tasks change state, and why the rest waits."""
+
+    claims: tuple[Claim, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    moves: tuple[Task, ...] = ()
+    """Tasks whose state changes without an attempt (blocked, asking), as they are afterwards."""
+    waits: Mapping[TaskKey, str] = {}
+    """For each waiting task: one line that says what for."""
