@@ -207,6 +207,8 @@ VIOLATION_WORDS = {
     "COMMAND_BLOCKED": "the command is not an agent's to run",
     "INVALID_ARGUMENTS": "a path or command is missing, or no text",
     "USER_REJECTED": "a person said no",
+    "ASSIGNMENT_ENDED": "the attempt that this worktree was assigned to is over, or its lease is",
+    "ASSIGNMENT_PAUSED": "a person or a rule has paused the attempt, and the call has waited as long as it may",
     "CIRCUIT_OPEN": "the same denial too often in a row",
     "HOOK_BLOCKED": "a [hook](../how-to/add-hooks.md) refuses, one of Remit's own checks broke,"
     " or nothing can be recorded",
