@@ -1,4 +1,4 @@
-"""Worker processes of the console. Heavy work must not run in the process that answers hooks: Python runs one thread
+"""JobProcess processes of the console. Heavy work must not run in the process that answers hooks: Python runs one thread
 at a time. A worker has low priority, opens the repository's gate for each job, and ends when nothing is asked.
 """
 
@@ -53,7 +53,7 @@ class JobAnswer(Struct, frozen=True):
     error: JobError | None = None
 
 
-class Worker:
+class JobProcess:
     """One worker process."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class WorkerPool:
     """Workers that wait for a job. Each job has a worker of its own."""
 
     def __init__(self) -> None:
-        self.idle: list[Worker] = []
+        self.idle: list[JobProcess] = []
         self.lock = threading.Lock()
 
     def run(self, root: str, function: Callable[Concatenate[Gate, P], T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -113,7 +113,7 @@ class WorkerPool:
         hints: dict[str, Any] = get_type_hints(function)
         return json.decode(json.encode(answer.data), type=hints["return"])
 
-    def take(self) -> Worker:
+    def take(self) -> JobProcess:
         with self.lock:
             waiting, self.idle = self.idle, []
             usable = [worker for worker in waiting if worker.is_reusable]
@@ -121,9 +121,9 @@ class WorkerPool:
                 if worker not in usable:
                     worker.end()
             self.idle = usable[1:]
-        return usable[0] if usable else Worker()
+        return usable[0] if usable else JobProcess()
 
-    def give_back(self, worker: Worker) -> None:
+    def give_back(self, worker: JobProcess) -> None:
         with self.lock:
             if len(self.idle) < MAX_IDLE_WORKERS:
                 self.idle.append(worker)
