@@ -309,3 +309,41 @@ def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Pa
     assert (last["event"], last["data"]["state"]) == ("ended", "cancelled")
     assert "remit run --resume" in errors
     assert "Traceback" not in errors
+
+
+def test_a_program_talks_with_the_agent_in_json_lines(repository: Path, script: Any) -> None:
+    ask = call("ask_followup_question", question="Which?", follow_up=[{"text": "red"}, {"text": "blue"}])
+    model = script([{"say": "Hello."}], [ask], [{"say": "So it is."}])
+    words = (sys.executable, "-c", MAIN, "run", "--json", "--input", "json", "--model", model)
+    with subprocess.Popen(
+        words, cwd=repository, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as agent:
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        assert agent.stderr is not None
+
+        def say(**given: Any) -> None:
+            assert agent.stdin is not None
+            agent.stdin.write(json.dumps(given) + "\n")
+            agent.stdin.flush()
+
+        def wait_for(event: str) -> dict[str, Any]:
+            assert agent.stdout is not None
+            return next(found for line in agent.stdout if (found := json.loads(line))["event"] == event)
+
+        assert wait_for("started")["data"]["run"]
+        say(say="Hi")
+        assert wait_for("turn")["data"]["turn"]["parts"][0]["text"] == "Hello."
+        say(say="Go on")
+        question = wait_for("question")["data"]
+        assert question["choices"] == ["red", "blue"]
+        say(unknown=1)
+        say(answer="q0", words="green")
+        say(answer=question["id"], words="blue")
+        assert wait_for("answer")["data"]["words"] == "blue"
+        agent.stdin.close()
+        assert "So it is." in agent.stdout.read()
+        said = agent.stderr.read()
+    assert agent.returncode == 0, said
+    assert "a line of input was left out" in said
+    assert "no question 'q0' waits for an answer" in said

@@ -9,20 +9,14 @@ import click
 
 from remit.adapters import ROWS
 from remit.cli.output import REFUSED, Failure
-from remit.core.call import SESSION_VARIABLE
 from remit.core.record import Body, CallPart
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import make_refusal
 from remit.gate.records.call_records import violation_document
 from remit.gate.state.database import StateError
-from remit.servers.environment import read_environment
+from remit.servers.environment import AGENT_VARIABLES, read_environment
 from remit.workspace.processes.process_tracking import find_ancestor_program, is_older_than_agents
 
-AGENT_VARIABLES = (
-    *("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID"),
-    SESSION_VARIABLE,
-)
-"""Set by agents in their shells. A shell can unset them, so the process tree is checked too."""
 PERSON = "person"  # the actor in records of commands run by a person
 MAX_CALL_S = 600.0  # a command older than the longest wait of an agent has been abandoned
 

@@ -32,6 +32,12 @@ EXPORT_FORMS = ("md", "jsonl", "roo")
 @click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Stop when it has cost that.")
 @click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON event a line.")
+@click.option(
+    "--input",
+    "input_form",
+    type=click.Choice(("json",)),
+    help="Take words from standard input, one JSON object a line.",
+)
 @click.option("--resume", metavar="[RUN]", is_flag=False, flag_value=NEWEST_RUN, help="Go on with a run; the newest.")
 @click.option("--fork", metavar="RUN[:N]", help="Go on with a copy of a run, up to its line N.")
 @click.option("--list", "list_runs", is_flag=True, help="List the runs of this repository.")
@@ -52,6 +58,7 @@ def run(
     max_cost: float | None,
     plain: bool,
     as_json: bool,
+    input_form: str | None,
     resume: str | None,
     fork: str | None,
     list_runs: bool,
@@ -63,10 +70,11 @@ def run(
 ) -> None:
     """Run Remit's own coding agent on TASK; `-` reads it from standard input.
 
-    On a terminal without a TASK it is a conversation. Its file changes and commands pass the same gate as any agent's.
-    The exit code is 0 when the task is completed or answered, 1 when it was stopped or is stuck, 4 without a model.
+    On a terminal without a TASK it is a conversation, and with --input one for a program. Its file changes and
+    commands pass the same gate as any agent's. The exit code is 0 when the task is completed or answered, 1 when it was
+    stopped or is stuck, 4 without a model.
     """
-    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not as_json and input_form is None
     arguments = RunArguments(
         repo,
         task,
@@ -78,6 +86,7 @@ def run(
         max_turns,
         max_cost,
         as_json,
+        input_form == "json",
         resume,
         fork,
         is_terminal,

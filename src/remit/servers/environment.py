@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS, AgentRow
+from remit.core.call import SESSION_VARIABLE
 from remit.core.machine_paths import MANIFEST_PATH
 from remit.gate.machine import Environment
 from remit.servers.environ_checks import clean_environment
@@ -17,6 +18,12 @@ from remit.workspace.processes.process_tracking import process_start_time
 
 PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
 """Variables passed to a repository's commands: those that programs need, and none that may be a secret."""
+
+AGENT_VARIABLES = (
+    *("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID"),
+    SESSION_VARIABLE,
+)
+"""Set by agents in their shells. A shell can unset them, so the process tree is checked too."""
 
 
 def read_environment() -> Environment:

@@ -17,8 +17,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gate.driving import machine
+from remit.host.journal.file import Journal, RunDirectory, runs_folder
+from remit.host.journal.lines import QuestionLine, ResultLine, RunLine, TurnLine, UserLine
+from remit.host.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
 from remit.servers.web.pairing import PairedBrowser
 from remit.servers.web.server import ConsoleServer
+from remit.workspace.place.workspace import workspace_at
 
 
 class Answered:
@@ -86,6 +90,20 @@ class Browser:
         signed = self.proof("POST", path, body) if proof is None else proof
         headers = {"Origin": self.server.guard.origin, "Remit_Proof": signed} | headers
         return self.ask("POST", path, body, **headers)
+
+
+def keep_run(root: Path, text: str) -> str:
+    """Keep the journal of a run of Remit's own agent in which everything says `text`, and return its id."""
+    journal = Journal(RunDirectory.create(runs_folder(workspace_at(root, root)), "run-1"))
+    calls = ToolCallPart("c1", "execute_command", {"command": text})
+    if not journal.lines:
+        journal.append(RunLine(run="run-1", task=text, cwd=text, model=text, mode=text))
+        journal.append(UserLine(text=text))
+        journal.append(TurnLine(turn=ModelTurn((TextPart(text), ThoughtPart(text), calls), "tool_calls")))
+        journal.append(ResultLine(id="c1", kind="denied", text=text, told=text))
+        journal.append(QuestionLine(id="q1", kind="followup", text=text, choices=(text,)))
+    journal.close()
+    return "run-1"
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from remit.servers.web.render import render_page
 from remit.servers.web.routes import PAGES
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, serving
+from servers.web.console_world import Browser, keep_run, serving
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e{{ 7*7 }}\x1b[31m</script>"
 
@@ -59,7 +59,7 @@ def addresses(agent: Agent) -> list[str]:
     """An address of each page in the table, for the fixture's repository."""
     record = str(records(agent.cwd, "mutation")[0]["id"])
     values = {"repository": agent.cwd.name, "intent": "INT-001", "session": agent.session, "record": record}
-    values |= {"path": "src/app.py", "question": "none", "point": "latest"}
+    values |= {"path": "src/app.py", "question": "none", "point": "latest", "run": keep_run(agent.cwd, HOSTILE)}
     return [re.sub(r"\{([a-z]+)(?::path)?\}", lambda match: values[match[1]], page.url) for page in PAGES]
 
 

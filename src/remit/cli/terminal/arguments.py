@@ -8,7 +8,9 @@ NEWEST_RUN = ""
 
 
 class RunArguments(Struct, frozen=True):
-    """What a person asked for. `resume` and `fork` name a run, NEWEST_RUN the newest."""
+    """What a person asked for. `takes_json`: words come as JSON lines on standard input. `resume` and `fork` name a
+    run, NEWEST_RUN the newest.
+    """
 
     repo: Path
     task: str | None = None
@@ -20,6 +22,7 @@ class RunArguments(Struct, frozen=True):
     max_turns: int | None = None
     max_cost: float | None = None
     as_json: bool = False
+    takes_json: bool = False
     resume: str | None = None
     fork: str | None = None
     is_terminal: bool = False

@@ -8,7 +8,9 @@ from contextlib import suppress
 
 import click
 import msgspec
+from msgspec import Struct
 
+from remit.cli.output import warn
 from remit.cli.terminal.blocks import BlockRenderer
 from remit.cli.terminal.replies import AnyQuestion, describe_answers, parse_reply
 from remit.core.untrusted_input import escape_json
@@ -17,11 +19,21 @@ from remit.host.events import RunEvent
 from remit.host.faces.gate_questions import publish_questions
 from remit.host.faces.replies import can_flag_answer
 from remit.host.journal.lines import AnswerLine, EndedLine, QuestionLine
+from remit.host.run import PersonReply
 from remit.host.session import Session
 
 STREAMED_EVENTS = ("text", "thought", "call", "retracted")
 PROMPT = "> "
 EVENT_GRACE_S = 2.0
+
+
+class InputLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of `--input json`: words to the agent, an answer to the question with this id, or a cancel of the turn."""
+
+    say: str = ""
+    answer: str | None = None
+    words: str | None = None
+    cancel: bool = False
 
 
 class LineFace:
@@ -102,6 +114,44 @@ class LineFace:
         finally:
             await end_tasks(tasks)
 
+    async def converse_in_json(self, after: int) -> EndedLine | None:
+        """Show the run, and take words, answers and cancels as JSON lines from standard input. At the end of the input
+        the turn under way goes on to its end. The gate's questions are answered elsewhere.
+        """
+        session = self.session
+        shown = asyncio.create_task(self.follow(after))
+        broken = asyncio.ensure_future(asyncio.wait([session.driver]))
+        try:
+            while True:
+                read = asyncio.create_task(asyncio.to_thread(sys.stdin.buffer.readline))
+                await asyncio.wait([read, shown, broken], return_when=asyncio.FIRST_COMPLETED)
+                if not read.done():
+                    break
+                if not (line := await read):
+                    break
+                await self.take_input(line)
+            await session.wait_until_idle()
+            if shown.done():
+                await shown
+        finally:
+            await end_tasks([shown])
+        return self.ended
+
+    async def take_input(self, line: bytes) -> None:
+        """Act on a line of JSON input. A line that cannot be read is said on standard error."""
+        try:
+            given = msgspec.json.decode(line, type=InputLine)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            warn(f"a line of input was left out: {error}")
+            return
+        if given.cancel:
+            await self.session.cancel()
+        if given.answer is not None and not await self.session.answer(given.answer, PersonReply(given.words)):
+            warn(f"no question {given.answer!r} waits for an answer")
+        if given.say:
+            self.ended = None
+            await self.session.send(given.say)
+
 
 async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
@@ -134,9 +184,9 @@ def print_block(renderer: BlockRenderer, event: RunEvent) -> None:
         print_line(block)
 
 
-def print_json(event: RunEvent) -> None:
-    """Print an event as one line of JSON. Streamed parts of a turn are left out: the whole turn follows."""
-    if event.event not in STREAMED_EVENTS:
+def print_json(event: RunEvent, *, with_streams: bool = False) -> None:
+    """Print an event as one line of JSON. Streamed parts of a turn are left out, or not: the whole turn follows."""
+    if with_streams or event.event not in STREAMED_EVENTS:
         print_line(encode_event(event))
 
 

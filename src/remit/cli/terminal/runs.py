@@ -82,11 +82,15 @@ async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
     session = await open_run(request, os.environ, read_environment())
     is_coloured = has_colour("auto", os.environ, is_terminal=sys.stdout.isatty())
     renderer = BlockRenderer(session.run.access.gate.workspace.root, None, is_coloured=is_coloured)
-    show = print_json if arguments.as_json else partial(print_block, renderer)
+    printed = partial(print_json, with_streams=arguments.takes_json)
+    show = printed if arguments.as_json else partial(print_block, renderer)
     face = LineFace(session, show, answers_by_flag=arguments.yes_within_scope)
     try:
         async with session:
-            ended = await (face.run_to_end(0) if request.options.until_completion else face.converse(0))
+            if request.options.until_completion:
+                ended = await face.run_to_end(0)
+            else:
+                ended = await (face.converse_in_json(0) if arguments.takes_json else face.converse(0))
     except asyncio.CancelledError:
         if face.ended is None:
             history, cost = session.run.history, session.run.spending.cost
@@ -119,8 +123,9 @@ def make_request(arguments: RunArguments) -> RunRequest:
     settings = gate.rules.config.run
     forked, place = split_fork(arguments.fork)
     resumed = forked if arguments.fork is not None else arguments.resume
-    is_terminal, words = arguments.is_terminal, read_task(arguments.task)
-    if resumed is None and not words and not is_terminal:
+    is_conversation = arguments.is_terminal or arguments.takes_json
+    words = (arguments.task or "").strip() if arguments.takes_json else read_task(arguments.task)
+    if resumed is None and not words and not is_conversation:
         raise Failure("USAGE", "there is no task, and no terminal to ask for one", fix="remit run 'what to do'")
     mode = choose_mode(gate, arguments.mode)
     with name_failures():
@@ -133,8 +138,8 @@ def make_request(arguments: RunArguments) -> RunRequest:
             mode=mode,
             intent=arguments.intent_id,
             limits=RunLimits(arguments.max_turns or settings.max_turns, arguments.max_cost or settings.max_cost_usd),
-            until_completion=not is_terminal,
-            has_person=is_terminal and not is_below_agent(),
+            until_completion=not is_conversation,
+            has_person=is_conversation and not is_below_agent(),
             version=version("remit"),
         ),
         task=words,

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
+from remit.servers.web.agent_runs import AgentRuns
 from remit.servers.web.guard import Refused
 from remit.servers.web.heavy_reads import HeavyReads
 from remit.servers.web.workers import WorkerPool
@@ -37,6 +38,7 @@ class Repositories(Struct, frozen=True):
 
     environment: Callable[[], Environment]
     workers: WorkerPool = field(default_factory=WorkerPool)
+    runs: AgentRuns = field(default_factory=AgentRuns)
     heavy: HeavyReads = field(default_factory=HeavyReads)
 
     def list_all(self) -> list[GovernedRepository]:

@@ -5,6 +5,16 @@ address with `.json`.
 from remit.servers.web.pages.agents import read_agents
 from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.changes import read_changes
+from remit.servers.web.pages.chat import (
+    BeginBody,
+    SayBody,
+    StopBody,
+    begin_run,
+    read_chat,
+    read_chat_run,
+    say_words,
+    stop_run,
+)
 from remit.servers.web.pages.code import read_code
 from remit.servers.web.pages.commands import (
     read_coverage,
@@ -37,6 +47,8 @@ PAGES = (
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
+    Page("/r/{repository}/chat", "chat", "Chat", "chat.html", read_chat),
+    Page("/r/{repository}/chat/{run}", "chat", "Chat", "chat_run.html", read_chat_run),
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
@@ -47,6 +59,9 @@ PAGES = (
 )
 
 WRITES = (
+    PageWrite("/r/{repository}/chat", BeginBody, begin_run),
+    PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words),
+    PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),
     PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files),
     PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point),
 )
@@ -62,6 +77,7 @@ NAVIGATION = (
         ("code", "Code", "file-code", "code"),
         ("changes", "Changes", "git-pull-request-arrow", "changes"),
         ("agents", "Agents", "bot", "agents"),
+        ("chat", "Chat", "message-square", "chat"),
         ("recovery", "Recovery", "history", "restore"),
     ),
     (

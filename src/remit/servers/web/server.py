@@ -81,6 +81,7 @@ class ConsoleServer:
         self.server.should_exit = True
         self.thread.join(3.0)
         self.console.repositories.workers.close()
+        self.console.repositories.runs.close()
         self.socket.close()
 
     @property

@@ -1,4 +1,4 @@
-"""JobProcess processes of the console. Heavy work must not run in the process that answers hooks: Python runs one thread
+"""Worker processes of the console. Heavy work must not run in the process that answers hooks: Python runs one thread
 at a time. A worker has low priority, opens the repository's gate for each job, and ends when nothing is asked.
 """
 

@@ -126,7 +126,7 @@ showTimeLeft();
 
 // -- keys ------------------------------------------------------------------------------------------------------
 
-const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
+const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", e: "chat", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
 let afterG = false;
 let row = -1;
 
