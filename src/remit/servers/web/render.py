@@ -15,10 +15,11 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from remit.core.untrusted_input import INVISIBLE_CHARS
+from remit.policy.commands.marks import CommandMark
 
 FOLDER = Path(__file__).parent
 CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f]|{INVISIBLE_CHARS}|[\ud800-\udfff]")
-MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff")
+MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff", "ring")
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -45,15 +46,14 @@ def show_code(text: str) -> Markup:
     return shown + escape(text[at:])
 
 
-def mark_words(text: str, words: Sequence[str]) -> Markup:
-    """Return a command as HTML, with the dangerous words in a mark of their own."""
-    if not words:
-        return show_code(text)
+def mark_parts(text: str, marks: Sequence[CommandMark]) -> Markup:
+    """Return a command as HTML, with its marked parts in elements of their own."""
     shown = Markup()
     at = 0
-    for match in re.finditer(rf"(?<![^\s;&|()])(?:{'|'.join(map(re.escape, words))})(?![^\s;&|()])", text):
-        shown += show_code(text[at : match.start()]) + Markup("<mark>{}</mark>").format(show_code(match[0]))
-        at = match.end()
+    for mark in marks:
+        element = Markup("<mark>{}</mark>") if mark.kind == "danger" else Markup('<span class="operator">{}</span>')
+        shown += show_code(text[at : mark.start]) + element.format(show_code(text[mark.start : mark.end]))
+        at = mark.end
     return shown + show_code(text[at:])
 
 
@@ -144,7 +144,7 @@ def open_templates() -> jinja2.Environment:
     )
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "parse_diff": parse_diff}
     templates.globals.update(names)
-    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words}
+    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts}
     templates.filters.update(filters)
     templates.filters.update(
         {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}
