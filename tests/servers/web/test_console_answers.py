@@ -105,7 +105,8 @@ def test_the_preview_counts_the_tracked_files_and_the_calls_that_the_rule_covers
     asked = Asked(agent)
     card = wait_for_card(browser)
     address = f"/approvals/{card['question']['id']}"
-    default = browser.get(f"{address}.json").data["preview"]
+    assert browser.get(f"{address}.json").data["preview"] is None
+    default = browser.get(f"{address}.json?rule=").data["preview"]
     assert (default["extent"], default["rule"], default["files"]) == ("intent", "docs/**", 3)
     narrow = browser.get(f"{address}.json?rule=docs/*.md&extent=session").data["preview"]
     assert (narrow["files"], narrow["example_files"]) == (2, ["docs/one.md", "docs/two.md"])
@@ -127,7 +128,7 @@ def test_a_command_is_previewed_by_its_first_words(agent: Agent, browser: Browse
     thread = ask_command(agent, "git fetch origin")
     card = wait_for_card(browser)
     address = f"/approvals/{card['question']['id']}"
-    preview = browser.get(f"{address}.json").data["preview"]
+    preview = browser.get(f"{address}.json?extent=intent").data["preview"]
     assert preview["rule"] == "git fetch"
     assert not preview["is_for_paths"]
     assert preview["covered_calls"] == 0

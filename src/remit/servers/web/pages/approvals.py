@@ -31,6 +31,7 @@ from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.repositories import GovernedRepository
 
 MAX_BEFORE = 3
+PREVIEW_KEYS = {"rule", "extent"}
 EXTENT_BY_NAME: dict[str, Extent] = {extent: extent for extent in EXTENTS}
 
 
@@ -84,10 +85,15 @@ class QuestionCard(Struct, frozen=True):
     share_left: int
     shown_sha256: str
 
+    @property
+    def wider_extent(self) -> Extent:
+        """Return the extent of a wider yes that is proposed."""
+        return "intent" if "intent" in self.extents else self.extents[min(1, len(self.extents) - 1)]
+
 
 class Approvals(Struct, frozen=True):
     """The queue and the open card; `gone` names a card that was asked for and waits no more, `closing` who closed it
-    and how. `preview` is what the rule of the address would cover, or else the proposed one.
+    and how. `preview` is what the rule and extent of the address would cover: it takes git, and is asked for apart.
     """
 
     queue: list[QueuedQuestion]
@@ -99,8 +105,10 @@ class Approvals(Struct, frozen=True):
 
 
 def read_approvals(request: PageRequest) -> Approvals:
+    """Return the queue and a card: the one that is named, or else the oldest that is not in the query's `later`."""
     queue: list[QueuedQuestion] = []
     wanted = request.path.get("question", "")
+    put_off = set(request.query.get("later", "").split(","))
     card: QuestionCard | None = None
     closing = ""
     for repository in request.repositories.list_all():
@@ -112,20 +120,22 @@ def read_approvals(request: PageRequest) -> Approvals:
                 card = read_card(repository, gate, listed, wanted)
                 closing = closing or ("" if card else describe_closing(gate, wanted))
     queue.sort(key=lambda each: (not each.is_open, each.asked_at))
-    if card is None and not wanted and queue and queue[0].is_open:
-        wanted = queue[0].id
-        repository = request.repositories.find(queue[0].repository)
+    waiting = [each for each in queue if each.is_open]
+    if not wanted and waiting:
+        first = next((each for each in waiting if each.id not in put_off), waiting[0])
+        wanted = first.id
+        repository = request.repositories.find(first.repository)
         with request.repositories.open_gate(repository) as gate:
             card = read_card(repository, gate, gate.questions.list_unanswered(), wanted)
-    waiting = sum(each.equals for each in queue if each.is_open)
-    preview = read_preview(request, card) if card is not None and len(card.extents) > 1 else None
-    return Approvals(queue, card, waiting, "" if card else wanted, closing, preview)
+    is_previewed = card is not None and len(card.extents) > 1 and not request.query.keys().isdisjoint(PREVIEW_KEYS)
+    preview = read_preview(request, card) if card is not None and is_previewed else None
+    count = sum(each.equals for each in waiting)
+    return Approvals(queue, card, count, "" if card else wanted, closing, preview)
 
 
 def read_preview(request: PageRequest, card: QuestionCard) -> RulePreview:
     """Return what the rule in the address covers, or else the rule that the card proposes. Raises Refused."""
-    default: Extent = "intent" if "intent" in card.extents else "session"
-    named = request.query.get("extent", default)
+    named = request.query.get("extent", card.wider_extent)
     extent = EXTENT_BY_NAME.get(named)
     if extent is None or extent not in card.extents[1:]:
         raise Refused(400, f"extent is {named[:40]!r}; expected one of {', '.join(card.extents[1:])}")

@@ -114,7 +114,7 @@ function sayWhy() {
 
 function putOff() {
   later.add(card().dataset.card);
-  sessionStorage.setItem("remit-later", JSON.stringify([...later].slice(-200)));
+  sessionStorage.setItem("remit-later", JSON.stringify([...later].slice(-50)));
   openNext();
 }
 
@@ -145,6 +145,7 @@ function previewSoon() {
 
 async function showPreview() {
   const shown = card();
+  if (!find("[data-rule]")) return;
   const asked = ++previewed;
   const query = new URLSearchParams({ rule: find("[data-rule]").value, extent: shown.dataset.extent });
   try {
@@ -156,22 +157,23 @@ async function showPreview() {
     // The answer itself says what is wrong with the rule.
   }
 }
+showPreview();
 
 // -- the queue -------------------------------------------------------------------------------------------------
 
 async function openNext() {
-  if (isPhone) {
-    await refreshPart("card");
-    shownAt = performance.now();
-    return;
+  if (isPhone) await refreshPart("card");
+  else {
+    putPart(document.querySelector('[data-part="card"]'), await fetchPart("card", later.size ? `/approvals?later=${[...later]}` : "/approvals"));
+    history.replaceState(null, "", card() ? `/approvals/${card().dataset.card}` : "/approvals");
   }
-  await Promise.all([refreshPart("queue", "/approvals"), refreshPart("badge", "/approvals")]);
-  const waiting = [...document.querySelectorAll('[data-ticket][data-open="yes"]')].map((each) => each.dataset.ticket);
-  const next = waiting.find((id) => !later.has(id)) ?? waiting.find((id) => id !== card()?.dataset.card) ?? waiting[0];
-  const address = next ? `/approvals/${next}` : "/approvals";
-  history.replaceState(null, "", address);
-  putPart(document.querySelector('[data-part="card"]'), await fetchPart("card", address));
   shownAt = performance.now();
+  showPreview();
+  if (!isPhone) await refreshQueue();
+}
+
+async function refreshQueue() {
+  await Promise.all([refreshPart("queue"), refreshPart("badge")]);
   markTicket();
 }
 
@@ -192,10 +194,7 @@ export async function followQuestions(ids, page) {
     if (!open.done) say(await describeClosing(open.card));
     await openNext();
   } else if (!open && !isPhone && ids.length) await openNext();
-  else if (!isPhone) {
-    await Promise.all([refreshPart("queue"), refreshPart("badge")]);
-    markTicket();
-  }
+  else if (!isPhone) await refreshQueue();
 }
 
 async function describeClosing(id) {
