@@ -108,6 +108,9 @@ SETTING_WORDS = {
     "run.edit_tools": "names of the tools for edits that the model is offered, instead of those that suit it",
     "run.language": "the language that the agent answers in",
     "run.instructions": "instructions for every mode, for the prompt",
+    "console.ntfy": "a topic of an [ntfy](https://ntfy.sh) server that is told when an agent waits for you, such as"
+    " `https://ntfy.sh/my-topic`; see [the console](../how-to/use-the-console.md)",
+    "console.webhook": "an address that is told the same, as JSON",
     "verify.on_write": "commands that run after agents' writes; see"
     " [checks after writes](../how-to/check-after-writes.md)",
     "hooks": "commands of yours before and after calls; see [adding hooks](../how-to/add-hooks.md)",

@@ -20,7 +20,7 @@ from remit.core.tree_head import parse_public_key
 from remit.core.untrusted_input import as_object
 
 HookMoment: TypeAlias = Literal["before", "after"]
-TrustKind: TypeAlias = Literal["hook", "verify", "generated", "mcp"]
+TrustKind: TypeAlias = Literal["hook", "verify", "generated", "mcp", "push"]
 MAX_TIMEOUT_S = 60
 """Maximum timeout of a hook: an agent runs its tool once its own timeout ends."""
 
@@ -428,6 +428,50 @@ class RunSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"[run] window: expected 1000 tokens or more, not {self.window}")
 
 
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+
+class ConsoleSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the console (`remit serve`). `ntfy` is a topic of an ntfy server, `webhook` an address that gets
+    JSON: both are told that an agent waits for a person, once a person on this machine trusts the addresses.
+    """
+
+    ntfy: str | None = None
+    webhook: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("ntfy", "webhook"):
+            address = getattr(self, name)
+            if address is not None and (fault := find_address_fault(address)):
+                raise ValueError(f"[console] {name}: {address!r:.200} {fault}")
+
+    @property
+    def trust_items(self) -> tuple[TrustItem, ...]:
+        """Return the addresses as one item: a repository must not choose where this machine's questions are told."""
+        if self.ntfy is None and self.webhook is None:
+            return ()
+        text = ", ".join(f"{name} {getattr(self, name)}" for name in ("ntfy", "webhook") if getattr(self, name))
+        digest = sha256(b"push\0" + json.encode([self.ntfy, self.webhook]))
+        return (TrustItem("push", "remit.toml [console]", f"told that an agent waits: {text}", digest),)
+
+
+def find_address_fault(address: str) -> str | None:
+    from urllib.parse import urlsplit  # not above: every call of an agent loads the settings, and few have an address
+
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "is no address; expected one such as https://ntfy.sh/my-topic"
+    if parts.scheme not in ("https", "http") or not host or not address.isascii() or not address.isprintable():
+        return "is no address; expected one such as https://ntfy.sh/my-topic"
+    if " " in address or parts.fragment:
+        return "holds a space or a `#`, which no address of a topic has"
+    if parts.scheme == "http" and host not in LOOPBACK_HOSTS:
+        return "is sent in the clear; expected https:// (http:// only on this machine)"
+    return None
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file. Without `mode`, a governed workspace enforces if an intents file exists, and observes
     otherwise.
@@ -447,6 +491,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     containment: ContainmentRules = ContainmentRules()
     verify: Verify = Verify()
     run: RunSettings = RunSettings()
+    console: ConsoleSettings = ConsoleSettings()
     hooks: tuple[Hook, ...] = ()
     grants: tuple[ProjectGrant, ...] = ()
 

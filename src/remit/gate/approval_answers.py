@@ -1,15 +1,33 @@
 """Answers of a person to questions that agents wait on: the terminal and the console give them through here."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from msgspec import Struct
+
+from remit.core.decision import HIGH_RISK, Extent
+from remit.core.formats.record_summary import EXTENT_NAMES, RecordSummary, summarize_record
+from remit.core.record import KEY
+from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.approval_requests import ApprovalRequests
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
-from remit.policy.grants import GrantRuleError, make_rule
+from remit.ledger.index.index import Index
+from remit.policy.grants import GrantRule, GrantRuleError, covers_command, make_rule
+from remit.workspace.git.command import GitError
+from remit.workspace.git.repository import list_tracked, prefix_in_repository
 
 MAX_EQUAL_QUESTIONS = 20  # equal questions on one card: an approval of the card covers only questions that were shown
+
+MAX_PREVIEWED_CALLS = 20
+MAX_EXAMPLES = 5
+LOW_RISK = 30  # below it, equal questions may be answered together
+CALL_EVENTS = ("tool_use", "denied", "verification")
+TYPED_CHARS = 4
 
 
 class QuestionClosed(Exception):
@@ -17,6 +35,32 @@ class QuestionClosed(Exception):
 
     def __init__(self) -> None:
         super().__init__("the question is closed: it has an answer, or its time is over")
+
+
+class EarlierCall(Struct, frozen=True):
+    """A call that was judged before, in words. `meaning` tells how it ended."""
+
+    at: str
+    meaning: str
+    verb: str
+    about: str
+
+
+class RulePreview(Struct, frozen=True):
+    """What a wider yes would cover: tracked files, and some of the `looked_at` newest calls of the session or
+    repository. `fault` is why this yes cannot be given. `ends_at` is None where it ends with its session, or never.
+    """
+
+    extent: Extent
+    rule: str
+    fault: str = ""
+    is_for_paths: bool = False
+    files: int = 0
+    example_files: list[str] = []
+    calls: list[EarlierCall] = []
+    covered_calls: int = 0
+    looked_at: int = 0
+    hours: float | None = None
 
 
 def group_equal_questions(listed: Sequence[ListedQuestion]) -> list[list[ListedQuestion]]:
@@ -55,8 +99,106 @@ def close_orphaned_questions(gate: Gate) -> None:
     ApprovalRequests(gate).close_orphaned_questions(gate.rules)
 
 
-def shorten_path(action: str, root: Path) -> str:
+def shorten_path(question: Question, root: Path) -> str:
     """Return the action of a file tool with the path relative to `root`; return any other action unchanged."""
-    tool, separator, path = action.partition(": ")
-    is_inside = path.startswith(f"{root}/") and "/../" not in path
-    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action
+    tool, separator, path = question.action.partition(": ")
+    is_inside = not question.is_command and path.startswith(f"{root}/") and "/../" not in path
+    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else question.action
+
+
+# What an answer needs, and what it would cover
+
+
+def choose_typed_word(question: Question) -> str:
+    """Return the word to type before a yes: for a high risk, and for what is too long to be shown whole."""
+    return question.id[-TYPED_CHARS:] if question.risk > HIGH_RISK or question.is_cut else ""
+
+
+def list_extents(question: Question) -> list[Extent]:
+    """Return how far a yes to the question may go, the narrowest first."""
+    if choose_typed_word(question) or find_wider_rule(question) is None:
+        return ["once"]
+    return ["once", "session", *(["intent"] if question.intent_id else []), "project"]  # pyright: ignore[reportReturnType]
+
+
+def list_earlier_calls(index: Index, question: Question, limit: int) -> list[EarlierCall]:
+    """Return the calls that the session made just before, the newest last."""
+    found = islice(iterate_calls(index, session_id=question.session_id), limit)
+    return [describe_earlier(document) for document in found][::-1]
+
+
+def iterate_calls(index: Index, **by: Any) -> Iterator[dict[str, Any]]:
+    """Yield the records of judged calls, the newest first."""
+    documents = index.find(limit=4 * MAX_PREVIEWED_CALLS, **by)
+    return (document for document in documents if document["metadata"][KEY].get("event") in CALL_EVENTS)
+
+
+def describe_earlier(document: dict[str, Any]) -> EarlierCall:
+    summary: RecordSummary = summarize_record(document["metadata"][KEY])
+    return EarlierCall(str(document["timestamp"]), summary.meaning, summary.verb, summary.about)
+
+
+def preview_rule(gate: Gate, question: Question, extent: Extent, pattern: str | None) -> RulePreview:
+    """Return what a yes of this extent would cover. The newest calls are the session's for a yes for the session, and
+    those of the repository for any other.
+    """
+    try:
+        rule = make_rule(question.subject, extent, pattern)
+    except GrantRuleError as error:
+        return RulePreview(extent, pattern or "", str(error))
+    by = {"session_id": question.session_id} if extent == "session" else {}
+    with gate.index() as index:
+        looked_at = [*islice(iterate_calls(index, **by), MAX_PREVIEWED_CALLS)]
+    covered = [
+        document for document in looked_at if covers_recorded_call(rule, document["metadata"][KEY].get("call") or {})
+    ]
+    files = list_covered_files(gate, rule)
+    return RulePreview(
+        extent,
+        rule.text,
+        is_for_paths=rule.pattern is not None,
+        files=len(files),
+        example_files=files[:MAX_EXAMPLES],
+        calls=[describe_earlier(document) for document in covered[:MAX_EXAMPLES]],
+        covered_calls=len(covered),
+        looked_at=len(looked_at),
+        hours=None if extent == "project" else gate.rules.config.approvals.grant_hours,
+    )
+
+
+def covers_recorded_call(rule: GrantRule, call: dict[str, Any]) -> bool:
+    """Return True if the rule covers a recorded call, whatever the objection to it was."""
+    if rule.pattern is not None:
+        scope, paths = Scope((rule.pattern,)), call.get("paths") or ()
+        return bool(paths) and all(scope.matches(str(path)) for path in paths)
+    if rule.command:
+        return covers_command(rule.command, str(call.get("command") or ""))
+    return rule.tool == call.get("name")
+
+
+def list_covered_files(gate: Gate, rule: GrantRule) -> list[str]:
+    """Return the tracked files that a rule for paths covers, in order; none where git does not tell."""
+    workspace = gate.workspace
+    if rule.pattern is None or workspace.common_dir is None:
+        return []
+    try:
+        prefix = prefix_in_repository(workspace)
+        tracked = list_tracked(workspace, [prefix])
+    except (GitError, OSError):
+        return []
+    scope = Scope((rule.pattern,))
+    names = (path.removeprefix(prefix) for path in tracked if path)
+    return sorted(path for path in names if scope.matches(path))
+
+
+def describe_closing(gate: Gate, question_id: str) -> str:
+    """Return who closed a question, how and when; "" if it is open or unknown here."""
+    closed = gate.questions.find_closed(question_id)
+    if closed is None:
+        return ""
+    at = time.strftime("%H:%M:%S", time.localtime(closed.at))
+    reply = closed.reply
+    if reply is None:
+        return f"denied at {at}: nobody answered in time"
+    answer = f"allowed {EXTENT_NAMES[reply.extent]}" if reply.allow else "denied"
+    return f"{answer} by a {reply.by} in {f'the {reply.through}' if reply.through else 'a terminal'} at {at}"

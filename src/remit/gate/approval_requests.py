@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from difflib import unified_diff
+from typing import NamedTuple
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -38,6 +39,8 @@ MAX_ACTION_CHARS = 64 * 1024
 MAX_RECORDED_CHARS = 500
 MAX_DIFF_LINES = 2000
 MAX_DIFFED_CHARS = 64 * 1024
+MAX_LINE_CHARS = 2000
+LEFT_OUT = "CHARACTERS LEFT OUT HERE"
 MAX_FAMILIAR_RECORDS = 200  # newest changes of an intent that define its familiar folders
 NOBODY_REPLY = ApprovalReply(False, "nobody answered in time", "nobody")
 NOBODY_LEFT_REPLY = ApprovalReply(False, "the terminal or page that could have answered went away", "nobody")
@@ -119,6 +122,8 @@ class ApprovalRequests:
         environment = self.context.environment
         now, waited_s = environment.clock(), environment.waited_s + spent_s
         weight, reasons = self.assess_risk(call, decision, facts)
+        action = describe_call(call)
+        change = format_diff(propose_contents(call, facts.targets, self.context.workspace))
         is_command = call.command is not None
         # A wider yes covers the finding's path, or the first path of a file tool; or first words without a secret.
         path = finding.path or (None if is_command else next(iter(target_paths(facts)), None))
@@ -130,7 +135,7 @@ class ApprovalRequests:
             intent_id=facts.session.intent_id,
             code=finding.code,
             rule=finding.rule,
-            action=describe_call(call),
+            action=action,
             message=finding.message,
             path=path,
             risk=weight,
@@ -141,7 +146,8 @@ class ApprovalRequests:
             call_id=call.call_id,
             arguments_sha256=call.arguments_sha256,
             is_command=is_command,
-            diff=format_diff(propose_contents(call, facts.targets, self.context.workspace)),
+            diff=change.diff,
+            is_cut=change.is_cut or LEFT_OUT in action,
             prefix=prefix if all(redact(word) == word for word in prefix) else (),
         )
 
@@ -177,6 +183,7 @@ class ApprovalRequests:
             "answer": "allow" if reply.allow else "deny",
             "extent": grant.extent if grant else "once",
             "words": sanitise_line(redact(reply.words), 500),
+            **({"through": reply.through} if reply.through else {}),
             "grant": {"id": grant.id, "extent": grant.extent, "rule": grant.rule} if grant else None,
         }
         return self.make_record("approval_answered", question, detail)
@@ -217,21 +224,31 @@ class ApprovalRequests:
         )
 
 
-def format_diff(files: Sequence[ProposedFile]) -> str:
-    """Return the proposed changes as a diff without secrets; "" if the contents are unknown.
+class ChangeText(NamedTuple):
+    """A proposed change as text, and whether it was cut."""
 
-    A face may shorten the diff; the last line of a diff cut at MAX_DIFF_LINES names the cut.
+    diff: str
+    is_cut: bool
+
+
+def format_diff(files: Sequence[ProposedFile]) -> ChangeText:
+    """Return the proposed changes as a diff without secrets; "" if the contents are unknown. Where the diff is cut, its
+    last line says so: a face may shorten it further.
     """
     found: list[str] = []
+    is_cut = False
     for file in files:
         if file.known and not is_secret_file(file.path):
-            sides = ((side or b"").decode("utf-8", "replace")[:MAX_DIFFED_CHARS] for side in (file.before, file.after))
-            before, after = (side.splitlines() for side in sides)
+            sides = [(side or b"").decode("utf-8", "replace") for side in (file.before, file.after)]
+            is_cut |= any(len(side) > MAX_DIFFED_CHARS for side in sides)
+            before, after = (side[:MAX_DIFFED_CHARS].splitlines() for side in sides)
             found += [f"@@ {file.path}"] if len(files) > 1 else []
             found += [*unified_diff(before, after, lineterm="", n=2)][2:]
-    lines = [sanitise_line(redact(line), 2000) for line in found[:MAX_DIFF_LINES]]
-    more = [f"… and {len(found) - MAX_DIFF_LINES} lines more"] if len(found) > MAX_DIFF_LINES else []
-    return "\n".join((*lines, *more))
+    is_cut |= len(found) > MAX_DIFF_LINES or any(len(line) > MAX_LINE_CHARS for line in found)
+    lines = [sanitise_line(redact(line), MAX_LINE_CHARS) for line in found[:MAX_DIFF_LINES]]
+    return ChangeText(
+        "\n".join((*lines, *(["… the change goes on: it is too long to be shown whole"] if is_cut else []))), is_cut
+    )
 
 
 def add_reply(decision: Decision, reply: ApprovalReply) -> Decision:
@@ -254,7 +271,7 @@ def describe_call(call: ToolCall) -> str:
     if excess <= 0:
         return text
     digest = sha256(text.encode("utf-8", "backslashreplace"))[:12]
-    return f"{text[:half]} [… {excess} CHARACTERS LEFT OUT HERE, sha256 {digest} …] {text[-half:]}"
+    return f"{text[:half]} [… {excess} {LEFT_OUT}, sha256 {digest} …] {text[-half:]}"
 
 
 # Grants for the whole project

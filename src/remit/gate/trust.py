@@ -14,6 +14,7 @@ from remit.gate.state.workspace_state import State
 from remit.workspace.place.config import read_trust
 
 NOTICE_FACT = "untrusted_told"  # fact that holds which untrusted commands were reported to which sessions
+SETTING_KINDS = ("generated", "push")  # settings that have no effect without trust; all others are commands
 MAX_NOTICES = 50
 MAX_NAMED = 5
 
@@ -32,8 +33,12 @@ def trusted_hooks(rules: Rules, recorder: Recorder) -> tuple[NamedHook, ...]:
 
 
 def trusted_patterns(rules: Rules, recorder: Recorder) -> tuple[str, ...]:
-    asked = rules.config.containment.trust_items
-    return rules.config.containment.generated if asked and asked[0].digest in trusted_digests(recorder) else ()
+    return rules.config.containment.generated if are_trusted(rules.config.containment.trust_items, recorder) else ()
+
+
+def are_trusted(items: tuple[TrustItem, ...], recorder: Recorder) -> bool:
+    """Return True if there are items, and a person on this machine trusts each of them."""
+    return bool(items) and {item.digest for item in items} <= trusted_digests(recorder)
 
 
 def find_untrusted(rules: Rules, recorder: Recorder) -> tuple[TrustItem, ...]:
@@ -42,22 +47,22 @@ def find_untrusted(rules: Rules, recorder: Recorder) -> tuple[TrustItem, ...]:
 
 
 def describe_untrusted(found: tuple[TrustItem, ...]) -> str:
-    commands = exclude_patterns(found)
+    commands = exclude_settings(found)
     parts = [f"{len(commands)} commands of this repository are not trusted, and do not run"] if commands else []
     for one in found:
-        if one.kind == "generated":
+        if one.kind in SETTING_KINDS:
             name = sanitise_line(one.name)
             parts.append(f"{name} is not trusted, and has no effect ({sanitise_line(one.text, 200)})")
     return "; ".join(parts)
 
 
-def exclude_patterns(found: tuple[TrustItem, ...]) -> tuple[TrustItem, ...]:
-    return tuple(one for one in found if one.kind != "generated")
+def exclude_settings(found: tuple[TrustItem, ...]) -> tuple[TrustItem, ...]:
+    return tuple(one for one in found if one.kind not in SETTING_KINDS)
 
 
 def untrusted_notice(found: tuple[TrustItem, ...]) -> str:
     """Return the message to a session about untrusted commands, or an empty text."""
-    found = exclude_patterns(found)
+    found = exclude_settings(found)
     if not found:
         return ""
     names = dict.fromkeys(f"{sanitise_line(command.name, 80)} ({command.kind})" for command in found[:MAX_NAMED])

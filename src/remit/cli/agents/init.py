@@ -208,7 +208,7 @@ def perform_setup(setup: Setup) -> None:
     now = format_utc(datetime.now(UTC), "seconds")
     manifest = wire.write_plans(setup.files, setup.home, manifest, now, version("remit"))
     write_manifest(setup.home, manifest)
-    start_governing(setup.workspace, setup.start)
+    start_governing(setup.home, setup.workspace, setup.start)
 
 
 # --- output ------------------------------------------------------------------------------------------------

@@ -59,7 +59,8 @@ class Question(Struct, frozen=True):
     call_id: str = ""
     arguments_sha256: str = ""
     rule: str = ""  # the check or rule whose objection it is
-    diff: str = ""  # diff of a file tool's change, where its arguments tell: without secrets, cut, and in no record
+    diff: str = ""  # diff of a file tool's change, where its arguments tell: without secrets, and in no record
+    is_cut: bool = False  # whether the action or the diff was too long to be kept whole
 
     @property
     def subject(self) -> GrantSubject:
@@ -73,13 +74,17 @@ class Question(Struct, frozen=True):
 
 
 class ApprovalReply(Struct, frozen=True):
-    """An answer of a person; `pattern` is the rule of a wider grant as they wrote it: paths, or first words."""
+    """An answer of a person; `pattern` is the rule of a wider grant as they wrote it: paths, or first words.
+
+    `through` names the face that took the answer, where it is not a terminal.
+    """
 
     allow: bool
     words: str = ""
     by: str = "person"
     extent: Extent = "once"
     pattern: str | None = None
+    through: str = ""
 
 
 class ListedQuestion(Struct, frozen=True):
@@ -87,6 +92,14 @@ class ListedQuestion(Struct, frozen=True):
 
     question: Question
     status: Literal["open", "expired"]
+
+
+class ClosedQuestion(Struct, frozen=True):
+    """A question that takes no answer any more, with its answer and the time of it; None if nobody gave one."""
+
+    question: Question
+    reply: ApprovalReply | None
+    at: float
 
 
 class Watcher(Struct, frozen=True):
@@ -233,6 +246,18 @@ class QuestionStore:
             *(now, self.state.workspace, now, now - EXPIRED_LISTED_S),
         )
         return [decode_listed(row) for row in rows]
+
+    def find_closed(self, question_id: str) -> ClosedQuestion | None:
+        """Return a question that has an answer, or ended without one."""
+        row = self.state.fetch_row(
+            "SELECT question, reply, answered_at, expires_at FROM approvals"
+            " WHERE workspace=? AND id=? AND (reply IS NOT NULL OR closed=1 OR expires_at<=?)",
+            *(self.state.workspace, question_id, self.clock()),
+        )
+        if row is None:
+            return None
+        reply = msgspec.json.decode(row[1], type=ApprovalReply) if row[1] else None
+        return ClosedQuestion(msgspec.json.decode(row[0], type=Question), reply, row[2] if reply else row[3])
 
     def answer_question(self, question_id: str, reply: ApprovalReply) -> ListedQuestion | None:
         """Answer a question; return None if it has an answer, or ended too long ago. The first answer counts. No

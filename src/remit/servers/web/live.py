@@ -102,19 +102,19 @@ class ChangeWatcher:
         open_questions: list[str] = []
         for repository in self.repositories.list_all():
             try:
+                now = time.monotonic()
+                if now - self.read_at.get(repository.name, 0.0) > PRESENCE_INTERVAL_S:
+                    with self.repositories.open_gate(repository) as gate:  # makes the state, where there is none yet
+                        gate.questions.mark_watcher_present()
+                        close_orphaned_questions(gate)
+                    self.read_at[repository.name] = now
                 version = self.read_version(repository.name, repository.root)
                 sizes[repository.name] = version[1]
-                now = time.monotonic()
-                is_due = now - self.read_at.get(repository.name, 0.0) > PRESENCE_INTERVAL_S
-                if is_due or self.versions.get(repository.name) != version:
+                if self.versions.get(repository.name) != version:
                     with self.repositories.open_gate(repository) as gate:
-                        if is_due:
-                            gate.questions.mark_watcher_present()
-                            close_orphaned_questions(gate)
-                            self.read_at[repository.name] = now
                         listed = gate.questions.list_open_questions()
                     self.questions[repository.name] = [question.id for question in listed]
-                    self.versions[repository.name] = self.read_version(repository.name, repository.root)
+                    self.versions[repository.name] = version
                 open_questions += self.questions.get(repository.name, [])
             except (OSError, LedgerError, sqlite3.Error):
                 continue

@@ -16,13 +16,14 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.policy.commands.marks import CommandMark
 from remit.provenance.verify.changed_hunks import ChangedHunk
 from remit.servers.web.word_marks import mark_words_of_block
 
 FOLDER = Path(__file__).parent
 UNUSUAL = re.compile(r"[^\t\n -~]")
 EMPTY_LETTERS = "\u034f\u115f\u1160\u3164\uffa0"  # letters by their category, yet nothing is seen of them
-MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff")
+MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff", "ring")
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -65,15 +66,14 @@ def show_code(text: str) -> Markup:
     return shown + escape(text[at:])
 
 
-def mark_words(text: str, words: Sequence[str]) -> Markup:
-    """Return a command as HTML, with the dangerous words in a mark of their own."""
-    if not words:
-        return show_code(text)
+def mark_parts(text: str, marks: Sequence[CommandMark]) -> Markup:
+    """Return a command as HTML, with its marked parts in elements of their own."""
     shown = Markup()
     at = 0
-    for match in re.finditer(rf"(?<![^\s;&|()])(?:{'|'.join(map(re.escape, words))})(?![^\s;&|()])", text):
-        shown += show_code(text[at : match.start()]) + Markup("<mark>{}</mark>").format(show_code(match[0]))
-        at = match.end()
+    for mark in marks:
+        element = Markup("<mark>{}</mark>") if mark.kind == "danger" else Markup('<span class="operator">{}</span>')
+        shown += show_code(text[at : mark.start]) + element.format(show_code(text[mark.start : mark.end]))
+        at = mark.end
     return shown + show_code(text[at:])
 
 
@@ -197,7 +197,7 @@ def open_templates() -> jinja2.Environment:
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "mark_diff": mark_diff}
     names["hunk_lines"] = list_hunk_lines
     templates.globals.update(names)
-    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words}
+    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts}
     templates.filters.update(filters)
     templates.filters.update(
         {

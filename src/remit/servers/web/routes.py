@@ -39,6 +39,7 @@ PAGES = (
     Page("/", "now", "Now", "now.html", read_now),
     Page("/approvals", "approvals", "Approvals", "approvals.html", read_approvals),
     Page("/approvals/{question}", "approvals", "Approvals", "approvals.html", read_approvals),
+    Page("/p/{question}", "approvals", "An agent asks", "phone.html", read_approvals),
     Page("/settings", "settings", "Settings", "settings.html", read_settings),
     Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),

@@ -20,6 +20,7 @@ from remit.gate.records.call_records import violation_document
 from remit.servers.web.app import Console
 from remit.servers.web.guard import Guard
 from remit.servers.web.pairing import DEFAULT_PORT, PairedBrowser, Pairing
+from remit.servers.web.push import PushSender
 from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
@@ -46,6 +47,7 @@ class ConsoleServer:
         repositories = Repositories(environment)
         self.guard = Guard(self.pairing, self.port, self.record_attempt)
         self.console = Console(self.guard, repositories, self.record_pairing)
+        self.pushes = PushSender(repositories, lambda: self.guard.origin, time.time)
         config = uvicorn.Config(
             self.console.build_app(),
             log_level="warning",
@@ -62,6 +64,7 @@ class ConsoleServer:
 
     def start(self) -> None:
         self.thread.start()
+        self.pushes.thread.start()
         until = time.monotonic() + START_TIMEOUT_S
         while not self.server.started and self.thread.is_alive() and time.monotonic() < until:
             time.sleep(0.005)
@@ -75,6 +78,7 @@ class ConsoleServer:
         await self.server.serve([self.socket])
 
     def stop(self) -> None:
+        self.pushes.stop()
         if self.loop is not None and self.loop.is_running():
             with suppress(RuntimeError, TimeoutError):  # the loop ended meanwhile
                 asyncio.run_coroutine_threadsafe(self.console.watcher.close(), self.loop).result(1.0)
@@ -86,8 +90,8 @@ class ConsoleServer:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a page is open: the daemon does not leave then."""
-        return self.console.watcher.listeners > 0
+        """Whether a page is open, or a phone is told of questions: the daemon does not leave then."""
+        return self.console.watcher.listeners > 0 or self.pushes.is_in_use
 
     def make_link(self) -> str:
         return f"{self.guard.origin}/pair#{self.pairing.make_link_secret()}"

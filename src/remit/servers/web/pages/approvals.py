@@ -1,29 +1,38 @@
 """Approvals: every pending question of every repository, oldest first; the open card shows the whole action."""
 
+import time
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, json, to_builtins
+from msgspec import Struct, json, structs, to_builtins
 
-from remit.core.decision import HIGH_RISK
+from remit.core.decision import EXTENTS, HIGH_RISK, Extent
 from remit.core.diff.contents import sha256
-from remit.core.formats.record_summary import summarize_record
-from remit.core.record import KEY
 from remit.gate.approval_answers import (
+    LOW_RISK,
     MAX_EQUAL_QUESTIONS,
+    EarlierCall,
+    RulePreview,
+    choose_typed_word,
     close_orphaned_questions,
+    describe_closing,
     find_wider_rule,
     group_equal_questions,
+    list_earlier_calls,
+    list_extents,
+    preview_rule,
     shorten_path,
 )
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ListedQuestion, Question
-from remit.ledger.index.index import Index
-from remit.policy.commands.dangers import find_dangerous_words
+from remit.policy.commands.marks import CommandMark, mark_command
+from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.repositories import GovernedRepository
 
 MAX_BEFORE = 3
+PREVIEW_KEYS = {"rule", "extent"}
+EXTENT_BY_NAME: dict[str, Extent] = {extent: extent for extent in EXTENTS}
 
 
 class QueuedQuestion(Struct, frozen=True):
@@ -42,18 +51,21 @@ class QueuedQuestion(Struct, frozen=True):
     equals: int
 
 
-class EarlierCall(Struct, frozen=True):
-    """What the same session did just before."""
+class EqualQuestion(Struct, frozen=True):
+    """A question that one answer may settle together with another: its whole action, and the hash of its own card."""
 
-    at: str
-    verb: str
-    about: str
+    id: str
+    action: str
+    diff: str
+    shown_sha256: str
 
 
 class QuestionCard(Struct, frozen=True):
     """Full text of a question for a person. `shown_sha256` is the hash of the text, required in the answer.
 
-    `typed` is the text to type before a high risk is allowed; empty for lower risks.
+    `typed` is the text to type before a high risk is allowed; empty for lower risks. `extents` are how far a yes may
+    go. `marks` are in the characters of `action`. `equals` wait for the same answer; `together` are those of them that
+    one yes may settle, with the question itself first.
     """
 
     repository: str
@@ -64,42 +76,72 @@ class QuestionCard(Struct, frozen=True):
     intent_name: str
     is_open: bool
     wider_rule: str | None
-    marked: list[str]
+    extents: list[Extent]
+    marks: list[CommandMark]
     typed: str
     before: list[EarlierCall]
-    equal_ids: list[str]
-    equal_actions: list[str]
+    equals: int
+    together: list[EqualQuestion]
+    share_left: int
     shown_sha256: str
+
+    @property
+    def wider_extent(self) -> Extent:
+        """Return the extent of a wider yes that is proposed."""
+        return "intent" if "intent" in self.extents else self.extents[min(1, len(self.extents) - 1)]
 
 
 class Approvals(Struct, frozen=True):
-    """The queue and the open card; `gone` names a card that was asked for and waits no more."""
+    """The queue and the open card; `gone` names a card that was asked for and waits no more, `closing` who closed it
+    and how. `preview` is what the rule and extent of the address would cover: it takes git, and is asked for apart.
+    """
 
     queue: list[QueuedQuestion]
     card: QuestionCard | None
     waiting: int
     gone: str = ""
+    closing: str = ""
+    preview: RulePreview | None = None
 
 
 def read_approvals(request: PageRequest) -> Approvals:
+    """Return the queue and a card: the one that is named, or else the oldest that is not in the query's `later`."""
     queue: list[QueuedQuestion] = []
     wanted = request.path.get("question", "")
+    put_off = set(request.query.get("later", "").split(","))
     card: QuestionCard | None = None
+    closing = ""
     for repository in request.repositories.list_all():
         with request.repositories.open_gate(repository) as gate:
             close_orphaned_questions(gate)
             listed = gate.questions.list_unanswered()
-            for group in group_equal_questions(listed):
-                queue.append(make_queued(repository, group))
-                if any(item.question.id == wanted for item in group):
-                    card = read_card(repository, gate, listed, wanted)
+            queue += [make_queued(repository, group) for group in group_equal_questions(listed)]
+            if wanted and card is None:
+                card = read_card(repository, gate, listed, wanted)
+                closing = closing or ("" if card else describe_closing(gate, wanted))
     queue.sort(key=lambda each: (not each.is_open, each.asked_at))
-    if card is None and not wanted and queue and queue[0].is_open:
-        repository = request.repositories.find(queue[0].repository)
+    waiting = [each for each in queue if each.is_open]
+    if not wanted and waiting:
+        first = next((each for each in waiting if each.id not in put_off), waiting[0])
+        wanted = first.id
+        repository = request.repositories.find(first.repository)
         with request.repositories.open_gate(repository) as gate:
-            card = read_card(repository, gate, gate.questions.list_unanswered(), queue[0].id)
-    waiting = sum(each.equals for each in queue if each.is_open)
-    return Approvals(queue, card, waiting, gone=wanted if card is None else "")
+            card = read_card(repository, gate, gate.questions.list_unanswered(), wanted)
+    is_previewed = card is not None and len(card.extents) > 1 and not request.query.keys().isdisjoint(PREVIEW_KEYS)
+    preview = read_preview(request, card) if card is not None and is_previewed else None
+    count = sum(each.equals for each in waiting)
+    return Approvals(queue, card, count, "" if card else wanted, closing, preview)
+
+
+def read_preview(request: PageRequest, card: QuestionCard) -> RulePreview:
+    """Return what the rule in the address covers, or else the rule that the card proposes. Raises Refused."""
+    named = request.query.get("extent", card.wider_extent)
+    extent = EXTENT_BY_NAME.get(named)
+    if extent is None or extent not in card.extents[1:]:
+        raise Refused(400, f"extent is {named[:40]!r}; expected one of {', '.join(card.extents[1:])}")
+    rule = request.query.get("rule", "").strip()
+    with request.repositories.open_gate(request.repositories.find(card.repository)) as gate:
+        return preview_rule(gate, card.question, extent, rule or None)
 
 
 def make_queued(repository: GovernedRepository, group: list[ListedQuestion]) -> QueuedQuestion:
@@ -109,7 +151,7 @@ def make_queued(repository: GovernedRepository, group: list[ListedQuestion]) -> 
         question.id,
         question.agent,
         question.intent_id,
-        shorten_path(question.action, Path(repository.root)),
+        shorten_path(question, Path(repository.root)),
         question.risk,
         name_risk(question.risk),
         question.asked_at,
@@ -128,50 +170,57 @@ def read_card(
         return None
     question = chosen.question
     group = next(group for group in group_equal_questions(listed) if chosen in group)
-    equals = [item.question for item in group if item is not chosen][: MAX_EQUAL_QUESTIONS - 1]
     with gate.index() as index:
-        before = list_earlier_calls(index, question)
+        before = list_earlier_calls(index, question, MAX_BEFORE)
+    low = [item for item in group if item.question.risk < LOW_RISK and not choose_typed_word(item.question)]
+    together = [chosen, *(item for item in low if item is not chosen)][:MAX_EQUAL_QUESTIONS] if chosen in low else []
+    card = show_question(repository, gate, chosen)
+    return structs.replace(
+        card,
+        before=before,
+        equals=len(group) - 1,
+        together=[make_equal(show_question(repository, gate, item)) for item in together] if len(together) > 1 else [],
+    )
+
+
+def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuestion) -> QuestionCard:
+    """Return the card without what may change while it is open, and with the hash of the rest."""
+    question = item.question
     document = gate.rules.document
     names = {intent.id: intent.title for intent in (document.intents if document else ())}
+    command = question.subject.command
+    action = command if question.is_command else shorten_path(question, Path(repository.root))
+    left = max(0.0, question.expires_at - time.time()) / max(1.0, question.expires_at - question.asked_at)
     card = QuestionCard(
         repository.name,
         question,
-        shorten_path(question.action, Path(repository.root)),
+        action,
         make_title(question),
         name_risk(question.risk),
         names.get(question.intent_id or "", ""),
-        chosen.status == "open",
+        item.status == "open",
         find_wider_rule(question),
-        list(find_dangerous_words(question.subject.command)) if question.is_command else [],
+        list_extents(question),
+        [*mark_command(command)] if question.is_command else [],
         choose_typed_word(question),
-        before,
-        [each.id for each in equals],
-        [each.action for each in equals],
+        [],
+        0,
+        [],
+        round(100 * min(1.0, left)),
         "",
     )
-    return with_hash(card)
-
-
-def with_hash(card: QuestionCard) -> QuestionCard:
     shown: dict[str, Any] = to_builtins(card)
-    for name in ("shown_sha256", "before", "equal_ids", "equal_actions", "is_open"):
-        del shown[name]  # what may change while the card is open and is not decided
-    return QuestionCard(
-        **{name: getattr(card, name) for name in card.__struct_fields__ if name != "shown_sha256"},
-        shown_sha256=sha256(json.encode(shown, order="sorted")),
-    )
+    for name in CHANGING:
+        del shown[name]
+    return structs.replace(card, shown_sha256=sha256(json.encode(shown, order="sorted")))
 
 
-def list_earlier_calls(index: Index, question: Question) -> list[EarlierCall]:
-    documents = index.find(session_id=question.session_id, limit=40)
-    wanted = ("tool_use", "denied", "verification")
-    found: list[EarlierCall] = []
-    for document in documents:
-        body: dict[str, Any] = document["metadata"][KEY]
-        if body.get("event") in wanted and str(document["timestamp"]) and len(found) < MAX_BEFORE:
-            summary = summarize_record(body)
-            found.append(EarlierCall(str(document["timestamp"]), summary.verb, summary.about))
-    return found[::-1]
+CHANGING = ("shown_sha256", "before", "equals", "together", "is_open", "share_left")
+"""What may change while a card is open, and is not decided."""
+
+
+def make_equal(card: QuestionCard) -> EqualQuestion:
+    return EqualQuestion(card.question.id, card.action, card.question.diff, card.shown_sha256)
 
 
 def make_title(question: Question) -> str:
@@ -181,9 +230,4 @@ def make_title(question: Question) -> str:
 
 
 def name_risk(risk: int) -> str:
-    return "high" if risk > HIGH_RISK else "medium" if risk >= 30 else "low"
-
-
-def choose_typed_word(question: Question) -> str:
-    """Return the word to type before a high risk is allowed: the end of the question's id."""
-    return question.id[-4:] if question.risk > HIGH_RISK else ""
+    return "high" if risk > HIGH_RISK else "medium" if risk >= LOW_RISK else "low"

@@ -1,0 +1,272 @@
+"""Answers of the console: how far they go, what they cover, and who was first."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, governed, records
+from remit.gate.approval_answers import record_reply
+from remit.gate.state.questions import ApprovalReply
+from remit.servers.web.server import ConsoleServer
+from remit.workspace.place.workspace import register_repository, workspace_at
+from servers.web.console_world import Browser, serving
+from servers.web.test_console import Asked, body_for, wait_for_card
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    (repository / "docs").mkdir()
+    for name in ("one.md", "two.md", "sub/three.md"):
+        (repository / "docs" / name).parent.mkdir(exist_ok=True)
+        (repository / "docs" / name).write_text("x\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "docs")
+    found = Agent(repository, home)
+    found.select()
+    return found
+
+
+@pytest.fixture
+def server(agent: Agent) -> Iterator[ConsoleServer]:
+    with serving(agent.home) as found:
+        yield found
+
+
+@pytest.fixture
+def browser(server: ConsoleServer) -> Iterator[Browser]:
+    """A paired browser, and somebody who watches, so that agents ask."""
+    found = Browser(server)
+    assert found.pair().status == 200
+    stop = threading.Event()
+    [repository] = server.console.repositories.list_all()
+
+    def sign() -> None:
+        while not stop.is_set():
+            with server.console.repositories.open_gate(repository) as gate:
+                gate.questions.mark_watcher_present()
+            stop.wait(1.0)
+
+    thread = threading.Thread(target=sign)
+    thread.start()
+    time.sleep(0.1)
+    yield found
+    stop.set()
+    thread.join()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def answers_of(agent: Agent) -> list[dict[str, Any]]:
+    return [record["metadata"]["dev.remit"]["approval"] for record in records(agent.cwd, "approval_answered")]
+
+
+def ask_command(agent: Agent, command: str) -> threading.Thread:
+    thread = threading.Thread(target=lambda: agent.ask("Bash", command=command))
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("extent", ["session", "intent", "project"])
+def test_a_wider_yes_goes_as_far_as_was_chosen_and_covers_the_rule_as_it_was_edited(
+    agent: Agent, browser: Browser, extent: str
+) -> None:
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    assert card["extents"] == ["once", "session", "intent", "project"]
+    path = f"/approvals/{card['question']['id']}/answer"
+    refused = browser.post(path, body_for(card, extent=extent, rule="src/**"))
+    assert refused.status == 400
+    assert "does not cover" in json.loads(refused.body)["error"]["message"]
+    done = browser.post(path, body_for(card, extent=extent, rule="docs/*.md"))
+    assert (done.data["extent"], done.data["rule"]) == (extent, "docs/*.md")
+    assert asked.decision == "allow"
+    [answer] = answers_of(agent)
+    assert (answer["extent"], answer["through"], answer["grant"]["rule"]) == (extent, "console", "docs/*.md")
+    assert "docs/*.md" in (agent.cwd / ".orchestration/remit.toml").read_text() or extent != "project"
+
+
+def test_the_preview_counts_the_tracked_files_and_the_calls_that_the_rule_covers(
+    agent: Agent, browser: Browser
+) -> None:
+    agent.read("docs/one.md")
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    address = f"/approvals/{card['question']['id']}"
+    assert browser.get(f"{address}.json").data["preview"] is None
+    default = browser.get(f"{address}.json?rule=").data["preview"]
+    assert (default["extent"], default["rule"], default["files"]) == ("intent", "docs/**", 3)
+    narrow = browser.get(f"{address}.json?rule=docs/*.md&extent=session").data["preview"]
+    assert (narrow["files"], narrow["example_files"]) == (2, ["docs/one.md", "docs/two.md"])
+    assert narrow["covered_calls"] == 1
+    assert narrow["looked_at"] <= 20
+    wrong = browser.get(f"{address}.json?rule=src/**").data["preview"]
+    assert "does not cover" in wrong["fault"]
+    part = browser.get(f"{address}?rule=src/**", Remit_Part="preview")
+    assert "This yes cannot be given" in part.text
+    assert browser.get(f"{address}?extent=once").status == 400
+    assert browser.post(f"{address}/answer", body_for(card, allow=False)).status == 200
+    assert asked.decision == "deny"
+
+
+def test_a_command_is_previewed_by_its_first_words(agent: Agent, browser: Browser) -> None:
+    agent.shell("git log -1")
+    config = agent.cwd / ".orchestration/remit.toml"
+    config.write_text(f"{config.read_text()}\n[approvals]\nthreshold = 0\n")
+    thread = ask_command(agent, "git fetch origin")
+    card = wait_for_card(browser)
+    address = f"/approvals/{card['question']['id']}"
+    preview = browser.get(f"{address}.json?extent=intent").data["preview"]
+    assert preview["rule"] == "git fetch"
+    assert not preview["is_for_paths"]
+    assert preview["covered_calls"] == 0
+    browser.post(f"{address}/answer", body_for(card, allow=False))
+    thread.join(20)
+
+
+def test_who_was_first_is_told_to_whoever_comes_second(agent: Agent, server: ConsoleServer, browser: Browser) -> None:
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    address = f"/approvals/{card['question']['id']}"
+    [repository] = server.console.repositories.list_all()
+    with server.console.repositories.open_gate(repository) as gate:
+        [waiting] = gate.questions.list_open_questions()
+        record_reply(gate, waiting, ApprovalReply(False, "not now"))
+    second = browser.post(f"{address}/answer", body_for(card))
+    assert second.status == 409
+    assert "already denied by a person in a terminal" in json.loads(second.body)["error"]["message"]
+    assert asked.decision == "deny"
+    assert [answer["answer"] for answer in answers_of(agent)] == ["deny"]
+    page = browser.get(address)
+    assert "denied by a person in a terminal" in page.text
+
+
+def test_what_the_console_decided_says_so(agent: Agent, browser: Browser) -> None:
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    path = f"/approvals/{card['question']['id']}/answer"
+    assert browser.post(path, body_for(card)).status == 200
+    again = json.loads(browser.post(path, body_for(card)).body)["error"]["message"]
+    assert again.startswith("already allowed this once by a person in the console at ")
+    assert asked.decision == "allow"
+
+
+def test_many_answers_at_once_are_one_record(agent: Agent, browser: Browser) -> None:
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    path = f"/approvals/{card['question']['id']}/answer"
+    statuses: list[int] = []
+    bodies = [body_for(card, allow=bool(number % 2), words=str(number)) for number in range(8)]
+
+    def post(body: dict[str, Any]) -> None:
+        statuses.append(browser.post(path, body).status)
+
+    threads = [threading.Thread(target=post, args=(body,)) for body in bodies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(statuses) == [200] + [409] * 7
+    assert asked.decision in ("allow", "deny")
+    assert len(answers_of(agent)) == 1
+
+
+def test_equal_questions_of_low_risk_are_allowed_together_and_only_those_that_were_shown(
+    agent: Agent, browser: Browser
+) -> None:
+    first = [Asked(agent, f"docs/new-{number}.md") for number in range(2)]
+    wait_until(lambda: browser.get("/approvals.json").data["waiting"] == 2)
+    card = wait_for_card(browser)
+    shown = {each["id"]: each["shown_sha256"] for each in card["together"]}
+    assert len(shown) == 2
+    assert [each["diff"].count("img src=x") for each in card["together"]] == [1, 1]
+    third = Asked(agent, "docs/new-3.md")
+    wait_until(lambda: browser.get("/approvals.json").data["waiting"] == 3)
+    changed = dict.fromkeys(shown, "0" * 64)
+    body = {"repository": card["repository"], "shown": shown}
+    assert browser.post("/approvals/answer-equal", {**body, "shown": changed}).status == 409
+    assert browser.post("/approvals/answer-equal", body, proof="").status == 401
+    assert answers_of(agent) == []
+    done = browser.post("/approvals/answer-equal", body)
+    assert sorted(done.data["allowed"]) == sorted(shown)
+    assert [asked.decision for asked in first] == ["allow", "allow"]
+    assert third.reply is None
+    left = wait_for_card(browser)
+    assert browser.post("/approvals/answer-equal", body).status == 409
+    assert browser.post(f"/approvals/{left['question']['id']}/answer", body_for(left, allow=False)).status == 200
+    assert third.decision == "deny"
+
+
+def test_a_high_risk_is_never_allowed_together_or_for_longer(agent: Agent, browser: Browser) -> None:
+    threads = [ask_command(agent, f"git push --force origin b{number}") for number in range(2)]
+    wait_until(lambda: browser.get("/approvals.json").data["waiting"] == 2)
+    queue = browser.get("/approvals.json").data["queue"]
+    for question in queue:
+        card = browser.get(f"/approvals/{question['id']}.json").data["card"]
+        assert (card["together"], card["extents"], len(card["typed"])) == ([], ["once"], 4)
+        shown = {question["id"]: card["shown_sha256"]}
+        body = {"repository": card["repository"], "shown": shown}
+        assert browser.post("/approvals/answer-equal", body).status == 409
+        path = f"/approvals/{question['id']}/answer"
+        assert browser.post(path, body_for(card, typed="")).status == 400
+        assert browser.post(path, body_for(card, extent="intent")).status == 400
+        assert browser.post(path, body_for(card, allow=False)).status == 200
+    for thread in threads:
+        thread.join(20)
+
+
+def test_what_is_too_long_to_be_shown_whole_has_to_be_typed(agent: Agent, browser: Browser) -> None:
+    asked = threading.Thread(
+        target=lambda: agent.ask("Write", file_path=str(agent.cwd / "docs/long.md"), content="line\n" * 5000)
+    )
+    asked.start()
+    card = wait_for_card(browser)
+    assert card["question"]["is_cut"]
+    assert card["typed"]
+    page = browser.get("/approvals").text
+    assert "too long to be shown" in page
+    path = f"/approvals/{card['question']['id']}/answer"
+    assert browser.post(path, body_for(card, typed="")).status == 400
+    assert browser.post(path, body_for(card, allow=False)).status == 200
+    asked.join(20)
+
+
+def test_a_long_command_is_shown_to_its_last_character(agent: Agent, browser: Browser) -> None:
+    tail = "origin HEAD:main"
+    thread = ask_command(agent, f"echo {'a' * 3000} && git push --force {tail}")
+    card = wait_for_card(browser)
+    assert card["action"].endswith(tail)
+    page = browser.get("/approvals").text
+    assert f"<mark>--force</mark> {tail}</pre>" in page
+    path = f"/approvals/{card['question']['id']}/answer"
+    assert browser.post(path, body_for(card, allow=False)).status == 200
+    thread.join(20)
+
+
+def test_the_link_of_a_phone_shows_one_card_and_opening_it_decides_nothing(agent: Agent, browser: Browser) -> None:
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    name = card["question"]["id"]
+    before = len(records(agent.cwd, ""))
+    pages = [browser.get(f"/p/{name}") for _ in range(2)]
+    assert [page.status for page in pages] == [200, 200]
+    assert pages[0].text.count("<button") == 2
+    assert asked.reply is None
+    assert len(records(agent.cwd, "")) == before
+    assert browser.ask("POST", f"/p/{name}", b"{}").status == 405
+    assert browser.post(f"/approvals/{name}/answer", body_for(card, allow=False)).status == 200
+    assert asked.decision == "deny"
+    assert "was already denied by a person in the console" in browser.get(f"/p/{name}").text
+    assert "No such question waits" in browser.get("/p/none").text

@@ -1,0 +1,194 @@
+"""Pushes to a phone: what they say, when they are sent, and that their link decides nothing."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate.driving import Agent, governed, machine, records
+from gate.team_hooks.trusted_hooks import trust_all
+from remit.core.config import ConsoleSettings
+from remit.gate.gate import Gate
+from remit.gate.state.questions import ApprovalReply
+from remit.servers.web.server import ConsoleServer
+from remit.workspace.place.workspace import register_repository, workspace_at
+from servers.web.console_world import Browser, serving
+from servers.web.test_console import HOSTILE, Asked, body_for
+
+
+class Phone(HTTPServer):
+    """A server that a push goes to, and what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, str], bytes]] = []
+        self.status = 200
+        phone = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                phone.told.append((self.path, dict(self.headers), body))
+                self.send_response(phone.status)
+                if phone.status == 302:
+                    self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def wait(self, many: int = 1) -> None:
+        wait_until(lambda: len(self.told) >= many)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def phone() -> Iterator[Phone]:
+    found = Phone()
+    thread = threading.Thread(target=found.serve_forever)
+    thread.start()
+    yield found
+    found.shutdown()
+    thread.join()
+    found.server_close()
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path, phone: Phone) -> Agent:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    config = repository / ".orchestration/remit.toml"
+    settings = f'[console]\nntfy = "{phone.address}/topic"\nwebhook = "{phone.address}/hook"\n'
+    config.write_text(f"{config.read_text()}\n{settings}")
+    found = Agent(repository, home)
+    found.select()
+    return found
+
+
+@pytest.fixture
+def server(agent: Agent) -> Iterator[ConsoleServer]:
+    with serving(agent.home) as found:
+        yield found
+
+
+def trust(agent: Agent, server: ConsoleServer) -> Gate:
+    """Trust the addresses, and wait until the console counts as somebody who answers."""
+    trust_all(agent.cwd, agent.home)
+    gate = Gate.open(agent.cwd, machine(agent.home))
+    wait_until(gate.questions.is_watcher_present)
+    assert server.is_in_use
+    return gate
+
+
+def test_a_question_that_waits_is_told_with_agent_and_intent_and_without_what_it_is_about(
+    agent: Agent, server: ConsoleServer, phone: Phone
+) -> None:
+    trust(agent, server)
+    asked = Asked(agent)
+    phone.wait(2)
+    (_, headers, body), (path, _, message) = sorted(phone.told, key=lambda told: told[0], reverse=True)
+    assert (headers["Title"], body) == ("claude-code waits for you", b"INT-001")
+    told = json.loads(message)
+    assert (path, told["agent"], told["intent_id"], told["link"]) == (
+        *("/hook", "claude-code", "INT-001"),
+        headers["Click"],
+    )
+    everything = repr(phone.told)
+    assert "docs/b.md" not in everything
+    assert HOSTILE[:8] not in everything
+    assert str(agent.cwd) not in everything
+    browser = Browser(server)
+    browser.pair()
+    link = headers["Click"].removeprefix(server.guard.origin)
+    before = records(agent.cwd)
+    for _ in range(2):
+        assert browser.get(link).status == 200
+    assert Browser(server).get(link).status == 401
+    assert records(agent.cwd) == before
+    assert asked.reply is None
+    name = link.removeprefix("/p/")
+    card = browser.get(f"{link}.json").data["card"]
+    assert browser.post(f"/approvals/{name}/answer", body_for(card)).status == 200
+    assert asked.decision == "allow"
+    assert "already allowed this once by a person in the console" in browser.get(link).text
+    time.sleep(1.5)
+    assert len(phone.told) == 2
+
+
+def test_a_question_that_is_answered_at_once_is_not_pushed(agent: Agent, server: ConsoleServer, phone: Phone) -> None:
+    gate = trust(agent, server)
+    asked = Asked(agent)
+    wait_until(lambda: bool(gate.questions.list_open_questions()))
+    [question] = gate.questions.list_open_questions()
+    gate.questions.answer_question(question.id, ApprovalReply(False))
+    assert asked.decision == "deny"
+    time.sleep(3.5)
+    assert phone.told == []
+
+
+def test_an_address_that_nobody_trusts_is_told_nothing_and_waits_for_nobody(
+    agent: Agent, server: ConsoleServer, phone: Phone
+) -> None:
+    time.sleep(1.5)
+    assert Asked(agent).decision == "deny"
+    assert not server.is_in_use
+    gate = trust(agent, server)
+    config = agent.cwd / ".orchestration/remit.toml"
+    config.write_text(config.read_text().replace("/topic", "/stolen"))
+    wait_until(lambda: not gate.questions.is_watcher_present())
+    assert Asked(agent).decision == "deny"
+    assert phone.told == []
+
+
+@pytest.mark.parametrize("status", [500, 302])
+def test_after_a_push_that_failed_nobody_is_taken_to_be_there(
+    agent: Agent, server: ConsoleServer, phone: Phone, status: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    phone.status = status
+    trust(agent, server)
+    started = time.monotonic()
+    assert Asked(agent).decision == "deny"
+    assert time.monotonic() - started < 15
+    assert Asked(agent).decision == "deny"
+    assert {path for path, _, _ in phone.told} <= {"/topic", "/hook"}
+    assert f"answered {status}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("http://ntfy.sh/x", "in the clear"),
+        ("ntfy.sh/x", "expected one such as https://ntfy.sh/my-topic"),
+        ("file:///etc/passwd", "is no address"),
+        ("https://", "is no address"),
+        ("https://[x", "is no address"),
+        ("https://ntfy.sh:port/x", "is no address"),
+        ("https://ntfy.sh/a\nb", "is no address"),
+        ("https://ntfy.sh/a b", "holds a space"),
+        ("https://ntfy.sh/a#b", "holds a space or a `#`"),
+        ("", "is no address"),
+    ],
+)
+def test_an_address_that_cannot_be_told_is_refused_with_the_reason(address: str, words: str) -> None:
+    for name in ("ntfy", "webhook"):
+        fields: dict[str, Any] = {name: address}
+        with pytest.raises(ValueError, match=rf"\[console\] {name}: .*{words}"):
+            ConsoleSettings(**fields)
+    ConsoleSettings(ntfy="https://ntfy.sh/topic", webhook="http://localhost:8123/api/hook")
