@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_requests import ApprovalRequests
+from remit.gate.approval_requests import ApprovalRequests, remove_project_grant
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.policy.grants import GrantRuleError, make_rule
@@ -49,6 +49,11 @@ def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     if is_late:  # the agent's hook, which would record the answer, is gone
         ApprovalRequests(gate).record_answer(question, reply, gate.rules)
     return is_late
+
+
+def revoke_grant(gate: Gate, grant_id: str) -> bool:
+    """Take a grant back; return False if there is none of that id. Raises the errors in GRANT_WRITE_ERRORS."""
+    return gate.state.revoke_grant(grant_id) or remove_project_grant(gate, grant_id)
 
 
 def close_orphaned_questions(gate: Gate) -> None:

@@ -80,7 +80,7 @@ for (const form of document.querySelectorAll("form[data-write]")) {
 let typed = 0;
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form[data-preview]");
-  if (!form || !event.target.name) return;
+  if (!form || !event.target.dataset.shown) return;
   const mine = ++typed;
   setTimeout(async () => {
     if (mine !== typed) return;
