@@ -2,7 +2,7 @@
 address with `.json`.
 """
 
-from remit.servers.web.pages.agents import read_agents
+from remit.servers.web.pages.agents import ReleaseBody, read_agents, release_call
 from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.code import read_code
 from remit.servers.web.pages.commands import (
@@ -68,6 +68,7 @@ PAGES = (
 )
 
 WRITES = (
+    PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),
     PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent),

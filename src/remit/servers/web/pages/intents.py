@@ -18,6 +18,7 @@ from remit.core.intent import (
     Intent,
     LintFinding,
     Status,
+    find_completion_obstacles,
     find_unfinished_dependencies,
 )
 from remit.core.redaction import redact
@@ -122,6 +123,7 @@ class IntentPage(Struct, frozen=True):
     source: Source
     blocked_by: list[str]
     transitions: list[Status]
+    open_children: str
     tree: ScopeFolder
     owned: int
     touched: int
@@ -253,6 +255,7 @@ def describe_intent(gate: Gate, intent_id: str) -> IntentPage:
         name_source(intent),
         list(find_unfinished_dependencies(intent, document.intents)),
         [status for status in STATUSES if status in TRANSITIONS[intent.status]],
+        "; ".join(find_completion_obstacles(intent, document.intents)),
         build_tree(files, owned, set(touched), set(shown[:MAX_TREE_FILES])),
         len(owned),
         len(touched),
