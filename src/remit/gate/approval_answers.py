@@ -13,7 +13,7 @@ from remit.core.formats.record_summary import EXTENT_NAMES, RecordSummary, summa
 from remit.core.record import KEY
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_requests import ApprovalRequests
+from remit.gate.approval_requests import ApprovalRequests, remove_project_grant
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.ledger.index.index import Index
@@ -93,6 +93,11 @@ def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     if is_late:  # the agent's hook, which would record the answer, is gone
         ApprovalRequests(gate).record_answer(question, reply, gate.rules)
     return is_late
+
+
+def revoke_grant(gate: Gate, grant_id: str) -> bool:
+    """Take a grant back; return False if there is none of that id. Raises the errors in GRANT_WRITE_ERRORS."""
+    return gate.state.revoke_grant(grant_id) or remove_project_grant(gate, grant_id)
 
 
 def close_orphaned_questions(gate: Gate) -> None:

@@ -1,29 +1,30 @@
 """`remit intent new`, `fork` and `edit`: write an intent from a person's options."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, command_options, emit, governed_gate, open_index, warn
 from remit.cli.person_only import PERSON, require_person
 from remit.cli.records.query import find_session
-from remit.core.intent import PRIORITIES, Constraint, Criterion, Intent, is_intent_id
-from remit.core.intents.constraints import InvalidConstraint, parse_constraint
-from remit.core.intents.validation import find_scope_doubt
-from remit.core.scope.path_patterns import Scope
+from remit.core.intent import PRIORITIES, Constraint, Intent, is_intent_id
+from remit.core.intents.constraints import InvalidConstraint
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import changes_in_record
+from remit.gate.intents.person_edits import (
+    draft_fork,
+    draft_intent,
+    list_scope_remarks,
+    make_criteria,
+    parse_constraints,
+)
 from remit.gate.intents.templates import load_template
 from remit.gate.session_lifecycle import propose_intent_name
 from remit.provenance.stats.mode_suggestion import propose_scope
-from remit.workspace.git.command import Git, GitError
-from remit.workspace.observe.observation import walk_paths
 
 REWRITE_HINT = "`remit intent edit ID --scope GLOB` writes it anew"
 MAX_RECORDS = 100_000
@@ -88,18 +89,15 @@ def new(
     if parent is not None:
         gate.intents.get(parent)
     fields = {key: given[key] for key in ("description", "priority", "owner") if given[key] is not None}
-    wanted = replace(
+    wanted = draft_intent(
         base,
-        id=intent_id or "",
+        intent_id=intent_id or "",
         name=name,
-        status="DRAFT",
-        owned_scope=scope or base.owned_scope,
-        constraints=(*base.constraints, *parse_constraints(given["constraint"])),
-        acceptance_criteria=(*base.acceptance_criteria, *map(Criterion, given["criterion"])),
-        parent_intent=parent or base.parent_intent,
-        references=(*base.references, *given["reference"]),
-        created_at=None,
-        updated_at=None,
+        scope=scope,
+        constraints=read_constraints(given["constraint"]),
+        criteria=make_criteria(given["criterion"]),
+        parent=parent,
+        references=given["reference"],
         **fields,
     )
     made = gate.intents.create(wanted, by=PERSON)
@@ -125,17 +123,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
     """Make a new DRAFT with the scope, constraints and criteria of another, which may be finished."""
     require_person("making an intent")
     gate = governed_gate(repo)
-    old = gate.intents.get(intent_id)
-    wanted = replace(
-        old,
-        id="",
-        name=name or old.title,
-        status="DRAFT",
-        blocked_reason=None,
-        created_at=None,
-        updated_at=None,
-        references=tuple(dict.fromkeys((*old.references, intent_id))),
-    )
+    wanted = draft_fork(gate.intents.get(intent_id), name or "")
     emit_intent(gate.intents.create(wanted, by=PERSON), as_json)
 
 
@@ -165,13 +153,13 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
         base = given["scope"] or old.owned_scope
         changes["owned_scope"] = (*base, *(pattern for pattern in given["add_scope"] if pattern not in base))
     if given["constraint"]:
-        changes["constraints"] = parse_constraints(given["constraint"])
+        changes["constraints"] = read_constraints(given["constraint"])
     if given["parent"] is not None:
         changes["parent_intent"] = given["parent"] or None
     if given["reference"]:
         changes["references"] = given["reference"]
     if given["criterion"]:
-        changes["acceptance_criteria"] = tuple(map(Criterion, given["criterion"]))
+        changes["acceptance_criteria"] = make_criteria(given["criterion"])
     if not changes:
         fix = "for example: remit intent edit INT-001 --add-scope 'docs/**'"
         raise Failure("NOTHING_TO_DO", "no field was given", fix=fix)
@@ -186,27 +174,14 @@ def emit_intent(intent: Intent, as_json: bool) -> None:
     emit(intent, as_json, f"{intent.id} {sanitise_line(intent.title)}\nowns {owns}")
 
 
-def parse_constraints(texts: Iterable[str]) -> tuple[Constraint, ...]:
+def read_constraints(texts: Iterable[str]) -> tuple[Constraint, ...]:
     try:
-        return tuple(map(parse_constraint, texts))
+        return parse_constraints(texts)
     except InvalidConstraint as error:
         fix = "for example --constraint 'max_lines: paths=\"src/**/*.py\", max=500'"
         raise Failure("INVALID_CONSTRAINT", str(error), target="--constraint", fix=fix) from error
 
 
 def warn_about_scope(gate: Gate, scope: tuple[str, ...]) -> None:
-    doubts = [(pattern, doubt) for pattern in scope if (doubt := find_scope_doubt(pattern))]
-    for pattern, doubt in doubts:
-        warn(f"{sanitise_line(repr(pattern))} {doubt}; {REWRITE_HINT}")
-    if doubts:
-        return
-    paths = walk_paths(gate.workspace.root)
-    if gate.workspace.common_dir is not None:
-        try:
-            out = Git(gate.workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        except GitError:
-            return
-        paths = filter(None, os.fsdecode(out).split("\0"))
-    if not any(map(Scope(scope).matches, paths)):
-        message = "matches no file that is there now: right for new files, else look at the spelling"
-        warn(f"{', '.join(map(sanitise_line, scope))} {message}; {REWRITE_HINT}")
+    for remark in list_scope_remarks(gate.workspace, scope):
+        warn(f"{remark}; {REWRITE_HINT}")

@@ -26,9 +26,10 @@ from remit.cli.person_only import PERSON, is_below_agent, require_person
 from remit.cli.records.query import find_session
 from remit.cli.screen import Screen
 from remit.core.call import SessionKey
-from remit.core.intent import STATUSES, Intent, Status, find_completion_obstacles
+from remit.core.intent import STATUSES, Intent, Status
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
+from remit.gate.intents.person_edits import ChildrenOpen, change_status, complete_intent, require_closed_children
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -210,9 +211,11 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
         return
     require_person("completing an intent")
     check_children(gate, intent_id, force=force)
-    for command in gate.completion.verify_for_person(intent_id):
+    before = gate.intents.get(intent_id).status
+    closed, unrun = complete_intent(gate, intent_id, notes)
+    for command in unrun:
         warn(f"not run, for want of trust: {sanitise_line(command)}; see `remit trust`")
-    change_status(gate, intent_id, "DONE", notes, as_json)
+    emit(closed, as_json, f"{closed.id}: {before} -> {closed.status}")
 
 
 @intent.command("set-status")
@@ -227,22 +230,19 @@ def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Pa
     gate = governed_gate(repo)
     if status == "DONE":
         check_children(gate, intent_id, force=force)
-    change_status(gate, intent_id, status, notes, as_json)
+    before = gate.intents.get(intent_id).status
+    moved = change_status(gate, intent_id, status, notes)
+    emit(moved, as_json, f"{moved.id}: {before} -> {moved.status}")
 
 
 def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
-    children = "; ".join(find_completion_obstacles(gate.intents.get(intent_id), gate.intents.document.intents))
-    if children and not force:
+    try:
+        children = require_closed_children(gate, intent_id, force=force)
+    except ChildrenOpen as error:
         fix = "finish the children first, or say --force to close the parent all the same"
-        raise Failure("CHILDREN_OPEN", f"{intent_id} is not closed: {children}", fix=fix, exit_code=REFUSED)
+        raise Failure("CHILDREN_OPEN", str(error), fix=fix, exit_code=REFUSED) from error
     if children:
         warn(f"closed before its children: {children}")
-
-
-def change_status(gate: Gate, intent_id: str, status: Status, notes: str, as_json: bool) -> None:
-    before = gate.intents.get(intent_id).status
-    moved = gate.intents.set_status(intent_id, status, by=PERSON, notes=notes, reason=notes or None)
-    emit(moved, as_json, f"{moved.id}: {before} -> {moved.status}")
 
 
 @intent.command("delete")

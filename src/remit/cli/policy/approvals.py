@@ -25,9 +25,10 @@ from remit.gate.approval_answers import (
     find_wider_rule,
     group_equal_questions,
     record_reply,
+    revoke_grant,
     shorten_path,
 )
-from remit.gate.approval_requests import GRANT_WRITE_ERRORS, remove_project_grant
+from remit.gate.approval_requests import GRANT_WRITE_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question
 from remit.policy.grants import GrantRuleError, make_rule
@@ -123,7 +124,7 @@ def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
     if len(matching) == 1:
         name = matching[0].id
         try:
-            is_revoked = gate.state.revoke_grant(name) or remove_project_grant(gate, name)
+            is_revoked = revoke_grant(gate, name)
         except GRANT_WRITE_ERRORS as error:
             message = f"remit.toml was not changed: {error}"
             raise Failure("CONFIG_INVALID", message, fix="take the grant out by hand") from error

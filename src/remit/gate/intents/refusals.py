@@ -98,10 +98,12 @@ def validate_scope(patterns: Sequence[str], *, required: bool = True) -> None:
     if required and not [p for p in patterns if not p.startswith("!")]:
         raise IntentError("an intent needs at least one pattern that it owns, such as --scope 'src/**'")
     for pattern in patterns:
-        why = (
-            "it is absolute; patterns start at the workspace root"
-            if is_absolute_pattern(pattern)
-            else glob_error(pattern)
-        )
-        if why:
+        if why := describe_pattern_fault(pattern):
             raise IntentError(f"the scope pattern {pattern!r} cannot be used: {why}")
+
+
+def describe_pattern_fault(pattern: str) -> str:
+    """Return why a pattern cannot stand in a scope; empty for a usable one."""
+    if is_absolute_pattern(pattern):
+        return "it is absolute; patterns start at the workspace root"
+    return glob_error(pattern) or ""

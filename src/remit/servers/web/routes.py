@@ -2,7 +2,7 @@
 address with `.json`.
 """
 
-from remit.servers.web.pages.agents import read_agents
+from remit.servers.web.pages.agents import ReleaseBody, read_agents, release_call
 from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.changes import read_changes
 from remit.servers.web.pages.chat import (
@@ -20,6 +20,24 @@ from remit.servers.web.pages.commands import (
     read_coverage,
     read_metrics,
     read_settings,
+)
+from remit.servers.web.pages.intent_edits import (
+    BindBody,
+    DeleteBody,
+    ForkBody,
+    IntentBody,
+    RevokeBody,
+    StatusBody,
+    bind_session,
+    create_intent,
+    delete_intent,
+    edit_intent,
+    fork_intent,
+    move_intent,
+    read_intent_form,
+    read_new_intent,
+    read_scope,
+    revoke_one_grant,
 )
 from remit.servers.web.pages.intents import read_intent, read_intents
 from remit.servers.web.pages.ledger import read_ledger, read_record
@@ -42,6 +60,9 @@ PAGES = (
     Page("/p/{question}", "approvals", "An agent asks", "phone.html", read_approvals),
     Page("/settings", "settings", "Settings", "settings.html", read_settings),
     Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
+    Page("/r/{repository}/new-intent", "intents", "New intent", "intent_form.html", read_new_intent),
+    Page("/r/{repository}/scope", "intents", "Scope", "scope.html", read_scope),
+    Page("/r/{repository}/intents/{intent}/edit", "intents", "Edit intent", "intent_form.html", read_intent_form),
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
     Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),
     Page("/r/{repository}/sessions/{session:path}", "sessions", "Session", "session.html", read_session),
@@ -63,6 +84,14 @@ WRITES = (
     PageWrite("/r/{repository}/chat", BeginBody, begin_run),
     PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words),
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),
+    PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
+    PageWrite("/r/{repository}/intents", IntentBody, create_intent),
+    PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),
+    PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent),
+    PageWrite("/r/{repository}/intents/{intent}/fork", ForkBody, fork_intent),
+    PageWrite("/r/{repository}/intents/{intent}/delete", DeleteBody, delete_intent),
+    PageWrite("/r/{repository}/intents/{intent}/session", BindBody, bind_session),
+    PageWrite("/r/{repository}/grants/{grant}/revoke", RevokeBody, revoke_one_grant),
     PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files),
     PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point),
 )

@@ -17,12 +17,14 @@ from msgspec import Struct, json
 
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
+from remit.gate.intents.refusals import IntentRefused
 from remit.servers.environment import read_environment
 from remit.servers.web.guard import Refused
+from remit.workspace.intents_file.storage import IntentsFileChanged
 
 P = ParamSpec("P")
 T = TypeVar("T")
-JOB_TIMEOUT_S = 120.0
+JOB_TIMEOUT_S = 900.0  # the commands of criteria run in a job: a test suite, for example
 MAX_IDLE_S, REUSED_WITHIN_S = 60.0, 45.0  # a worker that is about to leave gets no job any more
 MAX_IDLE_WORKERS = 2
 RUN_WORKER = "import os; os.nice(5); from remit.servers.web.workers import serve_jobs; serve_jobs()"
@@ -170,5 +172,7 @@ def perform_job(job: Job) -> JobAnswer:
         return JobAnswer(error=JobError(refused.status, str(refused), refused.fix))
     except (*RECORDING_ERRORS, LookupError) as error:
         return JobAnswer(error=JobError(503, str(error).partition("\n")[0], "run `remit doctor`"))
+    except (IntentRefused, IntentsFileChanged) as error:
+        return JobAnswer(error=JobError(409, str(error).partition("\n")[0]))
     except ValueError as error:  # what the person asked for cannot be done: the message names the next step
         return JobAnswer(error=JobError(400, str(error).partition("\n")[0]))

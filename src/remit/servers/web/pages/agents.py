@@ -1,23 +1,45 @@
-"""Agents: the active sessions, their open calls, and pairs of intents with a common path."""
+"""Agents: lanes by worktree, what their scopes and changes share, who waits for whom, and calls that never ended."""
 
+import os
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
+from remit.core.call import SessionKey
+from remit.core.intent import Intent
+from remit.core.record import KEY
 from remit.core.scope.apart import Shared, decide_apart
 from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import quote_path
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.effects.unexplained_changes import UnfinishedCalls
+from remit.gate.gate import Gate
 from remit.gate.state.workspace_state import OpenCall
+from remit.ledger.index.index import Index
+from remit.servers.web.guard import Refused
+from remit.servers.web.pages.intents import list_tracked_files
 from remit.servers.web.pages.now import ActiveSession, list_active_sessions
 from remit.servers.web.pages.page import PageRequest
+from remit.servers.web.render import parse_seconds
+from remit.servers.web.repositories import GovernedRepository
+from remit.workspace.git.command import Git, GitError
 
-LEASE_S = 60.0  # contracts §5: a running call holds its paths for this long
-MAX_PATHS = 12
+MAX_PATHS, MAX_SAMPLE = 12, 8
+MAX_LANES = 10  # in the matrix
+MAX_WORKTREES = 20
+MAX_MUTATIONS = 200  # of one session whose files are compared
+WAITED_S = 600.0  # a refusal for a held file that is older has been forgotten
 
 
 class RunningCall(Struct, frozen=True):
     """An allowed call without an end. Its paths are leased while `is_stale` is False."""
 
+    row: int
     session_id: str
     agent: str
     tool: str
@@ -28,58 +50,266 @@ class RunningCall(Struct, frozen=True):
 
 
 class AgentLane(Struct, frozen=True):
-    """A session with the files owned by its intent."""
+    """A session in a worktree, with its scope, the files that it changed, and its calls under way."""
 
     session: ActiveSession
     owned_scope: list[str]
+    changed: list[str]
+    running: list[RunningCall]
 
 
-class Meeting(Struct, frozen=True):
-    """Two intents in progress whose scopes share a path."""
+class Worktree(Struct, frozen=True):
+    """A worktree of the repository with its lanes; `ahead` and `behind` count commits against the main worktree."""
+
+    path: str
+    name: str
+    branch: str
+    ahead: int
+    behind: int
+    is_main: bool
+    lanes: list[AgentLane]
+    problem: str = ""
+
+
+class LaneOverlap(Struct, frozen=True):
+    """What two lanes share: files changed by both, files owned by both scopes, and a path that both scopes match."""
 
     first: str
     second: str
+    changed: list[str]
+    owned: int
+    sample: list[str]
     path: str
+    has_same_intent: bool
+
+
+class MatrixRow(Struct, frozen=True):
+    """A lane of the matrix, with what it shares with each lane before it."""
+
+    session_id: str
+    label: str
+    agent: str
+    cells: list[LaneOverlap | None]
+
+
+class WaitingAgent(Struct, frozen=True):
+    """A session that was refused a file which another session held."""
+
+    session_id: str
+    agent: str
+    path: str
+    held_by: str
+    holder: str
+    at: str
+    is_held: bool
 
 
 class Agents(Struct, frozen=True):
-    """The agents of a repository."""
+    """The agents of a repository. `lease_s` is how long a call holds its paths."""
 
-    lanes: list[AgentLane]
-    running: list[RunningCall]
-    meetings: list[Meeting]
+    worktrees: list[Worktree]
+    matrix: list[MatrixRow]
+    waits: list[WaitingAgent]
+    lease_s: int
+
+
+class ReleaseBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that never ended: its number, its session, and the worktree."""
+
+    row: int
+    session_id: str
+    worktree: str
 
 
 def read_agents(request: PageRequest) -> Agents:
-    repository = request.one_repository
-    with request.repositories.open_gate(repository) as gate, gate.index() as index:
-        waiting = {question.session_id for question in gate.questions.list_open_questions()}
-        sessions = list_active_sessions(repository, gate, index, waiting)
-        document = gate.rules.document
-        calls = gate.state.list_open_calls()
+    return request.repositories.run_job(request.one_repository, describe_agents, request.one_repository.name)
+
+
+def release_call(request: PageRequest, body: ReleaseBody) -> dict[str, Any]:
+    return request.repositories.run_job(
+        request.one_repository, settle_stale_call, body.row, body.session_id, body.worktree
+    )
+
+
+# In a worker
+
+
+def describe_agents(gate: Gate, repository: str) -> Agents:
+    own, *others = list_worktrees(gate)
+    worktrees = [describe_worktree(repository, gate, tree) for tree in others]
+    elsewhere = {lane.session.session_id for tree in worktrees for lane in tree.lanes}
+    worktrees = [describe_worktree(repository, gate, own, elsewhere), *worktrees]
+    document = gate.rules.document
     intents = {intent.id: intent for intent in (document.intents if document else ())}
-    lanes = [
-        AgentLane(session, list(intents[session.intent_id].owned_scope) if session.intent_id in intents else [])
-        for session in sessions
-    ]
-    working = [intent for intent in intents.values() if intent.status == "IN_PROGRESS"]
-    meetings = [
-        Meeting(a.id, b.id, answer.path)
-        for a, b in combinations(working[:40], 2)
-        if isinstance(answer := decide_apart(Scope(a.owned_scope), Scope(b.owned_scope)), Shared)
-    ]
-    return Agents(lanes, [describe_call(call) for call in calls], meetings)
+    lanes = [lane for tree in worktrees for lane in tree.lanes if lane.session.status != "ended"][:MAX_LANES]
+    files = list_tracked_files(str(gate.workspace.root))
+    with gate.index() as index:
+        waits = list_waits(index, lanes)
+    return Agents(worktrees, build_matrix(lanes, intents, files), waits, gate.rules.config.session.lease_s)
 
 
-def describe_call(call: OpenCall) -> RunningCall:
+class FoundWorktree(Struct, frozen=True):
+    """A worktree as git lists it."""
+
+    path: Path
+    branch: str
+    head: str
+    is_main: bool
+
+
+def list_worktrees(gate: Gate) -> list[FoundWorktree]:
+    """Return the worktrees of the repository, this workspace first; only this one where git cannot tell."""
+    root = gate.workspace.root
+    own = FoundWorktree(root, "", "", True)
+    if gate.workspace.common_dir is None:
+        return [own]
+    try:
+        out = os.fsdecode(Git(root).run("worktree", "list", "--porcelain", "-z"))
+    except GitError:
+        return [own]
+    found: list[FoundWorktree] = []
+    for entry in out.split("\0\0"):
+        parts = (line.partition(" ") for line in entry.split("\0") if line)
+        fields = {key: value for key, _, value in parts}
+        if "worktree" not in fields or "bare" in fields:
+            continue
+        path, branch = Path(fields["worktree"]), fields.get("branch", "").removeprefix("refs/heads/")
+        found.append(FoundWorktree(path, branch, fields.get("HEAD", ""), is_main=not found))
+    found.sort(key=lambda tree: tree.path != root)
+    return found[:MAX_WORKTREES] if any(tree.path == root for tree in found) else [own, *found[:MAX_WORKTREES]]
+
+
+def describe_worktree(repository: str, main: Gate, tree: FoundWorktree, elsewhere: set[str] | None = None) -> Worktree:
+    """Return a worktree with its lanes. Sessions that no state knows belong to the one with a set `elsewhere`, which
+    holds the sessions of the other worktrees.
+    """
+    is_own = tree.path == main.workspace.root
+    ahead, behind = (0, 0) if is_own else count_commits(main, tree)
+    lanes: list[AgentLane] = []
+    problem = ""
+    gate = main if is_own else Gate.open(tree.path, main.environment)
+    try:
+        if gate.found_workspace is None:
+            problem = "its folder is gone: git worktree prune forgets it"
+        elif is_own or gate.workspace.is_governed:
+            lanes = list(list_lanes(repository, gate, elsewhere))
+    except RECORDING_ERRORS as error:
+        problem = str(error).partition("\n")[0]
+    finally:
+        if not is_own:
+            gate.close()
+    return Worktree(
+        str(tree.path), tree.path.name, tree.branch or tree.head[:12], ahead, behind, tree.is_main, lanes, problem
+    )
+
+
+def count_commits(gate: Gate, tree: FoundWorktree) -> tuple[int, int]:
+    with suppress(GitError, ValueError):
+        out = Git(gate.workspace.root).text("rev-list", "--left-right", "--count", f"HEAD...{tree.head}")
+        behind, ahead = map(int, out.split())
+        return ahead, behind
+    return 0, 0
+
+
+def list_lanes(repository: str, gate: Gate, elsewhere: set[str] | None) -> Iterator[AgentLane]:
+    """Yield the sessions of the last day that this worktree's state knows, or only this worktree may have had."""
+    document = gate.rules.document
+    intents = {intent.id: intent for intent in (document.intents if document else ())}
+    calls = [describe_call(call, gate.rules.config.session.lease_s) for call in gate.state.list_open_calls()]
+    place = GovernedRepository(repository, str(gate.workspace.root))
+    with gate.index() as index:
+        waiting = {question.session_id for question in gate.questions.list_open_questions()}
+        for session in list_active_sessions(place, gate, index, waiting):
+            is_known = gate.state.find_session(SessionKey(session.session_id)) is not None
+            if not is_known and (elsewhere is None or session.session_id in elsewhere):
+                continue
+            intent = intents.get(session.intent_id or "")
+            running = [call for call in calls if call.session_id == session.session_id]
+            scope = list(intent.owned_scope) if intent else []
+            yield AgentLane(session, scope, list_changed_files(index, session.session_id), running)
+
+
+def list_changed_files(index: Index, session_id: str) -> list[str]:
+    documents = index.find(event="mutation", session_id=session_id, limit=MAX_MUTATIONS)
+    paths = (str(file["path"]) for document in documents for file in document["metadata"][KEY].get("files", []))
+    return list(dict.fromkeys(paths))
+
+
+def describe_call(call: OpenCall, lease_s: float) -> RunningCall:
     pending = call.pending
     seconds = max(0, int(time.time() - call.at))
     return RunningCall(
+        call.row,
         call.session.session_id,
         pending.agent if pending else "",
         call.tool,
         pending.intent_id if pending else None,
-        list(pending.judged[:MAX_PATHS]) if pending else [],
+        list(map(quote_path, pending.judged[:MAX_PATHS])) if pending else [],
         seconds,
-        seconds > LEASE_S,
+        seconds > lease_s,
     )
+
+
+def build_matrix(lanes: Sequence[AgentLane], intents: Mapping[str, Intent], files: Sequence[str]) -> list[MatrixRow]:
+    scopes = {lane.session.session_id: Scope(tuple(lane.owned_scope)) for lane in lanes}
+    owned = {name: set(filter(scope.matches, files)) for name, scope in scopes.items()}
+    shared: dict[tuple[str, str], LaneOverlap] = {}
+    for first, second in combinations(lanes, 2):
+        a, b = first.session.session_id, second.session.session_id
+        both = sorted(owned[a] & owned[b])
+        changed = sorted(set(first.changed) & set(second.changed))
+        intent_a, intent_b = (intents.get(lane.session.intent_id or "") for lane in (first, second))
+        met = decide_apart(scopes[a], scopes[b]) if intent_a and intent_b else None
+        path = met.path if isinstance(met, Shared) else ""
+        is_same = intent_a is not None and intent_a is intent_b
+        shared[a, b] = LaneOverlap(a, b, changed, len(both), both[:MAX_SAMPLE], path, is_same)
+    rows: list[MatrixRow] = []
+    for number, lane in enumerate(lanes):
+        own = lane.session.session_id
+        cells = [shared.get((other.session.session_id, own)) for other in lanes[:number]]
+        rows.append(MatrixRow(own, f"{lane.session.agent or 'agent'} {own[:8]}", lane.session.agent, cells))
+    return rows
+
+
+def list_waits(index: Index, lanes: Sequence[AgentLane]) -> list[WaitingAgent]:
+    """Return who was lately refused a file that another session held, the newest refusal of each, newest first."""
+    agents = {lane.session.session_id: lane.session.agent for lane in lanes}
+    held = {
+        (call.session_id, path) for lane in lanes for call in lane.running if not call.is_stale for path in call.paths
+    }
+    found: dict[tuple[str, str], WaitingAgent] = {}
+    for document in index.find(event="denied", limit=MAX_MUTATIONS):
+        body: dict[str, Any] = document["metadata"][KEY]
+        violation: dict[str, Any] = body.get("violation") or {}
+        at = str(document["timestamp"])
+        if violation.get("error_type") != "FILE_LEASED" or time.time() - parse_seconds(at) > WAITED_S:
+            continue
+        session, path = str(body.get("session_id") or ""), str(violation.get("path") or "")
+        context: dict[str, Any] = violation.get("context") or {}
+        holder = str(context.get("held_by") or "")
+        if (session, path) not in found:
+            agent = str(document.get("tool", {}).get("name") or "")
+            found[session, path] = WaitingAgent(
+                session, agent, path, holder, agents.get(holder, ""), at, (holder, path) in held
+            )
+    return list(found.values())
+
+
+def settle_stale_call(gate: Gate, row: int, session_id: str, worktree: str) -> dict[str, Any]:
+    """Record what a call that never ended changed, and let go of its paths. Raises Refused."""
+    tree = next((tree for tree in list_worktrees(gate) if str(tree.path) == worktree), None)
+    if tree is None:
+        raise Refused(404, "there is no such worktree", "load the page again")
+    own = gate if tree.path == gate.workspace.root else Gate.open(tree.path, gate.environment)
+    try:
+        calls = own.state.list_open_calls()
+        call = next((call for call in calls if (call.row, call.session.session_id) == (row, session_id)), None)
+        if call is None:
+            raise Refused(409, "the call has ended meanwhile", "load the page again")
+        if not describe_call(call, own.rules.config.session.lease_s).is_stale:
+            raise Refused(409, "the call holds its files for a while yet", "wait until its lease is over")
+        UnfinishedCalls(own).settle_call(call)
+        return {"released": row, "session_id": session_id}
+    finally:
+        if own is not gate:
+            own.close()

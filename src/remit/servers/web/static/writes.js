@@ -1,6 +1,6 @@
 // Forms that write. `<form data-write="/address" data-then="/page?x={field}">` is signed by this browser's key and sent
 // as JSON: a field's name is its key; `data-kind="lines"` is a list with an item a line, `list` the checked boxes of a
-// name, `flag` true or false. What the console refuses is said beside the form, with the next step.
+// name, `flag` true or false, `number` a number. What the console refuses is said beside the form, with the next step.
 import { refreshPart, say } from "./parts.js";
 import { postSigned } from "./proof.js";
 
@@ -15,7 +15,7 @@ function readFields(form, button) {
     } else if (kind === "flag") data[field.name] = field.type === "checkbox" ? field.checked : field.value === "yes";
     else if (field.tagName === "BUTTON") continue;
     else if (kind === "lines") data[field.name] = field.value.split("\n").map((line) => line.trim()).filter(Boolean);
-    else data[field.name] = field.value;
+    else data[field.name] = kind === "number" ? Number(field.value) : field.value;
   }
   if (button?.name) data[button.name] = button.dataset.kind === "flag" ? button.value === "yes" : button.value;
   return data;
@@ -80,7 +80,7 @@ for (const form of document.querySelectorAll("form[data-write]")) {
 let typed = 0;
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form[data-preview]");
-  if (!form || !event.target.name) return;
+  if (!form || !event.target.dataset.shown) return;
   const mine = ++typed;
   setTimeout(async () => {
     if (mine !== typed) return;

@@ -1,0 +1,193 @@
+"""Changes to intents that a person asks for, and what a scope would own. The commands `remit intent` and the console's
+pages call these functions.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.core.intent import Constraint, Criterion, Intent, IntentSet, Status, find_completion_obstacles
+from remit.core.intents.constraints import parse_constraint
+from remit.core.intents.validation import find_scope_doubt
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import quote_path, sanitise_line
+from remit.gate.context import WorkspaceContext
+from remit.gate.intents.intents import IntentCompletion, Intents
+from remit.gate.intents.refusals import IntentError, describe_pattern_fault
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.observe.observation import walk_paths
+from remit.workspace.place.workspace import Workspace
+
+PERSON = "person"
+MAX_SAMPLE = 12
+NO_MATCH = "matches no file that is there now: right for new files, else look at the spelling"
+
+
+class ChildrenOpen(IntentError):
+    """A parent intent that would be closed before its children."""
+
+
+def draft_intent(
+    base: Intent,
+    *,
+    intent_id: str,
+    name: str,
+    scope: Sequence[str],
+    constraints: Sequence[Constraint] = (),
+    criteria: Sequence[Criterion] = (),
+    parent: str | None = None,
+    references: Sequence[str] = (),
+    **fields: Any,
+) -> Intent:
+    """Return a new intent, as DRAFT: what a person gives, on top of a template's lists."""
+    return replace(
+        base,
+        id=intent_id,
+        name=name,
+        status="DRAFT",
+        owned_scope=tuple(scope) or base.owned_scope,
+        constraints=(*base.constraints, *constraints),
+        acceptance_criteria=(*base.acceptance_criteria, *criteria),
+        parent_intent=parent or base.parent_intent,
+        references=(*base.references, *references),
+        created_at=None,
+        updated_at=None,
+        **fields,
+    )
+
+
+def draft_fork(old: Intent, name: str = "") -> Intent:
+    """Return a new DRAFT with the scope, constraints and criteria of another intent, which it refers to."""
+    references = tuple(dict.fromkeys((*old.references, old.id)))
+    base = replace(old, blocked_reason=None, references=references)
+    return draft_intent(base, intent_id="", name=name or old.title, scope=())
+
+
+def parse_constraints(texts: Iterable[str], known: Sequence[Constraint] = ()) -> tuple[Constraint, ...]:
+    """Return constraints from their lines; a line of a `known` constraint stays that one. Raises InvalidConstraint."""
+    by_text = {constraint.text: constraint for constraint in known}
+    return tuple(by_text.get(text) or parse_constraint(text) for text in texts)
+
+
+def make_criteria(texts: Iterable[str], known: Sequence[Criterion] = ()) -> tuple[Criterion, ...]:
+    """Return criteria from their lines; a line of a `known` criterion keeps its command."""
+    by_text = {criterion.text: criterion for criterion in known}
+    return tuple(by_text.get(text) or Criterion(text) for text in texts)
+
+
+def require_closed_children(context: WorkspaceContext, intent_id: str, *, force: bool) -> str:
+    """Return the open children of an intent that is closed by force; empty for none. Raises ChildrenOpen."""
+    intents = Intents(context)
+    children = "; ".join(find_completion_obstacles(intents.get(intent_id), intents.document.intents))
+    if children and not force:
+        raise ChildrenOpen(f"{intent_id} is not closed: {children}")
+    return children
+
+
+def change_status(context: WorkspaceContext, intent_id: str, to: Status, notes: str) -> Intent:
+    """Move an intent along its life for a person. Raises IllegalTransition, IntentError, EditRefused."""
+    return Intents(context).set_status(intent_id, to, by=PERSON, notes=notes, reason=notes or None)
+
+
+def complete_intent(context: WorkspaceContext, intent_id: str, notes: str) -> tuple[Intent, tuple[str, ...]]:
+    """Close an intent as DONE after its trusted criteria commands passed; return the commands that did not run for want
+    of trust. Raises IntentRefused, and as `change_status`.
+    """
+    unrun = IntentCompletion(context).verify_for_person(intent_id)
+    return change_status(context, intent_id, "DONE", notes), unrun
+
+
+# What a scope would own
+
+
+class PatternPreview(Struct, frozen=True):
+    """One pattern of a scope: the files that it matches alone, and what is wrong with it or doubtful."""
+
+    pattern: str
+    files: int
+    problem: str = ""
+    doubt: str = ""
+
+
+class ScopePreview(Struct, frozen=True):
+    """The files that a scope would own, compared with the intent's present scope. `owners` counts the files that other
+    intents in progress own; `touched` are files changed under the intent, `left_out` those outside the scope.
+    """
+
+    patterns: list[PatternPreview]
+    files: int
+    sample: list[str]
+    added: list[str]
+    added_files: int
+    removed: list[str]
+    removed_files: int
+    owners: dict[str, int]
+    touched: int
+    left_out: list[str]
+
+
+def list_present_files(workspace: Workspace) -> list[str]:
+    """Return the files of the workspace that git does not ignore; all files without git. Raises GitError."""
+    if workspace.common_dir is None:
+        return list(walk_paths(workspace.root))
+    out = Git(workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return list(dict.fromkeys(filter(None, os.fsdecode(out).split("\0"))))
+
+
+def list_scope_remarks(workspace: Workspace, scope: Sequence[str]) -> list[str]:
+    """Return what a person should know about a scope: doubtful patterns, or that no file matches."""
+    doubts = [(pattern, doubt) for pattern in scope if (doubt := find_scope_doubt(pattern))]
+    if doubts:
+        return [f"{sanitise_line(repr(pattern))} {doubt}" for pattern, doubt in doubts]
+    try:
+        is_empty = not any(map(Scope(tuple(scope)).matches, list_present_files(workspace)))
+    except GitError:
+        return []
+    return [f"{', '.join(map(sanitise_line, scope))} {NO_MATCH}"] if is_empty else []
+
+
+def preview_scope(
+    scope: Sequence[str],
+    files: Sequence[str],
+    *,
+    intents: Sequence[Intent] = (),
+    intent: Intent | None = None,
+    touched: Iterable[str] = (),
+) -> ScopePreview:
+    """Return what `scope` would own of these files."""
+    problems = {pattern: describe_pattern_fault(pattern) for pattern in scope}
+    usable = tuple(pattern for pattern in scope if not problems[pattern])
+    matched = list(filter(Scope(usable).matches, files))
+    patterns = [
+        PatternPreview(
+            pattern,
+            0 if problems[pattern] else sum(map(Scope((pattern.removeprefix("!"),)).matches, files)),
+            problems[pattern],
+            find_scope_doubt(pattern) or "",
+        )
+        for pattern in scope
+    ]
+    before = set(filter(Scope(intent.owned_scope).matches, files)) if intent else set[str]()
+    added, removed = [path for path in matched if path not in before], sorted(before - set(matched))
+    others = IntentSet(each for each in intents if intent is None or each.id != intent.id)
+    owners: dict[str, int] = {}
+    for path in matched:
+        for owner in others.find_owners(path):
+            owners[owner] = owners.get(owner, 0) + 1
+    seen = list(touched)
+    left_out = [path for path in seen if not Scope(usable).matches(path)]
+    return ScopePreview(
+        patterns,
+        len(matched),
+        list(map(quote_path, matched[:MAX_SAMPLE])),
+        list(map(quote_path, added[:MAX_SAMPLE])),
+        len(added),
+        list(map(quote_path, removed[:MAX_SAMPLE])),
+        len(removed),
+        owners,
+        len(seen) - len(left_out),
+        list(map(quote_path, left_out[:MAX_SAMPLE])),
+    )
