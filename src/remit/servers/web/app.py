@@ -122,7 +122,8 @@ class Console:
             html = render_part(page.template, part, values) if part else render_page(page.template, values)
         except KeyError:
             raise Refused(404, f"the page has no part {part!r}") from None
-        return HTMLResponse(html)
+        total = getattr(data, "total", None)
+        return HTMLResponse(html, headers={"Remit-Total": str(total)} if isinstance(total, int) else None)
 
     def make_values(self, page: Page, asked: PageRequest, data: object) -> dict[str, Any]:
         known = self.repositories.list_all()

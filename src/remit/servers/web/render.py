@@ -23,6 +23,7 @@ from remit.servers.web.word_marks import mark_words_of_block
 FOLDER = Path(__file__).parent
 CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f]|{INVISIBLE_CHARS}|[\ud800-\udfff]")
 MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff")
+SESSION_MACROS = ("session_rows", "story_step", "story_talk")
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -81,6 +82,10 @@ def format_clock(at: str | float | None) -> str:
     if at is None or at == "":
         return ""
     return time.strftime("%H:%M:%S", time.localtime(parse_seconds(at)))
+
+
+def format_duration(ms: int) -> str:
+    return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms / 60_000:.1f} min"
 
 
 def format_day(at: str | float | None) -> str:
@@ -186,9 +191,12 @@ def open_templates() -> jinja2.Environment:
     templates.filters.update(
         {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}
     )
+    templates.filters.update({"duration": format_duration, "thousands": "{:,}".format})
     # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
     module = templates.get_template("macros.html").module
     templates.globals.update({name: getattr(module, name) for name in MACROS})
+    rows = templates.get_template("session_rows.html").module
+    templates.globals.update({name: getattr(rows, name) for name in SESSION_MACROS})
     return templates
 
 

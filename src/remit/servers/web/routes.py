@@ -14,7 +14,7 @@ from remit.servers.web.pages.intents import read_intent, read_intents
 from remit.servers.web.pages.ledger import read_ledger, read_record
 from remit.servers.web.pages.now import read_now
 from remit.servers.web.pages.page import Page
-from remit.servers.web.pages.sessions import read_session, read_sessions
+from remit.servers.web.pages.sessions import read_session, read_sessions, read_tail
 
 PAGES = (
     Page("/", "now", "Now", "now.html", read_now),
@@ -25,6 +25,7 @@ PAGES = (
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
     Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),
     Page("/r/{repository}/sessions/{session}", "sessions", "Session", "session.html", read_session),
+    Page("/r/{repository}/sessions/{session}/tail", "sessions", "Newest records", "session_tail.html", read_tail),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),

@@ -69,6 +69,7 @@ let isRefreshing = false;
 async function showState(state) {
   showReachable(true);
   showWaiting(state.questions.length);
+  document.dispatchEvent(new CustomEvent("remit:state", { detail: state }));
   const before = known;
   known = state;
   const asked = !before || before.questions.join() !== state.questions.join();
@@ -78,11 +79,7 @@ async function showState(state) {
   try {
     const hasRecords = JSON.stringify(before.log_bytes) !== JSON.stringify(state.log_bytes);
     if ((page === "now" || page === "agents") && (hasRecords || asked)) await refreshPart("list");
-    if (page === "sessions" && hasRecords) {
-      const pill = document.querySelector("[data-pill]");
-      if (pill) pill.hidden = false;
-      else await refreshPart("list");
-    }
+    if (page === "sessions" && hasRecords) await refreshPart("list");
   } finally {
     setTimeout(() => { isRefreshing = false; }, 250);
   }
