@@ -101,16 +101,17 @@ class Console:
 
     # Pages
 
-    async def read_data(self, page: Page, request: Request) -> tuple[PageRequest, Any]:
+    async def read_data(self, page: Page, request: Request, *, wants_all: bool = False) -> tuple[PageRequest, Any]:
         self.guard.find_reader(request)
         path: Mapping[str, str] = {key: str(value) for key, value in request.path_params.items()}
         name = path.get("repository")
         repository = await self.run(self.repositories.find, name) if name else None
-        asked = PageRequest(self.repositories, repository, path, dict(request.query_params))
+        part = request.headers.get("remit-part", "")
+        asked = PageRequest(self.repositories, repository, path, dict(request.query_params), part, wants_all)
         return asked, await self.run(page.read, asked)
 
     async def answer_json(self, page: Page, request: Request) -> Response:
-        _, data = await self.read_data(page, request)
+        _, data = await self.read_data(page, request, wants_all=True)
         text = escape_json(json.encode({"schema_version": 1, "data": data}).decode())
         return Response(text, media_type="application/json")
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from remit.core.untrusted_input import INVISIBLE_CHARS
 from remit.provenance.verify.changed_hunks import ChangedHunk
+from remit.servers.web.highlight import Span, render_line
 from remit.servers.web.word_marks import mark_words_of_block
 
 FOLDER = Path(__file__).parent
@@ -60,6 +61,10 @@ def mark_words(text: str, words: Sequence[str]) -> Markup:
         shown += show_code(text[at : match.start()]) + Markup("<mark>{}</mark>").format(show_code(match[0]))
         at = match.end()
     return shown + show_code(text[at:])
+
+
+def highlight_line(text: str, spans: Sequence[Span]) -> Markup:
+    return render_line(text.encode("utf-8", "replace"), spans, show_code)
 
 
 def shorten(text: object, limit: int = 200) -> str:
@@ -186,7 +191,7 @@ def open_templates() -> jinja2.Environment:
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "mark_diff": mark_diff}
     names["hunk_lines"] = list_hunk_lines
     templates.globals.update(names)
-    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words}
+    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words, "highlighted": highlight_line}
     templates.filters.update(filters)
     templates.filters.update(
         {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}

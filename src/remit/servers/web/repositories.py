@@ -15,6 +15,7 @@ from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.servers.web.guard import Refused
 from remit.servers.web.heavy_reads import HeavyReads
+from remit.servers.web.highlight import Highlighter
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 
 COMMAND_TIMEOUT_S = 60.0
@@ -34,6 +35,7 @@ class Repositories(Struct, frozen=True):
 
     environment: Callable[[], Environment]
     heavy: HeavyReads = field(default_factory=HeavyReads)
+    highlighter: Highlighter = field(default_factory=Highlighter)
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -69,7 +71,9 @@ class Repositories(Struct, frozen=True):
         Long work (blame, why, stats, verify) must not run in the process that answers hooks: Python runs one
         thread at a time. Raises Refused with the command's own words and next step.
         """
-        command = [sys.executable, "-I", "-c", RUN_NICED, *words, "--repo", repository.root, "--json"]
+        before = words[: words.index("--")] if "--" in words else words
+        after = words[len(before) :]
+        command = [sys.executable, "-I", "-c", RUN_NICED, *before, "--repo", repository.root, "--json", *after]
         try:
             done = subprocess.run(command, capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S)
             answer: dict[str, Any] = json.loads(done.stdout)

@@ -167,13 +167,3 @@ addEventListener("keydown", (event) => {
   else if (event.key === "Enter" && event.target === document.body) openRow();
   else answerByKey(event.key);
 });
-
-// A line of code opens why it is there.
-document.querySelector("table.code")?.addEventListener("click", (event) => {
-  const line = event.target.closest("tr")?.dataset.line;
-  if (!line || event.target.closest("a") || String(getSelection())) return;
-  const address = new URL(location.href);
-  address.searchParams.set("l", event.shiftKey && address.searchParams.get("l") ? `${address.searchParams.get("l").split("-")[0]}-${line}` : line);
-  address.hash = `L${line}`;
-  location.assign(address);
-});
