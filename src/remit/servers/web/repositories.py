@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,11 @@ from remit.ledger.index.index import Index
 from remit.servers.web.guard import Refused
 from remit.servers.web.heavy_reads import HeavyReads
 from remit.servers.web.highlight import Highlighter
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 
 COMMAND_TIMEOUT_S = 60.0
+FILES_AGE_S = 2.0
 
 
 class GovernedRepository(Struct, frozen=True):
@@ -36,6 +39,7 @@ class Repositories(Struct, frozen=True):
     environment: Callable[[], Environment]
     heavy: HeavyReads = field(default_factory=HeavyReads)
     highlighter: Highlighter = field(default_factory=Highlighter)
+    files: dict[str, tuple[float, list[str]]] = field(default_factory=dict[str, tuple[float, list[str]]])
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -65,6 +69,14 @@ class Repositories(Struct, frozen=True):
         with self.open_gate(repository) as gate, gate.index() as index:
             yield index
 
+    def list_files(self, repository: GovernedRepository, *, max_age_s: float = FILES_AGE_S) -> list[str]:
+        """Return the files that git tracks or would add, bytes outside UTF-8 as surrogates."""
+        at, files = self.files.get(repository.root, (0.0, []))
+        if time.monotonic() - at > max_age_s:
+            files = list_files(repository.root)
+            self.files[repository.root] = (time.monotonic(), files)
+        return files
+
     def run_command(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command, run in a process of its own with low priority.
 
@@ -86,6 +98,14 @@ class Repositories(Struct, frozen=True):
             raise Refused(404, str(error.get("message")), str(error.get("fix") or ""))
         data: dict[str, Any] = answer["data"]
         return data
+
+
+def list_files(root: str) -> list[str]:
+    try:
+        listed = Git(Path(root)).run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    except GitError:
+        return []
+    return [path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
 RUN_NICED = "import os; os.nice(5); from remit.cli import main; main()"

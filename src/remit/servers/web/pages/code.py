@@ -25,6 +25,7 @@ from remit.servers.web.guard import Refused
 from remit.servers.web.highlight import MAX_BYTES, MAX_LINE_BYTES, find_spans
 from remit.servers.web.pages.page import PageRequest
 from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.repository import head_commit
 from remit.workspace.place.workspace import locate_workspace
 
 LINES_SHOWN = 200
@@ -104,8 +105,11 @@ class FileText(Struct, frozen=True):
 
 def read_code(request: PageRequest) -> Code:
     address = request.path.get("path", "").strip("/")
-    tracked = list_files(request.one_repository.root)
+    tracked = request.repositories.list_files(request.one_repository)
     path = find_path(address, tracked)
+    if path is None and address:
+        tracked = request.repositories.list_files(request.one_repository, max_age_s=0)
+        path = find_path(address, tracked)
     if path is not None:
         return read_file(request, path)
     words = request.query.get("find", "")
@@ -116,15 +120,6 @@ def read_code(request: PageRequest) -> Code:
 
 
 # -- names of files --------------------------------------------------------------------------------------------
-
-
-def list_files(root: str) -> list[str]:
-    """Return the files that git tracks or would add; bytes outside UTF-8 as surrogates."""
-    try:
-        listed = Git(Path(root)).run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
-    except GitError:
-        return []
-    return [path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
 def name_in_address(path: str) -> str:
@@ -290,7 +285,7 @@ def read_repository_stamp(root: str) -> str:
     if workspace is None:
         return ""
     folders = [workspace.log_folder / place for place in list_readable_places(workspace.log_folder)]
-    return f"{Git(Path(root)).read_head()} {sum(map(measure_log_bytes, folders))}"
+    return f"{head_commit(workspace)} {sum(map(measure_log_bytes, folders))}"
 
 
 def join_blocks(lines: Iterable[BlamedLine]) -> Iterable[OriginBlock]:

@@ -176,11 +176,11 @@ async function follow() {
 pill.addEventListener("click", () => (rowsPart ? jump(here, { toEnd: true }) : location.reload()));
 let counted = null;
 document.addEventListener("remit:state", (event) => {
-  const state = event.detail;
-  const now = `${state.log_bytes[repository]}`;
-  if (counted !== null && counted !== now) {
+  const now = `${event.detail.records[`${repository}/${session}`]}`;
+  // The first look also gets what came between the page and the stream.
+  if (counted !== now) {
     if (rowsPart && !head.dataset.filtered) follow();
-    else if (form !== "timeline") pill.hidden = false;
+    else if (form !== "timeline" && counted !== null) pill.hidden = false;
   }
   counted = now;
 });
