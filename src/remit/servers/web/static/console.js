@@ -89,6 +89,7 @@ function hear(message) {
   if (message.kind === "state") showState(message.state).catch(() => showReachable(false));
   else {
     showReachable(message.kind === "open");
+    document.dispatchEvent(new CustomEvent("remit:stream"));
     if (offline && message.kind === "unpaired")
       offline.textContent = "This browser is not paired any more. Run `remit serve` in a terminal, and open the link.";
   }

@@ -175,6 +175,7 @@ async function follow() {
 
 pill.addEventListener("click", () => (rowsPart ? jump(here, { toEnd: true }) : location.reload()));
 let counted = null;
+document.addEventListener("remit:stream", () => { counted = null; }); // broken or opened anew: something may be missing
 document.addEventListener("remit:state", (event) => {
   const now = `${event.detail.records[`${repository}/${session}`]}`;
   // The first look also gets what came between the page and the stream.
