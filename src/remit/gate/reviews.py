@@ -18,7 +18,7 @@ from remit.gate.state.workspace_state import State
 from remit.workspace.snapshots.restore import ApplyResult
 from remit.workspace.snapshots.snapshot import Occasion
 
-REVIEWED_FACT = "reviewed_hunks"
+REVIEWED_FACT, RECORDS_FACT = "reviewed_hunks", "reviewed_records"
 MAX_MARKS = 5000  # the newest ones are kept
 
 
@@ -39,11 +39,18 @@ def list_reviewed(state: State) -> list[str]:
     return json.loads(state.read_fact(REVIEWED_FACT) or "[]")
 
 
-def mark_reviewed(state: State, hunk_ids: Sequence[str], *, reviewed: bool) -> None:
+def list_reviewed_records(state: State) -> list[str]:
+    """Return the records of which a hunk is marked as reviewed."""
+    return json.loads(state.read_fact(RECORDS_FACT) or "[]")
+
+
+def mark_reviewed(state: State, hunk_ids: Sequence[str], records: Sequence[str], *, reviewed: bool) -> None:
+    """Mark hunks, and the records behind them, as reviewed or not."""
     with state.transaction():
-        others = [name for name in list_reviewed(state) if name not in hunk_ids]
-        marked = [*others, *(hunk_ids if reviewed else ())]
-        state.put_fact(REVIEWED_FACT, json.dumps(marked[-MAX_MARKS:]))
+        for fact, names in ((REVIEWED_FACT, hunk_ids), (RECORDS_FACT, records)):
+            others = [name for name in json.loads(state.read_fact(fact) or "[]") if name not in names]
+            marked = [*others, *(names if reviewed else ())]
+            state.put_fact(fact, json.dumps(marked[-MAX_MARKS:]))
 
 
 def send_comments(context: WorkspaceContext, session: SessionKey, comments: Sequence[ReviewComment]) -> str:

@@ -14,9 +14,8 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed, records
-from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.why.explanation import Cause, Explanation, Talk, Utterance
-from remit.servers.web.pages.code import Code, CodeLine
+from remit.servers.web.pages.code import Code, CodeLine, OriginBlock
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.render import render_page
 from remit.servers.web.routes import PAGES
@@ -308,8 +307,10 @@ def test_broken_places_have_a_page_with_the_next_step(agent: Agent, browser: Bro
 def test_a_line_with_a_known_conversation_says_what_was_asked(agent: Agent, server: ConsoleServer) -> None:
     talk = Talk(prompt=f"Greet {HOSTILE}", said=(Utterance("assistant", "I greet."),))
     cause = Cause("r1", "2026-11-27T00:00:00Z", agent="remit", intent_id="INT-001", talk=talk)
-    line = CodeLine(BlamedLine(1, "x", "c", origin="ai", agent="remit"), starts_block=True)
-    code = Code("a.py", False, [], [line], 1, 0, {"ai": 100}, (1, 1), Explanation("a.py", (), (cause,)))
+    block = OriginBlock(1, 1, "ai", "remit", None, None, "INT-001", "exact", "r1", "c")
+    line = CodeLine(1, "x", [], block, starts_block=True)
+    why = Explanation("a.py", (), (cause,))
+    code = Code("a.py", False, lines=[line], total=1, shares={"ai": 100}, blocks=[block], chosen=(1, 1), why=why)
     page = next(page for page in PAGES if page.template == "code.html")
     repository = server.console.repositories.list_all()[0]
     asked = PageRequest(server.console.repositories, repository, {}, {})

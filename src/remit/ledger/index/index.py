@@ -199,6 +199,12 @@ class Index:
         query = _build_place_query(by)
         return int(self._query_rows(f"select count(*) from ({query.text})", query.values)[0][0])
 
+    def count_before(self, record_id: str, **by: Unpack[Filters]) -> int:
+        """Return how many matching records are older than that one."""
+        query = _build_place_query(by)
+        older = f"select count(*) from ({query.text}) where number < (select number from records where id = ?)"
+        return int(self._query_rows(older, [*query.values, record_id])[0][0])
+
     def count_by_event(self, **by: Unpack[Filters]) -> dict[str, int]:
         """Return how many matching records each event has."""
         query = _build_place_query(by)

@@ -128,15 +128,16 @@ class Console:
 
     # Pages
 
-    async def read_request(self, request: Request) -> PageRequest:
+    async def read_request(self, request: Request, *, wants_all: bool = False) -> PageRequest:
         path: Mapping[str, str] = {key: str(value) for key, value in request.path_params.items()}
         name = path.get("repository")
         repository = await self.run(self.repositories.find, name) if name else None
-        return PageRequest(self.repositories, repository, path, dict(request.query_params))
+        part = request.headers.get("remit-part", "")
+        return PageRequest(self.repositories, repository, path, dict(request.query_params), part, wants_all)
 
-    async def read_data(self, page: Page, request: Request) -> tuple[PageRequest, Any]:
+    async def read_data(self, page: Page, request: Request, *, wants_all: bool = False) -> tuple[PageRequest, Any]:
         self.guard.find_reader(request)
-        asked = await self.read_request(request)
+        asked = await self.read_request(request, wants_all=wants_all)
         return asked, await self.run(page.read, asked)
 
     async def perform_write(self, write: PageWrite, request: Request) -> Response:
@@ -146,7 +147,7 @@ class Console:
         return Response(text, media_type="application/json")
 
     async def answer_json(self, page: Page, request: Request) -> Response:
-        _, data = await self.read_data(page, request)
+        _, data = await self.read_data(page, request, wants_all=True)
         text = escape_json(json.encode({"schema_version": 1, "data": data}).decode())
         return Response(text, media_type="application/json")
 
@@ -170,7 +171,8 @@ class Console:
             html = render_part(page.template, part, values) if part else render_page(page.template, values)
         except KeyError:
             raise Refused(404, f"the page has no part {part!r}") from None
-        return HTMLResponse(html)
+        total = getattr(data, "total", None)
+        return HTMLResponse(html, headers={"Remit-Total": str(total)} if isinstance(total, int) else None)
 
     def make_values(self, page: Page, asked: PageRequest, data: object) -> dict[str, Any]:
         known = self.repositories.list_all()

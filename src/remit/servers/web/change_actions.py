@@ -24,10 +24,11 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class MarkBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Hunks to mark as reviewed, or not."""
+    """Hunks to mark as reviewed, or not, and the records behind them."""
 
     hunks: list[str]
     reviewed: bool
+    records: list[str] = []
 
 
 class RevertBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +73,7 @@ class ChangeActions(Struct, frozen=True):
 
     def mark(self, repository: GovernedRepository, body: MarkBody) -> dict[str, Any]:
         with self.repositories.open_gate(repository) as gate:
-            mark_reviewed(gate.state, body.hunks, reviewed=body.reviewed)
+            mark_reviewed(gate.state, body.hunks, body.records, reviewed=body.reviewed)
         return {"hunks": body.hunks, "reviewed": body.reviewed}
 
     def send(self, repository: GovernedRepository, body: CommentsBody) -> dict[str, Any]:

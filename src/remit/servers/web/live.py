@@ -5,15 +5,18 @@ backlog, and a reconnected page has the whole state.
 import asyncio
 import sqlite3
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, json
 
 from remit.gate.approval_answers import close_orphaned_questions
-from remit.ledger.log_files import LedgerError, list_readable_places
+from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
 from remit.ledger.reader import measure_log_bytes
+from remit.ledger.tail import LogTail
 from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
@@ -21,15 +24,28 @@ LOOK_INTERVAL_S = 0.05
 PRESENCE_INTERVAL_S = 1.5  # how often the console signs that a person can answer; a gate waits 5 s for the next sign
 HEARTBEAT_S = 15.0
 MAX_STREAMS = 32
+COALESCE_S = 0.1  # new records are told in steps of this length; questions never wait for one
+MAX_SESSIONS = 200  # sessions whose new records are counted, those with the newest ones
 
 
 class LiveState(Struct, frozen=True):
     """State followed by pages. `questions` are the open questions, `log_bytes` grows with each record, by
-    repository.
+    repository. `records` counts the new records of the sessions that had some since the console began to look, by
+    repository and session.
     """
 
     questions: list[str]
     log_bytes: dict[str, int]
+    records: dict[str, int]
+
+
+class SessionView(Struct):
+    """The session of a record."""
+
+    session_id: str | None = None
+
+
+SESSION_DECODER = json.Decoder(RecordLine[SessionView])
 
 
 class ChangeWatcher:
@@ -41,7 +57,7 @@ class ChangeWatcher:
     def __init__(self, repositories: Repositories, run: Callable[..., Awaitable[Any]]) -> None:
         self.repositories = repositories
         self.run = run
-        self.state = LiveState([], {})
+        self.state = LiveState([], {}, {})
         self.changed = asyncio.Condition()
         self.listeners = 0
         self.is_closed = False
@@ -50,6 +66,9 @@ class ChangeWatcher:
         self.versions: dict[str, tuple[int, int]] = {}
         self.read_at: dict[str, float] = {}
         self.questions: dict[str, list[str]] = {}
+        self.tails: dict[str, LogTail] = {}
+        self.records: OrderedDict[str, int] = OrderedDict()
+        self.tailed_at = 0.0
 
     async def listen(self, is_allowed: Callable[[], bool]) -> AsyncIterator[bytes]:
         """Yield server-sent events: the state at once and after each change, and a comment when nothing happens."""
@@ -118,7 +137,27 @@ class ChangeWatcher:
                 open_questions += self.questions.get(repository.name, [])
             except (OSError, LedgerError, sqlite3.Error):
                 continue
-        return LiveState(sorted(open_questions), sizes)
+        self.count_new_records()
+        return LiveState(sorted(open_questions), sizes, dict(self.records))
+
+    def count_new_records(self) -> None:
+        """Count the records that came since the last look by session, at most each COALESCE_S."""
+        if time.monotonic() - self.tailed_at < COALESCE_S:
+            return
+        self.tailed_at = time.monotonic()
+        for name, tail in self.tails.items():
+            with suppress(OSError, LedgerError):
+                for line in tail.read_new_lines():
+                    try:
+                        session = SESSION_DECODER.decode(line.raw).metadata.body.session_id
+                    except DECODE_ERRORS:
+                        continue
+                    if session:
+                        key = f"{name}/{session}"
+                        self.records[key] = self.records.get(key, 0) + 1
+                        self.records.move_to_end(key)
+        while len(self.records) > MAX_SESSIONS:
+            self.records.popitem(last=False)
 
     def read_version(self, name: str, root: str) -> tuple[int, int]:
         """Return numbers that change with the state database and with the log."""
@@ -130,6 +169,7 @@ class ChangeWatcher:
             path = workspace.state / "state.db"
             database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
             self.databases[name] = database
+            self.tails[name] = LogTail(workspace.log_folder)
         (version,) = database.execute("PRAGMA data_version").fetchone()
         folders = (workspace.log_folder / place for place in list_readable_places(workspace.log_folder))
         return int(version), sum(measure_log_bytes(folder) for folder in folders)

@@ -18,12 +18,14 @@ from msgspec.structs import replace
 
 from remit.policy.commands.marks import CommandMark
 from remit.provenance.verify.changed_hunks import ChangedHunk
+from remit.servers.web.highlight import Span, render_line
 from remit.servers.web.word_marks import mark_words_of_block
 
 FOLDER = Path(__file__).parent
 UNUSUAL = re.compile(r"[^\t\n -~]")
 EMPTY_LETTERS = "\u034f\u115f\u1160\u3164\uffa0"  # letters by their category, yet nothing is seen of them
 MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff", "ring")
+SESSION_MACROS = ("session_rows", "story_step", "story_talk")
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
@@ -77,6 +79,10 @@ def mark_parts(text: str, marks: Sequence[CommandMark]) -> Markup:
     return shown + show_code(text[at:])
 
 
+def highlight_line(text: str, spans: Sequence[Span]) -> Markup:
+    return render_line(text.encode("utf-8", "replace"), spans, show_code)
+
+
 def shorten(text: object, limit: int = 200) -> str:
     value = str(text)
     return value if len(value) <= limit else f"{value[:limit]}…"
@@ -97,6 +103,10 @@ def format_clock(at: str | float | None) -> str:
     if at is None or at == "":
         return ""
     return time.strftime("%H:%M:%S", time.localtime(parse_seconds(at)))
+
+
+def format_duration(ms: int) -> str:
+    return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms / 60_000:.1f} min"
 
 
 def format_day(at: str | float | None) -> str:
@@ -197,7 +207,7 @@ def open_templates() -> jinja2.Environment:
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "mark_diff": mark_diff}
     names["hunk_lines"] = list_hunk_lines
     templates.globals.update(names)
-    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts}
+    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts, "highlighted": highlight_line}
     templates.filters.update(filters)
     templates.filters.update(
         {
@@ -209,9 +219,12 @@ def open_templates() -> jinja2.Environment:
             "line": show_line,
         }
     )
+    templates.filters.update({"duration": format_duration, "thousands": "{:,}".format})
     # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
     module = templates.get_template("macros.html").module
     templates.globals.update({name: getattr(module, name) for name in MACROS})
+    rows = templates.get_template("session_rows.html").module
+    templates.globals.update({name: getattr(rows, name) for name in SESSION_MACROS})
     return templates
 
 

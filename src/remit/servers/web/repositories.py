@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,15 @@ from remit.ledger.index.index import Index
 from remit.servers.web.agent_runs import AgentRuns
 from remit.servers.web.guard import Refused
 from remit.servers.web.heavy_reads import HeavyReads
+from remit.servers.web.highlight import Highlighter
 from remit.servers.web.workers import WorkerPool
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 
 P = ParamSpec("P")
 T = TypeVar("T")
 COMMAND_TIMEOUT_S = 60.0
+FILES_AGE_S = 2.0
 
 
 class GovernedRepository(Struct, frozen=True):
@@ -40,6 +44,8 @@ class Repositories(Struct, frozen=True):
     workers: WorkerPool = field(default_factory=WorkerPool)
     runs: AgentRuns = field(default_factory=AgentRuns)
     heavy: HeavyReads = field(default_factory=HeavyReads)
+    highlighter: Highlighter = field(default_factory=Highlighter)
+    files: dict[str, tuple[float, list[str]]] = field(default_factory=dict[str, tuple[float, list[str]]])
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -79,13 +85,23 @@ class Repositories(Struct, frozen=True):
         """Call a function with the repository's gate in a worker process. Raises Refused."""
         return self.workers.run(repository.root, function, *arguments, **named)
 
+    def list_files(self, repository: GovernedRepository, *, max_age_s: float = FILES_AGE_S) -> list[str]:
+        """Return the files that git tracks or would add, bytes outside UTF-8 as surrogates."""
+        at, files = self.files.get(repository.root, (0.0, []))
+        if time.monotonic() - at > max_age_s:
+            files = list_files(repository.root)
+            self.files[repository.root] = (time.monotonic(), files)
+        return files
+
     def run_command(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command, run in a process of its own with low priority.
 
         Long work (blame, why, stats, verify) must not run in the process that answers hooks: Python runs one
         thread at a time. Raises Refused with the command's own words and next step.
         """
-        command = [sys.executable, "-I", "-c", RUN_NICED, *words, "--repo", repository.root, "--json"]
+        before = words[: words.index("--")] if "--" in words else words
+        after = words[len(before) :]
+        command = [sys.executable, "-I", "-c", RUN_NICED, *before, "--repo", repository.root, "--json", *after]
         try:
             done = subprocess.run(command, capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S)
             answer: dict[str, Any] = json.loads(done.stdout)
@@ -98,6 +114,14 @@ class Repositories(Struct, frozen=True):
             raise Refused(404, str(error.get("message")), str(error.get("fix") or ""))
         data: dict[str, Any] = answer["data"]
         return data
+
+
+def list_files(root: str) -> list[str]:
+    try:
+        listed = Git(Path(root)).run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    except GitError:
+        return []
+    return [path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
 RUN_NICED = "import os; os.nice(5); from remit.cli import main; main()"

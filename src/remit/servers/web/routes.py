@@ -51,7 +51,7 @@ from remit.servers.web.pages.recovery import (
     read_recovery,
     restore_files,
 )
-from remit.servers.web.pages.sessions import read_session, read_sessions
+from remit.servers.web.pages.sessions import read_session, read_sessions, read_tail
 
 PAGES = (
     Page("/", "now", "Now", "now.html", read_now),
@@ -65,6 +65,7 @@ PAGES = (
     Page("/r/{repository}/intents/{intent}/edit", "intents", "Edit intent", "intent_form.html", read_intent_form),
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
     Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),
+    Page("/r/{repository}/sessions/{session:path}/tail", "sessions", "Newest records", "session_tail.html", read_tail),
     Page("/r/{repository}/sessions/{session:path}", "sessions", "Session", "session.html", read_session),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),

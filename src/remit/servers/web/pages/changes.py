@@ -276,7 +276,7 @@ def summarize_for_pull_request(
     marked = [item.finding for item in look_first if item.finding.path]
     if marked:
         lines += ["", "## Look first", ""]
-        lines += [f"- `{f.path}`{f':{f.line}' if f.line else ''} {f.rule}: {f.message}" for f in marked[:20]]
+        lines += [f"- `{f.path}{f':{f.line}' if f.line else ''}` {f.rule}: {f.message}" for f in marked[:20]]
         lines += [f"- and {len(marked) - 20} more"] if len(marked) > 20 else []
     evidence = committed.get("evidence") if committed else None
     if evidence:

@@ -103,16 +103,20 @@ def list_active_sessions(
         silence = now - parse_seconds(session.last_at)
         if silence > RECENT_S and session.session_id not in waiting:
             continue
-        status: SessionStatus = "idle"
-        if session.session_id in waiting:
-            status = "needs you"
-        elif session.session_id in open_calls or silence < WORKING_S:
-            status = "working"
         newest = next(iter(index.find(session_id=session.session_id, limit=1)), None)
-        if status != "needs you" and newest is not None and newest["metadata"][KEY].get("event") == "session_end":
-            status = "ended"
+        is_waiting, has_call = session.session_id in waiting, session.session_id in open_calls
+        status = name_status(newest, silence, is_waiting=is_waiting, has_call=has_call)
         found.append(describe_session(repository, newest, session, status, names))
     return found
+
+
+def name_status(newest: dict[str, Any] | None, silence: float, *, is_waiting: bool, has_call: bool) -> SessionStatus:
+    """Return the status of a session by its newest record, and the seconds since then."""
+    if is_waiting:
+        return "needs you"
+    if newest is not None and newest["metadata"][KEY].get("event") == "session_end":
+        return "ended"
+    return "working" if has_call or silence < WORKING_S else "idle"
 
 
 def describe_session(

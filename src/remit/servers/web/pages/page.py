@@ -12,12 +12,17 @@ MAX_WINDOW = 400
 
 
 class PageRequest(Struct, frozen=True):
-    """What a page is asked: the repository (None for pages over all), the rest of the path, and the query."""
+    """What a page is asked: the repository (None for pages over all), the rest of the path, the query, and the part of
+    the page that is wanted; empty for all of it.
+    """
 
     repositories: Repositories
     repository: GovernedRepository | None
     path: Mapping[str, str]
     query: Mapping[str, str]
+    part: str = ""
+    wants_all: bool = False
+    """Whether what takes long is waited for: JSON has no second part."""
 
     @property
     def one_repository(self) -> GovernedRepository:

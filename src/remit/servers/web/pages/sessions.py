@@ -1,6 +1,7 @@
 """Sessions: the list of a repository, and a session as a timeline of records."""
 
-from typing import Any
+import time
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -8,16 +9,27 @@ from remit.core.formats.record_summary import Meaning, name_actor, summarize_rec
 from remit.core.record import KEY
 from remit.core.redaction import redact
 from remit.core.untrusted_input import as_object, as_objects
-from remit.ledger.index.index import IndexedSession
+from remit.gate.gate import Gate
+from remit.gate.session_lifecycle import propose_intent_name
+from remit.ledger.index.index import Index, IndexedSession
+from remit.ledger.index.search import NoSearchWords
 from remit.servers.web.guard import Refused
+from remit.servers.web.pages.now import SessionStatus, name_status
 from remit.servers.web.pages.page import MAX_WINDOW, PageRequest
+from remit.servers.web.pages.session_rows import SessionRow, make_session_rows
+from remit.servers.web.pages.session_turns import SessionStory, read_story
 from remit.servers.web.render import parse_seconds
 
 ROWS_SHOWN = 120
+OPEN_CALL_S = 600.0
 STRIP_BUCKETS = 160
 MAX_STRIP_RECORDS = 20_000
 MAX_PEEKED_FILES, MAX_PEEKED_BYTES = 10, 400_000
 MAX_GAP_S = 120.0  # a longer silence is folded in the strip
+
+
+SessionForm: TypeAlias = Literal["timeline", "tree", "feed"]
+SESSION_FORMS: tuple[SessionForm, ...] = ("timeline", "tree", "feed")
 
 
 class Sessions(Struct, frozen=True):
@@ -66,17 +78,34 @@ class RecordPeek(Struct, frozen=True):
 
 
 class SessionPage(Struct, frozen=True):
-    """A window of a session's timeline; `counts` has the number of records of each event, without the filter."""
+    """A window of a session; `counts` has the number of records of each event, without the filter. `start` and `end`
+    count records; `story` stands in for the rows in the forms `tree` and `feed`.
+    """
 
     session: IndexedSession
+    title: str
+    status: SessionStatus
     model: str
+    branch: str
+    form: SessionForm
     total: int
     start: int
-    rows: list[TimelineRow]
+    end: int
+    rows: list[SessionRow]
+    story: SessionStory | None
     counts: dict[str, int]
     event: str
+    words: str
     strip: list[StripBucket]
     peek: RecordPeek | None
+
+
+class SessionTail(Struct, frozen=True):
+    """The records of a session from a position on, for a page that shows the ones before."""
+
+    total: int
+    start: int
+    rows: list[SessionRow]
 
 
 def read_sessions(request: PageRequest) -> Sessions:
@@ -86,15 +115,17 @@ def read_sessions(request: PageRequest) -> Sessions:
 
 def read_session(request: PageRequest) -> SessionPage:
     session_id, event = request.path["session"], request.query.get("kind", "")
-    with request.repositories.open_index(request.one_repository) as index:
+    form, words = read_form(request), request.query.get("q", "").split()
+    with request.repositories.open_gate(request.one_repository) as gate, gate.index() as index:
         session = next(iter(index.list_sessions(1, session_id)), None)
         if session is None:
             raise Refused(404, f"no record names a session {session_id[:80]!r}", "see the page Sessions")
-        total = index.count_matching(session_id=session_id, event=event or None)
-        last = max(0, total - ROWS_SHOWN)
-        start = min(request.number("from", last, 1_000_000), max(0, total - 1))
-        count = min(request.number("count", ROWS_SHOWN, MAX_WINDOW), MAX_WINDOW)
-        documents = index.find_window(start, count, session_id=session_id, event=event or None)
+        document = gate.rules.document
+        names = {intent.id: intent.title for intent in (document.intents if document else ())}
+        title = propose_intent_name(gate, session_id) or names.get(session.intent_id or "", "")
+        newest = next(iter(index.find(session_id=session_id, limit=1)), None)
+        status = find_status(gate, session, newest)
+        total, start, documents = read_window(request, index, session_id, event, words)
         started = index.find(event="session_start", session_id=session_id, limit=1)
         model = str(started[0]["metadata"][KEY].get("model") or "") if started else ""
         counts = index.count_by_event(session_id=session_id)
@@ -102,8 +133,77 @@ def read_session(request: PageRequest) -> SessionPage:
         wanted = request.query.get("e", "")
         found = index.find_by_ids([wanted]) if wanted else {}
     peek = read_peek(request, found[wanted]) if wanted in found else None
-    rows = [make_row(start + n, document) for n, document in enumerate(documents)]
-    return SessionPage(session, model, total, start, rows, counts, event, make_strip(times), peek)
+    story = None if form == "timeline" else read_story(request, session_id, session.records)
+    rows = [] if story else make_session_rows(documents, start, folded=not event and not words)
+    return SessionPage(
+        session,
+        title or session.agent or "Session",
+        status,
+        model,
+        str(newest["metadata"][KEY].get("branch") or "") if newest else "",
+        form,
+        total,
+        start,
+        start + len(documents),
+        rows,
+        story,
+        counts,
+        event,
+        " ".join(words),
+        make_strip(times),
+        peek,
+    )
+
+
+def find_status(gate: Gate, session: IndexedSession, newest: dict[str, Any] | None) -> SessionStatus:
+    is_waiting = any(q.session_id == session.session_id for q in gate.questions.list_open_questions())
+    has_call = any(call.session.session_id == session.session_id for call in gate.state.list_open_calls())
+    silence = time.time() - parse_seconds(session.last_at)
+    return name_status(newest, silence, is_waiting=is_waiting, has_call=has_call and silence < OPEN_CALL_S)
+
+
+def read_form(request: PageRequest) -> SessionForm:
+    """Return the asked form. Raises Refused."""
+    asked = request.query.get("form", "timeline")
+    for form in SESSION_FORMS:
+        if form == asked:
+            return form
+    words = ", ".join(SESSION_FORMS)
+    raise Refused(400, f"form is {asked[:40]!r}; there are {words}", "take it out of the address")
+
+
+def read_window(
+    request: PageRequest, index: Index, session_id: str, event: str, words: list[str]
+) -> tuple[int, int, list[dict[str, Any]]]:
+    """Return how many records match, the first position shown, and the records: around the record `e`, from `from`,
+    or the newest ones; for words those that have them. Raises Refused.
+    """
+    if words:
+        try:
+            documents = index.find(words=words, limit=ROWS_SHOWN, session_id=session_id, event=event or None)[::-1]
+        except NoSearchWords as error:
+            raise Refused(400, str(error), "write letters or digits") from None
+        return len(documents), 0, documents
+    total = index.count_matching(session_id=session_id, event=event or None)
+    start = max(0, total - ROWS_SHOWN)
+    if (wanted := request.query.get("e")) and not request.query.get("from"):
+        place = index.count_before(wanted, session_id=session_id, event=event or None)
+        start = min(start, max(0, place - ROWS_SHOWN // 2))
+    start = min(request.number("from", start, 1_000_000), max(0, total - 1))
+    until = request.number("to", 0, 1_000_000)
+    count = min(max(0, until - start) if until else ROWS_SHOWN, MAX_WINDOW)
+    documents = index.find_window(start, count, session_id=session_id, event=event or None)
+    return total, start, documents
+
+
+def read_tail(request: PageRequest) -> SessionTail:
+    """Return the newest records from position `from` on, at most MAX_WINDOW: a page that is far behind gets the end."""
+    session_id = request.path["session"]
+    with request.repositories.open_index(request.one_repository) as index:
+        total = index.count_matching(session_id=session_id)
+        start = max(min(request.number("from", total, 1_000_000), total), total - MAX_WINDOW)
+        documents = index.find_window(start, MAX_WINDOW, session_id=session_id)
+    return SessionTail(total, start, make_session_rows(documents, start))
 
 
 def make_row(position: int, document: dict[str, Any]) -> TimelineRow:
@@ -150,7 +250,7 @@ def make_strip(times: list[tuple[str, str]]) -> list[StripBucket]:
         places.append(at)
         before = now
     first, span = places[0], max(places[-1] - places[0], 0.001)
-    buckets = min(STRIP_BUCKETS, len(times))
+    buckets = STRIP_BUCKETS
     counts = [[0, 0, 0] for _ in range(buckets)]
     for place, (_, event) in zip(places, times, strict=True):
         bucket = counts[min(buckets - 1, int((place - first) / span * buckets))]

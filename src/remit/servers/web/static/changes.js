@@ -23,7 +23,7 @@ async function toggleReviewed(hunk) {
   const reviewed = button.getAttribute("aria-pressed") !== "true";
   button.disabled = true;
   try {
-    await postSigned(`${address}/reviewed`, { hunks: [hunk.dataset.hunk], reviewed });
+    await postSigned(`${address}/reviewed`, { hunks: [hunk.dataset.hunk], records: hunk.dataset.records.split(" ").filter(Boolean), reviewed });
     button.setAttribute("aria-pressed", String(reviewed));
     hunk.classList.toggle("reviewed", reviewed);
   } catch (error) {

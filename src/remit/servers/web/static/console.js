@@ -69,6 +69,7 @@ let isRefreshing = false;
 async function showState(state) {
   showReachable(true);
   showWaiting(state.questions.length);
+  document.dispatchEvent(new CustomEvent("remit:state", { detail: state }));
   const before = known;
   known = state;
   const asked = !before || before.questions.join() !== state.questions.join();
@@ -78,11 +79,7 @@ async function showState(state) {
   try {
     const hasRecords = JSON.stringify(before.log_bytes) !== JSON.stringify(state.log_bytes);
     if ((page === "now" || page === "agents") && (hasRecords || asked)) await refreshPart("list");
-    if (page === "sessions" && hasRecords) {
-      const pill = document.querySelector("[data-pill]");
-      if (pill) pill.hidden = false;
-      else await refreshPart("list");
-    }
+    if (page === "sessions" && hasRecords) await refreshPart("list");
   } finally {
     setTimeout(() => { isRefreshing = false; }, 250);
   }
@@ -92,6 +89,7 @@ function hear(message) {
   if (message.kind === "state") showState(message.state).catch(() => showReachable(false));
   else {
     showReachable(message.kind === "open");
+    document.dispatchEvent(new CustomEvent("remit:stream"));
     if (offline && message.kind === "unpaired")
       offline.textContent = "This browser is not paired any more. Run `remit serve` in a terminal, and open the link.";
   }
@@ -169,14 +167,4 @@ addEventListener("keydown", (event) => {
   } else if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
   else if (event.key === "Enter" && event.target === document.body) openRow();
   else if (answerByKey(event.key)) event.preventDefault();
-});
-
-// A line of code opens why it is there.
-document.querySelector("table.code")?.addEventListener("click", (event) => {
-  const line = event.target.closest("tr")?.dataset.line;
-  if (!line || event.target.closest("a") || String(getSelection())) return;
-  const address = new URL(location.href);
-  address.searchParams.set("l", event.shiftKey && address.searchParams.get("l") ? `${address.searchParams.get("l").split("-")[0]}-${line}` : line);
-  address.hash = `L${line}`;
-  location.assign(address);
 });

@@ -1,0 +1,126 @@
+"""Rows of a session's timeline: a row for each call, with what its records say together."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.formats.record_summary import Meaning, summarize_record
+from remit.core.record import KEY
+from remit.core.untrusted_input import as_object, as_objects
+
+RowKind: TypeAlias = Literal[
+    "read", "write", "execute", "network", "snapshot", "person", "question", "intent", "session", "restore", "other"
+]
+KIND_OF_EVENT: dict[str, RowKind] = {
+    "mutation": "write",
+    "generated": "write",
+    "human_edit": "person",
+    "approval_requested": "question",
+    "approval_answered": "person",
+    "review_sent": "person",
+    "console_paired": "person",
+    "intent_selected": "intent",
+    "intent_cleared": "intent",
+    "intent_transition": "intent",
+    "intent_changed": "intent",
+    "lesson": "intent",
+    "session_start": "session",
+    "session_end": "session",
+    "snapshot": "snapshot",
+    "restore": "restore",
+    "verification": "execute",
+}
+KIND_OF_EFFECT: dict[str, RowKind] = {"read": "read", "write": "write", "execute": "execute", "network": "network"}
+WEIGHT: dict[Meaning, int] = {"denied": 5, "failed": 4, "asked": 3, "undone": 3, "contained": 2}
+"""Of the records of one call, the heaviest says what the row means."""
+CALL_EVENTS = ("tool_use", "tool_result", "denied", "mutation", "approval_requested", "approval_answered", "generated")
+
+
+class SessionRow(Struct, frozen=True):
+    """A call, or another record, of a session. `position` counts records from 0 in what the filters leave; `records`
+    are the ids behind the row. `key` stays the same when more records of the call come. `badge` is empty for what was
+    simply allowed. `gap_s` is a silence before the row.
+    """
+
+    position: int
+    id: str
+    key: str
+    at: str
+    kind: RowKind
+    meaning: Meaning
+    badge: str
+    name: str
+    about: str
+    agent_id: str
+    added: int
+    removed: int
+    duration_ms: int | None
+    is_quiet: bool
+    records: list[str]
+
+
+def make_session_rows(documents: Sequence[dict[str, Any]], start: int, *, folded: bool = True) -> list[SessionRow]:
+    """Return the rows of a window of records, oldest first; with `folded`, a row for each call."""
+    groups: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for position, document in enumerate(documents, start):
+        groups.setdefault(name_key(document) if folded else str(document["id"]), []).append((position, document))
+    return [make_row_of_group(key, members) for key, members in groups.items()]
+
+
+def name_key(document: dict[str, Any]) -> str:
+    """Return the key of a row: the call's id, or the record's."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    call_id = as_object(body.get("call")).get("id")
+    if call_id and body.get("event") in CALL_EVENTS:
+        return f"{body.get('agent_id') or ''}/{call_id}"
+    return str(document["id"])
+
+
+def make_row_of_group(key: str, members: Sequence[tuple[int, dict[str, Any]]]) -> SessionRow:
+    position, first = members[0]
+    bodies: list[dict[str, Any]] = [document["metadata"][KEY] for _, document in members]
+    body = bodies[0]
+    summaries = [summarize_record(each) for each in bodies]
+    heaviest = max(summaries, key=lambda summary: WEIGHT.get(summary.meaning, 0))
+    call = as_object(body.get("call"))
+    effect = KIND_OF_EFFECT.get(str(call.get("effect") or ""))
+    event = str(body.get("event"))
+    kind: RowKind = KIND_OF_EVENT.get(event, "other") if len(members) == 1 else "other"
+    if event in CALL_EVENTS or kind == "other":
+        kind = effect or KIND_OF_EVENT.get(event, "other")
+    if len(members) == 1 and event == "approval_requested":
+        kind = "question"
+    name = str(call.get("name") or "")
+    about = heaviest.about if WEIGHT.get(heaviest.meaning) else summaries[0].about
+    weighty = heaviest.meaning if WEIGHT.get(heaviest.meaning) else summaries[0].meaning
+    added, removed = count_lines(bodies)
+    return SessionRow(
+        position,
+        str(first["id"]),
+        key,
+        str(first["timestamp"]),
+        kind,
+        weighty,
+        heaviest.verb if WEIGHT.get(heaviest.meaning) else "",
+        name or summaries[0].verb,
+        about.removeprefix(f"{name} ") if name else about,
+        str(body.get("agent_id") or ""),
+        added,
+        removed,
+        next((each["duration_ms"] for each in reversed(bodies) if each.get("duration_ms") is not None), None),
+        all(summary.is_quiet for summary in summaries),
+        [str(document["id"]) for _, document in members],
+    )
+
+
+def count_lines(bodies: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    """Return the lines that these records added and removed, where they tell."""
+    added = removed = 0
+    for body in bodies:
+        for file in as_objects(body.get("files")):
+            for hunk in file.get("hunks") or ():
+                removed, added = removed + int(hunk[1]), added + int(hunk[3])
+            if not file.get("hunks") and file.get("operation") == "create":
+                added += int(as_object(file.get("after")).get("lines") or 0)
+    return added, removed
