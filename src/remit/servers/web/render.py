@@ -9,6 +9,7 @@ from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import jinja2
 from markupsafe import Markup, escape
@@ -159,22 +160,19 @@ def open_templates() -> jinja2.Environment:
     )
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "parse_diff": parse_diff}
     templates.globals.update(names)
-    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words}
+    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_words, "line": show_line}
+    filters |= {"age": format_age, "clock": format_clock, "day": format_day}
+    filters |= {"shorten": shorten, "hue": hue_class, "without": drop_filter}
     templates.filters.update(filters)
-    templates.filters.update(
-        {
-            "age": format_age,
-            "clock": format_clock,
-            "day": format_day,
-            "shorten": shorten,
-            "hue": hue_class,
-            "line": show_line,
-        }
-    )
     # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
     module = templates.get_template("macros.html").module
     templates.globals.update({name: getattr(module, name) for name in MACROS})
     return templates
+
+
+def drop_filter(filters: dict[str, str], name: str) -> str:
+    """Return the query of the filters without one of them."""
+    return urlencode({key: value for key, value in filters.items() if key != name})
 
 
 def hue_class(agent: str) -> str:

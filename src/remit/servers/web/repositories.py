@@ -1,22 +1,31 @@
 """The repositories of the console: every repository governed for the user, each with a short name."""
 
+import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+import time
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
+from remit.ledger.log_files import list_readable_places
+from remit.ledger.reader import measure_log_bytes
 from remit.servers.web.guard import Refused
+from remit.workspace.git.command import Git
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 
 COMMAND_TIMEOUT_S = 60.0
+UNAVAILABLE = 4  # exit code of a command that met a broken disk, database or git: contracts §8
+MAX_ANSWERS = 32
+BLOCK_BYTES = 64 << 10
 
 
 class GovernedRepository(Struct, frozen=True):
@@ -32,6 +41,8 @@ class Repositories(Struct, frozen=True):
     """
 
     environment: Callable[[], Environment]
+    answers: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict[tuple[object, ...], dict[str, Any]])
+    """Answers of slow commands while HEAD and the logs are as they were, the newest last."""
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -45,7 +56,8 @@ class Repositories(Struct, frozen=True):
         """Return the repository of that name. Raises Refused."""
         found = next((each for each in self.list_all() if each.name == name), None)
         if found is None:
-            raise Refused(404, f"no repository {name!r} is governed", "govern one with `remit init`")
+            why = f"no repository {name!r} is governed here, or its folder is no git repository any more"
+            raise Refused(404, why, "bring the folder back, or govern one with `remit init`")
         return found
 
     @contextmanager
@@ -77,9 +89,35 @@ class Repositories(Struct, frozen=True):
             raise Refused(500, f"`remit {words[0]}` gave no answer", "run `remit doctor`") from None
         if "error" in answer:
             error: dict[str, Any] = answer["error"]
-            raise Refused(404, str(error.get("message")), str(error.get("fix") or ""))
+            status = 503 if done.returncode == UNAVAILABLE else 404
+            raise Refused(status, str(error.get("message")), str(error.get("fix") or "run `remit doctor`"))
         data: dict[str, Any] = answer["data"]
         return data
+
+    async def stream_command(self, repository: GovernedRepository, *words: str) -> AsyncIterator[bytes]:
+        """Yield the output of a command that runs as in `run_command`; it ends with the reader."""
+        command = [sys.executable, "-I", "-c", RUN_NICED, *words, "--repo", repository.root]
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL)
+        try:
+            while process.stdout and (block := await process.stdout.read(BLOCK_BYTES)):
+                yield block
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    def run_cached(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
+        """Return the JSON answer of a command that depends on HEAD, the logs and the hour alone. Raises Refused."""
+        with self.open_gate(repository) as gate:
+            folder = gate.workspace.log_folder
+            size = sum(measure_log_bytes(folder / place) for place in list_readable_places(folder))
+            head = Git(gate.workspace.root).read_head()
+        key = (repository.root, words, head, size, int(time.time() // 3600))
+        answer = self.answers.pop(key, None) or self.run_command(repository, *words)
+        self.answers[key] = answer
+        for old in list(self.answers)[:-MAX_ANSWERS]:
+            self.answers.pop(old, None)
+        return answer
 
 
 RUN_NICED = "import os; os.nice(5); from remit.cli import main; main()"

@@ -2,16 +2,16 @@
 
 from remit.servers.web.pages.agents import read_agents
 from remit.servers.web.pages.approvals import read_approvals
-from remit.servers.web.pages.code import read_code
+from remit.servers.web.pages.code import CODE_QUERY, read_code
 from remit.servers.web.pages.commands import (
     read_changes,
     read_coverage,
-    read_metrics,
     read_recovery,
     read_settings,
 )
 from remit.servers.web.pages.intents import read_intent, read_intents
-from remit.servers.web.pages.ledger import read_ledger, read_record
+from remit.servers.web.pages.ledger import LEDGER_QUERY, read_ledger, read_record
+from remit.servers.web.pages.metrics import METRICS_QUERY, read_metrics
 from remit.servers.web.pages.now import read_now
 from remit.servers.web.pages.page import Page
 from remit.servers.web.pages.sessions import read_session, read_sessions
@@ -24,15 +24,22 @@ PAGES = (
     Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
     Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),
-    Page("/r/{repository}/sessions/{session:path}", "sessions", "Session", "session.html", read_session),
+    Page(
+        "/r/{repository}/sessions/{session:path}",
+        "sessions",
+        "Session",
+        "session.html",
+        read_session,
+        ("from", "count", "kind", "e"),
+    ),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
-    Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),
+    Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code, CODE_QUERY),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
-    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
+    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range",)),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
-    Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics),
-    Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger),
+    Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics, METRICS_QUERY),
+    Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger, LEDGER_QUERY),
     Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
 )
 

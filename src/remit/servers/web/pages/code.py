@@ -11,6 +11,7 @@ from remit.servers.web.guard import Refused
 from remit.servers.web.pages.intents import list_tracked_files
 from remit.servers.web.pages.page import PageRequest
 
+CODE_QUERY = ("l", "from")
 LINES_SHOWN = 400
 MAX_ENTRIES = 2000
 

@@ -13,6 +13,7 @@ from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import MAX_WINDOW, PageRequest
 from remit.servers.web.render import parse_seconds
 
+SESSION_QUERY = ("from", "count", "kind", "e")
 ROWS_SHOWN = 120
 STRIP_BUCKETS = 160
 MAX_STRIP_RECORDS = 20_000
