@@ -1,6 +1,7 @@
 """The console as an ASGI application: pages, their parts and JSON twins, live state, pairing, and answers."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,7 +27,9 @@ from remit.policy.grants import GrantRuleError
 from remit.servers.web.change_actions import ChangeActions
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
 from remit.servers.web.live import MAX_STREAMS, ChangeWatcher
+from remit.servers.web.openapi import describe_api
 from remit.servers.web.pages.approvals import QuestionCard, read_card
+from remit.servers.web.pages.ledger import export_records
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
 from remit.servers.web.pairing import COOKIE_LIFETIME_S, PairedBrowser, PairingRefused
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
@@ -65,6 +68,14 @@ class PairBody(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
 
 
+BODIES: dict[str, type[Struct] | None] = {
+    "/pair": PairBody,
+    "/approvals/{question}/answer": AnswerBody,
+    "/unpair/{browser}": None,
+}
+"""What the requests that write hold; `openapi.json` describes them."""
+
+
 class AnyPath(PathConvertor):
     """The rest of an address: names of files and sessions may hold slashes and line feeds."""
 
@@ -92,12 +103,14 @@ class Console:
     def build_app(self) -> Starlette:
         routes: list[BaseRoute] = [
             Route("/live", self.wrap(self.stream_state)),
+            Route("/openapi.json", self.wrap(self.show_api)),
             Route("/pair", self.wrap(self.show_pairing)),
             Route("/pair", self.wrap(self.pair_browser), methods=["POST"]),
             Route("/approvals/answer-equal", self.wrap(self.answer_equal), methods=["POST"]),
             Route("/approvals/{question}/answer", self.wrap(self.answer_question), methods=["POST"]),
             Route("/unpair/{browser}", self.wrap(self.unpair_browser), methods=["POST"]),
             *ChangeActions(self.guard, repositories=self.repositories, run=self.run).list_routes(self.wrap),
+            Route("/r/{repository}/export/{form}", self.wrap(self.export_ledger)),
             Mount(f"/static/{static_version()}", StaticFiles(directory=FOLDER / "static"), name="static"),
         ]
         for page in PAGES:
@@ -122,7 +135,9 @@ class Console:
                 return self.answer_refusal(request, refused)
             except (*RECORDING_ERRORS, LookupError) as error:
                 why = str(error).partition("\n")[0]
-                return self.answer_refusal(request, Refused(503, why, "run `remit doctor`"))
+                is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+                fix = f"{'make room on the disk, then ' if is_full else ''}run `remit doctor`"
+                return self.answer_refusal(request, Refused(503, why, fix))
 
         return checked
 
@@ -173,6 +188,18 @@ class Console:
             raise Refused(404, f"the page has no part {part!r}") from None
         total = getattr(data, "total", None)
         return HTMLResponse(html, headers={"Remit-Total": str(total)} if isinstance(total, int) else None)
+
+    async def export_ledger(self, request: Request) -> Response:
+        self.guard.find_reader(request)
+        repository = await self.run(self.repositories.find, str(request.path_params["repository"]))
+        form = str(request.path_params["form"])
+        lines = export_records(self.repositories, repository, form, request.query_params)
+        disposition = {"content-disposition": f'attachment; filename="records.{form}"'}
+        return StreamingResponse(lines, media_type="text/plain; charset=utf-8", headers=disposition)
+
+    async def show_api(self, request: Request) -> Response:
+        self.guard.find_reader(request)
+        return JSONResponse(describe_api(PAGES, BODIES | {write.url: write.shape for write in WRITES}))
 
     def make_values(self, page: Page, asked: PageRequest, data: object) -> dict[str, Any]:
         known = self.repositories.list_all()

@@ -10,6 +10,7 @@ from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import jinja2
 from markupsafe import Markup, escape
@@ -208,24 +209,21 @@ def open_templates() -> jinja2.Environment:
     names["hunk_lines"] = list_hunk_lines
     templates.globals.update(names)
     filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts, "highlighted": highlight_line}
+    filters |= {"age": format_age, "clock": format_clock, "day": format_day, "line": show_line}
+    filters |= {"shorten": shorten, "hue": hue_class, "without": drop_filter}
+    filters |= {"duration": format_duration, "thousands": "{:,}".format}
     templates.filters.update(filters)
-    templates.filters.update(
-        {
-            "age": format_age,
-            "clock": format_clock,
-            "day": format_day,
-            "shorten": shorten,
-            "hue": hue_class,
-            "line": show_line,
-        }
-    )
-    templates.filters.update({"duration": format_duration, "thousands": "{:,}".format})
     # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
     module = templates.get_template("macros.html").module
     templates.globals.update({name: getattr(module, name) for name in MACROS})
     rows = templates.get_template("session_rows.html").module
     templates.globals.update({name: getattr(rows, name) for name in SESSION_MACROS})
     return templates
+
+
+def drop_filter(filters: dict[str, str], name: str) -> str:
+    """Return the query of the filters without one of them."""
+    return urlencode({key: value for key, value in filters.items() if key != name})
 
 
 def hue_class(agent: str) -> str:

@@ -1,10 +1,12 @@
 """The repositories of the console: every repository governed for the user, each with a short name."""
 
+import asyncio
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -14,6 +16,8 @@ from msgspec import Struct, field
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
+from remit.ledger.log_files import list_readable_places
+from remit.ledger.reader import measure_log_bytes
 from remit.servers.web.agent_runs import AgentRuns
 from remit.servers.web.guard import Refused
 from remit.servers.web.heavy_reads import HeavyReads
@@ -26,6 +30,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 COMMAND_TIMEOUT_S = 60.0
 FILES_AGE_S = 2.0
+UNAVAILABLE = 4  # exit code of a command that met a broken disk, database or git: contracts §8
+MAX_ANSWERS = 32
+BLOCK_BYTES = 64 << 10
 
 
 class GovernedRepository(Struct, frozen=True):
@@ -46,6 +53,8 @@ class Repositories(Struct, frozen=True):
     heavy: HeavyReads = field(default_factory=HeavyReads)
     highlighter: Highlighter = field(default_factory=Highlighter)
     files: dict[str, tuple[float, list[str]]] = field(default_factory=dict[str, tuple[float, list[str]]])
+    answers: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict[tuple[object, ...], dict[str, Any]])
+    """Answers of slow commands while HEAD and the logs are as they were, the newest last."""
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -59,7 +68,8 @@ class Repositories(Struct, frozen=True):
         """Return the repository of that name. Raises Refused."""
         found = next((each for each in self.list_all() if each.name == name), None)
         if found is None:
-            raise Refused(404, f"no repository {name!r} is governed", "govern one with `remit init`")
+            why = f"no repository {name!r} is governed here, or its folder is no git repository any more"
+            raise Refused(404, why, "bring the folder back, or govern one with `remit init`")
         return found
 
     @contextmanager
@@ -111,9 +121,35 @@ class Repositories(Struct, frozen=True):
             raise Refused(500, f"`remit {words[0]}` gave no answer", "run `remit doctor`") from None
         if "error" in answer:
             error: dict[str, Any] = answer["error"]
-            raise Refused(404, str(error.get("message")), str(error.get("fix") or ""))
+            status = 503 if done.returncode == UNAVAILABLE else 404
+            raise Refused(status, str(error.get("message")), str(error.get("fix") or "run `remit doctor`"))
         data: dict[str, Any] = answer["data"]
         return data
+
+    async def stream_command(self, repository: GovernedRepository, *words: str) -> AsyncIterator[bytes]:
+        """Yield the output of a command that runs as in `run_command`; it ends with the reader."""
+        command = [sys.executable, "-I", "-c", RUN_NICED, *words, "--repo", repository.root]
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL)
+        try:
+            while process.stdout and (block := await process.stdout.read(BLOCK_BYTES)):
+                yield block
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    def run_cached(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
+        """Return the JSON answer of a command that depends on HEAD, the logs and the hour alone. Raises Refused."""
+        with self.open_gate(repository) as gate:
+            folder = gate.workspace.log_folder
+            size = sum(measure_log_bytes(folder / place) for place in list_readable_places(folder))
+            head = Git(gate.workspace.root).read_head()
+        key = (repository.root, words, head, size, int(time.time() // 3600))
+        answer = self.answers.pop(key, None) or self.run_command(repository, *words)
+        self.answers[key] = answer
+        for old in list(self.answers)[:-MAX_ANSWERS]:
+            self.answers.pop(old, None)
+        return answer
 
 
 def list_files(root: str) -> list[str]:

@@ -15,10 +15,9 @@ from remit.servers.web.pages.chat import (
     say_words,
     stop_run,
 )
-from remit.servers.web.pages.code import read_code
+from remit.servers.web.pages.code import CODE_QUERY, read_code
 from remit.servers.web.pages.commands import (
     read_coverage,
-    read_metrics,
     read_settings,
 )
 from remit.servers.web.pages.intent_edits import (
@@ -40,7 +39,8 @@ from remit.servers.web.pages.intent_edits import (
     revoke_one_grant,
 )
 from remit.servers.web.pages.intents import read_intent, read_intents
-from remit.servers.web.pages.ledger import read_ledger, read_record
+from remit.servers.web.pages.ledger import LEDGER_QUERY, read_ledger, read_record
+from remit.servers.web.pages.metrics import METRICS_QUERY, read_metrics
 from remit.servers.web.pages.now import read_now
 from remit.servers.web.pages.page import Page, PageWrite
 from remit.servers.web.pages.recovery import (
@@ -66,18 +66,25 @@ PAGES = (
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
     Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),
     Page("/r/{repository}/sessions/{session:path}/tail", "sessions", "Newest records", "session_tail.html", read_tail),
-    Page("/r/{repository}/sessions/{session:path}", "sessions", "Session", "session.html", read_session),
+    Page(
+        "/r/{repository}/sessions/{session:path}",
+        "sessions",
+        "Session",
+        "session.html",
+        read_session,
+        ("from", "count", "kind", "e"),
+    ),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
-    Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code),
+    Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code, CODE_QUERY),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
     Page("/r/{repository}/chat", "chat", "Chat", "chat.html", read_chat),
     Page("/r/{repository}/chat/{run}", "chat", "Chat", "chat_run.html", read_chat_run),
-    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
+    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range",)),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
     Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
-    Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics),
-    Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger),
+    Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics, METRICS_QUERY),
+    Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger, LEDGER_QUERY),
     Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
 )
 

@@ -28,6 +28,7 @@ from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import head_commit
 from remit.workspace.place.workspace import locate_workspace
 
+CODE_QUERY = ("l", "from", "rev", "who", "wait", "q")
 LINES_SHOWN = 200
 MAX_ENTRIES = 1000
 MAX_FOUND = 200

@@ -1,4 +1,4 @@
-"""Pages that show the answer of a command: coverage, metrics. Their data are the command's own."""
+"""Pages that show the answer of a command: coverage. Their data are the command's own."""
 
 from typing import Any
 
@@ -20,10 +20,6 @@ def run(request: PageRequest, *words: str) -> CommandAnswer:
 
 def read_coverage(request: PageRequest) -> CommandAnswer:
     return run(request, "status")
-
-
-def read_metrics(request: PageRequest) -> CommandAnswer:
-    return run(request, "stats")
 
 
 class SettingsPage(Struct, frozen=True):

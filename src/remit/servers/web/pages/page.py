@@ -41,13 +41,16 @@ class PageRequest(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """A page. `read` returns its data in a worker thread; `template` shows them. `nav` names its entry on the left."""
+    """A page. `read` returns its data in a worker thread; `template` shows them. `nav` names its entry on the left,
+    `query_names` are the names that its query may have.
+    """
 
     url: str
     nav: str
     title: str
     template: str
     read: Callable[[PageRequest], Any]
+    query_names: tuple[str, ...] = ()
 
 
 class PageWrite(Struct, frozen=True):

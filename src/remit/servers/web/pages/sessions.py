@@ -20,6 +20,7 @@ from remit.servers.web.pages.session_rows import SessionRow, make_session_rows
 from remit.servers.web.pages.session_turns import SessionStory, read_story
 from remit.servers.web.render import parse_seconds
 
+SESSION_QUERY = ("from", "count", "kind", "e")
 ROWS_SHOWN = 120
 OPEN_CALL_S = 600.0
 STRIP_BUCKETS = 160

@@ -1,0 +1,137 @@
+"""Metrics: whether agents are worth it: lines that last, questions, denials; as charts or as tables."""
+
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from remit.ledger.parse_time import NotATime, parse_time
+from remit.servers.web.charts import HEIGHT, WIDTH, TreeTile, make_line, make_treemap
+from remit.servers.web.guard import Refused
+from remit.servers.web.pages.page import PageRequest
+
+METRICS_QUERY = ("since", "by", "as")
+GROUPINGS = {"agent": "agents", "intent": "intents", "model": "models"}
+MAX_DAYS, MAX_TIMED_RECORDS, MAX_GROUPS, MAX_TILES = 90, 200_000, 20, 60
+LINE_HEIGHT = 120.0
+
+
+class DayCounts(Struct, frozen=True):
+    """Calls, denials and questions of a day in UTC."""
+
+    day: str
+    calls: int
+    denied: int
+    asked: int
+
+
+class GroupBar(Struct, frozen=True):
+    """Lines of an agent, intent or model: written, and of those still there."""
+
+    name: str
+    written: int
+    standing: int
+    overridden: int
+    calls: int
+    denied: int
+
+
+class DayLines(Struct, frozen=True):
+    """Paths through the counts of the days; `top` is the value at the upper edge."""
+
+    calls: str
+    denied: str
+    asked: str
+    top: int
+    width: float = WIDTH
+    height: float = LINE_HEIGHT
+
+
+class MetricsPage(Struct, frozen=True):
+    """The figures of `remit stats` (`data`), and what the charts draw of them."""
+
+    command: str
+    data: Any
+    since: str
+    by: str
+    is_table: bool
+    sessions: int
+    groups: list[GroupBar]
+    tiles: list[TreeTile]
+    days: list[DayCounts]
+    lines: DayLines
+    width: float = WIDTH
+    height: float = HEIGHT
+
+
+def read_metrics(request: PageRequest) -> MetricsPage:
+    since, by = request.query.get("since", ""), request.query.get("by", "agent")
+    if by not in GROUPINGS:
+        raise Refused(400, f"groups are {by[:40]!r}; expected {', '.join(GROUPINGS)}", "take `by` out of the address")
+    start = parse_since(since)
+    words = ["stats", *(["--since", start] if start else [])]
+    figures = request.repositories.run_cached(request.one_repository, *words)
+    with request.repositories.open_index(request.one_repository) as index:
+        index.catch_up()
+        times = index.list_times(MAX_TIMED_RECORDS, since=start or None)
+        sessions = len(index.list_sessions(10_000))
+    groups: dict[str, dict[str, int]] = figures["groups"][GROUPINGS[by]]
+    by_intent: dict[str, int] = figures["by_intent"]
+    days = count_days(times)
+    return MetricsPage(
+        " ".join(("remit", *words)),
+        figures,
+        since,
+        by,
+        request.query.get("as") == "table",
+        sessions,
+        list_groups(groups),
+        make_treemap(dict(Counter(by_intent).most_common(MAX_TILES))),
+        days,
+        draw_days(days),
+    )
+
+
+def parse_since(text: str) -> str:
+    """Return the time that the text names, at a full hour, so that equal questions have equal answers; empty for
+    none. Raises Refused.
+    """
+    if not text:
+        return ""
+    try:
+        found = parse_time(text, datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+    except NotATime as error:
+        raise Refused(400, str(error), "take `since` out of the address") from None
+    return found
+
+
+def list_groups(groups: dict[str, dict[str, int]]) -> list[GroupBar]:
+    bars = [
+        GroupBar(name, g["generated"], g["at_head"], g["overridden"], g["calls"], g["denied"])
+        for name, g in groups.items()
+        if g["generated"] or g["calls"] or g["denied"]
+    ]
+    return sorted(bars, key=lambda bar: (-bar.written, bar.name))[:MAX_GROUPS]
+
+
+def count_days(times: list[tuple[str, str]]) -> list[DayCounts]:
+    """Return the counts of each day from the first record on, at most MAX_DAYS."""
+    counts: dict[str, Counter[str]] = {}
+    for at, event in times:
+        counts.setdefault(at[:10], Counter())[event] += 1
+    if not counts:
+        return []
+    last = datetime.fromtimestamp(time.time(), UTC).date()
+    first = max(datetime.fromisoformat(min(counts)).date(), last - timedelta(days=MAX_DAYS - 1))
+    names = [(first + timedelta(days=n)).isoformat() for n in range(max(0, (last - first).days) + 1)]
+    found = [(name, counts.get(name, Counter[str]())) for name in names]
+    return [DayCounts(name, c["tool_use"], c["denied"], c["approval_requested"]) for name, c in found]
+
+
+def draw_days(days: list[DayCounts]) -> DayLines:
+    top = max((max(day.calls, day.denied, day.asked) for day in days), default=0)
+    drawn = ([day.calls for day in days], [day.denied for day in days], [day.asked for day in days])
+    calls, denied, asked = (make_line(values, top, WIDTH, LINE_HEIGHT) for values in drawn)
+    return DayLines(calls, denied, asked, top)

@@ -1,0 +1,189 @@
+"""What holds for every page of the console's table: its forms, its empty state, its API entry; and for its colours."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+import schemathesis.checks
+from hypothesis import HealthCheck, given, settings
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from remit.servers.web.openapi import name_twin
+from remit.servers.web.render import FOLDER
+from remit.servers.web.routes import PAGES
+from remit.servers.web.server import ConsoleServer
+from remit.workspace.place.workspace import register_repository, workspace_at
+from servers.web.console_world import Browser, serving
+from servers.web.hostile_world import ShownPage
+from servers.web.test_console import addresses
+
+pytestmark = pytest.mark.slow
+STYLES = (FOLDER / "static" / "console.css").read_text()
+ADDRESS_NAMES = ("href", "src", "action", "formaction", "poster", "data")
+CHECKED = ("not_a_server_error", "response_schema_conformance", "status_code_conformance")
+SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+COMMANDS = {
+    "changes": ["verify"],
+    "restore": ["restore", "list"],
+    "governed": ["status"],
+    "metrics": ["stats"],
+}
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    found = Agent(repository, home)
+    found.select()
+    found.write("src/app.py", "two\n")
+    found.write("docs/a.md", "not in the scope\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "work")
+    return found
+
+
+@pytest.fixture
+def server(agent: Agent) -> Iterator[ConsoleServer]:
+    with serving(agent.home) as found:
+        yield found
+
+
+@pytest.fixture
+def browser(server: ConsoleServer) -> Browser:
+    found = Browser(server)
+    assert found.pair().status == 200
+    return found
+
+
+def test_every_page_is_whole_a_part_and_data_and_nothing_in_it_runs_or_leads_away(
+    agent: Agent, browser: Browser
+) -> None:
+    described = json.loads(browser.get("/openapi.json").body)
+    for page, address in zip(PAGES, addresses(agent), strict=True):
+        template = (FOLDER / "templates" / page.template).read_text()
+        html = browser.get(address)
+        part = browser.get(address, Remit_Part="main" if "block main" in template else "answer")
+        twin = browser.get("/index.json" if address == "/" else f"{address}.json")
+        assert (html.status, part.status, twin.status) == (200, 200, 200), address
+        assert "<html" not in part.text, address
+        assert find_what_runs_or_leads_away(html.text) == [], address
+        main = html.text[html.text.index("<main") : html.text.index("</main>")]
+        assert len(ShownPage(main).text.split()) > 3, address
+        entry = described["paths"][name_twin(page.url)]["get"]
+        envelope = entry["responses"]["200"]["content"]["application/json"]["schema"]
+        assert envelope["required"] == list(json.loads(twin.body)), address
+    assert browser.get("/", Remit_Part="nowhere").status == 404
+
+
+def find_what_runs_or_leads_away(html: str) -> list[str]:
+    page = ShownPage(html)
+    found = [f"{tag} {name}" for tag, name in page.elements if tag == "style" or name == "style" or name[:2] == "on"]
+    found += [value for _, name, value in page.values if name in ADDRESS_NAMES and re.match(r"\w+:|//", value)]
+    scripts = re.sub(r'<script type="module" src="/static/\w+/\w+\.js"></script>', "", html)
+    return found + re.findall(r"<script.*", scripts)
+
+
+def test_an_empty_repository_s_pages_say_what_to_do(repository: Path, home: Path) -> None:
+    governed(repository, intents='version: "1.0"\nactive_intents: []\n')
+    register_repository(home, workspace_at(repository, repository))
+    with serving(home) as server:
+        browser = Browser(server)
+        browser.pair()
+        for page in PAGES:
+            if "{" not in page.url.replace("{repository}", ""):
+                html = browser.get(page.url.replace("{repository}", "repo"))
+                assert html.status == 200, (page.url, html.text)
+                needs_words = page.nav not in ("settings", "code", "metrics", "coverage", "ledger")
+                assert 'class="empty"' in html.text or not needs_words, page.url
+
+
+def test_the_data_of_a_page_are_those_of_the_command(agent: Agent, browser: Browser) -> None:
+    for page, words in COMMANDS.items():
+        twin = browser.get(f"/r/{agent.cwd.name}/{page}.json").data
+        done = subprocess.run(
+            [sys.executable, "-m", "remit", *words, "--repo", str(agent.cwd), "--json"],
+            capture_output=True,
+            check=False,
+        )
+        assert twin["data"] == json.loads(done.stdout)["data"], page
+
+
+def test_strangers_requests_break_nothing_and_write_nothing(
+    agent: Agent, server: ConsoleServer, browser: Browser
+) -> None:
+    """Requests made up from the API's own description: no answer is a defect, and each is as described."""
+    headers = {"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"}
+    app = server.server.config.app
+    schema: Any = schemathesis.openapi.from_asgi("/openapi.json", app, headers=headers)
+    checks: list[Any] = [schemathesis.checks.CHECKS.get_one(name) for name in CHECKED]
+    for operation in (found.ok() for found in schema.get_all_operations()):
+
+        @given(case=operation.as_strategy())
+        @settings(max_examples=12, database=None, derandomize=True, suppress_health_check=[*SLOW])
+        def ask(case: Any) -> None:
+            response = case.call(headers=headers)
+            case.validate_response(response, checks=checks)
+            if case.method == "POST":
+                assert response.status_code in (401, 403)
+
+        ask()
+
+
+# -- colours ---------------------------------------------------------------------------------------------------
+
+
+def read_colours(theme: int) -> dict[str, str]:
+    pairs = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", STYLES)
+    return {name: (light, dark)[theme] for name, light, dark in pairs}
+
+
+def measure_luminance(colour: str) -> float:
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def measure_contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours. Source: WCAG 2.2, relative luminance, read 2026-11."""
+    dark, light = sorted((measure_luminance(first), measure_luminance(second)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+GROUNDS = ("bg", "surface", "sunken", "raised", "hover")
+TEXTS_ON_GROUNDS = ("ink", "ink-2", "ink-3", "accent")
+
+
+def list_pairs() -> list[tuple[str, str]]:
+    """Return (text, ground) of each rule that sets both, and of the texts that stand on every ground."""
+    found = set(product(TEXTS_ON_GROUNDS, GROUNDS)) | {("ink", "accent-soft"), ("ink-3", "surface")}
+    for rule in re.findall(r"\{([^{}]*)\}", STYLES):
+        ground = re.search(r"background(?:-color)?: var\(--([\w-]+)\)", rule)
+        text = re.search(r"(?<![-\w])color: var\(--([\w-]+)\)", rule)
+        if ground and text:
+            found.add((text[1], ground[1]))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_texts_are_readable_on_their_grounds(theme: int) -> None:
+    colours = read_colours(theme)
+    assert len(colours) > 25
+    ratios = {(text, ground): measure_contrast(colours[text], colours[ground]) for text, ground in list_pairs()}
+    assert {pair: round(ratio, 2) for pair, ratio in ratios.items() if ratio < 4.5} == {}
+    edges = {ground: measure_contrast(colours["edge"], colours[ground]) for ground in GROUNDS}
+    assert {ground: round(ratio, 2) for ground, ratio in edges.items() if ratio < 3} == {}
+
+
+def test_colours_stand_in_the_tokens_alone() -> None:
+    tokens, _, rest = STYLES.partition("@layer base {")
+    assert "--bg" in tokens
+    assert re.findall(r"#[0-9a-fA-F]{3,8}\b|rgb\((?!0 0 0 /)[^)]*\)|hsl|oklch", rest) == []
