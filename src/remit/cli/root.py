@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Intents": {
         "intent": ("intent.intent", "what agents may do: make, list, select, complete"),
+        "plan": ("plan.plan", "which intents can run at once, each by an agent of its own"),
         "todo": ("intent.memory:todo", "what each session still has to do"),
         "lesson": ("intent.memory:lesson", "what the next session should know"),
         "map": ("intent.intent:map_", "which intent changed which parts of which files: .orchestration/intent_map.md"),

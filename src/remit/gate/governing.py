@@ -211,6 +211,7 @@ def read_rules(workspace: Workspace) -> Rules:
             *list_on_write_items(config.verify.on_write),
             *config.containment.trust_items,
             *config.console.trust_items,
+            *config.orchestrator.trust_items,
         ),
         invalid=document is not None and bool(document.errors),
     )

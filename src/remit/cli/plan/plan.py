@@ -1,0 +1,77 @@
+"""`remit plan`: check whether several intents can run at once, and cut work into parts that can."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import FINDINGS, command_options, emit, governed_gate
+from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.gate import Gate
+from remit.orchestrator.planning.companions import list_companion_patterns
+from remit.orchestrator.planning.plan import Plan, make_plan, select_planned
+from remit.orchestrator.planning.roles import BUILDER, find_role
+from remit.orchestrator.repository import gather_facts, list_tracked_files
+
+
+@click.group()
+def plan() -> None:
+    """Run several agents at once: each intent is a task that writes only what no other task may write."""
+
+
+@plan.command("check")
+@click.argument("intent_ids", nargs=-1, metavar="[ID]...", shell_complete=complete_intents)
+@click.option("--fix", is_flag=True, help="Write the patterns of companions into the scopes of these intents.")
+@command_options
+def check(intent_ids: tuple[str, ...], fix: bool, repo: Path, as_json: bool) -> None:
+    """Tell what speaks against running these intents at once; by default all that are open.
+
+    An intent stands for the open ones below it too. Two tasks that do not wait for each other have to be proved apart:
+    where a path lies in both scopes, it is named. Exit 1 where something has to be mended first. Nothing is started.
+    """
+    if is_below_agent():
+        raise refuse_agent("checking a plan")
+    gate = governed_gate(repo)
+    for name in intent_ids:
+        gate.intents.get(name)
+    settings = gate.rules.config.orchestrator
+    if fix:
+        require_person("editing intents")
+        write_companions(gate, intent_ids)
+    document = gate.intents.document
+    intents = tuple(select_planned({intent.id: intent for intent in document.intents}, intent_ids).values())
+    facts = gather_facts(gate, intents, settings, os.environ.get("PATH", os.defpath))
+    made = make_plan(document, intent_ids, find_role(settings, BUILDER), settings, facts)
+    emit(made, as_json, "\n".join(describe_plan(made)), FINDINGS if made.errors else 0)
+
+
+def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
+    """Replace the rule for companions by their patterns, in the planned intents that have it."""
+    files = list_tracked_files(gate.workspace)
+    intents = {intent.id: intent for intent in gate.intents.document.intents}
+    for intent in select_planned(intents, intent_ids).values():
+        if intent.companions:
+            added = [line for line in list_companion_patterns(intent, files) if line not in intent.owned_scope]
+            changes = {"owned_scope": (*intent.owned_scope, *added), "companions": False}
+            gate.intents.edit(intent.id, changes, by=PERSON)
+
+
+def describe_plan(made: Plan) -> Iterator[str]:
+    errors = len(made.errors)
+    count = len(made.tasks)
+    yield f"{count} task{'' if count == 1 else 's'}, {made.pairs_apart} pairs proved apart, {len(made.shared)} not"
+    for finding in made.findings:
+        yield f"{finding.severity}: {finding.code}: {sanitise_line(finding.message, 1000)}"
+        if finding.fix:
+            yield f"    {sanitise_line(finding.fix, 1000)}"
+    for task in made.tasks:
+        notes = [f"after {', '.join(task.needs)}"] if task.needs else []
+        notes += [f"never beside {', '.join(task.shares)}"] if task.shares else []
+        yield "  ".join((task.intent_id, sanitise_line(task.title), *(f"({note})" for note in notes)))
+    if not made.tasks:
+        yield "no open intents; make one with `remit intent new NAME --scope GLOB`"
+    elif errors:
+        yield f"{errors} to mend before this can start"
