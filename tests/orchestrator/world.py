@@ -154,6 +154,8 @@ class Figures:
 class World:
     """One seeded run. `run` returns its figures, or raises LawBroken."""
 
+    engine_type = InlineEngine
+
     def __init__(self, seed: int, settings: Settings = CALM, *, log: bool = False) -> None:
         self.seed, self.settings = seed, settings
         self.chance = Random(seed)
@@ -209,7 +211,7 @@ class World:
                 self.clashing[intent] = f"INT-{chance.randrange(n):03}"
         budgets = [SpendingBudget("plan", "p", usd=s.budget_usd)] if s.budget_usd is not None else []
         role = Role("builder", (AGENT,), max_usd=1.0 if budgets else None, estimate_usd=0.5)
-        engine = InlineEngine([FleetRepository(R, train=s.train)], prove_by_paths, roles=[role], budgets=budgets)
+        engine = self.engine_type([FleetRepository(R, train=s.train)], prove_by_paths, roles=[role], budgets=budgets)
         engine.open_plan(OpenPlan("p", R, TARGET), tasks)
         if not s.is_ranked:
             engine.tasks |= {key: replace(task, tail_s=0.0) for key, task in engine.tasks.items()}

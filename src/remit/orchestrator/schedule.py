@@ -25,6 +25,7 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.breaker import is_open, limit_slots, must_ask
 from remit.orchestrator.budget import (
+    can_ever_reserve,
     can_reserve,
     estimate_amount,
     name_budget,
@@ -275,16 +276,15 @@ def find_blocked(board: Board) -> list[Task]:
 
 
 def find_unpaid(allocation: Allocation) -> list[Task]:
-    """Return the waiting tasks that no end of a running attempt can pay for, as questions to a person."""
+    """Return the tasks to be started that no end of a running attempt can pay for, as questions to a person."""
     asking: list[Task] = []
     for task in allocation.board.tasks.values() if allocation.budgets else ():
-        if allocation.is_candidate(task) and task.state is TaskState.WAITING:
+        if allocation.is_candidate(task):
             amount = estimate_amount(task, allocation.board.find_role(task))
-            for budget in select_budgets(allocation.budgets.values(), task):
-                is_reserved = budget.reserved_usd + budget.reserved_seconds + budget.reserved_tokens > 0
-                if not is_reserved and not can_reserve(budget, amount):
-                    asking.append(move_task(task, ASKING, f"the budget of {name_budget(budget)} is used up"))
-                    break
+            budgets = select_budgets(allocation.budgets.values(), task)
+            used_up = next((budget for budget in budgets if not can_ever_reserve(budget, amount)), None)
+            if used_up is not None:
+                asking.append(move_task(task, ASKING, f"the budget of {name_budget(used_up)} is used up"))
     return asking
 
 

@@ -173,7 +173,7 @@ class InlineEngine:
         self.tasks[key] = task
         self._prove(task)
         for other, hold in self.holds.items():
-            if other[0] == key[0] and other != key and not self._is_proved_apart(scope_sha256, hold.scope_sha256):
+            if other[0] == key[0] and other != key and not self._has_proof(scope_sha256, hold.scope_sha256):
                 return other[1]
         self.holds[key] = replace(self.holds[key], scope=task.scope, scope_sha256=scope_sha256)
         return None
@@ -183,7 +183,7 @@ class InlineEngine:
         self.orders.append(given)
         if not order.intent and order.kind in (OrderKind.PAUSE, OrderKind.RESUME):
             self._pause_plans(order.repository, is_paused=order.kind is OrderKind.PAUSE)
-        for task in [task for task in self.tasks.values() if self._is_ordered(task, order)]:
+        for task in [task for task in self.tasks.values() if self._has_target(task, order)]:
             after = apply_order(task, given)
             if order.kind is OrderKind.REASSIGN and after is not task and order.body:
                 after = replace(after, agents=(order.body,))
@@ -203,7 +203,7 @@ class InlineEngine:
         mine = {attempt.key for attempt in self.live.values() if attempt.worker == worker}
         taken: list[Order] = []
         for at, order in enumerate(self.orders):
-            if order.taken_at is None and any(self._is_ordered(self.tasks[key], order) for key in mine):
+            if order.taken_at is None and any(self._has_target(self.tasks[key], order) for key in mine):
                 self.orders[at] = replace(order, taken_at=self.now)
                 taken.append(self.orders[at])
         return taken
@@ -350,10 +350,10 @@ class InlineEngine:
     def _list_tasks(self, plan: str) -> list[Task]:
         return [task for task in self.tasks.values() if task.plan == plan]
 
-    def _is_ordered(self, task: Task, order: Order) -> bool:
+    def _has_target(self, task: Task, order: Order) -> bool:
         return task.repository == order.repository and order.intent in ("", task.intent)
 
-    def _is_proved_apart(self, a_sha256: str, b_sha256: str) -> bool:
+    def _has_proof(self, a_sha256: str, b_sha256: str) -> bool:
         proof = self.proofs.get(pair_scopes(a_sha256, b_sha256))
         return proof is not None and proof.answer is ProofAnswer.APART
 
