@@ -106,7 +106,7 @@ class Allocation:
                 continue
             able = [worker for worker in workers if agent in worker.agents and not self.has_open_breaker(agent, worker)]
             if able:
-                return agent, max(able, key=lambda worker: (self.free[worker.id], worker.id))
+                return agent, min(able, key=lambda worker: (-self.free[worker.id], worker.id))
         return None
 
     def has_open_breaker(self, agent: str, worker: Worker) -> bool:
