@@ -20,7 +20,6 @@ from remit.orchestrator.board import (
     Schedule,
     Task,
     TaskKey,
-    TaskState,
     Worker,
 )
 from remit.orchestrator.breaker import is_open, limit_slots, must_ask
@@ -32,13 +31,27 @@ from remit.orchestrator.budget import (
     reserve,
     select_budgets,
 )
-from remit.orchestrator.states import ASKING, BLOCKED, DROPPED, FINAL_STATES, STUCK, describe_wait, move_task
+from remit.orchestrator.states import (
+    ASKING,
+    BLOCKED,
+    DROPPED,
+    FINAL_STATES,
+    HANDED_IN,
+    HELD,
+    LANDED,
+    LANDING,
+    STUCK,
+    WAITING,
+    describe_wait,
+    move_task,
+)
 
 WIP_TRAINS = 2
 """Trains whose tasks may wait to be landed before nothing new is started: more only burns tokens."""
+APART = ProofAnswer.APART
 UNPROVED_PAIR = Proof(ProofAnswer.UNPROVED)
 HOPELESS_STATES = frozenset({STUCK, BLOCKED, DROPPED})
-UNSETTLED_STATES = frozenset({TaskState.HANDED_IN, TaskState.LANDING})
+UNSETTLED_STATES = frozenset({HANDED_IN, LANDING})
 
 
 class CircularNeeds(Exception):
@@ -85,14 +98,14 @@ class Allocation:
 
     def is_candidate(self, task: Task) -> bool:
         """Whether an attempt is to be started: the task waits, or its hold has no attempt (next stage, redo)."""
-        return task.state is TaskState.WAITING or (task.state is TaskState.HELD and task.key not in self.live)
+        return task.state is WAITING or (task.state is HELD and task.key not in self.live)
 
     def find_overlap(self, task: Task) -> tuple[str, Proof] | None:
         """Return an intent that holds paths which the task may write too, with the proof."""
         own, proofs = task.scope_sha256, self.board.proofs
         for intent, other in self.holds[task.repository]:
             proof = proofs.get((own, other) if own <= other else (other, own), UNPROVED_PAIR)
-            if proof.answer is not ProofAnswer.APART and intent != task.intent:
+            if proof.answer is not APART and intent != task.intent:
                 return intent, proof
         return None
 
@@ -127,7 +140,7 @@ class Allocation:
             del self.free[worker.id]
         self.live.add(task.key)
         self.count_attempt(task, agent)
-        if task.state is TaskState.WAITING:
+        if task.state is WAITING:
             self.holds[task.repository].append((task.intent, task.scope_sha256))
         return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds)
 
@@ -183,7 +196,7 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
     if need is not None:
         return f"{need}, which it needs ({board.tasks[task.repository, need].state})"
     # 3. Landing keeps up. Work that was handed in once goes on: it is what landing waits for.
-    if task.state is TaskState.WAITING:
+    if task.state is WAITING:
         unsettled, limit = allocation.unsettled[repository.id], WIP_TRAINS * repository.train
         if unsettled >= limit:
             return f"landing: {unsettled} tasks wait for it, and at most {limit} may"
@@ -214,7 +227,7 @@ def explain_waits(board: Board) -> dict[TaskKey, str]:
 def find_open_need(task: Task, board: Board) -> str | None:
     """Return the first intent that the task needs and that has not landed."""
     for need in task.needs:
-        if board.tasks[task.repository, need].state is not TaskState.LANDED:
+        if board.tasks[task.repository, need].state is not LANDED:
             return need
     return None
 
@@ -227,7 +240,7 @@ def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
         if allocation.is_candidate(task) and find_open_need(task, board) is None:
             queues[task.repository].append(task)
     for queue in queues.values():
-        queue.sort(key=lambda task: (task.state is TaskState.WAITING, -task.rank, -task.tail_s, task.intent))
+        queue.sort(key=lambda task: (task.state is WAITING, -task.rank, -task.tail_s, task.intent))
     return {repository: iter(queue) for repository, queue in queues.items()}
 
 
@@ -265,7 +278,7 @@ def find_blocked(board: Board) -> list[Task]:
     while newly:
         newly = {}
         for key, task in board.tasks.items():
-            if task.state is TaskState.WAITING and key not in blocked:
+            if task.state is WAITING and key not in blocked:
                 need = next((need for need in task.needs if (task.repository, need) in hopeless), None)
                 if need is not None:
                     state = hopeless[task.repository, need].state
