@@ -1,7 +1,7 @@
 """Landing of real attempts: three agents through the hook, their worktrees, the object store, blame of every line."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,9 @@ from remit.core.assignment import Assignment
 from remit.gate.gate import Gate
 from remit.orchestrator.landing.checks import CheckResult, ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms
-from remit.orchestrator.landing.merge_rules import bisect_by_halves
+from remit.orchestrator.landing.merge_rules import IsGreen
 from remit.orchestrator.landing.undo import LandingUndo
+from remit.orchestrator.trains import bisect_train
 from remit.provenance.blame.blame import Blamer
 from remit.workspace.merging import Identity, RefCheckedOut
 from remit.workspace.place.assignment_file import AssignmentFile
@@ -40,6 +41,11 @@ SCOPES = {"INT-001": "src/a/**", "INT-002": "src/b/**", "INT-003": "src/c/**"}
 TARGET = "refs/heads/remit/next"
 
 
+def bisect(members: Sequence[str], is_green: IsGreen) -> tuple[str, str]:
+    found = bisect_train(members, is_green)
+    return found.intent, found.partner
+
+
 class Fleet:
     """A repository, its worktrees and its lander."""
 
@@ -55,7 +61,7 @@ class Fleet:
         self.gate = Gate.open(root, machine(home))
         self.trees = Worktrees(self.gate.workspace, folder)
         self.checks = ContainedChecks(machine(home), folder / "checks")
-        self.lander = Lander(self.gate, self.trees, self.checks.run, bisect_by_halves)
+        self.lander = Lander(self.gate, self.trees, self.checks.run, bisect)
 
     def attempt(self, intent: str, files: dict[str, str], number: int = 1) -> LandingMember:
         """What an agent that writes these files hands in."""
@@ -225,7 +231,7 @@ def test_a_target_that_somebody_moved_meanwhile_stays_theirs(fleet: Fleet) -> No
         run_git(fleet.root, "update-ref", TARGET, theirs)
         return CheckResult(command, is_green=True)
 
-    done = Lander(fleet.gate, fleet.trees, move, bisect_by_halves).land(LandingTerms(), [member])
+    done = Lander(fleet.gate, fleet.trees, move, bisect).land(LandingTerms(), [member])
     assert done.target_moved
     assert fleet.commit(TARGET) == theirs
     assert fleet.lander.land(LandingTerms(), [member]).old == theirs
