@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from conftest import run_git
-from gate.driving import Agent, allowed, governed, machine, overlay, refusal
+from gate.driving import Agent, allowed, governed, machine, overlay, records, refusal
 from remit.core.assignment import Assignment
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.run_command import run_contained
@@ -183,6 +183,16 @@ def test_a_contained_command_reaches_no_assignment(attempt: Workspace, file: Ass
     run(gate, overlay(home), f"n={file.path}; echo x > $n; rm -f $n; mv $n $n.2; rm -rf {file.path.parent}")
     assert file.path.read_bytes() == before
     assert file.path in [*map(Path, file.path.parent.iterdir())]
+
+
+def test_an_attempt_that_is_done_is_handed_in_and_not_done(agent: Agent, repository: Path) -> None:
+    said = agent.ask("Bash", command="remit intent complete INT-001 --notes 'all of it'")
+    assert allowed(said), said
+    assert "status: DONE" not in (repository / ".orchestration" / "active_intents.yaml").read_text()
+    (record,) = records(repository, "task_handed_in")
+    body = record["metadata"]["dev.remit"]
+    assert (body["intent_id"], body["notes"]) == ("INT-001", "all of it")
+    assert allowed(agent.write("src/a.py", "a = 1\n"))
 
 
 def test_a_main_worktree_has_no_assignment(repository: Path) -> None:

@@ -28,6 +28,7 @@ REMIT_TOOLS = frozenset(
 REMIT_COMMANDS = frozenset(
     (
         *(("intent", name) for name in ("select", "clear", "list", "show", "complete")),
+        ("patch", "check"),
         *((name,) for name in ("log", "show", "blame", "why", "lesson", "todo", "status", "--help", "--version")),
     )
 )

@@ -192,8 +192,7 @@ class TreeStore:
 
     def swap_ref(self, ref: str, new: str, old: str) -> None:
         """Move a ref from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefCheckedOut, RefMoved."""
-        if (place := self.find_checkout(ref)) is not None:
-            raise RefCheckedOut(ref, place)
+        self.refuse_checked_out(ref)
         try:
             self.git.run("update-ref", "--create-reflog", ref, new, old)
         except GitError as error:
@@ -201,6 +200,11 @@ class TreeStore:
             if present != old:
                 raise RefMoved(ref, old) from error
             raise
+
+    def refuse_checked_out(self, ref: str) -> None:
+        """Raise RefCheckedOut for a branch that a worktree has checked out."""
+        if (place := self.find_checkout(ref)) is not None:
+            raise RefCheckedOut(ref, place)
 
     def push_ref(self, remote: str, ref: str, new: str, old: str) -> None:
         """Move a ref of a remote from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefMoved."""

@@ -270,7 +270,8 @@ def require_workspace(place: Path) -> Workspace:
 
 def is_governing(path: str) -> bool:
     """Return whether the path governs agents: no attempt's commit holds a change of it."""
-    return path.partition("/")[0] in (ORCHESTRATION_FOLDER, ".git") or path.rpartition("/")[2] == ".intentignore"
+    parts = path.split("/")
+    return parts[0] == ".git" or ORCHESTRATION_FOLDER in parts or parts[-1] == ".intentignore"
 
 
 def split_files(seen: Observation) -> tuple[dict[str, ObservedFile | None], dict[str, str]]:

@@ -327,7 +327,8 @@ class IntentCompletion:
         self.intents = Intents(context)
 
     def complete(self, session: SessionKey, agent: str, intent_id: str, notes: str, *, vouched: bool = False) -> Intent:
-        """Set an intent to DONE after its trusted criteria commands succeeded, and release the intent. `vouched`: a
+        """Set an intent to DONE after its trusted criteria commands succeeded, and release the intent; the intent of an
+        assigned worktree is handed in, and stays as it is. `vouched`: a
         person confirmed the criteria whose commands may not run. Raises IntentRefused, and the errors in
         RECORDING_ERRORS.
         """
@@ -337,6 +338,12 @@ class IntentCompletion:
             obstacles = ("it was changed while its criteria were verified; complete it again",)
         if obstacles:
             raise completion_refusal(intent_id, obstacles)
+        if self.context.state.active_session(session).source == ASSIGNED:
+            # The intent of an attempt is DONE once it has landed, in the landing's commit.
+            detail = {"notes": redact_statement(notes), "by": agent}
+            record = self.intents.make_record("task_handed_in", intent_id, session, detail, agent)
+            self.context.recorder.append([record])
+            return intent
         done = self.intents.set_status(intent_id, "DONE", by=agent, notes=notes, session=session)
         self.intents.clear(session, agent)
         return done
