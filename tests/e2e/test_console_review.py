@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from conftest import run_git
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor, chromium, pytestmark
+from e2e.test_console_pages import LOOKS, Visitor, pytestmark
 from gate.driving import Agent
 from provenance.speaker import Speaker
 from remit.servers.web.server import ConsoleServer
@@ -19,7 +19,7 @@ from servers.web.console_world import serving
 from servers.web.large_session import SESSION, append_events, make_long_session
 from servers.web.review_world import make_branch
 
-__all__ = ["chromium", "pytestmark"]
+__all__ = ["pytestmark"]
 
 
 @pytest.fixture
