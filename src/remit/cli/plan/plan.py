@@ -9,6 +9,7 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
+from remit.cli.plan.suggest import count_things, suggest
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.orchestrator.planning.companions import list_companion_patterns
@@ -20,6 +21,9 @@ from remit.orchestrator.repository import gather_facts, list_tracked_files
 @click.group()
 def plan() -> None:
     """Run several agents at once: each intent is a task that writes only what no other task may write."""
+
+
+plan.add_command(suggest)
 
 
 @plan.command("check")
@@ -61,8 +65,8 @@ def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
 
 def describe_plan(made: Plan) -> Iterator[str]:
     errors = len(made.errors)
-    count = len(made.tasks)
-    yield f"{count} task{'' if count == 1 else 's'}, {made.pairs_apart} pairs proved apart, {len(made.shared)} not"
+    proved = f"{count_things(made.pairs_apart, 'pair')} proved apart, {len(made.shared)} not"
+    yield f"{count_things(len(made.tasks), 'task')}, {proved}"
     for finding in made.findings:
         yield f"{finding.severity}: {finding.code}: {sanitise_line(finding.message, 1000)}"
         if finding.fix:
