@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.boards import REPOSITORY, make_board, make_task, prove_scopes
+from orchestrator.boards import REPOSITORY, hold_task, make_board, make_task, prove_scopes
 from remit.orchestrator.board import (
     Board,
     Breaker,
@@ -206,6 +206,15 @@ def test_what_needs_a_stuck_task_is_blocked_through_others_too() -> None:
         "INT-002": (S.BLOCKED, "needs INT-001, which is stuck"),
         "INT-003": (S.BLOCKED, "needs INT-002, which is blocked"),
     }
+
+
+def test_a_held_task_that_needs_what_another_holds_gives_its_paths_back() -> None:
+    held, running = make_task("INT-001", "ab", state=S.HELD), make_task("INT-002", "b", state=S.RUNNING)
+    board = make_board([held, running])
+    board = replace(board, holds={**board.holds, held.key: hold_task(make_task("INT-001", "a"))})
+    answer = schedule(board)
+    assert answer.claims == ()
+    assert [(t.state, t.why) for t in answer.moves] == [(S.WAITING, "gave its paths back: INT-002 may write b too")]
 
 
 def test_a_budget_that_can_pay_for_nothing_more_is_a_question() -> None:

@@ -481,7 +481,7 @@ class World:
             self.after(self.engine.repositories[R].stall_s + 1, self.sweep)
 
     def grow(self, process: Process) -> None:
-        """The agent needs one path more: it gets it, or gives its write set back and claims the wider one later."""
+        """The agent needs one path more: it gets it, gives its set back and claims both later, or manages without."""
         if self.processes.get(process.token) is not process or process.worker in self.frozen or process.hangs:
             return
         task = self.engine.tasks[process.key]
@@ -489,7 +489,8 @@ class World:
         scope = tuple(sorted({*task.scope, more}))
         owner = self.engine.widen_hold(process.token, process.key, scope, name_scope(scope))
         self.say(f"{process.key[1]} wants {more}: {owner or 'free'}")
-        if owner is not None and process.key in self.engine.live:
+        manages_without = self.chance.random() < 0.3
+        if owner is not None and process.key in self.engine.live and not manages_without:
             process.ending = (AttemptEnd.CANCELLED, "")
             self.report(process)
             self.dispatch()

@@ -140,8 +140,7 @@ class Allocation:
             del self.free[worker.id]
         self.live.add(task.key)
         self.count_attempt(task, agent)
-        if task.state is WAITING:
-            self.holds[task.repository].append((task.intent, task.scope_sha256))
+        self.holds[task.repository].append((task.intent, task.scope_sha256))
         return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds)
 
 
@@ -165,7 +164,7 @@ def schedule(board: Board) -> Schedule:
             continue
         claims.append(allocation.claim(task))
         heapreplace(turns, (allocation.find_share(repository), repository))
-    return Schedule(tuple(claims), (*moves, *find_unpaid(allocation)))
+    return Schedule(tuple(claims), (*moves, *find_crossed(allocation), *find_unpaid(allocation)))
 
 
 def find_free_slots(board: Board) -> dict[str, int]:
@@ -200,11 +199,10 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
         unsettled, limit = allocation.unsettled[repository.id], WIP_TRAINS * repository.train
         if unsettled >= limit:
             return f"landing: {unsettled} tasks wait for it, and at most {limit} may"
-        # 4. Nobody else may write what it may write.
-        overlap = allocation.find_overlap(task)
-        if overlap is not None:
-            other, proof = overlap
-            return f"{other}, which {describe_overlap(proof)}"
+    # 4. Nobody else may write what it may write.
+    overlap = allocation.find_overlap(task)
+    if overlap is not None:
+        return f"{overlap[0]}, which {describe_overlap(overlap[1])}"
     # 5. An agent that may play its role has a free slot.
     if plan and plan.limits.workers is not None and allocation.of_plan[plan.id] >= plan.limits.workers:
         return f"a slot: the plan may run {plan.limits.workers} agents at once"
@@ -286,6 +284,18 @@ def find_blocked(board: Board) -> list[Task]:
         blocked |= newly
         hopeless |= newly
     return list(blocked.values())
+
+
+def find_crossed(allocation: Allocation) -> list[Task]:
+    """Return the held tasks that need more than they hold, and somebody else holds it: each gives its paths back.
+
+    Two of them would wait for each other for ever if they kept what they have.
+    """
+    return [
+        move_task(task, WAITING, f"gave its paths back: {overlap[0]} {describe_overlap(overlap[1])}")
+        for task in allocation.board.tasks.values()
+        if task.state is HELD and task.key not in allocation.live and (overlap := allocation.find_overlap(task))
+    ]
 
 
 def find_unpaid(allocation: Allocation) -> list[Task]:
