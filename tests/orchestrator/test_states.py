@@ -77,6 +77,7 @@ def test_a_paused_task_returns_to_where_it_was(state: TaskState) -> None:
         (S.ASKING, OrderKind.RETRY, S.WAITING),
         # What lands is not stopped in the middle, and what has landed is undone, not dropped.
         (S.LANDING, OrderKind.PAUSE, S.LANDING),
+        (S.LANDING, OrderKind.TAKE, S.LANDING),
         (S.LANDING, OrderKind.DROP, S.LANDING),
         (S.LANDED, OrderKind.DROP, S.LANDED),
     ],

@@ -241,12 +241,16 @@ class World:
         while agenda:
             self.clock, _, act = heappop(agenda)
             engine.now = self.clock + self.jumped
+            broken = ""
             try:
                 act()
             except LawBroken:
                 raise
             except (ArithmeticError, AssertionError, LookupError, ValueError, ImpossibleMove) as error:
-                self.fail(f"{error!r} in {traceback.format_exc(limit=-3)}")
+                script = "".join(traceback.format_exception(error, limit=-3))
+                broken = f"{error!r} in {script}"
+            if broken:
+                self.fail(broken)
             self.figures.events += 1
             self.check()
             if self.figures.events > 200 * self.settings.tasks:
@@ -723,4 +727,5 @@ def run_seed(seed: int, settings: Settings) -> Figures:
     try:
         return World(seed, settings).run()
     except LawBroken:
-        return World(seed, settings, log=True).run()
+        pass
+    return World(seed, settings, log=True).run()

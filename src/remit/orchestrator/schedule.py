@@ -48,7 +48,7 @@ from remit.orchestrator.states import (
 
 WIP_TRAINS = 2
 """Trains whose tasks may wait to be landed before nothing new is started: more only burns tokens."""
-APART = ProofAnswer.APART
+APART_ANSWER = ProofAnswer.APART
 UNPROVED_PAIR = Proof(ProofAnswer.UNPROVED)
 HOPELESS_STATES = frozenset({STUCK, BLOCKED, DROPPED})
 UNSETTLED_STATES = frozenset({HANDED_IN, LANDING})
@@ -105,7 +105,7 @@ class Allocation:
         own, proofs = task.scope_sha256, self.board.proofs
         for intent, other in self.holds[task.repository]:
             proof = proofs.get((own, other) if own <= other else (other, own), UNPROVED_PAIR)
-            if proof.answer is not APART and intent != task.intent:
+            if proof.answer is not APART_ANSWER and intent != task.intent:
                 return intent, proof
         return None
 
@@ -146,10 +146,10 @@ class Allocation:
 
 def schedule(board: Board) -> Schedule:
     """Return what starts now: fair over repositories, in each the longest tail first, nothing that has an obstacle."""
-    moves = find_blocked(board)
+    blocked = find_blocked(board)
     free = find_free_slots(board)
     if not free:
-        return Schedule((), tuple(moves))
+        return Schedule((), tuple(blocked))
     allocation = Allocation(board, free)
     queues = queue_candidates(allocation)
     turns = [(allocation.find_share(repository), repository) for repository in queues]
@@ -164,7 +164,9 @@ def schedule(board: Board) -> Schedule:
             continue
         claims.append(allocation.claim(task))
         heapreplace(turns, (allocation.find_share(repository), repository))
-    return Schedule(tuple(claims), (*moves, *find_crossed(allocation), *find_unpaid(allocation)))
+    # Of a task that is in several lists the last one counts: what is blocked needs no answer.
+    moves = {task.key: task for task in (*find_unpaid(allocation), *find_crossed(allocation), *blocked)}
+    return Schedule(tuple(claims), tuple(moves.values()))
 
 
 def find_free_slots(board: Board) -> dict[str, int]:
@@ -193,7 +195,7 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
     # 2. What it needs has landed.
     need = find_open_need(task, board)
     if need is not None:
-        return f"{need}, which it needs ({board.tasks[task.repository, need].state})"
+        return f"{need}, which it needs ({describe_state(board, task, need)})"
     # 3. Landing keeps up. Work that was handed in once goes on: it is what landing waits for.
     if task.state is WAITING:
         unsettled, limit = allocation.unsettled[repository.id], WIP_TRAINS * repository.train
@@ -225,9 +227,15 @@ def explain_waits(board: Board) -> dict[TaskKey, str]:
 def find_open_need(task: Task, board: Board) -> str | None:
     """Return the first intent that the task needs and that has not landed."""
     for need in task.needs:
-        if board.tasks[task.repository, need].state is not LANDED:
+        needed = board.tasks.get((task.repository, need))
+        if needed is None or needed.state is not LANDED:
             return need
     return None
+
+
+def describe_state(board: Board, task: Task, need: str) -> str:
+    needed = board.tasks.get((task.repository, need))
+    return needed.state if needed is not None else "in no plan"
 
 
 def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
@@ -270,19 +278,20 @@ def measure_tails(tasks: Sequence[Task]) -> list[Task]:
 
 def find_blocked(board: Board) -> list[Task]:
     """Return the waiting tasks that need what will not land, as they are afterwards; directly or through others."""
-    hopeless = {key: task for key, task in board.tasks.items() if task.state in HOPELESS_STATES}
+    hopeless = {key for key, task in board.tasks.items() if task.state in HOPELESS_STATES}
     blocked: dict[TaskKey, Task] = {}
-    newly = hopeless
-    while newly:
-        newly = {}
+    found = True
+    while found:
+        found = False
         for key, task in board.tasks.items():
-            if task.state is WAITING and key not in blocked:
-                need = next((need for need in task.needs if (task.repository, need) in hopeless), None)
+            if task.state is WAITING and task.needs and key not in blocked:
+                needs = ((task.repository, need) for need in task.needs)
+                need = next((need for need in needs if need in hopeless or need not in board.tasks), None)
                 if need is not None:
-                    state = hopeless[task.repository, need].state
-                    newly[key] = move_task(task, BLOCKED, f"needs {need}, which is {state}")
-        blocked |= newly
-        hopeless |= newly
+                    state = "blocked" if need in blocked else describe_state(board, task, need[1])
+                    blocked[key] = move_task(task, BLOCKED, f"needs {need[1]}, which is {state}")
+                    hopeless.add(key)
+                    found = True
     return list(blocked.values())
 
 

@@ -73,7 +73,7 @@ def apply_order(task: Task, order: Order) -> Task:
     match order.kind:
         case OrderKind.PAUSE if PAUSED in MOVES[task.state]:
             return move_task(task, PAUSED, order.body or f"paused by {by}")
-        case OrderKind.TAKE if ASKING in MOVES[task.state]:
+        case OrderKind.TAKE if PAUSED in MOVES[task.state]:
             return move_task(task, ASKING, f"{by} has taken it over, and gives it back")
         # A question is answered, and a task given back, one at a time: never by resuming them all.
         case OrderKind.RESUME | OrderKind.GIVE_BACK if task.state is PAUSED or (task.state is ASKING and order.intent):
