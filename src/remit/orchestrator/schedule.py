@@ -278,20 +278,16 @@ def measure_tails(tasks: Sequence[Task]) -> list[Task]:
 
 def find_blocked(board: Board) -> list[Task]:
     """Return the waiting tasks that need what will not land, as they are afterwards; directly or through others."""
-    hopeless = {key for key, task in board.tasks.items() if task.state in HOPELESS_STATES}
+    known = board.tasks
+    landing = {key for key, task in known.items() if task.state not in HOPELESS_STATES}
+    waiting: list[Task] = [task for task in known.values() if task.needs and task.state is WAITING]
     blocked: dict[TaskKey, Task] = {}
-    found = True
-    while found:
-        found = False
-        for key, task in board.tasks.items():
-            if task.state is WAITING and task.needs and key not in blocked:
-                needs = ((task.repository, need) for need in task.needs)
-                need = next((need for need in needs if need in hopeless or need not in board.tasks), None)
-                if need is not None:
-                    state = "blocked" if need in blocked else describe_state(board, task, need[1])
-                    blocked[key] = move_task(task, BLOCKED, f"needs {need[1]}, which is {state}")
-                    hopeless.add(key)
-                    found = True
+    while lost := [(task, need) for task in waiting for need in task.needs if (task.repository, need) not in landing]:
+        for task, need in lost:
+            state = BLOCKED if (task.repository, need) in blocked else describe_state(board, task, need)
+            blocked[task.key] = move_task(task, BLOCKED, f"needs {need}, which is {state}")
+        landing -= set(blocked)
+        waiting = [task for task in waiting if task.key not in blocked]
     return list(blocked.values())
 
 
