@@ -171,8 +171,6 @@ class InlineEngine:
         self._store(settled)
         if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
             self._note_breaker(BreakerKind.AGENT, self._name_row(attempt), failure=failure)
-        if settled.state is HANDED_IN:
-            self.enqueue_landing(task.repository, self.plans[task.plan].target)
         if settled.state is STUCK and is_plan_failing(self._list_tasks(task.plan)):
             self.plans[task.plan] = replace(self.plans[task.plan], is_paused=True)
         return True
@@ -264,7 +262,6 @@ class InlineEngine:
         for key in members:
             if self.tasks[key].state is LANDING:
                 self._store(move_task(self.tasks[key], HANDED_IN, "its train did not land"))
-                self.enqueue_landing(landing.repository, landing.target)
         if landing.state in (LandingState.RED, LandingState.LANDED):
             why = landing.why if landing.state is LandingState.RED else None
             self._note_breaker(BreakerKind.REPOSITORY, landing.repository, failure=why)
@@ -298,11 +295,13 @@ class InlineEngine:
         )
 
     def _store(self, task: Task) -> None:
-        """Store a task, and free its hold where its state needs none."""
+        """Store a task; free its hold where its state needs none, and ask for a landing where it is handed in."""
         before = self.tasks[task.key]
         self.tasks[task.key] = task
         if not needs_hold(task):
             self.holds.pop(task.key, None)
+        if task.state is HANDED_IN and before.state is not HANDED_IN:
+            self.enqueue_landing(task.repository, self.plans[task.plan].target)
         if task.state is not before.state:
             self._event(EventKind.TASK, task.repository, task.plan, task.intent, state=task.state, why=task.why)
 
