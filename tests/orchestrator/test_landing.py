@@ -1,6 +1,7 @@
 """Landing of real attempts: three agents through the hook, their worktrees, the object store, blame of every line."""
 
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -199,6 +200,32 @@ def test_a_repository_in_the_repository_does_not_land(fleet: Fleet) -> None:
 def test_what_is_no_commit_here_does_not_land(fleet: Fleet) -> None:
     member = LandingMember("INT-001", 1, 1, "f" * 40, (("**",),))
     assert [fault.kind for fault in fleet.lander.land(LandingTerms(), [member]).faults] == ["unknown"]
+
+
+@pytest.mark.parametrize("author", ["A <a@b> 99999999999999999999 +0000", "A a@b 1", "<<>> 1 +0000"])
+def test_a_commit_that_git_cannot_work_with_holds_up_nobody(fleet: Fleet, author: str) -> None:
+    fine = fleet.smuggle("INT-001", {"src/a/new.py": "fine = 1\n"})
+    raw = run_git(fleet.root, "cat-file", "commit", fine.commit)
+    broken = re.sub(r"^author .*$", f"author {author}", raw, flags=re.MULTILINE)
+    words = ["git", "-C", str(fleet.root), "hash-object", "-t", "commit", "-w", "--literally", "--stdin"]
+    name = subprocess.run(words, input=broken.encode(), capture_output=True, check=True).stdout.decode().strip()
+    good = fleet.attempt("INT-002", work("INT-002", "b"))
+    done = fleet.lander.land(LandingTerms(), [replace(fine, commit=name), good])
+    assert "INT-002" in done.landed
+    assert len(done.landed) + len(done.faults) == 2
+
+
+def test_a_tree_with_hostile_names_holds_up_nobody(fleet: Fleet) -> None:
+    blob = run_git(fleet.root, "rev-parse", "main:src/app.py").strip()
+    entry = b"100644 ../evil\0" + bytes.fromhex(blob)
+    words = ["git", "-C", str(fleet.root), "hash-object", "-t", "tree", "-w", "--literally", "--stdin"]
+    tree = subprocess.run(words, input=entry, capture_output=True, check=True).stdout.decode().strip()
+    commit = run_git(fleet.root, "commit-tree", tree, "-p", "main", "-m", "x").strip()
+    bad = LandingMember("INT-001", 1, 1, commit, (("**",),))
+    good = fleet.attempt("INT-002", work("INT-002", "b"))
+    done = fleet.lander.land(LandingTerms(), [bad, good])
+    assert [fault.intent for fault in done.faults] == ["INT-001"]
+    assert list(done.landed) == ["INT-002"]
 
 
 def test_two_changes_of_one_place_land_once(fleet: Fleet) -> None:

@@ -171,7 +171,11 @@ class Lander:
         faults: list[LandingFault] = []
         at = tip
         for member in members:
-            made = self.merge_member(terms, at, member)
+            try:
+                made = self.merge_member(terms, at, member)
+            except GitError as error:
+                # What an attempt has put into its objects holds up nobody else.
+                made = LandingFault(member.intent, "unknown", f"git cannot work with its commit: {error}"[:500])
             if isinstance(made, LandingFault):
                 faults.append(made)
             else:
@@ -269,6 +273,8 @@ class Lander:
     def read_author(self, commit: str) -> Identity:
         text = self.store.git.text("show", "--no-patch", "--format=%an%x00%ae%x00%at", commit)
         name, email, at = text.split("\0")
+        if not at.isdecimal():
+            raise GitError(("show", commit), None, f"the author's time {at[:40]!r} is no time")
         return Identity(name, email, int(at))
 
     # 3 Common files
@@ -284,7 +290,7 @@ class Lander:
         prefix = prefix_in_repository(tree)
         for path in (path for common in terms.commons for path in common.paths):
             place = tree.root / path
-            is_own = place.is_file() and not place.is_symlink()
+            is_own = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(tree.root)
             files[f"{prefix}{path}"] = place.read_bytes() if is_own else None
         present = self.store.read_files(commit, files)
         changed = {path: content for path, content in files.items() if present.get(path) != content}
