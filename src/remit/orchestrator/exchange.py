@@ -29,6 +29,7 @@ from remit.core.diff.unified import (
     parse_unified,
     split_text,
 )
+from remit.core.intent import is_intent_id
 from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
@@ -423,6 +424,7 @@ def build_call(gate: Gate, patch: ExchangedPatch, session: SessionKey, agent: st
         paths=patch.paths,
         arguments_sha256=hash_arguments(to_builtins(patch)),
         checks_itself=True,
+        patch_author=f"{patch.intent_id}/{patch.attempt}" if is_intent_id(patch.intent_id) else "",
     )
 
 
