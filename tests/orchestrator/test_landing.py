@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from cli.running import data, remit
 from conftest import run_git
 from gate.driving import Agent, allowed, governed, machine, overlay, records
 from remit.core.assignment import Assignment
@@ -136,6 +137,20 @@ def test_every_line_keeps_its_intent(fleet: Fleet, form: str) -> None:
             assert run_git(fleet.root, "show", f"{TARGET}:{path}") == content
     assert wrong == []
     assert right == lines > 60
+
+
+@pytest.mark.parametrize("form", ["merge", "squash"])
+def test_a_person_asks_who_wrote_a_landed_line_and_why(fleet: Fleet, form: str) -> None:
+    members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    fleet.lander.land(LandingTerms(form="squash" if form == "squash" else "merge"), members)
+    run_git(fleet.root, "merge", "-q", "--ff-only", "remit/next")
+    for part, intent in (("a", "INT-001"), ("b", "INT-002")):
+        lines = data(fleet.root, "blame", f"src/{part}/new.py")["lines"]
+        assert {line["intent_id"] for line in lines} == {intent}
+        told = remit(fleet.root, "why", f"src/{part}/old.py:1")
+        assert intent in told
+    notes = run_git(fleet.root, "log", "--format=%N", "--notes=ai", "main..remit/next")
+    assert notes == "" or "INT-00" in notes
 
 
 def test_a_landing_is_one_move_with_the_intents_done_in_it(fleet: Fleet) -> None:
