@@ -351,7 +351,7 @@ class PatchedFileCheck:
         return PatchRejected(PatchRejection(self.file.path, reason, message, hunk, expected, FoundLines(name)))
 
     def explain_overlap(self, base: bytes, found: bytes) -> PatchRejected:
-        """Return the refusal with the first hunk whose place has changed, what is there now, and who wrote that."""
+        """Return the refusal: the first hunk with a changed place, the lines there now, and their authors."""
         old, new = (split_text(content) for content in (base, found))
         parts = find_edit_script([line.encode() for line in old], [line.encode() for line in new]) or []
         for number, hunk in enumerate(self.file.hunks, 1):
