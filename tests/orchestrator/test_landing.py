@@ -19,7 +19,7 @@ from remit.orchestrator.landing.merge_rules import IsGreen
 from remit.orchestrator.landing.undo import LandingUndo
 from remit.orchestrator.trains import bisect_train
 from remit.provenance.blame.blame import Blamer
-from remit.workspace.merging import Identity, RefCheckedOut
+from remit.workspace.merging import NO_COMMIT, Identity, RefCheckedOut
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.worktrees import Worktrees
@@ -177,6 +177,36 @@ def test_a_landing_that_is_repeated_lands_nothing_twice(fleet: Fleet) -> None:
         again = fleet.lander.land(LandingTerms(form="merge" if form == "merge" else "squash"), members)
         assert again.new == first.new
         assert again.landed == first.landed
+
+
+def test_a_landing_that_was_cut_off_after_the_move_is_recorded_when_repeated(fleet: Fleet) -> None:
+    members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    folder = fleet.root / ".git" / "remit" / "log"
+    fleet.gate.close()
+    away = folder.rename(folder.with_name("log-away"))
+    folder.write_text("no folder")
+    first = fleet.lander.land(LandingTerms(), members)
+    assert fleet.commit(TARGET) == first.new
+    folder.unlink()
+    away.rename(folder)
+    for _ in range(2):
+        again = Lander(Gate.open(fleet.root, machine(fleet.home)), fleet.trees, fleet.checks.run, bisect)
+        assert again.land(LandingTerms(), members).new == first.new
+    found = [record["metadata"]["dev.remit"] for record in records(fleet.root, "task_landed")]
+    assert sorted((body["intent_id"], body["commit"]) for body in found) == sorted(first.landed.items())
+
+
+def test_a_landing_that_was_killed_before_its_record_is_recorded_when_repeated(fleet: Fleet) -> None:
+    member = fleet.attempt("INT-001", work("INT-001", "a"))
+    candidate = fleet.lander.build(LandingTerms(), fleet.commit("main"), [member])
+    fleet.lander.move_target(LandingTerms(), candidate.commit, NO_COMMIT)
+    for _ in range(2):
+        done = fleet.lander.land(LandingTerms(), [member])
+        assert done.landed == {"INT-001": candidate.commit}
+    (record,) = records(fleet.root, "task_landed")
+    body = record["metadata"]["dev.remit"]
+    assert (body["old"], body["new"], body["token"]) == (fleet.commit("main"), candidate.commit, 1)
+    assert {intent for _, intent in fleet.blame("src/a/new.py")} == {"INT-001"}
 
 
 # Hostile content
