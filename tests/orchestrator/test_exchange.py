@@ -81,6 +81,8 @@ def test_a_patch_is_applied_exactly_and_recorded_for_the_receiving_session(gate:
     (record,) = records(root, "mutation")
     body = record["metadata"]["dev.remit"]
     assert (body["intent_id"], body["session_id"]) == ("INT-001", "receiver")
+    links = [one for file in record["files"] for one in file["conversations"][0]["related"]]
+    assert {(one["type"], one["value"]) for one in links} == {("specification", "INT-001"), ("patch", "INT-002/3")}
     assert {file["path"]: file["operation"] for file in body["files"]} == {
         "src/app.py": "delete", "src/b.py": "modify", "src/new.py": "create",
     }  # fmt: skip

@@ -1,12 +1,14 @@
 """Landing of real attempts: three agents through the hook, their worktrees, the object store, blame of every line."""
 
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from cli.running import data, remit
 from conftest import run_git
 from gate.driving import Agent, allowed, governed, machine, overlay, records
 from remit.core.assignment import Assignment
@@ -17,7 +19,7 @@ from remit.orchestrator.landing.merge_rules import IsGreen
 from remit.orchestrator.landing.undo import LandingUndo
 from remit.orchestrator.trains import bisect_train
 from remit.provenance.blame.blame import Blamer
-from remit.workspace.merging import Identity, RefCheckedOut
+from remit.workspace.merging import NO_COMMIT, Identity, RefCheckedOut
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.worktrees import Worktrees
@@ -137,6 +139,20 @@ def test_every_line_keeps_its_intent(fleet: Fleet, form: str) -> None:
     assert right == lines > 60
 
 
+@pytest.mark.parametrize("form", ["merge", "squash"])
+def test_a_person_asks_who_wrote_a_landed_line_and_why(fleet: Fleet, form: str) -> None:
+    members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    fleet.lander.land(LandingTerms(form="squash" if form == "squash" else "merge"), members)
+    run_git(fleet.root, "merge", "-q", "--ff-only", "remit/next")
+    for part, intent in (("a", "INT-001"), ("b", "INT-002")):
+        lines = data(fleet.root, "blame", f"src/{part}/new.py")["lines"]
+        assert {line["intent_id"] for line in lines} == {intent}
+        told = remit(fleet.root, "why", f"src/{part}/old.py:1")
+        assert intent in told
+    notes = run_git(fleet.root, "log", "--format=%N", "--notes=ai", "main..remit/next")
+    assert notes == "" or "INT-00" in notes
+
+
 def test_a_landing_is_one_move_with_the_intents_done_in_it(fleet: Fleet) -> None:
     member = fleet.attempt("INT-001", work("INT-001", "a"))
     head, status = fleet.commit("HEAD"), run_git(fleet.root, "status", "--porcelain")
@@ -161,6 +177,36 @@ def test_a_landing_that_is_repeated_lands_nothing_twice(fleet: Fleet) -> None:
         again = fleet.lander.land(LandingTerms(form="merge" if form == "merge" else "squash"), members)
         assert again.new == first.new
         assert again.landed == first.landed
+
+
+def test_a_landing_that_was_cut_off_after_the_move_is_recorded_when_repeated(fleet: Fleet) -> None:
+    members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    folder = fleet.root / ".git" / "remit" / "log"
+    fleet.gate.close()
+    away = folder.rename(folder.with_name("log-away"))
+    folder.write_text("no folder")
+    first = fleet.lander.land(LandingTerms(), members)
+    assert fleet.commit(TARGET) == first.new
+    folder.unlink()
+    away.rename(folder)
+    for _ in range(2):
+        again = Lander(Gate.open(fleet.root, machine(fleet.home)), fleet.trees, fleet.checks.run, bisect)
+        assert again.land(LandingTerms(), members).new == first.new
+    found = [record["metadata"]["dev.remit"] for record in records(fleet.root, "task_landed")]
+    assert sorted((body["intent_id"], body["commit"]) for body in found) == sorted(first.landed.items())
+
+
+def test_a_landing_that_was_killed_before_its_record_is_recorded_when_repeated(fleet: Fleet) -> None:
+    member = fleet.attempt("INT-001", work("INT-001", "a"))
+    candidate = fleet.lander.build(LandingTerms(), fleet.commit("main"), [member])
+    fleet.lander.move_target(LandingTerms(), candidate.commit, NO_COMMIT)
+    for _ in range(2):
+        done = fleet.lander.land(LandingTerms(), [member])
+        assert done.landed == {"INT-001": candidate.commit}
+    (record,) = records(fleet.root, "task_landed")
+    body = record["metadata"]["dev.remit"]
+    assert (body["old"], body["new"], body["token"]) == (fleet.commit("main"), candidate.commit, 1)
+    assert {intent for _, intent in fleet.blame("src/a/new.py")} == {"INT-001"}
 
 
 # Hostile content
@@ -199,6 +245,32 @@ def test_a_repository_in_the_repository_does_not_land(fleet: Fleet) -> None:
 def test_what_is_no_commit_here_does_not_land(fleet: Fleet) -> None:
     member = LandingMember("INT-001", 1, 1, "f" * 40, (("**",),))
     assert [fault.kind for fault in fleet.lander.land(LandingTerms(), [member]).faults] == ["unknown"]
+
+
+@pytest.mark.parametrize("author", ["A <a@b> 99999999999999999999 +0000", "A a@b 1", "<<>> 1 +0000"])
+def test_a_commit_that_git_cannot_work_with_holds_up_nobody(fleet: Fleet, author: str) -> None:
+    fine = fleet.smuggle("INT-001", {"src/a/new.py": "fine = 1\n"})
+    raw = run_git(fleet.root, "cat-file", "commit", fine.commit)
+    broken = re.sub(r"^author .*$", f"author {author}", raw, flags=re.MULTILINE)
+    words = ["git", "-C", str(fleet.root), "hash-object", "-t", "commit", "-w", "--literally", "--stdin"]
+    name = subprocess.run(words, input=broken.encode(), capture_output=True, check=True).stdout.decode().strip()
+    good = fleet.attempt("INT-002", work("INT-002", "b"))
+    done = fleet.lander.land(LandingTerms(), [replace(fine, commit=name), good])
+    assert "INT-002" in done.landed
+    assert len(done.landed) + len(done.faults) == 2
+
+
+def test_a_tree_with_hostile_names_holds_up_nobody(fleet: Fleet) -> None:
+    blob = run_git(fleet.root, "rev-parse", "main:src/app.py").strip()
+    entry = b"100644 ../evil\0" + bytes.fromhex(blob)
+    words = ["git", "-C", str(fleet.root), "hash-object", "-t", "tree", "-w", "--literally", "--stdin"]
+    tree = subprocess.run(words, input=entry, capture_output=True, check=True).stdout.decode().strip()
+    commit = run_git(fleet.root, "commit-tree", tree, "-p", "main", "-m", "x").strip()
+    bad = LandingMember("INT-001", 1, 1, commit, (("**",),))
+    good = fleet.attempt("INT-002", work("INT-002", "b"))
+    done = fleet.lander.land(LandingTerms(), [bad, good])
+    assert [fault.intent for fault in done.faults] == ["INT-001"]
+    assert list(done.landed) == ["INT-002"]
 
 
 def test_two_changes_of_one_place_land_once(fleet: Fleet) -> None:

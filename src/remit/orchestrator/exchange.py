@@ -29,6 +29,7 @@ from remit.core.diff.unified import (
     parse_unified,
     split_text,
 )
+from remit.core.intent import is_intent_id
 from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
@@ -350,7 +351,7 @@ class PatchedFileCheck:
         return PatchRejected(PatchRejection(self.file.path, reason, message, hunk, expected, FoundLines(name)))
 
     def explain_overlap(self, base: bytes, found: bytes) -> PatchRejected:
-        """Return the refusal with the first hunk whose place has changed, what is there now, and who wrote that."""
+        """Return the refusal: the first hunk with a changed place, the lines there now, and their authors."""
         old, new = (split_text(content) for content in (base, found))
         parts = find_edit_script([line.encode() for line in old], [line.encode() for line in new]) or []
         for number, hunk in enumerate(self.file.hunks, 1):
@@ -423,6 +424,7 @@ def build_call(gate: Gate, patch: ExchangedPatch, session: SessionKey, agent: st
         paths=patch.paths,
         arguments_sha256=hash_arguments(to_builtins(patch)),
         checks_itself=True,
+        patch_author=f"{patch.intent_id}/{patch.attempt}" if is_intent_id(patch.intent_id) else "",
     )
 
 

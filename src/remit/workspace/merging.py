@@ -58,7 +58,7 @@ class ChangedEntry(Struct, frozen=True):
 
 
 class RefMoved(RuntimeError):
-    """A ref is no longer where it was read: somebody else has moved it, and nothing was changed."""
+    """Error for a ref that somebody else has moved since it was read; nothing was changed."""
 
     def __init__(self, ref: str, expected: str) -> None:
         super().__init__(f"{ref!r} is not at {expected[:12]} any more; gather again")
@@ -66,7 +66,7 @@ class RefMoved(RuntimeError):
 
 
 class RefCheckedOut(RuntimeError):
-    """A branch is checked out in a worktree: moving it would change the tree under a person."""
+    """Error for a branch that a worktree has checked out: moving it would change the tree under a person."""
 
     def __init__(self, ref: str, place: str) -> None:
         super().__init__(f"{ref!r} is checked out in {place!r}, and no branch is moved under a person")

@@ -51,8 +51,8 @@ class Checkpoint(Struct, frozen=True):
     left: Mapping[str, str] = {}
 
 
-class HandedIn(Struct, frozen=True):
-    """The commit of an attempt's work, and changed paths that its write set does not hold; then there is no commit."""
+class HandInResult(Struct, frozen=True):
+    """Result of handing in: the commit of the work; or the changed paths outside the write set, and no commit."""
 
     commit: str
     outside: tuple[str, ...] = ()
@@ -216,7 +216,9 @@ class Worktrees:
         """Push a checkpoint. Raises RefMoved if the remote's ref is not at `old`."""
         self.store.push_ref(remote, checkpoint.ref, checkpoint.commit, old)
 
-    def hand_in(self, tree: Workspace, patterns: Iterable[tuple[str, ...]], message: str, author: Identity) -> HandedIn:
+    def hand_in(
+        self, tree: Workspace, patterns: Iterable[tuple[str, ...]], message: str, author: Identity
+    ) -> HandInResult:
         """Commit everything in the worktree on its branch, and return the commit; HEAD's where nothing differs.
 
         Changed paths since `base`, in earlier commits of the agent too, have to match each of the `patterns`: else they
@@ -232,15 +234,15 @@ class Worktrees:
         paths = [change.path for change in changed]
         outside = [p for p in paths if not all(s.matches(p.removeprefix(prefix)) for s in sets)]
         if outside:
-            return HandedIn("", tuple(outside))
+            return HandInResult("", tuple(outside))
         if written == self.store.read_tree_name(head):
-            return HandedIn(head)
+            return HandInResult(head)
         commit = self.store.commit(written, (head,), message, author)
         try:
             git.run("update-ref", "-m", "remit: handed in", "HEAD", commit, head)
         except GitError as error:
             raise RefMoved("HEAD", head) from error
-        return HandedIn(commit)
+        return HandInResult(commit)
 
 
 def attempt_name(intent: str, attempt: int) -> str:

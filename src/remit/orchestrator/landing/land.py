@@ -12,13 +12,13 @@ A landing that is repeated after a crash finds by the trailers of the target's c
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.core.record import Body
+from remit.core.record import KEY, Body
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.orchestrator.landing.checks import CheckResult, RunCheck
@@ -41,6 +41,8 @@ DEFAULT_TARGET = "remit/next"
 LANDER = ("Remit", "remit@localhost")
 INTENT_TRAILER, ATTEMPT_TRAILER, MADE_TRAILER = "Remit-Intent", "Remit-Attempt", "Remit-Made"
 MAX_SEARCHED_COMMITS = 1000  # of the target that are searched for what has landed before
+
+MAX_SEARCHED_RECORDS = 100
 
 LandingForm: TypeAlias = Literal["merge", "squash"]
 
@@ -135,6 +137,7 @@ class Lander:
         old = self.store.find_commit(terms.ref)
         tip = old or self.trees.require_commit(terms.base)
         before = self.find_landed(tip, members)
+        self.record_unrecorded(terms, before, members)
         faults: list[LandingFault] = []
         flaky: list[str] = []
         waiting = [member for member in members if member.intent not in before]
@@ -171,7 +174,11 @@ class Lander:
         faults: list[LandingFault] = []
         at = tip
         for member in members:
-            made = self.merge_member(terms, at, member)
+            try:
+                made = self.merge_member(terms, at, member)
+            except GitError as error:
+                # What an attempt has put into its objects holds up nobody else.
+                made = LandingFault(member.intent, "unknown", f"git cannot work with its commit: {error}"[:500])
             if isinstance(made, LandingFault):
                 faults.append(made)
             else:
@@ -269,6 +276,8 @@ class Lander:
     def read_author(self, commit: str) -> Identity:
         text = self.store.git.text("show", "--no-patch", "--format=%an%x00%ae%x00%at", commit)
         name, email, at = text.split("\0")
+        if not at.isdecimal():
+            raise GitError(("show", commit), None, f"the author's time {at[:40]!r} is no time")
         return Identity(name, email, int(at))
 
     # 3 Common files
@@ -284,7 +293,7 @@ class Lander:
         prefix = prefix_in_repository(tree)
         for path in (path for common in terms.commons for path in common.paths):
             place = tree.root / path
-            is_own = place.is_file() and not place.is_symlink()
+            is_own = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(tree.root)
             files[f"{prefix}{path}"] = place.read_bytes() if is_own else None
         present = self.store.read_files(commit, files)
         changed = {path: content for path, content in files.items() if present.get(path) != content}
@@ -382,6 +391,21 @@ class Lander:
         ]
         recorder.append_or_spool([recorder.make_record(body) for body in bodies])
         write_notes(self.context, list_new_commits(self.store.git, result.old, result.new))
+
+    def record_unrecorded(
+        self, terms: LandingTerms, landed: Mapping[str, str], members: Sequence[LandingMember]
+    ) -> None:
+        """Record what an interrupted landing has moved the target by, and not recorded."""
+        if landed:
+            self.context.recorder.take_spooled()
+        for member in (member for member in members if member.intent in landed):
+            commit = landed[member.intent]
+            with self.context.index() as index:
+                known = index.find(event="task_landed", intent_id=member.intent, limit=MAX_SEARCHED_RECORDS)
+                is_recorded = any(record["metadata"][KEY].get("commit") == commit for record in known)
+            if not is_recorded:
+                old = self.trees.require_commit(f"{commit}^1")
+                self.record(terms, TrainResult(old, commit, {member.intent: commit}), [member])
 
 
 def list_new_commits(git: Git, old: str, new: str) -> list[str]:

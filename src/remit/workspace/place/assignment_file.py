@@ -28,7 +28,7 @@ DECODER = json.Decoder(Assignment)
 
 
 class AssignmentChanged(RuntimeError):
-    """An assignment's file is not as its worker wrote it: somebody else has changed or removed it."""
+    """Error for an assignment's file that somebody else than its worker has changed or removed."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{str(path)!r} is not as the worker wrote it; the attempt has to end")
