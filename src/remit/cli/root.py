@@ -32,6 +32,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "lesson": ("intent.memory:lesson", "what the next session should know"),
         "map": ("intent.intent:map_", "which intent changed which parts of which files: .orchestration/intent_map.md"),
     },
+    "Several agents": {
+        "plan": ("fleet.plan", "let several agents work at once, each on an intent of its own"),
+        "task": ("fleet.task", "one intent of a plan: show it, try it again, drop it"),
+        "worker": ("fleet.worker", "run agents for plans; list the workers"),
+    },
     "Explain": {
         "blame": ("blame.blame", "who wrote each line, under which intent"),
         "why": ("blame.why", "why lines are there: the intent, what was asked and said, the edit"),
