@@ -207,6 +207,8 @@ VIOLATION_WORDS = {
     "COMMAND_BLOCKED": "the command is not an agent's to run",
     "INVALID_ARGUMENTS": "a path or command is missing, or no text",
     "USER_REJECTED": "a person said no",
+    "ASSIGNMENT_ENDED": "the attempt that this worktree was assigned to is over, or its lease is",
+    "ASSIGNMENT_PAUSED": "a person or a rule has paused the attempt, and the call has waited as long as it may",
     "CIRCUIT_OPEN": "the same denial too often in a row",
     "HOOK_BLOCKED": "a [hook](../how-to/add-hooks.md) refuses, one of Remit's own checks broke,"
     " or nothing can be recorded",
@@ -236,6 +238,8 @@ EVENT_WORDS = {
     "check_failed": "one of Remit's own checks broke, and so denied",
     "recovery": "the log was damaged and mended: what was lost or moved aside",
     "tree_head": "the log's signed root",
+    "task_handed_in": "an attempt of a plan is done by its own word, and its criteria hold: it waits for landing",
+    "task_landed": "what an intent did became part of the target branch, or was taken out of it again (`undone`)",
     "console_paired": "a browser was paired with the console",
     "pruned": "old records were dropped by a person's command: which parts of the log, and how many of each event",
 }

@@ -12,7 +12,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.core.intents.validation import find_overlap
 from remit.core.scope.path_patterns import (
     MAX_EXPANDED,
     MAX_EXPANSIONS,
@@ -357,67 +356,3 @@ def test_a_path_spelled_out_matches_itself_and_what_is_below(path: str) -> None:
     assert scope.matches(path) is Scope(("**",)).matches(path)
     assert scope.matches(path + "/x") is scope.matches(path)
     assert not scope.matches(path + "x")
-
-
-# --- overlap -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "expected"),
-    [
-        (["src/**"], ["src/auth/*.py"], "src/auth/x.py"),
-        (["src/**"], ["tests/**"], None),
-        (["**/*.py"], ["src/**"], "src/x.py"),
-        (["src/auth"], ["src"], "src/auth"),
-        (["src/*.py"], ["src/*.ts"], None),
-        (["src/*"], ["src/*/*"], None),
-        (["src/{a,b}/**"], ["src/{b,c}/**"], "src/b/x"),
-        (["**/test_*.py"], ["tests/**"], "tests/test_x.py"),
-        (["**/test_*.py"], ["**/*_test.py"], "test_test.py"),
-        (["[!a]?c"], ["[a-c]b?"], "bbc"),
-        (["[!a]*"], ["a*"], None),
-        (["."], ["docs/*.md"], "docs/x.md"),
-        (["a*"], ["*a"], "aa"),
-        (["src/a*.py"], ["src/a.py"], "src/a.py"),
-        (["src/**", "!src/auth/**"], ["src/auth/**"], None),
-        (["src/**", "!src/auth/**"], ["src/**"], "src/x"),
-        (["src/**", "!src/*"], ["src/**"], "src/x/x"),
-        (["**", "!src/**", "src/keep/**"], ["src/**"], "src/keep/x"),
-        (["**", "!x*", "!x*/**"], ["**"], "y"),
-        (["**", "!**/*.py"], ["src/*.py"], None),
-        (["src/**", "!/absolute"], ["src/**"], None),
-        ([".git/**"], ["**"], None),
-        (["src/[a"], ["**"], None),
-        ([], ["**"], None),
-    ],
-)
-def test_overlap_names_a_path_that_both_hold(a: list[str], b: list[str], expected: str | None) -> None:
-    assert find_overlap(Scope(tuple(a)), Scope(tuple(b))) == expected
-    assert (find_overlap(Scope(tuple(b)), Scope(tuple(a))) is None) is (expected is None)
-
-
-@law
-@given(good_lines | any_lines, good_lines | any_lines)
-def test_what_overlap_names_is_in_both(a: tuple[str, ...], b: tuple[str, ...]) -> None:
-    path = find_overlap(Scope(a), Scope(b))
-    if path is not None:
-        assert Scope(a).matches(path)
-        assert Scope(b).matches(path)
-
-
-@law
-@given(
-    st.lists(good_pattern, min_size=1, max_size=3).map(tuple),
-    st.lists(good_pattern, min_size=1, max_size=3).map(tuple),
-    st.lists(st.sampled_from(["a", "b", "ab", "src", "a.py", "srcb"]), min_size=1, max_size=4).map("/".join),
-)
-def test_overlap_finds_something_where_scopes_without_exclusions_meet(
-    a: tuple[str, ...], b: tuple[str, ...], path: str
-) -> None:
-    if Scope(a).matches(path) and Scope(b).matches(path):
-        assert find_overlap(Scope(a), Scope(b)) is not None
-
-
-def test_overlap_of_hostile_scopes_ends() -> None:
-    a, b = Scope(("**/*a" * 200, "*a" * 500)), Scope(("**/*b" * 200 + "c", "*b" * 500 + "c"))
-    assert find_overlap(a, b) is None

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from remit.core.assignment import Assignment, AssignmentFacts
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Facts, Mode, SessionFacts, Target
 from remit.core.intent import STATUSES, Intent, IntentSet, LintFinding
@@ -97,6 +98,25 @@ findings = st.builds(
 )
 
 
+assignments = st.builds(
+    AssignmentFacts,
+    st.none()
+    | st.builds(
+        Assignment,
+        task=texts,
+        intent=st.sampled_from(["INT-001", "INT-002"]),
+        attempt=st.just(1),
+        token=st.just(1),
+        scope=st.sampled_from([(), ("**",), ("src/**",), ("src/**", "!src/a/**"), ("[",)]),
+        state=st.sampled_from(["active", "paused", "ended"]),
+        role=texts,
+        paths=st.sampled_from([(), ("**",), ("src/**",)]),
+        effects=st.sampled_from([(), ("read",), ("read", "write"), ("read", "write", "execute")]),
+    ),
+    st.sampled_from(["", "its lease has run out"]),
+)
+
+
 @st.composite
 def facts(draw: st.DrawFn) -> Facts:
     """Any situation that can be."""
@@ -113,6 +133,7 @@ def facts(draw: st.DrawFn) -> Facts:
         targets=tuple(draw(st.lists(targets, max_size=3))),
         perhaps=tuple(draw(st.lists(targets, max_size=2))),
         containable=draw(st.booleans()),
+        assignment=draw(st.none() | assignments),
     )
 
 

@@ -85,6 +85,11 @@ class Fleet:
     def wait_until_landed(self, seconds: float = WAIT_S) -> None:
         self.wait_for(lambda now: all(task["state"] == "landed" for task in now.values()), seconds)
 
+    def landings(self) -> list[str]:
+        """Return the intent of each landing in the target's history."""
+        form = "--format=%(trailers:key=Remit-Intent,valueonly)"
+        return git(self.root, "log", "--first-parent", "--merges", form, "remit/next").split()
+
     def logs(self) -> str:
         return "\n".join(path.read_text("utf-8", "replace")[-4000:] for path in sorted(self.home.glob("worker*.log")))
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from remit.core.assignment import AssignmentFacts
 from remit.core.call import CallClass
 from remit.core.diff.edits import ProposedFile
 from remit.core.intent import Intent, IntentSet, LintFinding
@@ -20,12 +21,16 @@ ErrorType: TypeAlias = Literal[
     "INTENT_IGNORED", "INTENT_ALREADY_ACTIVE", "INTENT_MISMATCH", "INTENTS_FILE_INVALID", "INTENTS_FILE_MISSING",
     "CONFIG_INVALID", "SCOPE_VIOLATION", "INTENTIGNORE_PATH_BLOCKED", "PROTECTED_PATH", "OUTSIDE_WORKSPACE",
     "STALE_FILE", "FILE_LEASED", "CONSTRAINT_VIOLATION", "COMMAND_BLOCKED", "INVALID_ARGUMENTS", "USER_REJECTED",
-    "CIRCUIT_OPEN", "HOOK_BLOCKED",
+    "CIRCUIT_OPEN", "HOOK_BLOCKED", "ASSIGNMENT_ENDED", "ASSIGNMENT_PAUSED",
 ]  # fmt: skip
 
 
 def find_strictest(verdicts: tuple[Verdict, ...]) -> Verdict:
     return STRICTNESS[max(map(STRICTNESS.index, verdicts), default=0)]
+
+
+ASSIGNMENT_RULE = "assignment"
+"""Rule of the findings that an assignment makes: what it objects to, the intent's own scope does not allow again."""
 
 
 class Finding(Struct, frozen=True):
@@ -229,6 +234,8 @@ class Facts(Struct, frozen=True):
     mode: Mode
     session: SessionFacts = SessionFacts()
     intents: IntentSet = NO_INTENTS
+    assignment: AssignmentFacts | None = None
+    """What a plan has assigned to this worktree; None for an ordinary one."""
     intents_state: IntentsState = "ok"
     intents_findings: tuple[LintFinding, ...] = ()
     config_error: str | None = None
@@ -256,6 +263,11 @@ class Facts(Struct, frozen=True):
 
     def intent(self, intent_id: str | None) -> Intent | None:
         return self.intents.get(intent_id)
+
+    @property
+    def narrowings(self) -> tuple[tuple[str, ...], ...]:
+        """Patterns beside the intent's scope: a changed path has to match each, the session's and its assignment's."""
+        return self.session.narrow if self.assignment is None else (*self.session.narrow, *self.assignment.sets)
 
     @property
     def active(self) -> Intent | None:

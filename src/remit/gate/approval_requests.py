@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.config import Config
-from remit.core.decision import Decision, Facts, Finding, Grant, ProjectGrant
+from remit.core.decision import ASSIGNMENT_RULE, Decision, Facts, Finding, Grant, ProjectGrant
 from remit.core.diff.contents import sha256
 from remit.core.diff.edits import ProposedFile
 from remit.core.record import Body, CallPart, EventName, Record, make_uuid7
@@ -83,7 +83,8 @@ class ApprovalRequests:
         """
         # A denial can be waived if every finding only asks, or is listed in `overrides`.
         is_waivable = all(
-            f.verdict == "ask" or f.context.get("lasting") or f.code in rules.config.overrides
+            f.rule != ASSIGNMENT_RULE
+            and (f.verdict == "ask" or f.context.get("lasting") or f.code in rules.config.overrides)
             for f in blocking_findings(decision)
         )
         finding = decision.leading

@@ -9,6 +9,7 @@
 """
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,11 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
 
     # 6.2 Gather the facts, and decide.
     call, facts, plan = judge(context, replies, rules, hooks, frozenset(), in_process=in_process)
+    if plan.decision.call_class == "destructive" and facts.assignment is not None and facts.assignment.is_paused:
+        wait_for_resume(context, rules, replies.spent_s)
+        rules = context.rules
+        context.notice_rules(rules)
+        call, facts, plan = judge(context, replies, rules, hooks, frozenset(), in_process=in_process)
     setbacks = Setbacks(context.state, context.environment.clock())
 
     # 6.3 Ask a person. An approval waives the rules that blocked this call. Everything else is judged again, since the
@@ -201,6 +207,30 @@ def judge(
     if decision.effect == "contain":
         plan = CommandRewriter(context, in_process=in_process).resolve_containment(call, decision)
     return call, facts, plan
+
+
+# 6.3 Pause
+
+PAUSE_POLL_S = 0.1
+
+
+def wait_for_resume(context: WorkspaceContext, rules: Rules, spent_s: float) -> None:
+    """Wait while the worktree's assignment is paused, until the agent's patience is nearly used up, or it is gone. The
+    attempt's lease goes on meanwhile: once it is over, there is nothing left to wait for.
+    """
+    # Imported here: few calls are made in a paused worktree.
+    from remit.gate.approval_requests import QUESTION_TIMEOUT_S
+    from remit.gate.state.questions import CLIENT_GONE
+    from remit.workspace.place.assignment_file import read_assignment
+
+    patience_s = rules.config.approvals.timeout_s or QUESTION_TIMEOUT_S
+    until = context.environment.clock() + patience_s - context.environment.waited_s - spent_s
+    with context.environment.release_lock():
+        while context.environment.clock() < until and not CLIENT_GONE.get()():
+            held = read_assignment(context.workspace)
+            if held is None or not held.is_paused:
+                return
+            time.sleep(PAUSE_POLL_S)
 
 
 # 6.4 Denial

@@ -31,6 +31,7 @@ from remit.policy.decide import classify
 from remit.workspace.git.command import Git, GitError, find_programs
 from remit.workspace.intents_file.storage import find_barred_paths
 from remit.workspace.observe.observation import try_observe_file
+from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.resolve_paths import (
     add_content,
     folds_case,
@@ -98,6 +99,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         mode=rules.mode,
         session=SessionFacts(session.intent_id, session.source, *counts, narrow=narrow),
         intents=rules.intents,
+        assignment=read_assignment(workspace) if workspace.assignment_path else None,
         intents_state="missing" if document is None else "invalid" if rules.invalid else "ok",
         intents_findings=document.findings if document else (),
         config_error=rules.config_error,

@@ -6,7 +6,7 @@ which workspaces are governed, and which enforce.
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -82,9 +82,10 @@ RULES_CACHE: dict[Path, tuple[FileStates, Rules]] = {}
 
 def source_folder(workspace: Workspace) -> Path:
     """Return the `.orchestration/` in force: the workspace's own, else the main worktree's, else the newest copy. The
-    workspace's own is missing at an old commit, after a stash, or in a fresh worktree.
+    workspace's own is missing at an old commit, after a stash, or in a fresh worktree. Where an attempt works, the main
+    worktree's governs whatever the attempt has brought in.
     """
-    if workspace.folder.is_dir():
+    if not workspace.is_assigned and workspace.folder.is_dir():
         return workspace.folder
     main = find_main_worktree(workspace)
     if main is not None and (main / ORCHESTRATION_FOLDER).is_dir():
@@ -307,9 +308,23 @@ def find_workspace_of_call(call: ToolCall, home: Path) -> Workspace | None:
                 if near is not None and near.is_governed:
                     governed.setdefault(near.root, near)
     found = list(governed.values())
+    if found and (own := find_assigned_workspace(call.cwd, found)) is not None:
+        return own
     if len(found) > 1:
         return max(found, key=lambda workspace: load_rules(workspace).mode == "enforce")
     return found[0] if found else locate_workspace(Path(call.cwd))
+
+
+def find_assigned_workspace(cwd: str, found: Iterable[Workspace]) -> Workspace | None:
+    """Return the worktree of the agent's folder if a plan has assigned it: it judges also what is written elsewhere."""
+    if all(is_inside_folder(cwd, str(workspace.root)) for workspace in found):
+        return None
+    own = locate_workspace(Path(cwd))
+    return own if own is not None and own.is_assigned else None
+
+
+def is_inside_folder(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Path) -> list[Workspace]:

@@ -26,12 +26,14 @@ from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, Unfinish
 from remit.gate.governing import Rules
 from remit.gate.intents.intents import IntentBinding, Intents
 from remit.gate.intents.lessons import describe_open_items
+from remit.gate.intents.refusals import ASSIGNED
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.workspace_state import SessionState, Setbacks
 from remit.gate.trust import describe_untrusted, find_untrusted, untrusted_notice, untrusted_notice_once
 from remit.workspace.agents.transcripts import ReadPosition, find_transcript, read_lines_after
 from remit.workspace.git.repository import current_branch
+from remit.workspace.place.assignment_file import read_assignment
 
 PROTOCOL_TEMPLATE = """\
 <remit_protocol mode="{mode}">
@@ -149,7 +151,10 @@ class SessionLifecycle:
     def deliver_block(self, session: SessionKey, agent: str, *, only_changed: bool = False) -> str:
         """Return the intent's block; a session without a selection is bound to the intent of its environment first."""
         binding: IntentBinding | None = None
-        if self.context.environment.bound_intent:
+        assignment = read_assignment(self.context.workspace) if self.context.workspace.assignment_path else None
+        if assignment is not None:
+            binding = IntentBinding(assignment.terms.intent, ASSIGNED) if assignment.terms is not None else None
+        elif self.context.environment.bound_intent:
             binding = IntentBinding(self.context.environment.bound_intent, "environment")
         elif named := INTENT_ID.search(current_branch(self.context.workspace) or ""):
             binding = IntentBinding(named[0], "branch")

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -67,7 +66,7 @@ AGENT_COMMANDS: dict[str, AgentCommand] = {
 
 
 class AgentRun(Struct, frozen=True):
-    """What one agent is started with: its words, its folder, all its variables, what it may write, and its limits."""
+    """What one agent is started with: its words, its folder, all its variables, and what it may write."""
 
     words: tuple[str, ...]
     folder: Path
@@ -77,8 +76,6 @@ class AgentRun(Struct, frozen=True):
     read_only: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
     bubblewrap: str | None = None
-    stall_s: float = 300.0
-    max_s: float | None = None
 
 
 class AgentEnd(Struct, frozen=True):
@@ -131,10 +128,8 @@ class AgentProcess:
         assert process.stdout is not None
         reader = threading.Thread(target=self.feed.read, args=(process.stdout,), daemon=True)
         reader.start()
-        began = time.monotonic()
         try:
             while process.poll() is None and not self.cancelled.wait(LOOK_INTERVAL_S):
-                self.check_limits(began)
                 if report is not None:
                     report(self.feed)
         finally:
@@ -146,13 +141,6 @@ class AgentProcess:
         if report is not None:
             report(self.feed)
         return self.end or AgentEnd(code)
-
-    def check_limits(self, began: float) -> None:
-        now = time.monotonic()
-        if now - self.feed.last_word_s > self.run.stall_s:
-            self.cancel(AttemptEnd.SILENT, f"it said nothing for {self.run.stall_s:g} s")
-        elif self.run.max_s is not None and now - began > self.run.max_s:
-            self.cancel(AttemptEnd.TIMED_OUT, f"it ran longer than {self.run.max_s:g} s")
 
     def list_words(self, status: int) -> Sequence[str]:
         run = self.run

@@ -103,11 +103,10 @@ class ProofAnswer(StrEnum):
 class BreakerKind(StrEnum):
     """Subject whose failures a breaker counts."""
 
-    TASK = "task"
     AGENT = "agent"
+    """An agent on a host: the key is `agent@host`."""
     PROVIDER = "provider"
     REPOSITORY = "repository"
-    PLAN = "plan"
 
 
 class PlanLimits(Struct, frozen=True):
@@ -154,6 +153,8 @@ class Role(Struct, frozen=True):
     agents: tuple[str, ...] = ()
     """Names of agents. Empty: any agent of the worker."""
     model: str = ""
+    estimate_usd: float = 0.0
+    """Median cost of an attempt so far."""
     max_usd: float | None = None
     max_seconds: float | None = None
     chain: tuple[str, ...] = ()
@@ -170,6 +171,8 @@ class Task(Struct, frozen=True):
     rank: int = 0
     """Priority of the intent; a greater number goes first."""
     role: str = "builder"
+    agents: tuple[str, ...] = ()
+    """Agents that a person chose for this task. Empty: those of the role."""
     stage: int = 0
     """Index into the role and its chain: 0 is the role itself."""
     needs: tuple[str, ...] = ()
@@ -236,6 +239,7 @@ class Attempt(Struct, frozen=True):
     usd: float | None = None
     """Spent so far; `None` where the agent does not tell."""
     reserved_usd: float = 0.0
+    reserved_seconds: float = 0.0
     last_event_at: float = 0.0
 
     @property
@@ -309,6 +313,10 @@ class SpendingBudget(Struct, frozen=True):
     spent_seconds: float = 0.0
 
 
+BudgetKey: TypeAlias = tuple[str, str]
+"""Scope and key of a budget."""
+
+
 class Breaker(Struct, frozen=True):
     """Failures of one subject, and until when it may not be used because of them."""
 
@@ -316,11 +324,16 @@ class Breaker(Struct, frozen=True):
     key: str
     failures: tuple[float, ...] = ()
     """Times of the failures that still count."""
+    recent: tuple[bool, ...] = ()
+    """The last answers of a provider, the newest last: whether each was good."""
     until: float | None = None
-    """Open until then; `None`: closed. Infinite: until a person says otherwise."""
+    """Open until then. `None`: closed."""
     trips: int = 0
     """How often it opened in a row: each time twice as long."""
     why: str = ""
+
+
+BreakerKey: TypeAlias = tuple[BreakerKind, str]
 
 
 class Proof(Struct, frozen=True):
@@ -352,22 +365,32 @@ class FleetEvent(Struct, frozen=True):
 
 
 class Board(Struct, frozen=True):
-    """Everything that scheduling depends on, read in one transaction.
+    """Everything that scheduling depends on, read in one transaction and by key.
 
     `tasks` holds the final ones of open plans too: others need them. `attempts` holds those that have not ended.
     """
 
     now: float
-    repositories: tuple[FleetRepository, ...] = ()
-    plans: tuple[OpenPlan, ...] = ()
-    tasks: tuple[Task, ...] = ()
-    holds: tuple[Hold, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
-    workers: tuple[Worker, ...] = ()
+    repositories: Mapping[str, FleetRepository] = {}
+    plans: Mapping[str, OpenPlan] = {}
+    tasks: Mapping[TaskKey, Task] = {}
+    holds: Mapping[TaskKey, Hold] = {}
+    attempts: Mapping[TaskKey, Attempt] = {}
+    workers: Mapping[str, Worker] = {}
     roles: Mapping[str, Role] = {}
-    budgets: tuple[SpendingBudget, ...] = ()
-    breakers: tuple[Breaker, ...] = ()
+    budgets: Mapping[BudgetKey, SpendingBudget] = {}
+    breakers: Mapping[BreakerKey, Breaker] = {}
     proofs: Mapping[ProofKey, Proof] = {}
+    providers: Mapping[str, str] = {}
+    """Provider of each agent's model. An agent without one is its own."""
+
+    def find_role(self, task: Task) -> Role:
+        """Return the role that the task's stage is played in."""
+        role = self.roles.get(task.role) or Role(task.role)
+        if task.stage == 0 or task.stage > len(role.chain):
+            return role
+        name = role.chain[task.stage - 1]
+        return self.roles.get(name) or Role(name)
 
 
 class Claim(Struct, frozen=True):
@@ -381,6 +404,7 @@ class Claim(Struct, frozen=True):
     worker: str
     agent: str
     reserved_usd: float = 0.0
+    reserved_seconds: float = 0.0
 
     @property
     def key(self) -> TaskKey:
@@ -399,11 +423,8 @@ class Ending(Struct, frozen=True):
 
 
 class Schedule(Struct, frozen=True):
-    """Answer of `schedule.schedule`: what starts, what ends, which tasks change state, and why the rest waits."""
+    """Answer of `schedule.schedule`: what starts now, and which tasks cannot start without a person."""
 
     claims: tuple[Claim, ...] = ()
-    endings: tuple[Ending, ...] = ()
     moves: tuple[Task, ...] = ()
-    """Tasks whose state changes without an attempt (blocked, asking), as they are afterwards."""
-    waits: Mapping[TaskKey, str] = {}
-    """For each waiting task: one line that says what for."""
+    """Tasks that become blocked or need an answer, as they are afterwards."""

@@ -34,7 +34,7 @@ class AgentFeed:
         self.log = log
         self.usage = AgentUsage()
         self.progress = ""
-        self.last_word_s = time.monotonic()
+        self.last_word_s: float = time.monotonic()
         self.tail = ""
 
     def read(self, stream: BinaryIO) -> None:

@@ -1,30 +1,283 @@
-"""Stand-in until the real one is merged: first in, first out."""
+"""Scheduling: the board as a value → what starts, and what every other task waits for. Pure.
 
-from remit.orchestrator.board import Board, Claim, Schedule, TaskState
+The rules stand in `find_obstacle`, in the order in which they are asked. A task without an obstacle starts. Of several
+the one goes first that has the longest chain of work behind it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
+
+from remit.orchestrator.board import (
+    Board,
+    BreakerKind,
+    Claim,
+    Proof,
+    ProofAnswer,
+    Role,
+    Schedule,
+    Task,
+    TaskKey,
+    TaskState,
+    Worker,
+)
+from remit.orchestrator.breaker import is_open, limit_slots, must_ask
+from remit.orchestrator.budget import (
+    can_reserve,
+    estimate_amount,
+    name_budget,
+    reserve,
+    select_budgets,
+)
+from remit.orchestrator.states import ASKING, BLOCKED, DROPPED, FINAL_STATES, STUCK, describe_wait, move_task
+
+WIP_TRAINS = 2
+"""Trains whose tasks may wait to be landed before nothing new is started: more only burns tokens."""
+UNPROVED_PAIR = Proof(ProofAnswer.UNPROVED)
+HOPELESS_STATES = frozenset({STUCK, BLOCKED, DROPPED})
+UNSETTLED_STATES = frozenset({TaskState.HANDED_IN, TaskState.LANDING})
+
+
+class Allocation:
+    """Slots, holds and budgets of a board, with what has been claimed since: all that a scheduling changes."""
+
+    def __init__(self, board: Board, free: dict[str, int]) -> None:
+        self.board = board
+        self.free = free
+        self.live = set(board.attempts)
+        self.budgets = dict(board.budgets)
+        self.slots = sum(worker.slots for worker in board.workers.values())
+        self.of_repository: defaultdict[str, int] = defaultdict(int)
+        self.of_plan: defaultdict[str, int] = defaultdict(int)
+        self.of_provider: defaultdict[str, int] = defaultdict(int)
+        for key, attempt in board.attempts.items():
+            self.count_attempt(board.tasks[key], attempt.agent)
+        self.unsettled: defaultdict[str, int] = defaultdict(int)
+        for task in board.tasks.values():
+            if task.state in UNSETTLED_STATES:
+                self.unsettled[task.repository] += 1
+        self.holds: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for hold in board.holds.values():
+            self.holds[hold.repository].append((hold.intent, hold.scope_sha256))
+
+    def count_attempt(self, task: Task, agent: str) -> None:
+        self.of_repository[task.repository] += 1
+        self.of_plan[task.plan] += 1
+        self.of_provider[self.find_provider(agent)] += 1
+
+    def find_share(self, repository: str) -> float:
+        """Return how many attempts the repository runs for its weight: the smallest share is served next."""
+        return self.of_repository[repository] / self.board.repositories[repository].weight
+
+    def find_provider(self, agent: str) -> str:
+        return self.board.providers.get(agent, agent)
+
+    def is_candidate(self, task: Task) -> bool:
+        """Whether an attempt is to be started: the task waits, or its hold has no attempt (next stage, redo)."""
+        return task.state is TaskState.WAITING or (task.state is TaskState.HELD and task.key not in self.live)
+
+    def find_overlap(self, task: Task) -> tuple[str, Proof] | None:
+        """Return an intent that holds paths which the task may write too, with the proof."""
+        own, proofs = task.scope_sha256, self.board.proofs
+        for intent, other in self.holds[task.repository]:
+            proof = proofs.get((own, other) if own <= other else (other, own), UNPROVED_PAIR)
+            if proof.answer is not ProofAnswer.APART and intent != task.intent:
+                return intent, proof
+        return None
+
+    def find_agent(self, task: Task, role: Role) -> tuple[str, Worker] | None:
+        """Return the first agent of the role that has a free slot, at the worker with the most of them."""
+        workers = [self.board.workers[worker] for worker in self.free]
+        for agent in task.agents or role.agents or sorted({agent for worker in workers for agent in worker.agents}):
+            pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))
+            running = self.of_provider[self.find_provider(agent)]
+            if pressed is not None and running >= limit_slots(pressed, self.slots, self.board.now):
+                continue
+            able = [worker for worker in workers if agent in worker.agents and not self.has_open_breaker(agent, worker)]
+            if able:
+                return agent, max(able, key=lambda worker: (self.free[worker.id], worker.id))
+        return None
+
+    def has_open_breaker(self, agent: str, worker: Worker) -> bool:
+        breaker = self.board.breakers.get((BreakerKind.AGENT, f"{agent}@{worker.host}"))
+        return breaker is not None and is_open(breaker, self.board.now)
+
+    def claim(self, task: Task) -> Claim:
+        """Allocate a slot, paths and money to a task without an obstacle."""
+        role = self.board.find_role(task)
+        placed = self.find_agent(task, role)
+        assert placed is not None, "find_obstacle has found an agent"
+        agent, worker = placed
+        amount = estimate_amount(task, role)
+        for budget in reserve(select_budgets(self.budgets.values(), task), amount):
+            self.budgets[budget.scope, budget.key] = budget
+        self.free[worker.id] -= 1
+        if not self.free[worker.id]:
+            del self.free[worker.id]
+        self.live.add(task.key)
+        self.count_attempt(task, agent)
+        if task.state is TaskState.WAITING:
+            self.holds[task.repository].append((task.intent, task.scope_sha256))
+        return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds)
 
 
 def schedule(board: Board) -> Schedule:
-    free = {w.id: w.slots - sum(a.worker == w.id for a in board.attempts) for w in board.workers if not w.draining}
-    agents = {w.id: w.agents for w in board.workers}
-    landed = {t.key for t in board.tasks if t.state is TaskState.LANDED}
+    """Return what starts now: fair over repositories, in each the longest tail first, nothing that has an obstacle."""
+    moves = find_blocked(board)
+    free = find_free_slots(board)
+    if not free:
+        return Schedule((), tuple(moves))
+    allocation = Allocation(board, free)
+    queues = queue_candidates(allocation, {task.key for task in moves})
+    turns = [(allocation.find_share(repository), repository) for repository in queues]
+    heapify(turns)
     claims: list[Claim] = []
-    waits: dict[tuple[str, str], str] = {}
-    paused = {plan.id for plan in board.plans if plan.is_paused}
-    for task in board.tasks:
-        if task.state is not TaskState.WAITING or task.plan in paused:
+    while turns and allocation.free:
+        _, repository = turns[0]
+        # An obstacle does not go away while claims are added, so each candidate is looked at once.
+        task = next((task for task in queues[repository] if find_obstacle(task, allocation) is None), None)
+        if task is None:
+            heappop(turns)
             continue
-        missing = [need for need in task.needs if (task.repository, need) not in landed]
-        if missing:
-            waits[task.key] = f"{missing[0]} has to land first"
-            continue
-        role = board.roles.get(task.role)
-        wanted = role.agents if role else ()
-        for worker, slots in free.items():
-            agent = next((a for a in (wanted or agents[worker]) if a in agents[worker]), None)
-            if slots > 0 and agent:
-                free[worker] -= 1
-                claims.append(Claim(task.repository, task.intent, worker, agent))
-                break
-        else:
-            waits[task.key] = "a free slot"
-    return Schedule(claims=tuple(claims), waits=waits)
+        claims.append(allocation.claim(task))
+        heapreplace(turns, (allocation.find_share(repository), repository))
+    return Schedule(tuple(claims), (*moves, *find_unpaid(allocation)))
+
+
+def find_free_slots(board: Board) -> dict[str, int]:
+    """Return the workers that take something more, and how much."""
+    free = {worker.id: worker.slots for worker in board.workers.values() if not worker.draining}
+    for attempt in board.attempts.values():
+        if attempt.worker in free:
+            free[attempt.worker] -= 1
+    return {worker: slots for worker, slots in free.items() if slots > 0}
+
+
+def find_obstacle(task: Task, allocation: Allocation) -> str | None:
+    """Return why the task cannot start now, in words that follow "waits for"; None: it can."""
+    board = allocation.board
+    repository = board.repositories[task.repository]
+    plan = board.plans.get(task.plan)
+    # 1. Nobody has stopped it, and what it would cost is there.
+    if repository.paused or (plan and plan.is_paused):
+        return f"a person: {'the repository' if repository.paused else 'the plan'} is paused"
+    red = board.breakers.get((BreakerKind.REPOSITORY, repository.id))
+    if red is not None and must_ask(red):
+        return f"a person: landings fail one after the other, {red.why}"
+    role = board.find_role(task)
+    if allocation.budgets and (short := find_short_budget(task, role, allocation)):
+        return f"a budget: {short} has not enough left"
+    # 2. What it needs has landed.
+    for need in task.needs:
+        needed = board.tasks.get((task.repository, need))
+        if needed is None or needed.state is not TaskState.LANDED:
+            return f"{need}, which it needs ({needed.state if needed else 'in no plan'})"
+    # 3. Landing keeps up. Work that was handed in once goes on: it is what landing waits for.
+    if task.state is TaskState.WAITING:
+        unsettled, limit = allocation.unsettled[repository.id], WIP_TRAINS * repository.train
+        if unsettled >= limit:
+            return f"landing: {unsettled} tasks wait for it, and at most {limit} may"
+        # 4. Nobody else may write what it may write.
+        overlap = allocation.find_overlap(task)
+        if overlap is not None:
+            other, proof = overlap
+            return f"{other}, which {describe_overlap(proof)}"
+    # 5. An agent that may play its role has a free slot.
+    if plan and plan.limits.workers is not None and allocation.of_plan[plan.id] >= plan.limits.workers:
+        return f"a slot: the plan may run {plan.limits.workers} agents at once"
+    if allocation.find_agent(task, role) is None:
+        wanted = ", ".join(task.agents or role.agents) or "any agent"
+        return f"an agent: no worker has a free slot for {wanted}"
+    return None
+
+
+def explain_waits(board: Board) -> dict[TaskKey, str]:
+    """Return for each task that is not final, in a line, what it waits for."""
+    allocation = Allocation(board, find_free_slots(board))
+    return {
+        key: (find_obstacle(task, allocation) or "its turn") if allocation.is_candidate(task) else describe_wait(task)
+        for key, task in board.tasks.items()
+        if task.state not in FINAL_STATES
+    }
+
+
+def queue_candidates(allocation: Allocation, left_out: set[TaskKey]) -> dict[str, Iterator[Task]]:
+    """Return by repository what could start: held tasks first, then by priority, then by the longest tail."""
+    queues: defaultdict[str, list[tuple[bool, int, float, str, Task]]] = defaultdict(list)
+    tails = find_tails(allocation.board.tasks)
+    for key, task in allocation.board.tasks.items():
+        if allocation.is_candidate(task) and key not in left_out:
+            entry = (task.state is TaskState.WAITING, -task.rank, -tails[key], task.intent, task)
+            queues[task.repository].append(entry)
+    return {repository: (entry[-1] for entry in sorted(queue)) for repository, queue in queues.items()}
+
+
+def find_tails(tasks: Mapping[TaskKey, Task]) -> dict[TaskKey, float]:
+    """Return for each task the seconds of its own estimate and of the longest chain of tasks that need it."""
+    behind = dict.fromkeys(tasks, 0.0)
+    dependants = dict.fromkeys(tasks, 0)
+    for task in tasks.values():
+        for need in task.needs:
+            if (task.repository, need) in dependants:
+                dependants[task.repository, need] += 1
+    tails: dict[TaskKey, float] = {}
+    ready = [key for key, count in dependants.items() if not count]
+    while ready:
+        key = ready.pop()
+        task = tasks[key]
+        tails[key] = tail = task.estimate_s + behind[key]
+        for need in task.needs:
+            needed = task.repository, need
+            if needed in behind:
+                behind[needed] = max(behind[needed], tail)
+                dependants[needed] -= 1
+                if not dependants[needed]:
+                    ready.append(needed)
+    # Tasks that need each other in a circle have no end; a plan with one does not start.
+    return {key: tails.get(key, task.estimate_s) for key, task in tasks.items()} if len(tails) < len(tasks) else tails
+
+
+def find_blocked(board: Board) -> list[Task]:
+    """Return the waiting tasks that need what will not land, as they are afterwards; directly or through others."""
+    waiting = {key: task for key, task in board.tasks.items() if task.needs and task.state is TaskState.WAITING}
+    blocked: dict[TaskKey, Task] = {}
+    found = True
+    while found:
+        found = False
+        for key, task in waiting.items():
+            for need in task.needs if key not in blocked else ():
+                needed = task.repository, need
+                other = blocked.get(needed) or board.tasks.get(needed)
+                if other is None or other.state in HOPELESS_STATES:
+                    reason = f"needs {need}, which is {other.state if other else 'in no plan'}"
+                    blocked[key] = move_task(task, BLOCKED, reason)
+                    found = True
+                    break
+    return list(blocked.values())
+
+
+def find_unpaid(allocation: Allocation) -> list[Task]:
+    """Return the waiting tasks that no end of a running attempt can pay for, as questions to a person."""
+    asking: list[Task] = []
+    for task in allocation.board.tasks.values() if allocation.budgets else ():
+        if allocation.is_candidate(task) and task.state is TaskState.WAITING:
+            amount = estimate_amount(task, allocation.board.find_role(task))
+            for budget in select_budgets(allocation.budgets.values(), task):
+                is_reserved = budget.reserved_usd + budget.reserved_seconds + budget.reserved_tokens > 0
+                if not is_reserved and not can_reserve(budget, amount):
+                    asking.append(move_task(task, ASKING, f"the budget of {name_budget(budget)} is used up"))
+                    break
+    return asking
+
+
+def find_short_budget(task: Task, role: Role, allocation: Allocation) -> str | None:
+    """Return the name of a budget that cannot pay for one more attempt of this task."""
+    amount = estimate_amount(task, role)
+    budgets = select_budgets(allocation.budgets.values(), task)
+    return next((name_budget(budget) for budget in budgets if not can_reserve(budget, amount)), None)
+
+
+def describe_overlap(proof: Proof) -> str:
+    if proof.answer is ProofAnswer.SHARED:
+        return f"may write {proof.witness} too"
+    return "is not proved to write other paths"

@@ -4,8 +4,7 @@ One machine needs no server: the tables lie in one SQLite file per user, togethe
 claim and the enqueued work are one transaction. Times are seconds by the database's own clock.
 """
 
-import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -16,6 +15,7 @@ from sqlalchemy import event
 
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import EventKind
+from remit.orchestrator.states import FINAL_STATES
 from remit.workspace.mounts import list_mounts
 
 FLEET_PATH = f"{STATE_FOLDER}/fleet.db"
@@ -69,7 +69,6 @@ repositories = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     *(text("url"), text("target"), number("token_last"), sa.Column("weight", sa.Double, default=1.0)),
     *(flag("paused"), number("train", 8), number("attempts", 3), seconds("stall_s", 300.0)),
-    text("landing"),
 )
 plans = sa.Table(
     "plans",
@@ -86,16 +85,16 @@ tasks = sa.Table(
     sa.Column("intent", sa.Text, primary_key=True),
     *(text("repository"), text("state", "waiting"), text("why"), number("rank"), text("role"), number("stage")),
     *(document("needs"), document("scope"), text("scope_sha256"), number("attempts"), seconds("estimate_s", 600.0)),
-    *(text("landed"), text("returns_to", None), text("agent"), document("brief")),
+    *(text("landed"), text("returns_to", None), document("agents")),
 )
-FINAL_STATES = ("landed", "stuck", "blocked", "dropped")
+FINAL_NAMES = tuple(sorted(FINAL_STATES))
 sa.Index(
     "one_open_task",
     tasks.c.repository,
     tasks.c.intent,
     unique=True,
-    sqlite_where=tasks.c.state.not_in(FINAL_STATES),
-    postgresql_where=tasks.c.state.not_in(FINAL_STATES),
+    sqlite_where=tasks.c.state.not_in(FINAL_NAMES),
+    postgresql_where=tasks.c.state.not_in(FINAL_NAMES),
 )
 holds = sa.Table(
     "holds",
@@ -115,7 +114,7 @@ attempts = sa.Table(
     *(text("branch"), text("base"), text("wip"), text("head"), text("state", "claimed"), text("ended_as", None)),
     *(text("failure"), seconds("claimed_at"), seconds("started_at", 0.0), seconds("ended_at")),
     *(seconds("last_event_at", 0.0), number("turns"), number("tokens_in"), number("tokens_out"), seconds("usd")),
-    seconds("reserved_usd", 0.0),
+    *(seconds("reserved_usd", 0.0), seconds("reserved_seconds", 0.0)),
 )
 sa.Index("attempts_of_worker", attempts.c.worker, attempts.c.state)
 workers = sa.Table(
@@ -146,6 +145,15 @@ landings = sa.Table(
     *(text("repository"), text("target"), text("old"), text("new"), document("members"), text("state", "gathered")),
     *(number("verify_ms", None), document("flaky"), text("why"), seconds("at", 0.0)),
 )
+landers = sa.Table(
+    "landers",
+    metadata,
+    sa.Column("repository", sa.Text, primary_key=True),
+    sa.Column("target", sa.Text, primary_key=True),
+    text("workflow"),
+)
+"""Landings under way: at most one for a target."""
+
 conflicts = sa.Table(
     "conflicts",
     metadata,
@@ -167,7 +175,7 @@ breakers = sa.Table(
     metadata,
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
-    *(document("failures"), seconds("until"), number("trips"), text("why")),
+    *(document("failures"), document("recent"), seconds("until"), number("trips"), text("why")),
 )
 proofs = sa.Table(
     "proofs",
@@ -286,10 +294,11 @@ def open_store(url: str | None, home: Path) -> Store:
     return store
 
 
-def require_local_folder(path: Path) -> None:
+def require_local_folder(path: Path, known: Iterable[tuple[str, str]] | None = None) -> None:
     """Raise StoreError for a file on a network file system, where SQLite's locks do not hold."""
     folder = str(path.parent.resolve())
-    mounts = [item for item in list_mounts() if f"{folder}/".startswith(f"{item[0].rstrip('/')}/")]
+    listed = list_mounts() if known is None else known
+    mounts = [item for item in listed if f"{folder}/".startswith(f"{item[0].rstrip('/')}/")]
     where, kind = max(mounts, key=lambda item: len(item[0]), default=("", ""))
     if kind in NETWORK_FILE_SYSTEMS:
         raise StoreError(
@@ -323,7 +332,9 @@ def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any])
     )
 
 
-UNSET_FIELDS = frozenset({"needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "limits", "body"})
+UNSET_FIELDS = frozenset(
+    {"needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "recent", "limits", "body", "members"}
+)
 """Columns of documents that may be empty where the value has a default."""
 
 
@@ -346,7 +357,3 @@ def add_event(
     """Append a line to the feed, in the transaction of what it tells."""
     row = {"repository": repository, "plan": plan, "intent": intent, "attempt": attempt, "kind": str(kind)}
     connection.execute(sa.insert(events).values(at=store.clock, body=dict(body or {}), **row))
-
-
-def hash_scope(patterns: Sequence[str]) -> str:
-    return hashlib.sha256("\0".join(patterns).encode("utf-8", "surrogateescape")).hexdigest()

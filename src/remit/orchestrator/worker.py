@@ -5,6 +5,7 @@ here before anybody else can take its place.
 """
 
 import os
+import shutil
 import socket
 import threading
 import time
@@ -12,71 +13,41 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct, json
+from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
-from remit.core.intent import TRANSITIONS, Intent, Status
+from remit.core.assignment import Assignment
+from remit.core.intent import TRANSITIONS, Status
 from remit.core.machine_paths import STATE_FOLDER
-from remit.core.scope.path_patterns import Scope
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.orchestrator.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
-from remit.orchestrator.board import (
-    Attempt,
-    AttemptEnd,
-    AttemptState,
-    FleetRepository,
-    Hold,
-    OrderKind,
-    Task,
-    TaskKey,
-    TaskState,
-    Worker,
-)
-from remit.orchestrator.brief import write_brief
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
+from remit.orchestrator.brief import Handover, write_brief
 from remit.orchestrator.engines.dbos import FLOW_VERSION, DbosEngine, StepEnd, launch_executor, stop_executor
 from remit.orchestrator.feed import AgentFeed
 from remit.orchestrator.holds import become_leader
+from remit.orchestrator.landing_rounds import find_base, land_handed_in, trees_folder
+from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.store import FLEET_PATH
-from remit.orchestrator.trees import (
-    MergeConflict,
-    commit_tree,
-    find_base,
-    land_branch,
-    list_changes,
-    make_tree,
-    remove_tree,
-)
+from remit.workspace.git.command import GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
+from remit.workspace.merging import Identity
+from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
+from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.processes.process_tracking import process_start_time
-from remit.workspace.safe_files import write_atomically
 from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.worktrees import Worktrees
 
-TREES_FOLDER = f"{STATE_FOLDER}/trees"
-ASSIGNMENT_PATH = "remit/assignment.json"
 MAX_RETRY_S = 5.0
-PROGRESS_INTERVAL_S = 2.0
-MAX_INTENT_TRIES = 20
+REPORT_INTERVAL_S = 2.0
+CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
+MAX_INTENT_TRIES = 50
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "GIT_CONFIG_NOSYSTEM")
 """Variables that every agent gets. None of them may hold a secret."""
 
-
-class Assignment(Struct, frozen=True):
-    """What the gate enforces in the worktree of an attempt; written after each renewal of the lease."""
-
-    task: str
-    intent: str
-    attempt: int
-    token: int
-    until_boot_ns: int
-    state: str
-    scope: tuple[str, ...]
-    scope_sha256: str
-    role: str
-    effects: tuple[str, ...]
-    target: str
-    base: str
+SUPERSEDED = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
 
 
 class WorkerSettings(Struct, frozen=True):
@@ -89,8 +60,17 @@ class WorkerSettings(Struct, frozen=True):
     environment: Environment
     until_idle: bool = False
     ensure_daemon: Callable[[], None] = lambda: None
-    labels: Mapping[str, str] = {}
     version: str = ""
+
+
+class Workplace(Struct):
+    """Where an attempt works: its worktree, its assignment, and its agent once it runs."""
+
+    tree: Workspace
+    assignment: AssignmentFile
+    renewed_s: float
+    process: AgentProcess | None = None
+    beats: int = 0
 
 
 def name_worker() -> str:
@@ -100,19 +80,24 @@ def name_worker() -> str:
     return f"{socket.gethostname()}:{boot_id}:{os.getpid()}:{process_start_time(os.getpid())}"
 
 
+def read_boot_clock_s() -> float:
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class FleetWorker:
-    """An executor: `run` blocks until it is drained, idle, or `stop` was called."""
+    """An executor: `run` blocks until it is drained, idle, or `stopping` is set."""
 
     def __init__(self, engine: DbosEngine, settings: WorkerSettings) -> None:
         self.engine = engine
         self.settings = settings
         self.id = name_worker()
         self.stopping = threading.Event()
-        self.running: dict[int, AgentProcess] = {}
-        self.renewed: dict[int, float] = {}  # boot time of the last renewal by token
-        self.paused: set[TaskKey] = set()
-        self.bubblewrap = find_bubblewrap()
+        self.places: dict[int, Workplace] = {}  # by token
+        self.tree_lock = threading.Lock()
+        self.landing_lock = threading.Lock()  # one worktree for verification
         self.intents_lock = threading.Lock()
+        self.bubblewrap = find_bubblewrap()
+        self.last_order = 0
 
     def describe(self) -> Worker:
         return Worker(
@@ -121,7 +106,6 @@ class FleetWorker:
             boot=self.id.split(":")[1],
             slots=self.settings.slots,
             agents=tuple(self.settings.commands),
-            labels=self.settings.labels,
             version=self.settings.version,
             flow=FLOW_VERSION,
         )
@@ -131,22 +115,23 @@ class FleetWorker:
     def run(self) -> None:
         timing = self.engine.timing
         self.retry(lambda: launch_executor(self.engine, self.id, self.settings.slots, self))
-        due_sweep = 0.0
+        due_beat = due_sweep = 0.0
         try:
-            while not self.stopping.is_set():
-                self.try_once(self.beat)
+            while not self.stopping.wait(timing.poll_s):
+                if self.has_new_order() or time.monotonic() >= due_beat:
+                    due_beat = time.monotonic() + timing.beat_s / 2
+                    self.try_once(self.beat)
                 self.end_overdue()
                 if time.monotonic() >= due_sweep:
                     due_sweep = time.monotonic() + timing.sweep_s
                     self.try_once(self.look_after_fleet)
                     if self.settings.until_idle and self.is_idle():
                         break
-                self.stopping.wait(timing.beat_s / 2)
         finally:
-            for process in list(self.running.values()):
-                process.cancel(AttemptEnd.LOST, "its worker was stopped")
-            with suppress(DBAPIError):
-                self.engine.remove_worker(self.id)
+            for place in list(self.places.values()):
+                if place.process is not None:
+                    place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
+            self.try_once(lambda: self.engine.remove_worker(self.id))
             stop_executor()
 
     def retry(self, action: Callable[[], None]) -> None:
@@ -165,54 +150,83 @@ class FleetWorker:
         with suppress(DBAPIError):
             action()
 
-    def beat(self) -> None:
-        """Renew the leases; end agents whose attempt has been superseded; pass on what people ordered."""
-        asked = time.clock_gettime(time.CLOCK_BOOTTIME)
-        held = {hold.token: hold for hold in self.engine.beat(self.describe())}
-        for token, process in list(self.running.items()):
-            if token not in held:
-                process.cancel(AttemptEnd.SUPERSEDED, "another attempt has its place")
-        for order in self.engine.take_orders(self.id):
-            for hold in held.values():
-                if order.intent in ("", hold.intent) and order.repository == hold.repository:
-                    self.pass_on(order.kind, hold)
-        for hold in held.values():
-            self.renewed[hold.token] = asked
-            self.write_assignment(hold, asked)
+    def has_new_order(self) -> bool:
+        try:
+            newest = self.engine.find_newest_order()
+        except DBAPIError:
+            return False
+        known, self.last_order = self.last_order, newest
+        return newest != known
 
-    def pass_on(self, kind: OrderKind, hold: Hold) -> None:
-        if kind is OrderKind.PAUSE:
-            self.paused.add(hold.key)
-        elif kind is OrderKind.RESUME:
-            self.paused.discard(hold.key)
+    def beat(self) -> None:
+        """Renew the leases, end agents whose attempt has been superseded, and say who is paused."""
+        asked = read_boot_clock_s()
+        held = {hold.token: hold for hold in self.engine.beat(self.describe())}
+        self.engine.take_orders(self.id)
+        board = self.engine.read_board() if held else None
+        for token, place in list(self.places.items()):
+            if token not in held:
+                self.end_place(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
+            elif board is not None:
+                self.renew(place, held[token], board, asked)
+
+    def renew(self, place: Workplace, hold: Hold, board: Board, asked: float) -> None:
+        """Write the assignment anew after the lease was renewed, and keep a checkpoint from time to time."""
+        task = board.tasks.get(hold.key)
+        is_paused = task is not None and task.state in (TaskState.PAUSED, TaskState.ASKING)
+        terms = place.assignment.terms
+        if terms is None:
+            return
+        place.renewed_s = asked
+        left_s = self.engine.timing.assignment_s - (read_boot_clock_s() - asked)
+        try:
+            place.assignment.change_state(replace(terms, state="paused" if is_paused else "active"), max(left_s, 0.0))
+        except AssignmentChanged as error:
+            if place.process is not None:
+                place.process.cancel(AttemptEnd.FAILED, str(error))
+            return
+        except OSError:
+            return  # it runs out by itself
+        place.beats += 1
+        if place.beats % CHECKPOINT_BEATS == 0:
+            self.keep(place, hold.intent, hold.attempt)
+
+    def end_place(self, token: int, ended_as: AttemptEnd, why: str) -> None:
+        place = self.places.get(token)
+        if place is None:
+            return
+        if place.assignment.terms is not None:
+            with suppress(OSError, AssignmentChanged):
+                place.assignment.change_state(replace(place.assignment.terms, state="ended"), 0.0)
+        if place.process is not None:
+            place.process.cancel(ended_as, why)
 
     def end_overdue(self) -> None:
         """End agents that could not be renewed for so long that another worker may soon take their place."""
-        now = time.clock_gettime(time.CLOCK_BOOTTIME)
-        for token, process in list(self.running.items()):
-            if now - self.renewed.get(token, now) > self.engine.timing.assignment_s:
-                process.cancel(AttemptEnd.LOST, "the database did not answer in time")
+        now = read_boot_clock_s()
+        for token, place in list(self.places.items()):
+            if now - place.renewed_s > self.engine.timing.assignment_s:
+                self.end_place(token, AttemptEnd.LOST, "the database did not answer in time")
 
     def look_after_fleet(self) -> None:
         """Schedule, and as the one leader end what dead workers left."""
-        timing = self.engine.timing
         with self.engine.store.write() as connection:
-            leads = become_leader(self.engine.store, connection, "sweep", self.id, 3 * timing.sweep_s)
+            for_s = 3 * self.engine.timing.sweep_s
+            leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
         if leads:
             self.engine.sweep()
-        if self.engine.is_draining(self.id):
-            if not self.running:
-                self.stopping.set()
-            return
-        self.engine.dispatch()
+        if not self.engine.is_draining(self.id):
+            self.engine.dispatch()
+        elif not self.places:
+            self.stopping.set()
 
     def is_idle(self) -> bool:
         try:
             board = self.engine.read_board()
         except DBAPIError:
             return False
-        final = (TaskState.LANDED, TaskState.STUCK, TaskState.BLOCKED, TaskState.DROPPED, TaskState.ASKING)
-        return all(task.state in final for task in board.tasks)
+        quiet = (*FINAL_STATES, TaskState.ASKING, TaskState.PAUSED)
+        return not self.places and all(task.state in quiet for task in board.tasks.values())
 
     # -- an attempt, step by step
 
@@ -224,126 +238,191 @@ class FleetWorker:
             "hand_in": self.hand_in,
         }
         try:
-            return steps[step](attempt)
+            end = steps[step](attempt)
         except Exception as error:  # noqa: BLE001  whatever breaks, the attempt has to end, and its hold to be released
-            return StepEnd(AttemptEnd.FAILED, f"{type(error).__name__}: {error}"[:500])
+            end = StepEnd(
+                AttemptEnd.FAILED, f"{type(error).__name__}: {error}"[:500], f"{step}: {type(error).__name__}"
+            )
+        if end.ended_as is not None or step == "hand_in":
+            self.leave(attempt)
+        return end
 
     def prepare(self, attempt: Attempt) -> StepEnd:
         """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
-        root = self.find_root(attempt.repository)
-        self.move_intent(root, attempt.intent, "IN_PROGRESS")
-        base = find_base(root, self.load_repository(attempt.repository).target)
-        place = self.place_of(attempt)
-        make_tree(root, place, attempt.branch, base)
-        (place.with_name(f"{place.name}.tmp")).mkdir(exist_ok=True)
-        moved = False
+        workspace = self.find_workspace(attempt.repository)
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        target = board.plans[task.plan].target
+        self.move_intent(workspace.root, attempt.intent, "IN_PROGRESS")
+        base = find_base(workspace, target)
+        with self.tree_lock:
+            trees = self.open_trees(attempt.repository)
+            self.settle_old_trees(trees, board)
+            tree = trees.prepare(attempt.intent, attempt.attempt, base)
+            assignment = AssignmentFile(tree)
+            terms = Assignment(
+                task=f"{attempt.repository}:{attempt.intent}",
+                intent=attempt.intent,
+                attempt=attempt.attempt,
+                token=attempt.token,
+                scope=task.scope,
+                role=attempt.role,
+                target=target,
+                base=base,
+            )
+            asked = read_boot_clock_s()
+            if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
+                return SUPERSEDED
+            assignment.write(terms, self.engine.timing.assignment_s)
+        self.places[attempt.token] = Workplace(tree, assignment, asked)
+        return StepEnd()
 
-        def move() -> None:
-            nonlocal moved
-            moved = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base)
-
-        self.retry(move)
-        return StepEnd() if moved else SUPERSEDED
+    def settle_old_trees(self, trees: Worktrees, board: Board) -> None:
+        """Keep what attempts that are over left in worktrees here, and let their worktrees be used again."""
+        live = {attempt.token for attempt in board.attempts.values()}
+        handed_in = {hold.token for hold in board.holds.values()}
+        for tree in trees.list_trees():
+            found = read_assignment(tree)
+            terms = found.terms if found else None
+            if terms is None or terms.state == "ended" or terms.token in live | handed_in:
+                continue
+            old = AssignmentFile(tree)
+            old.write(replace(terms, state="ended"), 0.0)
+            with suppress(GitError, OSError):
+                trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
 
     def run_agent(self, attempt: Attempt) -> StepEnd:
-        """Run the agent to its end. An agent of an earlier try of this step has ended with its worker."""
-        command = self.settings.commands.get(attempt.agent)
-        task, neighbours = self.load_task(attempt)
-        if command is None or task is None:
-            return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}")
-        process = AgentProcess(self.describe_run(attempt, task, neighbours, command))
+        """Run the agent to its end."""
+        command, place = self.settings.commands.get(attempt.agent), self.places.get(attempt.token)
+        if command is None or place is None:
+            return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}", "no agent")
+        process = AgentProcess(self.describe_run(attempt, place, command))
         if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
             return SUPERSEDED
         self.settings.ensure_daemon()
-        self.running[attempt.token] = process
-        self.renewed.setdefault(attempt.token, time.clock_gettime(time.CLOCK_BOOTTIME))
-        told = Report(self.engine, attempt)
-        try:
-            end = process.wait(told.tell)
-        finally:
-            del self.running[attempt.token]
-            self.renewed.pop(attempt.token, None)
-            self.paused.discard(attempt.key)
+        place.process = process
+        end = process.wait(Report(self.engine, attempt).tell)
         if end.ended_as is not None:
-            return StepEnd(end.ended_as, end.why)
+            return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
-            return StepEnd(AttemptEnd.FAILED, f"it ended with {end.code}: {process.feed.tail}"[:500])
+            tail = process.feed.tail
+            return StepEnd(
+                AttemptEnd.FAILED, f"its agent ended with {end.code}: {tail}"[:500], f"exit {end.code}: {tail}"
+            )
         return StepEnd()
 
-    def describe_run(self, attempt: Attempt, task: Task, neighbours: list[Hold], command: AgentCommand) -> AgentRun:
-        root = self.find_root(attempt.repository)
-        gate = Gate.open(root, self.settings.environment)
-        intent: Intent = gate.intents.get(attempt.intent)
-        prompt = write_brief(attempt, task, gate.intents.format_block(intent), neighbours)
-        place = self.place_of(attempt)
-        temporary = place.with_name(f"{place.name}.tmp")
-        settings, home = self.settings, self.settings.home
-        names = (*PASSED_VARIABLES, *command.variables)
-        common = gate.workspace.common_dir
+    def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand) -> AgentRun:
+        """Return what the agent is started with: its prompt, its jail, and the variables that it may see."""
+        board = self.engine.read_board()
+        task, gate = board.tasks[attempt.key], self.open_gate(attempt.repository)
+        neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
+        neighbours = [hold for hold in neighbours if hold.key != attempt.key]
+        before = self.describe_last_attempt(attempt)
+        block = gate.intents.format_block(gate.intents.get(attempt.intent))
+        prompt = write_brief(attempt, task, block, neighbours, before)
+        home, settings = self.settings.home, self.settings
+        folder = trees_folder(home, attempt.repository)
+        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
+        temporary.mkdir(exist_ok=True, mode=0o700)
+        tree, common = place.tree, gate.workspace.common_dir
+        assert common is not None, "worktrees are git's"
+        assert tree.git_dir is not None, "worktrees are git's"
+        own = [home / name for name in settings.environment.own_folders]
+        writable = [tree.root, temporary, common, tree.git_dir, gate.workspace.folder, home / STATE_FOLDER, *own]
+        read_only = [common / "hooks", common / "config", common / "worktrees", place.assignment.path.parent]
         fleet = [home / f"{FLEET_PATH}{end}" for end in ("", "-wal", "-shm")]
-        own = [home / folder for folder in settings.environment.own_folders] if settings.environment.own_folders else []
-        writable = [place, temporary, home / STATE_FOLDER, gate.workspace.folder, *([common] if common else []), *own]
+        names = (*PASSED_VARIABLES, *command.variables)
+        role = board.find_role(task)
         return AgentRun(
-            words=fill_words(command, prompt=prompt, intent=attempt.intent, model=attempt.model),
-            folder=place,
+            words=fill_words(command, prompt=prompt, intent=attempt.intent, model=role.model),
+            folder=tree.root,
             variables={
                 **{name: settings.variables[name] for name in names if name in settings.variables},
                 "TMPDIR": str(temporary),
                 "REMIT_INTENT": attempt.intent,
             },
-            log=place.with_name(f"{place.name}.log"),
+            log=folder / f"{attempt.intent}-{attempt.attempt}.log",
             writable=tuple(path for path in writable if path.exists()),
+            read_only=tuple(path for path in read_only if path.exists()),
             hidden=tuple(path for path in fleet if path.exists()),
             bubblewrap=self.bubblewrap,
-            stall_s=self.load_repository(attempt.repository).stall_s,
         )
+
+    def describe_last_attempt(self, attempt: Attempt) -> Handover | None:
+        ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
+        if not ended:
+            return None
+        last = ended[-1]
+        wip = f"refs/remit/wip/{last.intent}/{last.attempt}"
+        store = self.open_trees(attempt.repository).store
+        kept = store.find_commit(wip)
+        changed = store.list_changes(last.base, kept) if kept and last.base else ()
+        why = f"{last.ended_as}. {last.failure}" + (f" Its last state is kept as {wip}." if kept else "")
+        return Handover(last.attempt, why, tuple(change.path for change in changed))
 
     def check(self, attempt: Attempt) -> StepEnd:
         """Commit what the agent left, unless it is nothing or lies outside its set."""
-        place = self.place_of(attempt)
-        task, _ = self.load_task(attempt)
-        scope = Scope(task.scope if task else ())
-        changed = list_changes(place, attempt.base)
-        outside = [path for path in changed if not scope.matches(path)]
-        if outside:
-            return StepEnd(AttemptEnd.FAILED, f"it changed what is not its own: {', '.join(outside[:5])}"[:500])
-        if not changed:
-            return StepEnd(AttemptEnd.GAVE_UP, "it changed nothing")
-        commit_tree(place, f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}", attempt.agent)
+        place = self.places.get(attempt.token)
+        terms = place.assignment.terms if place else None
+        if place is None or terms is None:
+            return SUPERSEDED
+        message = f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}"
+        author = Identity(attempt.agent, f"{attempt.agent}@remit.invalid", int(time.time()))
+        handed = self.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
+        if handed.outside:
+            named = ", ".join(handed.outside[:5])
+            return StepEnd(
+                AttemptEnd.FAILED, f"it changed what is not its own: {named}"[:500], f"outside: {named}"[:200]
+            )
+        if handed.commit == terms.base:
+            return StepEnd(AttemptEnd.GAVE_UP, "it changed nothing", "no change")
         return StepEnd()
 
     def hand_in(self, attempt: Attempt) -> StepEnd:
-        head = find_base(self.find_root(attempt.repository), attempt.branch)
+        head = self.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
         handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
         return StepEnd() if handed else SUPERSEDED
 
+    def leave(self, attempt: Attempt) -> None:
+        """Keep what stands in the worktree, and give it back."""
+        place = self.places.get(attempt.token)
+        if place is None:
+            return
+        self.keep(place, attempt.intent, attempt.attempt)
+        self.end_place(attempt.token, AttemptEnd.CANCELLED, "")
+        del self.places[attempt.token]
+        folder = trees_folder(self.settings.home, attempt.repository)
+        shutil.rmtree(folder / f"{attempt.intent}-{attempt.attempt}.tmp", ignore_errors=True)
+
+    def keep(self, place: Workplace, intent: str, attempt: int) -> None:
+        """Keep a checkpoint of the worktree; where that fails, the worktree itself is kept."""
+        repository = self.find_repository_of(place)
+        with suppress(GitError, OSError):
+            self.open_trees(repository).checkpoint(place.tree, intent, attempt, "a checkpoint", int(time.time()))
+
+    def find_repository_of(self, place: Workplace) -> str:
+        return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
+
     # -- landing
 
-    def land(self, repository: str, target: str) -> bool:
-        """Land what is handed in, one after the other. A part that was done before the worker died is found done."""
-        root = self.find_root(repository)
-        board = self.engine.read_board()
-        ready = [
-            task
-            for task in board.tasks
-            if task.repository == repository and task.state in (TaskState.HANDED_IN, TaskState.LANDING)
-        ]
-        for task in ready:
-            hold = next((hold for hold in board.holds if hold.key == task.key), None)
-            if hold is None:
-                continue
-            branch = f"remit/{task.intent}/{hold.attempt}"
-            try:
-                old, new = land_branch(root, target, branch, f"Land {task.intent}\n\nIntent: {task.intent}")
-            except MergeConflict as conflict:
-                self.engine.set_landed(hold, "", "", str(conflict)[:500])
-                continue
-            if self.engine.set_landed(hold, old, new, ""):
-                self.move_intent(root, task.intent, "DONE")
-                remove_tree(root, self.place_of_hold(hold))
-        return bool(ready)
+    def land(self, repository: str, target: str) -> None:
+        with self.landing_lock:
+            land_handed_in(self.engine, self.open_gate(repository), self.open_trees(repository), repository, target)
 
     # -- places and values
+
+    def find_workspace(self, repository: str) -> Workspace:
+        root = Path(self.engine.read_board().repositories[repository].url)
+        found = locate_workspace(root)
+        if found is None or found.common_dir is None:
+            raise ValueError(f"{str(root)!r} is no git repository on this host")
+        return found
+
+    def open_gate(self, repository: str) -> Gate:
+        return Gate(self.find_workspace(repository), self.settings.environment)
+
+    def open_trees(self, repository: str) -> Worktrees:
+        return Worktrees(self.find_workspace(repository), trees_folder(self.settings.home, repository))
 
     def move_intent(self, root: Path, intent_id: str, to: Status) -> None:
         """Move an intent on in the main worktree, unless it is there already. Others may write the file, too."""
@@ -357,56 +436,7 @@ class FleetWorker:
                 return
             except IntentsFileChanged:
                 time.sleep(LOOK_INTERVAL_S)
-
-    def load_repository(self, id: str) -> FleetRepository:
-        return next(each for each in self.engine.read_board().repositories if each.id == id)
-
-    def find_root(self, repository: str) -> Path:
-        return Path(self.load_repository(repository).url)
-
-    def place_of(self, attempt: Attempt) -> Path:
-        return self.tree_place(attempt.repository, attempt.intent, attempt.attempt)
-
-    def place_of_hold(self, hold: Hold) -> Path:
-        return self.tree_place(hold.repository, hold.intent, hold.attempt)
-
-    def tree_place(self, repository: str, intent: str, attempt: int) -> Path:
-        return self.settings.home / TREES_FOLDER / repository / f"{intent}-{attempt}"
-
-    def load_task(self, attempt: Attempt) -> tuple[Task | None, list[Hold]]:
-        board = self.engine.read_board()
-        task = next((task for task in board.tasks if task.key == attempt.key and task.state != "landed"), None)
-        others = [hold for hold in board.holds if hold.repository == attempt.repository and hold.key != attempt.key]
-        return task, others
-
-    def write_assignment(self, hold: Hold, renewed: float) -> None:
-        """Tell the gate of the worktree how long the attempt may act, and whether it is paused."""
-        place = self.place_of_hold(hold)
-        git_folder = read_git_folder(place)
-        if git_folder is None:
-            return
-        target = self.load_repository(hold.repository).target
-        until = int((renewed + self.engine.timing.assignment_s) * 1e9)
-        assignment = Assignment(
-            task=f"{hold.repository}:{hold.intent}",
-            intent=hold.intent,
-            attempt=hold.attempt,
-            token=hold.token,
-            until_boot_ns=until,
-            state="paused" if hold.key in self.paused else "active",
-            scope=hold.scope,
-            scope_sha256=hold.scope_sha256,
-            role="builder",
-            effects=("read", "write", "execute"),
-            target=target,
-            base="",
-        )
-        path = git_folder / ASSIGNMENT_PATH
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        write_atomically(path, json.encode(assignment), durable=False)
-
-
-SUPERSEDED = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
+        raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
 
 
 class Report:
@@ -415,32 +445,19 @@ class Report:
     def __init__(self, engine: DbosEngine, attempt: Attempt) -> None:
         self.engine = engine
         self.attempt = attempt
-        self.due = 0.0
+        self.due_s: float = 0.0
+        self.heard_s: float = 0.0
         self.said = ""
 
     def tell(self, feed: AgentFeed) -> None:
-        if time.monotonic() < self.due:
+        if time.monotonic() < self.due_s or feed.last_word_s == self.heard_s:
             return
-        self.due = time.monotonic() + PROGRESS_INTERVAL_S
+        self.due_s, self.heard_s = time.monotonic() + REPORT_INTERVAL_S, feed.last_word_s
         usage = feed.usage
         used = replace(
-            self.attempt,
-            turns=usage.turns,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            usd=usage.usd,
+            self.attempt, turns=usage.turns, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, usd=usage.usd
         )
-        said, self.said = self.said, feed.progress
-        if used == self.attempt and said == feed.progress:
-            return
-        self.attempt = used
+        news = feed.progress if feed.progress != self.said else ""
+        self.said = feed.progress
         with suppress(DBAPIError):
-            self.engine.record_usage(used.token, used, feed.progress if said != feed.progress else "")
-
-
-def read_git_folder(place: Path) -> Path | None:
-    """Return the private git folder of a worktree; None where there is none."""
-    with suppress(OSError):
-        key, _, folder = (place / ".git").read_text().strip().partition(": ")
-        return Path(folder) if key == "gitdir" else None
-    return None
+            self.engine.record_usage(used.token, used, news)

@@ -16,11 +16,22 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from remit.core.call import CallClass, ToolCall
-from remit.core.decision import HIGH_RISK, Decision, Facts, Finding, Mode, Verdict, Waiver, find_strictest
+from remit.core.decision import (
+    ASSIGNMENT_RULE,
+    HIGH_RISK,
+    Decision,
+    Facts,
+    Finding,
+    Mode,
+    Verdict,
+    Waiver,
+    find_strictest,
+)
 from remit.core.untrusted_input import sanitise_line
 from remit.policy.checks import (
     active_intent,
     arguments,
+    assignment,
     blinding,
     circuit,
     command,
@@ -47,9 +58,9 @@ Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
 CHECKS: Mapping[str, Check] = {
     check.__module__.rpartition(".")[2]: check
     for check in (
-        arguments.check, circuit.check, intents_file.check, protected.check, outside.check, active_intent.check,
-        mismatch.check, detour.check, ignored.check, scope.check, lease.check, stale.check, constraints.check,
-        unwatched.check, lingering.check, command.check, blinding.check,
+        arguments.check, circuit.check, intents_file.check, protected.check, assignment.check, outside.check,
+        active_intent.check, mismatch.check, detour.check, ignored.check, scope.check, lease.check, stale.check,
+        constraints.check, unwatched.check, lingering.check, command.check, blinding.check,
     )
 }  # fmt: skip
 
@@ -127,10 +138,15 @@ def run_check(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding 
 def split_waived(
     findings: tuple[Finding, ...], call: ToolCall, facts: Facts
 ) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-    """Return the findings without a waiver, and the ids of the grants for the rest."""
+    """Return the findings without a waiver, and the ids of the grants for the rest. No person's yes widens what was
+    assigned: two attempts may write only what was proved apart.
+    """
     left: list[Finding] = []
     used: list[str] = []
     for finding in findings:
+        if finding.rule == ASSIGNMENT_RULE:
+            left.append(finding)
+            continue
         grant = next((g for g in facts.grants if covers_finding(g, finding, call, facts)), None)
         if grant is not None:
             used.append(grant.id)

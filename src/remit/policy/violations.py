@@ -30,6 +30,8 @@ HINTS: dict[ErrorType, str] = {
     "USER_REJECTED": "ask_user",
     "CIRCUIT_OPEN": "stop_and_report",
     "HOOK_BLOCKED": "ask_user",
+    "ASSIGNMENT_ENDED": "stop_and_report",
+    "ASSIGNMENT_PAUSED": "retry_later",
 }
 
 HINTS_AFTER_REFUSAL = {
@@ -43,7 +45,14 @@ HINTS_AFTER_REFUSAL = {
 REFUSED_BY_PERSON = "person_said_no"  # The key in a finding's context for a refusal by a person
 
 NOT_RECOVERABLE: frozenset[ErrorType] = frozenset(
-    {"INTENTS_FILE_INVALID", "INTENTS_FILE_MISSING", "CONFIG_INVALID", "CIRCUIT_OPEN", "HOOK_BLOCKED"}
+    {
+        "INTENTS_FILE_INVALID",
+        "INTENTS_FILE_MISSING",
+        "CONFIG_INVALID",
+        "CIRCUIT_OPEN",
+        "HOOK_BLOCKED",
+        "ASSIGNMENT_ENDED",
+    }
 )
 
 EXAMPLES: dict[str, str] = {
@@ -71,7 +80,7 @@ REASONS: dict[str, str] = {
     "read_file": "Writing over a change one has not seen loses somebody's work.",
     "revise_content": "What an intent must keep to was agreed with people before the work began.",
     "revise_command": "That command is not an agent's to run.",
-    "retry_later": "Two writers of one file at the same time lose somebody's work.",
+    "retry_later": "Someone else has it just now: two at the same time lose somebody's work.",
     "stop_and_report": "Trying the same again costs time and brings nothing; a person can.",
     "revise_arguments": "A call that cannot be read cannot be judged.",
 }

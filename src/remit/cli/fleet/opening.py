@@ -36,11 +36,10 @@ def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosE
     from sqlalchemy.exc import DBAPIError
 
     from remit.orchestrator.engines.dbos import DbosEngine, Timing
-    from remit.orchestrator.proving import prove_scopes
     from remit.orchestrator.store import StoreError, open_store
 
     try:
-        return DbosEngine(open_store(database, Path.home()), prove_scopes, Timing().scale(pace))
+        return DbosEngine(open_store(database, Path.home()), Timing().scale(pace))
     except (StoreError, DBAPIError) as error:
         reason = str(error).partition("\n")[0]
         fix = "start the database, or name another with --database"

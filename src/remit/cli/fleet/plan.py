@@ -105,8 +105,8 @@ def select_intents(gate: "Gate", ids: tuple[str, ...]) -> list[Intent]:
 def make_tasks(
     plan_id: str, repository: str, role: str, chosen: list[Intent], everything: tuple[Intent, ...]
 ) -> "list[Task]":
+    from remit.core.assignment import hash_scope
     from remit.orchestrator.board import Task
-    from remit.orchestrator.store import hash_scope
 
     done = {intent.id for intent in everything if intent.status == "DONE"}
     made: list[Task] = []
@@ -154,17 +154,17 @@ def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     while True:
         board = engine.read_board()
-        tasks = [task for task in board.tasks if task.repository == repository]
+        tasks = [task for task in board.tasks.values() if task.repository == repository]
         if watch and sys.stdout.isatty():
             click.clear()
-        emit({"tasks": tasks, "workers": board.workers}, as_json, list_status(board, tasks))
+        emit({"tasks": tasks, "workers": list(board.workers.values())}, as_json, list_status(board, tasks))
         if not watch or all(is_over(task) for task in tasks):
             return
         time.sleep(WATCH_INTERVAL_S)
 
 
 def is_over(task: "Task") -> bool:
-    from remit.orchestrator.store import FINAL_STATES
+    from remit.orchestrator.states import FINAL_STATES
 
     return task.state in FINAL_STATES or task.state == "asking"
 
@@ -173,15 +173,16 @@ def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
     """Return a line for each task, and one about the workers."""
     if not tasks:
         return ["no plan was started in this repository: `remit plan start`"]
-    live = {attempt.key: attempt for attempt in board.attempts}
+    from remit.orchestrator.schedule import explain_waits
+
+    waits = explain_waits(board)
     lines: list[str] = []
     for task in tasks:
-        attempt = live.get(task.key)
+        attempt = board.attempts.get(task.key)
         by = f"attempt {attempt.attempt} by {attempt.agent}" if attempt else f"{task.attempts} attempts"
-        lines.append(
-            "  ".join(part for part in (task.intent, f"{task.state:9}", by, task.why or task.landed[:12]) if part)
-        )
-    slots = sum(worker.slots for worker in board.workers)
+        reason = f"waits for {waits[task.key]}" if task.key in waits else task.why
+        lines.append("  ".join(part for part in (task.intent, f"{task.state:9}", by, reason) if part))
+    slots = sum(worker.slots for worker in board.workers.values())
     if not board.workers and not all(is_over(task) for task in tasks):
         lines.append("no worker is alive: start one with `remit worker`")
     elif board.workers:
@@ -231,7 +232,7 @@ def give_orders(kind: "OrderKind", ids: tuple[str, ...], database: str | None, r
 
 
 def require_task(engine: "DbosEngine", repository: str, id: str) -> None:
-    known = [task.intent for task in engine.read_board().tasks if task.repository == repository]
+    known = [intent for owner, intent in engine.read_board().tasks if owner == repository]
     if (id and id not in known) or not known:
         raise Failure("UNKNOWN_TASK", f"no plan has {id or 'a task here'}", target=id, fix="see `remit plan status`")
 

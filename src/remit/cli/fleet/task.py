@@ -28,16 +28,16 @@ def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
     """Show a task with all its attempts."""
     engine = open_engine("remit task show", database)
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
-    found = [task for task in engine.read_board().tasks if task.key == (repository, id)]
-    if not found:
+    task = engine.read_board().tasks.get((repository, id))
+    if task is None:
         raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
     tried = engine.list_attempts((repository, id))
-    lines = [f"{task.intent}  {task.state}  {task.why or task.landed}  (plan {task.plan})" for task in found]
+    lines = [f"{task.intent}  {task.state}  {task.why}  (plan {task.plan})"]
     for attempt in tried:
         cost = "cost unknown" if attempt.usd is None else f"${attempt.usd:.2f}"
         end = f"{attempt.ended_as}: {attempt.failure}" if attempt.failure else attempt.ended_as or attempt.state
         lines.append(f"attempt {attempt.attempt} by {attempt.agent}, token {attempt.token}, {cost}: {end}")
-    emit({"tasks": found, "attempts": tried}, as_json, lines)
+    emit({"task": task, "attempts": tried}, as_json, lines)
 
 
 @task.command()
@@ -66,6 +66,6 @@ def order(id: str, kind: str, database: str | None, repo: Path) -> None:
     from remit.orchestrator.board import Order, OrderKind
 
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
-    if all(task.key != (repository, id) for task in engine.read_board().tasks):
+    if (repository, id) not in engine.read_board().tasks:
         raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
     engine.give_order(Order(0, repository, OrderKind(kind), intent=id, by=getpass.getuser()))

@@ -79,14 +79,15 @@ def worker(
 def list_workers(database: str | None, as_json: bool) -> None:
     """List the workers of the fleet that are alive."""
     board = open_engine("remit worker list", database).read_board()
-    busy = {worker.id: sum(attempt.worker == worker.id for attempt in board.attempts) for worker in board.workers}
+    alive, used = list(board.workers.values()), [attempt.worker for attempt in board.attempts.values()]
+    busy = {worker.id: used.count(worker.id) for worker in alive}
     lines = [
         f"{worker.id}  {busy[worker.id]}/{worker.slots} slots  {', '.join(worker.agents)}"
         + ("  draining" if worker.draining else "")
-        for worker in board.workers
+        for worker in alive
     ]
     emit(
-        {"workers": board.workers, "busy": busy},
+        {"workers": alive, "busy": busy},
         as_json,
         lines or ["no worker is alive: start one with `remit worker`"],
     )

@@ -30,6 +30,8 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
     "intent_transition": ("intent", "moved"),
     "intent_changed": ("intent", "changed"),
     "lesson": ("intent", "lesson"),
+    "task_handed_in": ("intent", "handed in"),
+    "task_landed": ("intent", "landed"),
     "check_failed": ("failed", "broken"),
     "console_paired": ("person", "paired"),
     "recovery": ("warning", "recovered"),

@@ -149,7 +149,7 @@ _POSIX: dict[str, _Ranges] = {
 
 
 @lru_cache(maxsize=1024)
-def _literal_char(char: str) -> CharSet:
+def make_literal(char: str) -> CharSet:
     return CharSet(((char, char),))
 
 
@@ -220,7 +220,7 @@ def parse_glob(pattern: str, *, fold: bool = False) -> Components:
             components.append([])
         elif not text.startswith("*"):
             folded = fold_case(text) if fold else text
-            components[-1] += [_literal_char(char) for char in folded.removeprefix("\\")]
+            components[-1] += [make_literal(char) for char in folded.removeprefix("\\")]
         else:
             # Stars cross folders only as a whole component.
             opens = start == 0 or pattern[start - 1] == "/"
@@ -445,7 +445,7 @@ class Scope(Struct, frozen=True):
 
 
 @lru_cache(maxsize=2048)
-def _expand_line(pattern: str, *, fold: bool = False) -> tuple[Components, ...]:
+def expand_line(pattern: str, *, fold: bool = False) -> tuple[Components, ...]:
     """Return the component lists covered by a scope's line without its `!`. Raises GlobError."""
     covered: list[Components] = []
     for components in (parse_glob(expanded, fold=fold) for expanded in expand_braces(pattern)):
@@ -462,18 +462,13 @@ def _expand_line(pattern: str, *, fold: bool = False) -> tuple[Components, ...]:
 def _compile_runs(patterns: tuple[str, ...], *, fold: bool = False) -> tuple[_PatternRun, ...]:
     """Return the runs of a scope, last first; empty if an exclusion is invalid, to fail closed."""
     runs: list[tuple[bool, list[str]]] = []
-    for pattern in patterns:
-        included = not pattern.startswith("!")
-        if relative_glob_error(pattern) is not None:
-            if included:
-                continue
-            return ()
+    for included, line in list_signed_lines(patterns):
         if not runs or runs[-1][0] != included:
             runs.append((included, []))
-        runs[-1][1].append(pattern.removeprefix("!"))
+        runs[-1][1].append(line)
 
     def compile_lines(lines: list[str], *, fold: bool) -> re.Pattern[str]:
-        return compile_globs(dict.fromkeys(path for line in lines for path in _expand_line(line, fold=fold)))
+        return compile_globs(dict.fromkeys(path for line in lines for path in expand_line(line, fold=fold)))
 
     return tuple(
         _PatternRun(
@@ -483,9 +478,12 @@ def _compile_runs(patterns: tuple[str, ...], *, fold: bool = False) -> tuple[_Pa
     )
 
 
-def expand_inclusions(patterns: tuple[str, ...]) -> tuple[Components, ...]:
-    """Return the component lists of a scope's inclusions; empty if an exclusion is invalid."""
-    if not _compile_runs(patterns):
+def list_signed_lines(patterns: tuple[str, ...]) -> tuple[tuple[bool, str], ...]:
+    """Return the valid lines of a scope without their `!`, each with whether it includes; none if an exclusion is
+    invalid.
+    """
+    valid = [relative_glob_error(line) is None for line in patterns]
+    if not all(is_valid or not line.startswith("!") for line, is_valid in zip(patterns, valid, strict=True)):
         return ()
-    usable = (line for line in patterns if not line.startswith("!") and relative_glob_error(line) is None)
-    return tuple(path for line in usable for path in _expand_line(line))
+    lines = (line for line, is_valid in zip(patterns, valid, strict=True) if is_valid)
+    return tuple((not line.startswith("!"), line.removeprefix("!")) for line in lines)

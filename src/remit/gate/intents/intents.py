@@ -21,6 +21,7 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.governing import Rules, load_rules
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
+    ASSIGNED,
     IntentError,
     IntentRefused,
     dependency_warnings,
@@ -33,6 +34,7 @@ from remit.gate.intents.refusals import (
 from remit.gate.state.workspace_state import SessionState
 from remit.gate.team_hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
 from remit.ledger.log_files import LedgerError
+from remit.workspace.place.assignment_file import read_assignment
 
 COMPLETE_TOOL = "complete_intent"
 
@@ -42,7 +44,9 @@ MAX_SEARCHED = 200  # changes of an intent that are searched for those of other 
 
 
 class IntentBinding(Struct, frozen=True):
-    """Intent named by a session's environment: `REMIT_INTENT` (source `environment`) or the `branch`."""
+    """Intent named by a session's environment: its worktree's `assignment`, `REMIT_INTENT` (source `environment`) or
+    the `branch`.
+    """
 
     intent_id: str
     source: str
@@ -180,8 +184,16 @@ class Intents:
         tool: str = "select_active_intent",
         source: str = "selected",
     ) -> SelectedIntent:
-        """Bind the session to an intent. Raises IntentRefused, and the errors in RECORDING_ERRORS."""
-        intent = require_selectable(intent_id, self.state.active_session(session), self.rules, tool)
+        """Bind the session to an intent. Raises IntentRefused, and the errors in RECORDING_ERRORS. A session with an
+        assigned worktree works there alone.
+        """
+        active = self.state.active_session(session)
+        if (place := self.state.find_other_workspace(session, ASSIGNED)) is not None:
+            say = f"This session works under an assignment in {sanitise_line(place)}, and nowhere else."
+            raise make_refusal("OUTSIDE_WORKSPACE", say, tool, active.intent_id)
+        if read_assignment(self.workspace) is not None:
+            source = ASSIGNED
+        intent = require_selectable(intent_id, active, self.rules, tool)
         intents = self.document.intents
         warnings = (*dependency_warnings(intent, intents), *scope_warnings(intent, expected, intents))
         if intent.status == "DRAFT":
@@ -205,8 +217,14 @@ class Intents:
         self.state.put_session(session, bound, self.context.environment.clock())
 
     def clear(self, session: SessionKey, agent: str) -> str | None:
-        """Release the session's intent and return its id. Raises the errors in RECORDING_ERRORS."""
-        active = self.state.active_session(session).intent_id
+        """Release the session's intent and return its id. Raises IntentRefused for an assigned one, and the errors in
+        RECORDING_ERRORS.
+        """
+        found = self.state.active_session(session)
+        active = found.intent_id
+        if found.source == ASSIGNED:
+            say = f"{active} is assigned to this worktree: it ends with the attempt."
+            raise make_refusal("INTENT_ALREADY_ACTIVE", say, "clear_active_intent", active)
         if active is not None:
             self.recorder.append([self.make_record("intent_cleared", active, session, {"by": agent}, agent)])
             self.bind_session(session, agent, None, "cleared", "")
@@ -309,7 +327,8 @@ class IntentCompletion:
         self.intents = Intents(context)
 
     def complete(self, session: SessionKey, agent: str, intent_id: str, notes: str, *, vouched: bool = False) -> Intent:
-        """Set an intent to DONE after its trusted criteria commands succeeded, and release the intent. `vouched`: a
+        """Set an intent to DONE after its trusted criteria commands succeeded, and release the intent; the intent of an
+        assigned worktree is handed in, and stays as it is. `vouched`: a
         person confirmed the criteria whose commands may not run. Raises IntentRefused, and the errors in
         RECORDING_ERRORS.
         """
@@ -319,6 +338,12 @@ class IntentCompletion:
             obstacles = ("it was changed while its criteria were verified; complete it again",)
         if obstacles:
             raise completion_refusal(intent_id, obstacles)
+        if self.context.state.active_session(session).source == ASSIGNED:
+            # The intent of an attempt is DONE once it has landed, in the landing's commit.
+            detail = {"notes": redact_statement(notes), "by": agent}
+            record = self.intents.make_record("task_handed_in", intent_id, session, detail, agent)
+            self.context.recorder.append([record])
+            return intent
         done = self.intents.set_status(intent_id, "DONE", by=agent, notes=notes, session=session)
         self.intents.clear(session, agent)
         return done

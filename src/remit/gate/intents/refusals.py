@@ -14,6 +14,11 @@ from remit.policy.violations import make_violation
 REPLACEABLE_SOURCES = ("branch", "worktree", "parent", "")
 """Sources of an active intent that a first explicit selection may replace without a clear."""
 
+ASSIGNED = "assignment"
+"""Source of the intent of a session in a worktree that a plan has assigned."""
+
+BOUND_BY = {"environment": " (bound by REMIT_INTENT)", ASSIGNED: " (assigned to this worktree)"}
+
 
 class IntentRefused(Exception):
     """Intent operation refused by the rules. The violation names the reason and the next step."""
@@ -54,7 +59,7 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
     if intent_id in rules.ignore.intents:
         raise refuse("INTENT_IGNORED", f"{intent_id} is barred by .intentignore.")
     if active.intent_id not in (None, intent_id) and active.source not in REPLACEABLE_SOURCES:
-        bound = " (bound by REMIT_INTENT)" if active.source == "environment" else ""
+        bound = BOUND_BY.get(active.source, "")
         raise refuse("INTENT_ALREADY_ACTIVE", f"{active.intent_id} is active in this session{bound}. Clear it first.")
     return intent
 

@@ -101,6 +101,12 @@ class State(StateDatabase):
         parent = self.find_session(key.parent) or SessionState()
         return SessionState(own.agent or parent.agent, own.model or parent.model, parent.intent_id, "parent", own.told)
 
+    def find_other_workspace(self, key: SessionKey, source: str) -> str | None:
+        """Return another workspace of the repository in which this session's intent has the source; None for none."""
+        query = "SELECT workspace FROM sessions WHERE session_id=? AND source=? AND workspace<>? LIMIT 1"
+        row = self.fetch_row(query, key.session_id, source, self.workspace)
+        return None if row is None else str(row[0])
+
     def put_session(self, key: SessionKey, session: SessionState, at: float) -> None:
         values = (*self.session_values(key), *msgspec.structs.astuple(session), at)
         self.execute("INSERT OR REPLACE INTO sessions VALUES(?,?,?,?,?,?,?,?,?)", *values)

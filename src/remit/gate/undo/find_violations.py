@@ -12,7 +12,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.decision import ErrorType, Facts, Finding, SessionFacts
+from remit.core.decision import ASSIGNMENT_RULE, ErrorType, Facts, Finding, SessionFacts
 from remit.core.scope.path_patterns import Scope
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts, mark_ignored
@@ -104,7 +104,7 @@ def find_violations(
         codes = UNDONE_CODES & {f.code for f in decision.findings if f.verdict != "allow"}
         if pending.grants:
             codes &= {"PROTECTED_PATH"}
-        is_narrowed = any(f.rule == NARROW_RULE for f in decision.findings)
+        is_narrowed = any(f.rule in (NARROW_RULE, ASSIGNMENT_RULE) for f in decision.findings)
         if not is_narrowed and (pending.intent_id is None or scope.matches(target.raw, fold=folds)):
             codes -= {"SCOPE_VIOLATION"}
         if codes and decision.effect != "allow":

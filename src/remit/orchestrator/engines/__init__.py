@@ -1,6 +1,6 @@
 """Engines: what keeps the board and runs attempts. The rules are pure and the same for all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from remit.orchestrator.board import (
@@ -9,13 +9,17 @@ from remit.orchestrator.board import (
     AttemptState,
     Board,
     Claim,
+    Ending,
     FleetEvent,
     Hold,
+    Landing,
     OpenPlan,
     Order,
     Task,
+    TaskKey,
     Worker,
 )
+from remit.orchestrator.conflict import Evidence
 
 __all__ = ["Engine"]
 
@@ -42,11 +46,11 @@ class Engine(Protocol):
         """
         ...
 
-    def sweep(self) -> Sequence[Attempt]:
-        """End the attempts whose worker is dead or whose lease ran out, and return them."""
+    def sweep(self) -> Sequence[Ending]:
+        """End the attempts that `endings.find_endings` names, and return them for their workers."""
         ...
 
-    def move_attempt(self, token: int, key: tuple[str, str], state: AttemptState) -> bool:
+    def move_attempt(self, token: int, key: TaskKey, state: AttemptState) -> bool:
         """Record that the attempt is prepared or started."""
         ...
 
@@ -54,20 +58,45 @@ class Engine(Protocol):
         """Record turns, tokens and money of the attempt so far, and the time of its last event."""
         ...
 
-    def end_attempt(self, token: int, key: tuple[str, str], ended_as: AttemptEnd, failure: str = "") -> bool:
+    def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool:
         """End the attempt; its task is handed in, tried again, or stuck. A hand-in also asks for a landing."""
         ...
 
+    def widen_hold(self, token: int, key: TaskKey, scope: Sequence[str], scope_sha256: str) -> str | None:
+        """Widen the task's write set, at once where it stays apart from all holds (None).
+
+        Else the hold stays as it is, and the intent that owns the rest is returned. The task claims the wider set at
+        its next attempt: the caller ends this one as cancelled, so that no two tasks wait for each other.
+        """
+        ...
+
     def give_order(self, order: Order) -> int:
-        """Store an order and return its id. Pausing and stopping take effect at the agent's next call."""
+        """Carry out an order and return its id. Pausing and stopping take effect at the agent's next call."""
         ...
 
     def take_orders(self, worker: str) -> Sequence[Order]:
         """Return the orders for attempts of this worker that nobody has taken yet, and mark them taken."""
         ...
 
-    def enqueue_landing(self, repository: str, target: str) -> bool:
-        """Ask for a landing. Returns False where one is under way: it gathers again at its end."""
+    def enqueue_landing(self, repository: str, target: str) -> None:
+        """Ask for a landing: one that is under way gathers again at its end."""
+        ...
+
+    def gather_landing(
+        self, repository: str, target: str, old: str, touched: Mapping[str, Sequence[str]]
+    ) -> Landing | None:
+        """Take the next train of what is handed in, for a target whose tip is `old`.
+
+        `touched` names the files that each handed-in change touches. None: nothing to land, or a landing is under way.
+        """
+        ...
+
+    def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
+        """Settle a train in the state that it ended in: its members landed, are redone, or stay handed in.
+
+        Conflicts are decided here, with the rounds that their pair has had. Returns False, and all stay handed in,
+        where the token of a member is not its hold's any more.
+        """
         ...
 
     def read_board(self) -> Board:

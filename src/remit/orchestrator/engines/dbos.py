@@ -10,63 +10,77 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
-from msgspec import Struct, convert, structs
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
+from remit.orchestrator.attempts import settle_task, start_task
 from remit.orchestrator.board import (
     Attempt,
     AttemptEnd,
     AttemptState,
     Board,
     Breaker,
+    BreakerKind,
     Claim,
+    Ending,
     EventKind,
     FleetEvent,
     FleetRepository,
     Hold,
+    Landing,
+    LandingState,
     OpenPlan,
     Order,
     OrderKind,
-    Proof,
     ProofAnswer,
     Role,
-    SpendingBudget,
     Task,
     TaskKey,
     TaskState,
     Worker,
 )
-from remit.orchestrator.holds import (
-    ClaimRefused,
-    ProveScopes,
-    claim_task,
+from remit.orchestrator.breaker import is_plan_failing, limit_train
+from remit.orchestrator.conflict import Evidence, SettlementKind, decide
+from remit.orchestrator.endings import find_endings
+from remit.orchestrator.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
+from remit.orchestrator.rows import (
+    ENDED,
+    end_live,
     find_hold,
+    find_live,
     find_task,
-    list_lost_attempts,
-    mark_ended,
-    release_hold,
-    renew_holds,
-    set_task,
+    is_key,
+    list_ended,
+    list_tasks,
+    load_board,
+    load_roles,
+    lock_repository,
+    note_breaker,
+    set_attempt,
+    store_task,
+    tell_task,
 )
-from remit.orchestrator.schedule import schedule
+from remit.orchestrator.schedule import find_tails, schedule
+from remit.orchestrator.states import FINAL_STATES, apply_order, move_task, needs_hold
 from remit.orchestrator.store import (
-    FINAL_STATES,
     Store,
     add_event,
     attempts,
     breakers,
-    budgets,
     events,
     holds,
+    landers,
     landings,
     orders,
     plans,
-    proofs,
     read_values,
     repositories,
     row_of,
-    tasks,
     workers,
 )
+from remit.orchestrator.store import conflicts as conflict_rows
+from remit.orchestrator.store import tasks as task_rows
+from remit.orchestrator.trains import gather_train, order_landing
 
 APPLICATION = "remit"
 FLOW_VERSION = "remit-flow-1"
@@ -81,6 +95,7 @@ BROKEN = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 """States of a workflow that ended without its last step."""
 
 SPARE_THREADS = 6  # of an executor, beside one for each slot's workflow and one for its step
+UNSETTLED = ("gathered", "verifying")
 
 
 class Timing(Struct, frozen=True):
@@ -95,14 +110,15 @@ class Timing(Struct, frozen=True):
     poll_s: float = 0.25
 
     def scale(self, pace: float) -> "Timing":
-        return Timing(**{name: value * pace for name, value in structs.asdict(self).items()})
+        return Timing(**{name: value * pace for name, value in asdict(self).items()})
 
 
 class StepEnd(Struct, frozen=True):
-    """Result of a step: the attempt goes on, or has ended in this way."""
+    """Result of a step: the attempt goes on, or has ended in this way. `failure` is the signature of a failure."""
 
     ended_as: AttemptEnd | None = None
     why: str = ""
+    failure: str = ""
 
 
 class AttemptRunner(Protocol):
@@ -110,82 +126,81 @@ class AttemptRunner(Protocol):
 
     def run_step(self, step: str, attempt: Attempt) -> StepEnd: ...
 
-    def land(self, repository: str, target: str) -> bool:
-        """Land what is handed in; return whether there may be more."""
+    def land(self, repository: str, target: str) -> None:
+        """Land what is handed in, train after train."""
         ...
 
 
 class DbosEngine:
-    """A keeper of the board on the fleet database. Each method is one transaction (`engines.Engine`)."""
+    """A keeper of the board on the fleet database (`engines.Engine`). Only a worker's has a client, and enqueues."""
 
-    def __init__(
-        self, store: Store, prove: ProveScopes, timing: Timing | None = None, client: DBOSClient | None = None
-    ) -> None:
+    def __init__(self, store: Store, timing: Timing | None = None, client: DBOSClient | None = None) -> None:
         self.store = store
-        self.prove = prove
         self.timing = timing or Timing()
         self.client = client
 
     # -- plans
 
-    def open_plan(self, plan: OpenPlan, tasks_of_plan: Sequence[Task], roles: Mapping[str, Role] | None = None) -> None:
-        with self.store.write() as connection:
-            for task in tasks_of_plan:
-                known = find_task(connection, task.key)
-                if known is not None and known.state not in FINAL_STATES:
-                    raise ValueError(f"{task.intent} is in the plan {known.plan} already, and {known.state} there")
-            row = row_of(plan, plans) | {"made_at": self.store.clock, "roles": structs_as_rows(roles or {})}
-            connection.execute(sa.insert(plans).values(**row))
-            for task in tasks_of_plan:
-                connection.execute(sa.insert(tasks).values(**row_of(task, tasks)))
-                self.tell_task(connection, task)
-
     def add_repository(self, repository: FleetRepository) -> None:
         """Register a repository, or its settings anew; its tokens go on."""
         with self.store.write() as connection:
             row = row_of(repository, repositories)
-            del row["token_last"]
             known = sa.update(repositories).where(repositories.c.id == repository.id)
-            if not connection.execute(known.values(**row)).rowcount:
+            settings = {name: value for name, value in row.items() if name != "token_last"}
+            if not connection.execute(known.values(**settings)).rowcount:
                 connection.execute(sa.insert(repositories).values(**row))
+
+    def open_plan(self, plan: OpenPlan, tasks: Sequence[Task], roles: Mapping[str, Role] | None = None) -> None:
+        with self.store.write() as connection:
+            lock_repository(connection, plan.repository)
+            rows = {name: asdict(role) for name, role in (roles or {}).items()}
+            made = row_of(plan, plans) | {"made_at": self.store.clock, "roles": rows}
+            connection.execute(sa.insert(plans).values(**made))
+            for task in tasks:
+                self.open_task(connection, task)
+
+    def open_task(self, connection: sa.Connection, task: Task) -> None:
+        """Store a task, with a number of attempts that none before it had, and prove it against all others."""
+        known = find_task(connection, task.key)
+        if known is not None and known.state not in FINAL_STATES:
+            raise ValueError(
+                f"{task.intent} is {known.state} in plan {known.plan!r}: it cannot be in {task.plan!r} too"
+            )
+        made = sa.select(sa.func.max(attempts.c.attempt)).where(*is_key(attempts, task.key))
+        task = replace(task, attempts=connection.execute(made).scalar() or 0)
+        connection.execute(sa.insert(task_rows).values(**row_of(task, task_rows)))
+        tell_task(self.store, connection, task)
+        for other in list_tasks(connection, task_rows.c.repository == task.repository):
+            if other.intent != task.intent and other.state not in FINAL_STATES:
+                prove_pair(connection, task, other)
 
     # -- scheduling
 
     def dispatch(self) -> tuple[Claim, ...]:
-        with self.store.read() as connection:
-            found = schedule(self.load_board(connection))
-        for ending in found.endings:
-            self.end_attempt(ending.token, (ending.repository, ending.intent), ending.ended_as, ending.why)
-        with self.store.write() as connection:
-            for after in found.moves:
+        found = schedule(self.read_board())
+        for after in found.moves:
+            with self.store.write() as connection:
+                lock_repository(connection, after.repository)
                 before = find_task(connection, after.key)
-                if before is not None and before.state not in FINAL_STATES:
-                    self.tell_task(connection, set_task(connection, before, state=after.state, why=after.why))
-            for key, why in found.waits.items():
-                waiting = sa.and_(tasks.c.repository == key[0], tasks.c.intent == key[1], tasks.c.state == "waiting")
-                connection.execute(sa.update(tasks).where(waiting, tasks.c.why != why).values(why=why))
+                if before is not None and before.state is TaskState.WAITING:
+                    store_task(self.store, connection, before, after)
         return tuple(claim for claim in found.claims if self.carry_out(claim))
 
     def carry_out(self, claim: Claim) -> bool:
         """Claim and enqueue in one transaction; False where the board has moved on."""
         try:
             with self.store.write() as connection:
-                attempt = claim_task(self.store, connection, claim, lease_s=self.timing.lease_s, prove=self.prove)
+                attempt = claim_task(self.store, connection, claim, self.timing.lease_s)
                 self.enqueue(
                     connection,
                     *(ATTEMPT_WORKFLOW, worker_queue(claim.worker), attempt.workflow_id),
                     *(attempt.repository, attempt.intent, attempt.attempt, attempt.token),
                 )
-        except ClaimRefused as refused:
-            with self.store.write() as connection:
-                task = find_task(connection, claim.key)
-                if task is not None and task.state is TaskState.WAITING:
-                    set_task(connection, task, why=str(refused))
+        except ClaimRefused:
             return False
         return True
 
     def enqueue(self, connection: sa.Connection, workflow: str, queue: str, id: str, *arguments: object) -> None:
-        assert self.client is not None, "only a worker's engine enqueues"
         options = EnqueueOptions(
             workflow_name=workflow,
             queue_name=queue,
@@ -193,7 +208,12 @@ class DbosEngine:
             workflow_id_reuse_policy="reject",
             app_version=FLOW_VERSION,
         )
-        self.client.enqueue_in_transaction(connection, options, *arguments)
+        self.require_client().enqueue_in_transaction(connection, options, *arguments)
+
+    def require_client(self) -> DBOSClient:
+        if self.client is None:
+            self.client = open_client(self.store)
+        return self.client
 
     # -- workers
 
@@ -217,280 +237,305 @@ class DbosEngine:
             drained = sa.update(workers).where(workers.c.id == worker).values(draining=True)
             return connection.execute(drained).rowcount == 1
 
-    def remove_worker(self, worker: str) -> None:
+    def remove_worker(self, worker: str, how: str = "left") -> None:
+        """Forget a worker, and end what it left running."""
+        with self.store.read() as connection:
+            left = list_attempts_of(connection, [worker])
+        self.end_lost(left)
         with self.store.write() as connection:
-            connection.execute(sa.delete(workers).where(workers.c.id == worker))
-            self.tell_worker(connection, worker, "left")
-        assert self.client is not None
-        self.client.delete_queue(worker_queue(worker))
+            if connection.execute(sa.delete(workers).where(workers.c.id == worker)).rowcount:
+                self.tell_worker(connection, worker, how)
+        self.require_client().delete_queue(worker_queue(worker))
 
-    def sweep(self) -> Sequence[Attempt]:
-        assert self.client is not None
-        with self.store.read() as connection:
-            late = workers.c.beat_at < self.store.clock - self.timing.dead_after_s
-            dead = [str(id) for id in connection.execute(sa.select(workers.c.id).where(late)).scalars()]
-            lost = list_lost_attempts(self.store, connection, dead)
-        # Cancelled first: a worker that wakes finds its workflow cancelled, and its token superseded.
-        self.client.cancel_workflows([attempt.workflow_id for attempt in lost])
-        ended = [
-            attempt
-            for attempt in lost
-            if self.end_attempt(attempt.token, attempt.key, AttemptEnd.LOST, f"its worker {attempt.worker} is gone")
-        ]
-        ended += self.end_broken()
-        self.resume_landings(dead)
-        for worker in dead:
-            with self.store.write() as connection:
-                gone = sa.delete(workers).where(
-                    workers.c.id == worker, workers.c.beat_at < self.store.clock - self.timing.dead_after_s
-                )
-                if connection.execute(gone).rowcount:
-                    self.tell_worker(connection, worker, "lost")
-            self.client.delete_queue(worker_queue(worker))
-        return ended
+    def sweep(self) -> Sequence[Ending]:
+        endings = find_endings(self.read_board())
+        self.cancel([(ending.repository, ending.intent, ending.attempt) for ending in endings])
+        for ending in endings:
+            key = ending.repository, ending.intent
+            self.end_attempt(ending.token, key, ending.ended_as, str(ending.ended_as), ending.why)
+        late = sa.select(workers.c.id).where(workers.c.beat_at < self.store.clock - self.timing.dead_after_s)
+        for row in self.store.rows(late):
+            self.remove_worker(row["id"], "lost")
+        self.end_broken()
+        self.resume_landings()
+        return endings
 
-    def end_broken(self) -> list[Attempt]:
+    def cancel(self, ended: Sequence[tuple[str, str, int]]) -> None:
+        """Cancel workflows first: a worker that wakes finds its workflow cancelled, and then its token superseded."""
+        wanted = sa.tuple_(attempts.c.repository, attempts.c.intent, attempts.c.attempt).in_(list(ended))
+        ids = [row["workflow_id"] for row in self.store.rows(sa.select(attempts.c.workflow_id).where(wanted))]
+        if ids:
+            self.require_client().cancel_workflows(ids)
+
+    def end_lost(self, lost: Sequence[Attempt]) -> None:
+        self.cancel([(attempt.repository, attempt.intent, attempt.attempt) for attempt in lost])
+        for attempt in lost:
+            self.end_attempt(attempt.token, attempt.key, AttemptEnd.LOST, "", f"its worker {attempt.worker} is gone")
+
+    def end_broken(self) -> None:
         """End attempts whose workflow is over without having said so: it broke, or was started too often."""
-        assert self.client is not None
-        with self.store.read() as connection:
-            live = read_values(
-                connection, Attempt, sa.select(attempts).where(attempts.c.state != str(AttemptState.ENDED))
-            )
+        live = {attempt.workflow_id: attempt for attempt in self.read_board().attempts.values()}
         if not live:
-            return []
-        ids = [attempt.workflow_id for attempt in live]
-        found = self.client.list_workflows(workflow_ids=ids, status=BROKEN, load_input=False, load_output=False)
-        broken = {status.workflow_id for status in found}
-        return [
-            attempt
-            for attempt in live
-            if attempt.workflow_id in broken
-            and self.end_attempt(attempt.token, attempt.key, AttemptEnd.FAILED, "its workflow broke")
-        ]
+            return
+        found = self.require_client().list_workflows(
+            workflow_ids=list(live), status=BROKEN, load_input=False, load_output=False
+        )
+        for status in found:
+            attempt = live[status.workflow_id]
+            self.end_attempt(attempt.token, attempt.key, AttemptEnd.FAILED, "workflow", "its workflow broke")
 
-    def resume_landings(self, dead: Sequence[str]) -> None:
+    def resume_landings(self) -> None:
         """Give the landings of workers that are gone to others."""
-        assert self.client is not None
-        begun = self.client.list_workflows(status="PENDING", name=LANDING_WORKFLOW, load_input=False, load_output=False)
-        with self.store.read() as connection:
-            alive = set(connection.execute(sa.select(workers.c.id)).scalars()) - set(dead)
+        client = self.require_client()
+        begun = client.list_workflows(status="PENDING", name=LANDING_WORKFLOW, load_input=False, load_output=False)
+        alive = {row["id"] for row in self.store.rows(sa.select(workers.c.id))}
         orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
         if orphans:
-            self.client.resume_workflows(orphans, queue_name=LANDING_QUEUE)
+            client.resume_workflows(orphans, queue_name=LANDING_QUEUE)
 
     # -- attempts
 
     def load_attempt(self, repository: str, intent: str, number: int) -> Attempt | None:
-        this = (attempts.c.repository == repository, attempts.c.intent == intent, attempts.c.attempt == number)
+        found = self.list_attempts((repository, intent))
+        return next((attempt for attempt in found if attempt.attempt == number), None)
+
+    def list_attempts(self, key: TaskKey) -> tuple[Attempt, ...]:
+        query = sa.select(attempts).where(*is_key(attempts, key)).order_by(attempts.c.attempt)
         with self.store.read() as connection:
-            return next(iter(read_values(connection, Attempt, sa.select(attempts).where(*this))), None)
+            return read_values(connection, Attempt, query)
 
     def move_attempt(self, token: int, key: TaskKey, state: AttemptState, **columns: object) -> bool:
         with self.store.write() as connection:
-            hold = find_hold(connection, key)
-            if hold is None or hold.token != token:
+            lock_repository(connection, key[0])
+            attempt, task = find_live(connection, key, token), find_task(connection, key)
+            if attempt is None or task is None:
                 return False
-            this = (attempts.c.repository == key[0], attempts.c.intent == key[1], attempts.c.attempt == hold.attempt)
-            times = {"started_at": self.store.clock} if state is AttemptState.STARTED else {}
-            changed = sa.update(attempts).where(*this, attempts.c.state != str(AttemptState.ENDED))
-            if not connection.execute(changed.values(state=str(state), **times, **columns)).rowcount:
-                return False
-            task = find_task(connection, key)
-            if state is AttemptState.STARTED and task is not None and task.state is TaskState.HELD:
-                self.tell_task(connection, set_task(connection, task, state=TaskState.RUNNING, why=""))
-            add_event(
-                *(self.store, connection, EventKind.ATTEMPT, {"state": str(state)}),
-                repository=key[0],
-                intent=key[1],
-                attempt=hold.attempt,
-            )
+            set_attempt(connection, attempt, state=str(state), last_event_at=self.store.clock, **columns)
+            if state is AttemptState.STARTED:
+                self.note_agent(connection, attempt, None)
+                store_task(self.store, connection, task, start_task(task))
+            if state is not attempt.state:
+                self.tell_attempt(connection, attempt, EventKind.ATTEMPT, {"state": str(state)})
             return True
-
-    def list_attempts(self, key: TaskKey) -> tuple[Attempt, ...]:
-        these = (attempts.c.repository == key[0], attempts.c.intent == key[1])
-        with self.store.read() as connection:
-            return read_values(connection, Attempt, sa.select(attempts).where(*these).order_by(attempts.c.attempt))
 
     def record_usage(self, token: int, attempt: Attempt, progress: str = "") -> bool:
         with self.store.write() as connection:
-            hold = find_hold(connection, attempt.key)
-            if hold is None or hold.token != token:
+            if find_live(connection, attempt.key, token) is None:
                 return False
-            this = (
-                attempts.c.repository == attempt.repository,
-                attempts.c.intent == attempt.intent,
-                attempts.c.attempt == attempt.attempt,
-            )
             used = {name: getattr(attempt, name) for name in ("turns", "tokens_in", "tokens_out", "usd")}
-            connection.execute(sa.update(attempts).where(*this).values(**used, last_event_at=self.store.clock))
+            set_attempt(connection, attempt, **used, last_event_at=self.store.clock)
             if progress:
-                add_event(
-                    *(self.store, connection, EventKind.PROGRESS, {"text": progress}),
-                    repository=attempt.repository,
-                    intent=attempt.intent,
-                    attempt=attempt.attempt,
-                )
+                self.tell_attempt(connection, attempt, EventKind.PROGRESS, {"text": progress})
             return True
 
-    def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "") -> bool:
+    def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool:
         with self.store.write() as connection:
-            hold = find_hold(connection, key)
-            task = find_task(connection, key)
-            if hold is None or hold.token != token or task is None:
+            limit = lock_repository(connection, key[0]).attempts
+            attempt, task = find_live(connection, key, token), find_task(connection, key)
+            if attempt is None or task is None:
                 return False
-            this = (attempts.c.repository == key[0], attempts.c.intent == key[1], attempts.c.attempt == hold.attempt)
-            live = read_values(
-                connection, Attempt, sa.select(attempts).where(*this, attempts.c.state != str(AttemptState.ENDED))
-            )
-            if not live:
-                return False
-            mark_ended(self.store, connection, live[0], ended_as, failure)
-            if ended_as is AttemptEnd.HANDED_IN:
-                kept = sa.update(holds).where(holds.c.repository == key[0], holds.c.intent == key[1])
-                connection.execute(kept.values(until=None))
-                task = set_task(connection, task, state=TaskState.HANDED_IN, why="the next landing")
-                self.ask_for_landing(connection, task.repository)
-            else:
-                release_hold(connection, key, token)
-                task = self.set_after_failure(connection, task, live[0], ended_as, failure)
-            self.tell_task(connection, task)
+            end_live(self.store, connection, attempt, ended_as, failure, why)
+            role = load_roles(connection).get(task.role) or Role(task.role)
+            settled = settle_task(task, list_ended(connection, task), limit, role, why)
+            store_task(self.store, connection, task, settled)
+            if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
+                self.note_agent(connection, attempt, failure or why)
+            if settled.state is TaskState.HANDED_IN:
+                self.ask_for_landing(connection, task.repository, find_target(connection, task))
+            plan_tasks = list_tasks(connection, task_rows.c.plan == task.plan)
+            if settled.state is TaskState.STUCK and is_plan_failing(plan_tasks):
+                connection.execute(sa.update(plans).where(plans.c.id == task.plan).values(is_paused=True))
             return True
 
-    def set_after_failure(
-        self, connection: sa.Connection, task: Task, attempt: Attempt, ended_as: AttemptEnd, failure: str
-    ) -> Task:
-        """Try the task again, or give it up: after all its attempts, or where a person stopped it."""
-        query = sa.select(repositories).where(repositories.c.id == task.repository)
-        limits = next(iter(read_values(connection, FleetRepository, query)), None)
-        allowed = limits.attempts if limits else FleetRepository("").attempts
-        reason = f"attempt {attempt.attempt} ended as {ended_as}" + (f": {failure}" if failure else "")
-        if task.state is TaskState.DROPPED or ended_as is AttemptEnd.CANCELLED:
-            return set_task(connection, task, state=TaskState.DROPPED, why=failure or "a person stopped it")
-        if ended_as is AttemptEnd.LOST or task.attempts < allowed:
-            # An attempt that died with its worker is no failure of the task.
-            made = task.attempts - (ended_as is AttemptEnd.LOST)
-            return set_task(connection, task, state=TaskState.WAITING, why=f"a worker; {reason}", attempts=made)
-        return set_task(connection, task, state=TaskState.STUCK, why=reason)
+    def note_agent(self, connection: sa.Connection, attempt: Attempt, failure: str | None) -> None:
+        host = connection.execute(sa.select(workers.c.host).where(workers.c.id == attempt.worker)).scalar()
+        note_breaker(self.store, connection, BreakerKind.AGENT, f"{attempt.agent}@{host or attempt.worker}", failure)
+
+    def widen_hold(self, token: int, key: TaskKey, scope: Sequence[str], scope_sha256: str) -> str | None:
+        with self.store.write() as connection:
+            lock_repository(connection, key[0])
+            task, hold = find_task(connection, key), find_hold(connection, key)
+            if task is None or hold is None or find_live(connection, key, token) is None:
+                return key[1]
+            wider = replace(task, scope=tuple(scope), scope_sha256=scope_sha256)
+            store_task(self.store, connection, task, wider)
+            for other in read_values(connection, Hold, sa.select(holds).where(holds.c.repository == key[0])):
+                if other.key != key and prove_pair(connection, wider, other).answer is not ProofAnswer.APART:
+                    return other.intent
+            changed = {"scope": list(scope), "scope_sha256": scope_sha256}
+            connection.execute(sa.update(holds).where(*is_key(holds, key)).values(**changed))
+            return None
 
     # -- landing
 
-    def enqueue_landing(self, repository: str, target: str) -> bool:
+    def enqueue_landing(self, repository: str, target: str) -> None:
         with self.store.write() as connection:
-            return self.ask_for_landing(connection, repository)
+            lock_repository(connection, repository)
+            self.ask_for_landing(connection, repository, target)
 
-    def ask_for_landing(self, connection: sa.Connection, repository: str) -> bool:
-        """Enqueue a landing unless one is under way; the row of the repository says so."""
-        query = sa.select(repositories.c.target, repositories.c.landing).where(repositories.c.id == repository)
-        found = connection.execute(query.with_for_update()).mappings().one()
-        if found["landing"]:
-            return False
-        id = f"{repository}:land:{self.count_landings(connection)}"
-        connection.execute(sa.update(repositories).where(repositories.c.id == repository).values(landing=id))
-        self.enqueue(connection, LANDING_WORKFLOW, LANDING_QUEUE, id, repository, found["target"])
-        return True
+    def ask_for_landing(self, connection: sa.Connection, repository: str, target: str) -> None:
+        """Enqueue a landing unless one is under way, which gathers again at its end."""
+        this = sa.and_(landers.c.repository == repository, landers.c.target == target)
+        if connection.execute(sa.select(landers.c.workflow).where(this)).first():
+            return
+        made = sa.insert(events).values(
+            at=self.store.clock,
+            repository=repository,
+            kind=str(EventKind.LANDING),
+            body={"state": "asked", "target": target},
+        )
+        number = connection.execute(made.returning(events.c.seq)).scalar_one()  # which is never used again
+        id = f"{repository}:land:{number}"
+        connection.execute(sa.insert(landers).values(repository=repository, target=target, workflow=id))
+        self.enqueue(connection, LANDING_WORKFLOW, LANDING_QUEUE, id, repository, target)
 
-    def count_landings(self, connection: sa.Connection) -> int:
-        """Return a number that no landing had: the next of the feed, which is never reused."""
-        add_event(self.store, connection, EventKind.LANDING, {"state": "asked"})
-        return int(connection.execute(sa.select(sa.func.max(events.c.seq))).scalar_one())
-
-    def finish_landing(self, repository: str) -> bool:
-        """Say that no landing is under way, unless something was handed in meanwhile; return whether it is over."""
+    def finish_landing(self, repository: str, target: str) -> bool:
+        """Say that no landing is under way, unless something is handed in; return whether it is over."""
         with self.store.write() as connection:
-            this = repositories.c.id == repository
-            connection.execute(sa.select(repositories.c.id).where(this).with_for_update())
-            waiting = sa.select(tasks.c.intent).where(
-                tasks.c.repository == repository, tasks.c.state.in_(("handed_in", "landing"))
-            )
-            if connection.execute(waiting).first():
+            lock_repository(connection, repository)
+            if self.list_ready(connection, repository, target):
                 return False
-            connection.execute(sa.update(repositories).where(this).values(landing=""))
+            this = sa.and_(landers.c.repository == repository, landers.c.target == target)
+            connection.execute(sa.delete(landers).where(this))
             return True
 
-    def set_landed(self, hold: Hold, old: str, new: str, why: str) -> bool:
-        """Record that a task has landed under this token, or with `why`, that a person has to look at it."""
+    def list_ready(self, connection: sa.Connection, repository: str, target: str) -> list[Task]:
+        theirs = sa.and_(
+            task_rows.c.repository == repository,
+            task_rows.c.state == str(TaskState.HANDED_IN),
+            task_rows.c.plan.in_(sa.select(plans.c.id).where(plans.c.target == target)),
+        )
+        return list(list_tasks(connection, theirs))
+
+    def gather_landing(
+        self, repository: str, target: str, old: str, touched: Mapping[str, Sequence[str]]
+    ) -> Landing | None:
+        """Take the next train. The one of a lander that died is taken up again: a target has one lander at a time."""
         with self.store.write() as connection:
-            task = find_task(connection, hold.key)
-            now = find_hold(connection, hold.key)
-            if task is None or now is None or now.token != hold.token or task.state in FINAL_STATES:
+            size = lock_repository(connection, repository).train
+            here = sa.and_(landings.c.repository == repository, landings.c.target == target)
+            query = sa.select(landings).where(here, landings.c.state.in_(UNSETTLED))
+            if open_ones := read_values(connection, Landing, query):
+                return open_ones[-1]
+            ready = self.list_ready(connection, repository, target)
+            if not ready:
+                return None
+            this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
+            breaker = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
+            known = {task.key: task for task in list_tasks(connection, task_rows.c.repository == repository)}
+            limit = limit_train(breaker, size) if breaker else size
+            train = gather_train(order_landing(ready, find_tails(known)), touched, limit)
+            for task in train:
+                store_task(self.store, connection, task, move_task(task, TaskState.LANDING))
+            landing = Landing(0, repository, target, tuple(task.intent for task in train), old=old)
+            row = row_of(landing, landings) | {"at": self.store.clock}
+            del row["id"]
+            made = connection.execute(sa.insert(landings).values(**row).returning(landings.c.id)).scalar_one()
+            return replace(landing, id=int(made))
+
+    def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
+        with self.store.write() as connection:
+            lock_repository(connection, landing.repository)
+            known = connection.execute(sa.select(landings.c.state).where(landings.c.id == landing.id)).scalar()
+            if known not in UNSETTLED:
                 return False
-            if why:
-                after = set_task(connection, task, state=TaskState.ASKING, why=why, returns_to=TaskState.HANDED_IN)
-            else:
-                after = set_task(connection, task, state=TaskState.LANDED, why="", landed=new)
-                release_hold(connection, hold.key, hold.token)
-            landing = {"repository": hold.repository, "old": old, "new": new, "members": [hold.intent], "why": why}
-            state = "conflict" if why else "landed"
-            connection.execute(sa.insert(landings).values(**landing, state=state, at=self.store.clock))
-            self.tell_task(connection, after)
+            row = row_of(landing, landings)
+            connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
+            body = {"state": str(landing.state), "members": list(landing.members), "new": landing.new}
+            add_event(self.store, connection, EventKind.LANDING, body, repository=landing.repository)
+            for intent in landed:
+                self.settle_member(connection, landing, intent)
+            for evidence in conflicts:
+                self.settle_conflict(connection, landing, evidence)
+            for intent in landing.members:
+                task = find_task(connection, (landing.repository, intent))
+                if task is not None and task.state is TaskState.LANDING:
+                    back = move_task(task, TaskState.HANDED_IN, "its train did not land")
+                    store_task(self.store, connection, task, back)
+            if landing.state in (LandingState.RED, LandingState.LANDED):
+                why = landing.why if landing.state is LandingState.RED else None
+                note_breaker(self.store, connection, BreakerKind.REPOSITORY, landing.repository, why)
             return True
+
+    def settle_member(self, connection: sa.Connection, landing: Landing, intent: str) -> None:
+        task = find_task(connection, (landing.repository, intent))
+        if task is not None and task.state is TaskState.LANDING:
+            after = move_task(task, TaskState.LANDED, f"in {landing.new}")
+            store_task(self.store, connection, task, replace(after, landed=landing.new))
+
+    def settle_conflict(self, connection: sa.Connection, landing: Landing, evidence: Evidence) -> None:
+        """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
+        a, b = evidence.earlier.intent, evidence.later.intent
+        rows = conflict_rows.c
+        pair = sa.and_(rows.repository == landing.repository, rows.a == a, rows.b == b)
+        rounds = connection.execute(sa.select(sa.func.count()).where(pair)).scalar_one()
+        settlement = decide(replace(evidence, rounds=rounds))
+        row = {"repository": landing.repository, "kind": str(evidence.kind), "a": a, "b": b, "rounds": rounds + 1}
+        paths = list(evidence.paths)
+        connection.execute(
+            sa.insert(conflict_rows).values(**row, paths=paths, settled_as=str(settlement.kind), at=self.store.clock)
+        )
+        told = {"settled_as": str(settlement.kind), "with": a, "paths": paths}
+        add_event(self.store, connection, EventKind.CONFLICT, told, repository=landing.repository, intent=b)
+        task = find_task(connection, (landing.repository, settlement.redo))
+        if task is None or task.state is not TaskState.LANDING:
+            return
+        if settlement.kind is SettlementKind.REASSIGN:
+            store_task(self.store, connection, task, move_task(task, TaskState.HELD, settlement.why))
+        elif settlement.kind is SettlementKind.ASK:
+            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=TaskState.HELD)
+            store_task(self.store, connection, task, asking)
 
     # -- orders
 
     def give_order(self, order: Order) -> int:
         with self.store.write() as connection:
+            lock_repository(connection, order.repository)
             row = row_of(order, orders) | {"at": self.store.clock}
             del row["id"]
-            made = connection.execute(sa.insert(orders).values(**row).returning(orders.c.id)).scalar_one()
-            add_event(
-                *(self.store, connection, EventKind.ORDER, {"kind": str(order.kind), "by": order.by}),
-                repository=order.repository,
-                intent=order.intent,
-            )
-            for task in self.list_tasks(connection, order):
-                self.apply_order(connection, task, order)
-            return int(made)
+            id = int(connection.execute(sa.insert(orders).values(**row).returning(orders.c.id)).scalar_one())
+            told = {"kind": str(order.kind), "by": order.by}
+            add_event(self.store, connection, EventKind.ORDER, told, repository=order.repository, intent=order.intent)
+            if not order.intent and order.kind in (OrderKind.PAUSE, OrderKind.RESUME):
+                self.pause_plans(connection, order.repository, is_paused=order.kind is OrderKind.PAUSE)
+            chosen = [task_rows.c.repository == order.repository]
+            chosen += [task_rows.c.intent == order.intent] if order.intent else []
+            for task in {task.key: task for task in list_tasks(connection, *chosen)}.values():
+                self.order_task(connection, task, replace(order, id=id))
+            return id
 
-    def list_tasks(self, connection: sa.Connection, order: Order) -> tuple[Task, ...]:
-        chosen = [tasks.c.repository == order.repository]
-        if order.intent:
-            chosen.append(tasks.c.intent == order.intent)
-        if order.kind is not OrderKind.RETRY:
-            chosen.append(tasks.c.state.not_in(FINAL_STATES))
-        return read_values(connection, Task, sa.select(tasks).where(*chosen))
+    def order_task(self, connection: sa.Connection, task: Task, order: Order) -> None:
+        after = apply_order(task, order)
+        if order.kind is OrderKind.REASSIGN and after is not task and order.body:
+            after = replace(after, agents=(order.body,))
+        store_task(self.store, connection, task, after)
+        attempt = find_live(connection, task.key)
+        if attempt is not None and order.kind in (OrderKind.RESUME, OrderKind.GIVE_BACK):
+            set_attempt(connection, attempt, last_event_at=self.store.clock)  # a pause is no silence
+        if attempt is not None and not needs_hold(after):
+            end_live(self.store, connection, attempt, AttemptEnd.CANCELLED, "", after.why)
+        if order.kind is OrderKind.RETRY and after is not task:
+            # What was blocked waits again; the next dispatch blocks what still needs something else.
+            for blocked in list_tasks(connection, task_rows.c.plan == task.plan):
+                if blocked.state is TaskState.BLOCKED:
+                    store_task(self.store, connection, blocked, apply_order(blocked, order))
 
-    def apply_order(self, connection: sa.Connection, task: Task, order: Order) -> None:
-        """Change what no worker has to change: tasks that wait, are paused, or are over."""
-        state, kind = task.state, order.kind
-        by = order.by or "a person"
-        if kind is OrderKind.PAUSE and state in (TaskState.WAITING, TaskState.HELD, TaskState.RUNNING):
-            after = set_task(connection, task, state=TaskState.PAUSED, returns_to=state, why=f"{by} paused it")
-        elif kind is OrderKind.RESUME and state is TaskState.PAUSED:
-            hold = find_hold(connection, task.key)
-            back = (task.returns_to or TaskState.WAITING) if hold else TaskState.WAITING
-            after = set_task(connection, task, state=back, returns_to=None, why="")
-        elif kind in (OrderKind.STOP, OrderKind.DROP):
-            after = set_task(connection, task, state=TaskState.DROPPED, why=f"{by} stopped it")
-            live = find_hold(connection, task.key)
-            if live is not None:
-                self.end_live(connection, live, f"{by} stopped it")
-                release_hold(connection, task.key, live.token)
-        elif kind is OrderKind.RETRY and state in (TaskState.STUCK, TaskState.DROPPED, TaskState.BLOCKED):
-            after = set_task(connection, task, state=TaskState.WAITING, attempts=0, why=f"{by} tries it again")
-        else:
-            return
-        self.tell_task(connection, after)
-
-    def end_live(self, connection: sa.Connection, hold: Hold, why: str) -> None:
-        live = (
-            attempts.c.repository == hold.repository,
-            attempts.c.intent == hold.intent,
-            attempts.c.attempt == hold.attempt,
-            attempts.c.state != str(AttemptState.ENDED),
-        )
-        for attempt in read_values(connection, Attempt, sa.select(attempts).where(*live)):
-            mark_ended(self.store, connection, attempt, AttemptEnd.CANCELLED, why)
+    def pause_plans(self, connection: sa.Connection, repository: str, *, is_paused: bool) -> None:
+        """Pause the plans of a repository, or let them go on: then its landings start from nothing too."""
+        connection.execute(sa.update(plans).where(plans.c.repository == repository).values(is_paused=is_paused))
+        if not is_paused:
+            this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
+            connection.execute(sa.delete(breakers).where(this))
 
     def take_orders(self, worker: str) -> Sequence[Order]:
         with self.store.write() as connection:
-            mine = sa.select(attempts.c.intent).where(
+            is_mine = sa.exists().where(
                 attempts.c.repository == orders.c.repository,
                 attempts.c.worker == worker,
-                attempts.c.state != str(AttemptState.ENDED),
+                attempts.c.state != ENDED,
                 sa.or_(orders.c.intent == "", orders.c.intent == attempts.c.intent),
             )
-            query = sa.select(orders).where(orders.c.taken_at.is_(None), sa.exists(mine))
-            found = read_values(connection, Order, query)
+            found = read_values(connection, Order, sa.select(orders).where(orders.c.taken_at.is_(None), is_mine))
             if found:
                 taken = sa.update(orders).where(orders.c.id.in_([order.id for order in found]))
                 connection.execute(taken.values(taken_at=self.store.clock))
@@ -500,54 +545,26 @@ class DbosEngine:
 
     def read_board(self) -> Board:
         with self.store.read() as connection:
-            return self.load_board(connection)
+            return load_board(self.store, connection, self.timing.dead_after_s)
 
-    def load_board(self, connection: sa.Connection) -> Board:
-        now = self.store.now(connection)
-        alive = workers.c.beat_at >= self.store.clock - self.timing.dead_after_s
-        shown_plans = sa.select(plans).order_by(plans.c.made_at)
-        roles: dict[str, Role] = {}
-        for row in connection.execute(sa.select(plans.c.roles)).scalars():
-            roles |= convert(row or {}, dict[str, Role])
-        proved = connection.execute(sa.select(proofs)).mappings().all()
-        return Board(
-            now=now,
-            repositories=read_values(connection, FleetRepository, sa.select(repositories)),
-            plans=read_values(connection, OpenPlan, shown_plans),
-            tasks=read_values(connection, Task, sa.select(tasks).order_by(tasks.c.plan, tasks.c.intent)),
-            holds=read_values(connection, Hold, sa.select(holds)),
-            attempts=read_values(
-                connection, Attempt, sa.select(attempts).where(attempts.c.state != str(AttemptState.ENDED))
-            ),
-            workers=read_values(connection, Worker, sa.select(workers).where(alive)),
-            roles=roles,
-            budgets=read_values(connection, SpendingBudget, sa.select(budgets)),
-            breakers=read_values(connection, Breaker, sa.select(breakers)),
-            proofs={
-                (row["a_sha256"], row["b_sha256"]): Proof(ProofAnswer(row["answer"]), row["witness"]) for row in proved
-            },
-        )
+    def find_newest_order(self) -> int:
+        return int(self.store.rows(sa.select(sa.func.max(orders.c.id).label("id")))[0]["id"] or 0)
 
     def read_events(self, after: int, limit: int = 500) -> Sequence[FleetEvent]:
         query = sa.select(events).where(events.c.seq > after).order_by(events.c.seq).limit(limit)
         with self.store.read() as connection:
             return read_values(connection, FleetEvent, query)
 
-    def tell_task(self, connection: sa.Connection, task: Task) -> None:
-        body = {"state": str(task.state), "why": task.why}
-        add_event(
-            *(self.store, connection, EventKind.TASK, body),
-            repository=task.repository,
-            plan=task.plan,
-            intent=task.intent,
-        )
+    def tell_attempt(self, connection: sa.Connection, attempt: Attempt, kind: EventKind, body: dict[str, Any]) -> None:
+        where = {"repository": attempt.repository, "intent": attempt.intent}
+        add_event(self.store, connection, kind, body, **where, attempt=attempt.attempt)
 
     def tell_worker(self, connection: sa.Connection, worker: str, state: str) -> None:
         add_event(self.store, connection, EventKind.WORKER, {"worker": worker, "state": state})
 
 
-def structs_as_rows(values: Mapping[str, Struct]) -> dict[str, Any]:
-    return {name: structs.asdict(value) for name, value in values.items()}
+def find_target(connection: sa.Connection, task: Task) -> str:
+    return connection.execute(sa.select(plans.c.target).where(plans.c.id == task.plan)).scalar_one()
 
 
 def worker_queue(worker: str) -> str:
@@ -603,30 +620,30 @@ def register_workflows(engine: DbosEngine, runner: AttemptRunner) -> None:
     def run_step(step: str, repository: str, intent: str, number: int, token: int) -> list[str]:
         attempt = engine.load_attempt(repository, intent, number)
         if attempt is None or attempt.token != token or not attempt.is_live:
-            return [str(AttemptEnd.SUPERSEDED), "another attempt has its place"]
+            return [str(AttemptEnd.SUPERSEDED), "another attempt has its place", ""]
         end = runner.run_step(step, attempt)
-        return [str(end.ended_as) if end.ended_as else "", end.why]
+        return [str(end.ended_as) if end.ended_as else "", end.why, end.failure]
 
-    def settle(repository: str, intent: str, token: int, ended_as: str, why: str) -> None:
-        engine.end_attempt(token, (repository, intent), AttemptEnd(ended_as), why)
+    def settle(repository: str, intent: str, token: int, ended_as: str, why: str, failure: str) -> None:
+        engine.end_attempt(token, (repository, intent), AttemptEnd(ended_as), failure, why)
         engine.dispatch()
 
     @DBOS.workflow(name=ATTEMPT_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def run_attempt(repository: str, intent: str, number: int, token: int) -> str:
         for name in ATTEMPT_STEPS:
-            ended_as, why = DBOS.run_step({"name": name}, run_step, name, repository, intent, number, token)
+            ended_as, why, failure = DBOS.run_step({"name": name}, run_step, name, repository, intent, number, token)
             if ended_as:
                 break
         else:
-            ended_as, why = str(AttemptEnd.HANDED_IN), ""
-        DBOS.run_step({"name": "settle"}, settle, repository, intent, token, ended_as, why)
+            ended_as, why, failure = str(AttemptEnd.HANDED_IN), "", ""
+        DBOS.run_step({"name": "settle"}, settle, repository, intent, token, ended_as, why, failure)
         return ended_as
 
     @DBOS.workflow(name=LANDING_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def land(repository: str, target: str) -> None:
         while True:
             DBOS.run_step({"name": "land"}, runner.land, repository, target)
-            if DBOS.run_step({"name": "finish"}, engine.finish_landing, repository):
+            if DBOS.run_step({"name": "finish"}, engine.finish_landing, repository, target):
                 return
 
     del run_attempt, land

@@ -27,6 +27,9 @@ GOVERNED_MARKER = "governed"
 GOVERNED_FOLDER = f"{STATE_FOLDER}/governed"
 MAX_MARKER_BYTES = 1 << 20
 ENFORCE_MARKER = "enforce"
+ASSIGNMENT_FILE = "remit/assignment.json"
+"""Relative to the git folder of one worktree, which no other worktree shares."""
+
 MAX_POINTER_BYTES = 8192
 MAX_KNOWN_WORKSPACES = 64
 
@@ -70,6 +73,15 @@ class Workspace(Struct, frozen=True, dict=True):
     @property
     def governed_nested_roots(self) -> set[bytes]:
         return set(read_tail(self.state / GOVERNED_MARKER, MAX_MARKER_BYTES).split(b"\0"))
+
+    @LazyProperty
+    def assignment_path(self) -> str | None:
+        """The file of the attempt that works here, in the worktree's own git folder; None in a main worktree."""
+        return None if self.git_dir in (None, self.common_dir) else f"{self.git_dir}/{ASSIGNMENT_FILE}"
+
+    @property
+    def is_assigned(self) -> bool:
+        return self.assignment_path is not None and os.path.lexists(self.assignment_path)
 
     @LazyProperty
     def intents_path(self) -> Path:

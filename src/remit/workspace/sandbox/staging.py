@@ -19,7 +19,7 @@ from msgspec import Struct
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import STATE_FOLDER
 from remit.workspace.mounts import find_mount_below
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.place.workspace import ASSIGNMENT_FILE, ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Layer
 
 START_MARKER, LAYERS_KEY_FILE, INDEX_FILE = "began", "layers", "index"
@@ -202,6 +202,7 @@ def read_only_paths(workspace: Workspace, settings: Iterable[str], *, layered: b
     places = [root / name for name in names]
     if common:
         places += [common / name for name in GOVERNING_GIT_NAMES if not layered or name != "config"]
+        places += (common / "worktrees").glob(f"*/{ASSIGNMENT_FILE.partition('/')[0]}")
     if (root / ".git").is_file():
         places.append(root / ".git")
     return tuple(dict.fromkeys(p for p in places if p.exists() and not p.is_symlink()))

@@ -399,7 +399,7 @@ EVERYTHING_HERE = r"\.|\./|\*|:/|\./\*|\.\.(?:/.*)?"
 FORCING_OPTIONS = "-f --force --force-with-lease --force-if-includes --mirror --delete -d --prune"
 READING_SETTINGS = "--get --get-all --get-regexp --list -l get list"
 GOVERNING_SETTINGS = (
-    r"(?i)(?:core\.(?:hookspath|fsmonitor|sshcommand|editor|pager|worktree|attributesfile)|alias\..*|"
+    r"(?i)(?:core\.(?:hookspath|fsmonitor|sshcommand|editor|pager|worktree|attributesfile|sparsecheckout(?:cone)?)|alias\..*|"
     r"filter\..*|diff\..*|merge\..*\.driver|credential\..*|include.*\.path|url\..*|protocol\..*|gpg\..*)"
 )
 GIT_DANGERS = (
@@ -432,6 +432,9 @@ GIT_DANGERS = (
     # hooks and settings that govern agents
     DangerRule("commit|merge|push|am|rebase|cherry-pick|revert", EVADES_CONTROL, "--no-verify", is_irreversible=False),
     DangerRule("commit", EVADES_CONTROL, "-n", is_irreversible=False),
+    DangerRule("sparse-checkout add|disable|init|reapply|set", EVADES_CONTROL, is_irreversible=False),
+    DangerRule("checkout|restore", EVADES_CONTROL, "--ignore-skip-worktree-bits", is_irreversible=False),
+    DangerRule("update-index", EVADES_CONTROL, "--no-skip-worktree", is_irreversible=False),
     DangerRule("config", EVADES_CONTROL, words=GOVERNING_SETTINGS, unless=READING_SETTINGS, is_irreversible=False),
 )
 

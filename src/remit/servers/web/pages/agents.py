@@ -5,7 +5,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from remit.core.intents.validation import find_overlap
+from remit.core.scope.apart import Shared, decide_apart
 from remit.core.scope.path_patterns import Scope
 from remit.gate.state.workspace_state import OpenCall
 from remit.servers.web.pages.now import ActiveSession, list_active_sessions
@@ -64,9 +64,9 @@ def read_agents(request: PageRequest) -> Agents:
     ]
     working = [intent for intent in intents.values() if intent.status == "IN_PROGRESS"]
     meetings = [
-        Meeting(a.id, b.id, path)
+        Meeting(a.id, b.id, answer.path)
         for a, b in combinations(working[:40], 2)
-        if (path := find_overlap(Scope(a.owned_scope), Scope(b.owned_scope))) is not None
+        if isinstance(answer := decide_apart(Scope(a.owned_scope), Scope(b.owned_scope)), Shared)
     ]
     return Agents(lanes, [describe_call(call) for call in calls], meetings)
 

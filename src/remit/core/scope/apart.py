@@ -1,0 +1,477 @@
+"""Proofs that two scopes share no path: both run as automata side by side, until a shared path or no state is left.
+
+A scope is a regular language: places in its patterns are the states, and of the patterns that a path ends in, the last
+decides. The alphabet is cut where no pattern tells characters apart, one letter a class. On a file system that ignores
+case a letter is a pair of spellings of one text, so that `src/A.py` and `SRC/a.py` are the same file.
+"""
+
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product, takewhile
+from operator import itemgetter
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.scope.path_patterns import (
+    ANY_CHAR,
+    ANY_DEPTH,
+    ANY_NAME_CHAR,
+    SLASH,
+    CharSet,
+    Components,
+    Scope,
+    expand_line,
+    fold_case,
+    list_signed_lines,
+    make_literal,
+)
+
+MAX_STEPS = 200_000
+"""Moves of the automata per pair of scopes: up to half a second."""
+
+
+class Apart(Struct, frozen=True):
+    """A proof that no path lies in both scopes."""
+
+
+class Shared(Struct, frozen=True):
+    """A shortest path in both scopes; `other` is the second scope's spelling of the same file, where it differs."""
+
+    path: str
+    other: str = ""
+
+
+class Unproved(Struct, frozen=True):
+    """No answer within the bounds. Callers treat the scopes as sharing a path."""
+
+    why: str
+
+
+Answer: TypeAlias = Apart | Shared | Unproved
+
+
+def decide_apart(a: Scope, b: Scope, *, fold: bool = False, max_steps: int = MAX_STEPS) -> Answer:
+    """Decide whether some path lies in both scopes, with `fold` on a file system that ignores case and Unicode form.
+
+    A shared path is checked with `Scope.matches` on both sides.
+    """
+    one, two = _compile_scope(a.patterns, fold=fold), _compile_scope(b.patterns, fold=fold)
+    lines_a, lines_b = one.select_lines(two), two.select_lines(one)
+    if not any(line.is_inclusion for line in lines_a) or not any(line.is_inclusion for line in lines_b):
+        return Apart()
+    # The first round leaves out what few pairs need: folders such as `.git`, and texts of several characters that fold
+    # together.
+    for is_last in (False, True):
+        letters = _list_letters(*_join_sets(lines_a), *_join_sets(lines_b), fold=fold, is_complete=is_last)
+        side_a = _Side(one, lines_a, [(letter.first, letter.folded) for letter in letters])
+        side_b = _Side(two, lines_b, [(letter.second, letter.folded) for letter in letters])
+        rules = _PathRules(letters, _RESERVED_NAMES if is_last else ("",))
+        walk = _Walk(side_a, side_b, rules, max_steps)
+        spellings = walk.find_shared_path()
+        if walk.steps < 0:
+            return Unproved(f"not decided within {max_steps} steps")
+        if spellings is not None and (shared := _check_spellings(a, b, spellings, fold=fold)):
+            return shared
+        if spellings is None and (is_last or not fold):
+            return Unproved(_BEYOND_FOLD) if fold and _is_beyond_fold((*lines_a, *lines_b)) else Apart()
+    return Unproved("the search found a path that the patterns do not match")
+
+
+def _check_spellings(a: Scope, b: Scope, spellings: tuple[str, str], *, fold: bool) -> Shared | None:
+    first, second = spellings
+    for path in dict.fromkeys((_make_readable(first), first, second)):
+        if a.matches(path, fold=fold) and b.matches(path, fold=fold):
+            return Shared(path)
+    is_same_file = fold and fold_case(first) == fold_case(second)
+    return (
+        Shared(first, second) if is_same_file and a.matches(first, fold=True) and b.matches(second, fold=True) else None
+    )
+
+
+def _make_readable(path: str) -> str:
+    """Give names to what stars may leave empty: `src/.py` becomes `src/x.py`, `test_.py` `test_x.py`."""
+    return re.sub(r"(?<![^/_-])\.", "x.", path)
+
+
+def _is_beyond_fold(lines: Iterable["_Line"]) -> bool:
+    """Return whether a range or a combining mark beyond ASCII occurs, whose folding the letters do not cover."""
+    bounds = (bound for line in lines for chars in line.exact | line.folded for bound in chars.ranges)
+    return any(
+        not edge.isascii() and (low != high or unicodedata.combining(edge))
+        for low, high in bounds
+        for edge in (low, high)
+    )
+
+
+# --- automata ---------------------------------------------------------------------------------------------
+
+_Symbol: TypeAlias = CharSet | Literal["*", "**", "folders", "in folder"]
+_Moves: TypeAlias = tuple[tuple[CharSet, int], ...]
+
+
+class _Line(Struct, frozen=True):
+    """A scope's line in an automaton: the first places, and the sets that are read as spelled and folded."""
+
+    is_inclusion: bool
+    start: int
+    exact: frozenset[CharSet]
+    folded: frozenset[CharSet]
+    prefixes: frozenset[str]
+
+
+class _Automaton(Struct, frozen=True):
+    """A scope's patterns as one automaton. A state is a set of places, one bit each.
+
+    `moves` are by place, their targets single bits. Places in `folded` read the folded text. `runs` are, last first,
+    the final places of consecutive lines of one sign, and the sign.
+    """
+
+    moves: tuple[_Moves, ...]
+    lines: tuple[_Line, ...]
+    included: int
+    folded: int
+    runs: tuple[tuple[int, bool], ...]
+
+    def accepts(self, state: int) -> bool:
+        return next((included for final, included in self.runs if state & final), False)
+
+    def select_lines(self, other: "_Automaton") -> list[_Line]:
+        """Return the lines that may match a path that an inclusion of `other` matches."""
+        theirs = {prefix for line in other.lines if line.is_inclusion for prefix in line.prefixes}
+        return [
+            line
+            for line in self.lines
+            if any(x.startswith(y) or y.startswith(x) for x in line.prefixes for y in theirs)
+        ]
+
+
+@lru_cache(maxsize=4096)
+def _compile_scope(patterns: tuple[str, ...], *, fold: bool) -> _Automaton:
+    moves: list[_Moves] = []
+    lines: list[_Line] = []
+    included = folded = 0
+    runs: list[tuple[int, bool]] = []
+    for is_inclusion, line in list_signed_lines(patterns):
+        start = final = 0
+        sets: tuple[set[CharSet], set[CharSet]] = (set(), set())
+        exact = [(False, components) for components in expand_line(line)]
+        lowered = [(True, components) for components in expand_line(line, fold=True)] if fold else []
+        for is_folded, components in dict.fromkeys(exact + lowered):
+            places, ends = _build_places(components)
+            base = len(moves)
+            moves += [tuple((chars, target << base) for chars, target in place) for place in places]
+            mask = ((1 << len(places)) - 1) << base
+            start |= 1 << base
+            final |= ends << base
+            included |= mask if is_inclusion else 0
+            folded |= mask if is_folded else 0
+            sets[is_folded].update(chars for place in places for chars, _ in place)
+        prefixes = frozenset(_find_prefix(components, fold=fold) for _, components in exact)
+        lines.append(_Line(is_inclusion, start, frozenset(sets[0]), frozenset(sets[1]), prefixes))
+        if runs and runs[0][1] == is_inclusion:
+            runs[0] = (runs[0][0] | final, is_inclusion)
+        else:
+            runs.insert(0, (final, is_inclusion))
+    return _Automaton(tuple(moves), tuple(lines), included, folded, tuple(runs))
+
+
+def _join_sets(lines: Iterable[_Line]) -> tuple[frozenset[CharSet], frozenset[CharSet]]:
+    """Return the sets of lines, those that are read as spelled and those that are read folded."""
+    return frozenset(c for line in lines for c in line.exact), frozenset(c for line in lines for c in line.folded)
+
+
+@lru_cache(maxsize=4096)
+def _build_places(components: Components) -> tuple[tuple[_Moves, ...], int]:
+    """Return the moves of each place of a pattern, and the mask of places where a path may end."""
+    symbols = list(_list_symbols(components))
+    places = [_list_moves(symbols, at) for at in range(len(symbols) + 1)]
+    ends = sum(1 << at for at, (_, is_end) in enumerate(places) if is_end)
+    return tuple(tuple((chars, 1 << target) for chars, target in moves) for moves, _ in places), ends
+
+
+def _list_symbols(components: Components) -> Iterator[_Symbol]:
+    for index, component in enumerate(components):
+        last = index == len(components) - 1
+        if component == ANY_DEPTH:
+            yield from ("**",) if last else ("folders", "in folder")
+            continue
+        yield from component
+        if not last:
+            yield SLASH
+
+
+def _list_moves(symbols: list[_Symbol], at: int) -> tuple[list[tuple[CharSet, int]], bool]:
+    moves: list[tuple[CharSet, int]] = []
+    while at < len(symbols):
+        symbol = symbols[at]
+        if isinstance(symbol, CharSet):
+            return [*moves, (symbol, at + 1)], False
+        if symbol == "in folder":
+            return [*moves, (ANY_NAME_CHAR, at), (SLASH, at - 1)], False
+        if symbol == "folders":
+            moves.append((ANY_NAME_CHAR, at + 1))
+            at += 2
+            continue
+        moves.append((ANY_NAME_CHAR if symbol == "*" else ANY_CHAR, at))
+        at += 1
+    return moves, True
+
+
+def _find_prefix(components: Components, *, fold: bool) -> str:
+    """Return the text that every path of a pattern begins with; with `fold`, after folding."""
+    literals = ((s.literal or "") if isinstance(s, CharSet) else "" for s in _list_symbols(components))
+    prefix = "".join(takewhile(bool, literals))
+    # A mark after the last literal may compose with it, which never changes an ASCII prefix but its last character.
+    return prefix if not fold else fold_case(prefix)[:-1] if prefix.isascii() else ""
+
+
+# --- letters ----------------------------------------------------------------------------------------------
+
+_RESERVED_NAMES = ("", ".", "..", ".git", ".orchestration")
+"""Folded names that are no part of a path in any scope."""
+_Sets: TypeAlias = frozenset[CharSet]
+_RESERVED_CHARS = frozenset({*"".join(_RESERVED_NAMES), *"ſﬅﬆ"})
+"""Characters of those names, and those beyond ASCII that fold to them."""
+_BEYOND_FOLD = "ranges or marks beyond ASCII, whose other cases are not searched"
+_READABLE_CHARS = "xyzwvqabcdefghijklmnoprstu0123456789XYZABCDEFGHIJKLMNOPQRSTUVW_-.+=,:;@#%~^&()[]{}!$'`*?<>|\" \\/"
+"""Characters for classes of many, those first that read well in a path."""
+_FOLDING_CHARS = "ßẞﬀﬁﬂﬃﬄﬅﬆſK"
+"""Characters beyond ASCII that fold to ASCII text."""
+_MARKS = "\u0301\u0307\u0323\u030c\u0327\u0302"
+
+
+class _Letter(Struct, frozen=True):
+    """A text as the first and the second scope spell it, and folded."""
+
+    first: str
+    second: str
+    folded: str
+
+
+def _list_letters(
+    exact_a: _Sets, folded_a: _Sets, exact_b: _Sets, folded_b: _Sets, *, fold: bool, is_complete: bool
+) -> tuple[_Letter, ...]:
+    """Return a letter for each class of texts that the sets tell apart, those that read well first."""
+    reserved = frozenset(map(make_literal, _RESERVED_CHARS)) if is_complete else frozenset[CharSet]()
+    folded_sets = folded_a | folded_b | reserved
+    chars = _list_representatives(exact_a | exact_b | folded_sets, fold=fold)
+    if not fold:
+        return tuple(_Letter(char, char, fold_case(char) if is_complete else char) for char in chars)
+    pairs = [pair for char in chars for pair in product(_list_cases(char), repeat=2)]
+    if is_complete:
+        several = [*_FOLDING_CHARS, *(c for c in chars if not c.isascii()), *filter(None, map(_compose, chars))]
+        for char in several:
+            cases = map("".join, product(*map(_list_cases, fold_case(char))))
+            pairs += [p for text in (unicodedata.normalize("NFD", char), *cases) for p in ((char, text), (text, char))]
+    classes = [_Classes(sets) for sets in (exact_a, exact_b, folded_sets)]
+    letters: dict[tuple[object, ...], _Letter] = {}
+    for x, y in dict.fromkeys(pairs):
+        texts = (x, y, fold_case(x))
+        if texts[2] == fold_case(y):
+            alike = tuple(classes_of.classify(text) for classes_of, text in zip(classes, texts, strict=True))
+            letters.setdefault(alike, _Letter(*texts))
+    return tuple(letters.values())
+
+
+class _Classes:
+    """Classes of characters that some sets do not tell apart."""
+
+    def __init__(self, sets: _Sets) -> None:
+        self.literals = {chars.literal for chars in sets if chars.literal is not None}
+        self.wide = [chars for chars in sets if chars.literal is None]
+        self.known: dict[str, object] = {}
+
+    def classify(self, text: str) -> tuple[object, ...]:
+        return tuple(self.known.get(char) or self._classify_char(char) for char in text)
+
+    def _classify_char(self, char: str) -> object:
+        sets = tuple(chars.contains(char) for chars in self.wide)
+        self.known[char] = known = (char if char in self.literals or char == "/" else "", sets)
+        return known
+
+
+def _compose(char: str) -> str | None:
+    """Return an ASCII letter with a mark as one character."""
+    marked = (unicodedata.normalize("NFC", char + mark) for mark in _MARKS if char.isalpha() and char.isascii())
+    return next((text for text in marked if len(text) == 1), None)
+
+
+def _list_representatives(sets: _Sets, *, fold: bool) -> list[str]:
+    literals = {chars.literal for chars in sets if chars.literal is not None}
+    wide = [chars for chars in sets if chars.literal is None]
+    bounds = {(low, high) for chars in wide for low, high in chars.ranges if low <= high}
+    edges = {1, ord("/"), ord("/") + 1, *(ord(low) for low, _ in bounds), *(ord(high) + 1 for _, high in bounds)}
+    if fold:  # cut so that each class has one class of the other case
+        literals |= {case for char in literals for case in _list_cases(char)}
+        edges |= {
+            ord(case) + n for edge in edges if 1 < edge < 0x80 for n in (0, 1) for case in _list_cases(chr(edge - n))
+        }
+        edges |= {ord("A"), ord("Z") + 1, ord("a"), ord("z") + 1}
+    starts = sorted(edge for edge in edges if 0 < edge < 0x110000)
+    order = {char: at for at, char in enumerate(_READABLE_CHARS)}
+    classes: dict[object, list[str]] = {}
+    for low, after in zip(starts, [*starts[1:], 0x110000], strict=True):
+        char = _choose_char(low, after - 1, literals)
+        if char is not None:
+            alike = char if fold else tuple(chars.contains(char) for chars in wide)
+            classes.setdefault(alike, []).append(char)
+
+    def rank(char: str) -> tuple[int, str]:
+        return order.get(char, len(order)), char
+
+    others = (min(alike, key=rank) for alike in classes.values())
+    return [*sorted(others, key=rank), *sorted(literals - {"\0"}, key=rank)]
+
+
+def _list_cases(char: str) -> tuple[str, ...]:
+    return tuple(c for c in dict.fromkeys((char, char.lower(), char.upper(), fold_case(char))) if len(c) == 1)
+
+
+def _choose_char(low: int, high: int, taken: Iterable[str]) -> str | None:
+    inside = (char for char in _READABLE_CHARS if low <= ord(char) <= high and char not in taken)
+    later = (chr(code) for code in range(low, min(high, low + 4096) + 1) if chr(code) not in taken)
+    return next(inside, None) or next(later, None)
+
+
+# --- the search -------------------------------------------------------------------------------------------
+
+
+_Ways: TypeAlias = dict[int, int]
+"""The letters, one bit each, by the state that they lead to."""
+
+
+class _Side:
+    """One automaton during a search, determinised as far as the search goes."""
+
+    def __init__(self, automaton: _Automaton, lines: Iterable[_Line], texts: Sequence[tuple[str, str]]) -> None:
+        self.automaton = automaton
+        self.start = sum(line.start for line in lines)
+        exact, folded = _join_sets(lines)
+        self.exact = {chars: _mark_letters(chars, [text for text, _ in texts]) for chars in exact}
+        self.folded = {chars: _mark_letters(chars, [low for _, low in texts]) for chars in folded}
+        self.long = [(n, *both) for n, both in enumerate(texts) if max(map(len, both)) > 1]
+        self.short = (1 << len(texts)) - 1 - sum(1 << n for n, _, _ in self.long)
+        self.known: dict[int, _Ways] = {}
+        self.read: dict[tuple[int, str], int] = {}
+
+    def expand(self, state: int) -> _Ways:
+        if (known := self.known.get(state)) is not None:
+            return known
+        groups = [(0, self.short)]
+        folded = state & self.automaton.folded
+        for letters, part in ((self.exact, state ^ folded), (self.folded, folded)):
+            for place in _list_bits(part):
+                for chars, target in self.automaton.moves[place]:
+                    if mask := letters[chars]:
+                        inside = [(after | target, both) for after, group in groups if (both := group & mask)]
+                        groups = inside + [(after, rest) for after, group in groups if (rest := group & ~mask)]
+        for letter, text, low in self.long:
+            groups.append((self._read_text(state ^ folded, text) | self._read_text(folded, low), 1 << letter))
+        self.known[state] = ways = _Ways()
+        for after, group in groups:
+            if after & self.automaton.included:  # a state without a place of an inclusion never accepts
+                ways[after] = ways.get(after, 0) | group
+        return ways
+
+    def _read_text(self, state: int, text: str) -> int:
+        for char in text:
+            later = self.read.get((state, char))
+            if later is None:
+                moves = (move for place in _list_bits(state) for move in self.automaton.moves[place])
+                later = self.read[state, char] = sum({target for chars, target in moves if chars.contains(char)})
+            state = later
+        return state
+
+
+def _mark_letters(chars: CharSet, texts: Sequence[str]) -> int:
+    """Return the mask of the texts that are one character of a set."""
+    if (literal := chars.literal) is not None:
+        return sum(1 << n for n, text in enumerate(texts) if text == literal)
+    return sum(1 << n for n, text in enumerate(texts) if len(text) == 1 and chars.contains(text))
+
+
+def _list_bits(state: int) -> Iterator[int]:
+    while state:
+        lowest = state & -state
+        yield lowest.bit_length() - 1
+        state ^= lowest
+
+
+class _PathRules:
+    """An automaton of the paths that may lie in a scope. A state is the part being read while it may become a reserved
+    name, else None.
+    """
+
+    def __init__(self, letters: Sequence[_Letter], reserved: Iterable[str]) -> None:
+        self.letters, self.reserved = letters, frozenset(reserved)
+        self.prefixes = {name[:length] for name in self.reserved for length in range(len(name) + 1)}
+        self.known: dict[str | None, dict[str | None, int]] = {}
+
+    def expand(self, name: str | None) -> dict[str | None, int]:
+        if name not in self.known:
+            ways = self.known[name] = dict[str | None, int]()
+            for n, letter in enumerate(self.letters):
+                if letter.folded != "/":
+                    after = None if name is None else name + letter.folded
+                    after = after if after in self.prefixes else None
+                    ways[after] = ways.get(after, 0) | 1 << n
+                elif name not in self.reserved:
+                    ways[""] = 1 << n
+        return self.known[name]
+
+
+_State: TypeAlias = tuple[int, int, str | None]
+"""The places of both automata, and the state of the path's rules."""
+
+
+class _Walk:
+    """A breadth-first search through the states of two automata and of the rules for paths."""
+
+    def __init__(self, a: _Side, b: _Side, rules: _PathRules, steps: int) -> None:
+        self.a, self.b, self.rules, self.steps = a, b, rules, steps
+        self.came: dict[_State, tuple[_State, int]] = {}
+
+    def find_shared_path(self) -> tuple[str, str] | None:
+        """Return a shortest path in both, as each spells it; None if there is none, or `steps` fell below 0."""
+        start = (self.a.start, self.b.start, "")
+        queue = deque[_State]([start])
+        seen = set[_State](queue)
+        while queue:
+            at = queue.popleft()
+            ways = self._list_ways(at)
+            self.steps -= len(ways) + at[0].bit_count() + at[1].bit_count()
+            if self.steps < 0:
+                return None
+            for letter, after in ways:
+                if after in seen:
+                    continue
+                seen.add(after)
+                self.came[after] = (at, letter)
+                if after[2] not in self.rules.reserved and self._accepts(after):
+                    return self._spell(after)
+                queue.append(after)
+        return None
+
+    def _list_ways(self, at: _State) -> list[tuple[int, _State]]:
+        """Return the next states, each with the lowest bit of the letters that lead there, in the letters' order."""
+        ways: list[tuple[int, _State]] = []
+        ways_b, names = self.b.expand(at[1]), self.rules.expand(at[2])
+        for after_a, letters_a in self.a.expand(at[0]).items():
+            for after_b, letters_b in ways_b.items():
+                if both := letters_a & letters_b:
+                    ways += [(w & -w, (after_a, after_b, name)) for name, mask in names.items() if (w := both & mask)]
+        return sorted(ways, key=itemgetter(0))
+
+    def _accepts(self, at: _State) -> bool:
+        return self.a.automaton.accepts(at[0]) and self.b.automaton.accepts(at[1])
+
+    def _spell(self, at: _State) -> tuple[str, str]:
+        letters: list[_Letter] = []
+        while at in self.came:
+            at, letter = self.came[at]
+            letters.append(self.rules.letters[letter.bit_length() - 1])
+        return "".join(letter.first for letter in letters[::-1]), "".join(letter.second for letter in letters[::-1])

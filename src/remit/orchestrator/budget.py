@@ -1,0 +1,113 @@
+"""Budgets: money, tokens and time, reserved before an attempt starts and settled at its end. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.orchestrator.board import Role, SpendingBudget, Task
+
+WARNING_SHARE = 0.8
+"""Share of a budget at which the agent is told in its next context."""
+ESTIMATE_FACTOR = 1.5
+
+BudgetState: TypeAlias = Literal["fine", "warned", "exhausted"]
+
+
+class Amount(Struct, frozen=True):
+    """Money, tokens and seconds of an attempt: reserved, or spent so far."""
+
+    usd: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+NO_AMOUNT = Amount()
+
+
+class BudgetExceeded(Exception):
+    """A reservation for which a budget has not enough left. Nothing has been reserved."""
+
+    def __init__(self, budget: SpendingBudget, amount: Amount) -> None:
+        super().__init__(f"the budget of {name_budget(budget)} has not enough left for {amount.usd:.2f} USD")
+        self.budget = budget
+        self.amount = amount
+
+
+def name_budget(budget: SpendingBudget) -> str:
+    return f"{budget.scope} {budget.key}".strip()
+
+
+def select_budgets(budgets: Iterable[SpendingBudget], task: Task) -> list[SpendingBudget]:
+    """Return the budgets that an attempt of the task is charged to."""
+    keys = {
+        ("fleet", ""),
+        ("repository", task.repository),
+        ("plan", task.plan),
+        ("intent", f"{task.repository}/{task.intent}"),
+        ("role", task.role),
+    }
+    return [budget for budget in budgets if (budget.scope, budget.key) in keys]
+
+
+def estimate_amount(task: Task, role: Role) -> Amount:
+    """Return what one attempt reserves: half as much again as usual, and at least what the role may use."""
+    usd = max(role.estimate_usd * ESTIMATE_FACTOR, role.max_usd or 0.0)
+    seconds = max(task.estimate_s * ESTIMATE_FACTOR, role.max_seconds or 0.0)
+    return Amount(usd=usd, seconds=seconds)
+
+
+def can_reserve(budget: SpendingBudget, amount: Amount) -> bool:
+    """Whether reserved, spent and this amount stay within every bound of the budget."""
+    return (
+        (budget.usd is None or budget.spent_usd + budget.reserved_usd + amount.usd <= budget.usd)
+        and (budget.tokens is None or budget.spent_tokens + budget.reserved_tokens + amount.tokens <= budget.tokens)
+        and (
+            budget.seconds is None or budget.spent_seconds + budget.reserved_seconds + amount.seconds <= budget.seconds
+        )
+    )
+
+
+def reserve(budgets: Sequence[SpendingBudget], amount: Amount) -> list[SpendingBudget]:
+    """Return the budgets with the amount reserved in each. Raises BudgetExceeded for the first with too little."""
+    for budget in budgets:
+        if not can_reserve(budget, amount):
+            raise BudgetExceeded(budget, amount)
+    return [_add_reserved(budget, amount, 1) for budget in budgets]
+
+
+def settle(budgets: Sequence[SpendingBudget], reserved: Amount, spent: Amount) -> list[SpendingBudget]:
+    """Return the budgets after an attempt's end: its reservation is free, what it spent is charged."""
+    return [spend(_add_reserved(budget, reserved, -1), spent) for budget in budgets]
+
+
+def spend(budget: SpendingBudget, amount: Amount) -> SpendingBudget:
+    return replace(
+        budget,
+        spent_usd=budget.spent_usd + amount.usd,
+        spent_tokens=budget.spent_tokens + amount.tokens,
+        spent_seconds=budget.spent_seconds + amount.seconds,
+    )
+
+
+def judge_spending(budget: SpendingBudget, running: Amount = NO_AMOUNT) -> BudgetState:
+    """Return how far a budget is used by what was charged and by what runs now and is not charged yet."""
+    bounds = (
+        (budget.usd, budget.spent_usd + running.usd),
+        (budget.tokens, budget.spent_tokens + running.tokens),
+        (budget.seconds, budget.spent_seconds + running.seconds),
+    )
+    shares = [spent / limit if limit else float("inf") for limit, spent in bounds if limit is not None]
+    most = max(shares, default=0.0)
+    return "exhausted" if most >= 1 else "warned" if most >= WARNING_SHARE else "fine"
+
+
+def _add_reserved(budget: SpendingBudget, amount: Amount, sign: int) -> SpendingBudget:
+    """Return the budget with more (1) or less (-1) reserved. Sums of fractions never leave a rest below zero."""
+    return replace(
+        budget,
+        reserved_usd=max(0.0, budget.reserved_usd + sign * amount.usd),
+        reserved_tokens=max(0, budget.reserved_tokens + sign * amount.tokens),
+        reserved_seconds=max(0.0, budget.reserved_seconds + sign * amount.seconds),
+    )

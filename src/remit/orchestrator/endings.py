@@ -1,0 +1,70 @@
+"""Endings: attempts that a rule ends, because their lease is over, or they are silent, too long or too dear. Pure."""
+
+from collections import defaultdict
+
+from remit.orchestrator.board import (
+    Attempt,
+    AttemptEnd,
+    Board,
+    BudgetKey,
+    Ending,
+    FleetRepository,
+    Hold,
+    Role,
+    Task,
+    TaskKey,
+    TaskState,
+)
+from remit.orchestrator.budget import Amount, judge_spending, name_budget, select_budgets
+
+
+def find_endings(board: Board) -> list[Ending]:
+    """Return the running attempts that a rule ends: lease over, silent, too long, too dear."""
+    exhausted = find_exhausted(board)
+    endings: list[Ending] = []
+    for key, attempt in board.attempts.items():
+        task = board.tasks[key]
+        repository = board.repositories[task.repository]
+        found = judge_attempt(attempt, task, board.holds.get(key), board.find_role(task), repository, board.now)
+        if found is None and key in exhausted:
+            found = AttemptEnd.OVER_BUDGET, f"the budget of {exhausted[key]} is used up"
+        if found is not None:
+            endings.append(Ending(attempt.repository, attempt.intent, attempt.attempt, attempt.token, *found))
+    return endings
+
+
+def judge_attempt(
+    attempt: Attempt, task: Task, hold: Hold | None, role: Role, repository: FleetRepository, now: float
+) -> tuple[AttemptEnd, str] | None:
+    """Return how a rule ends this attempt by itself, and why."""
+    if hold is None or hold.token != attempt.token:
+        return AttemptEnd.SUPERSEDED, "its write set belongs to a later attempt"
+    if hold.until is not None and hold.until < now:
+        return AttemptEnd.LOST, f"worker {attempt.worker} did not renew its lease"
+    if task.state is not TaskState.RUNNING:
+        return None
+    if now - attempt.last_event_at > repository.stall_s:
+        return AttemptEnd.SILENT, f"no event for {now - attempt.last_event_at:.0f} s"
+    if role.max_seconds is not None and now - attempt.started_at > role.max_seconds:
+        return AttemptEnd.TIMED_OUT, f"longer than {role.max_seconds:.0f} s"
+    if role.max_usd is not None and (attempt.usd or 0.0) >= role.max_usd:
+        return AttemptEnd.OVER_BUDGET, f"{attempt.usd:.2f} USD spent, {role.max_usd:.2f} allowed"
+    return None
+
+
+def find_exhausted(board: Board) -> dict[TaskKey, str]:
+    """Return the running tasks charged to a budget that is used up, with the budget's name."""
+    charged: defaultdict[BudgetKey, list[Attempt]] = defaultdict(list)
+    for key, attempt in board.attempts.items() if board.budgets else ():
+        for budget in select_budgets(board.budgets.values(), board.tasks[key]):
+            charged[budget.scope, budget.key].append(attempt)
+    exhausted: dict[TaskKey, str] = {}
+    for key, attempts in charged.items():
+        running = Amount(
+            usd=sum(attempt.usd or 0.0 for attempt in attempts),
+            tokens=sum(attempt.tokens_in + attempt.tokens_out for attempt in attempts),
+            seconds=sum(board.now - attempt.started_at for attempt in attempts),
+        )
+        if judge_spending(board.budgets[key], running) == "exhausted":
+            exhausted |= {attempt.key: name_budget(board.budgets[key]) for attempt in attempts}
+    return exhausted

@@ -1,0 +1,391 @@
+"""Landing of a train: merged one on the other in the object store, checked in a worktree of its own, then one move of
+the target's ref from where it was read.
+
+1. Check each member: its paths against its write set, its contents for conflict markers.
+2. Merge it on the candidate so far; no line that a side added may be lost. Its intent becomes DONE in the same commit.
+3. Make the common files anew, once for the train.
+4. Run the checks, contained; a red run is repeated once, and a red train is bisected until the rest is green.
+5. Move the target: nothing has moved before, and nothing moves if somebody else has moved it.
+6. Record what landed, and write the notes of its commits.
+
+A landing that is repeated after a crash finds by the trailers of the target's commits what has landed.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.record import Body
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
+from remit.orchestrator.landing.checks import CheckResult, RunCheck
+from remit.orchestrator.landing.merge_rules import (
+    FindCulprit,
+    LandingFault,
+    find_lost_line,
+    find_path_fault,
+    has_new_markers,
+)
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
+from remit.workspace.intents_file.edit import set_fields
+from remit.workspace.intents_file.storage import EditRefused
+from remit.workspace.merging import NO_COMMIT, ChangedEntry, Identity, RefMoved, TreeStore
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.worktrees import Worktrees, is_governing
+
+DEFAULT_TARGET = "remit/next"
+LANDER = ("Remit", "remit@localhost")
+INTENT_TRAILER, ATTEMPT_TRAILER, MADE_TRAILER = "Remit-Intent", "Remit-Attempt", "Remit-Made"
+MAX_SEARCHED_COMMITS = 1000  # of the target that are searched for what has landed before
+
+LandingForm: TypeAlias = Literal["merge", "squash"]
+
+
+class LandingMember(Struct, frozen=True):
+    """An attempt that was handed in: `commit` holds its work. Each changed path has to match each set of `patterns`:
+    the intent's scope, the assigned patterns, and the role's paths. `checks` are its criteria that a person trusts.
+    """
+
+    intent: str
+    attempt: int
+    token: int
+    commit: str
+    patterns: tuple[tuple[str, ...], ...]
+    title: str = ""
+    checks: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.intent}/{self.attempt}"
+
+
+class CommonFiles(Struct, frozen=True):
+    """Files that every change touches, such as a lock file, and the trusted command that makes them anew."""
+
+    paths: tuple[str, ...]
+    make: str
+
+
+class LandingTerms(Struct, frozen=True):
+    """How a train lands. `target` is a branch that nobody has checked out; with a `remote` it is moved there first.
+
+    `checks` replace the members' own where there are any. `base` is where a target begins that does not exist yet.
+    """
+
+    target: str = DEFAULT_TARGET
+    form: LandingForm = "merge"
+    remote: str = ""
+    base: str = "HEAD"
+    checks: tuple[str, ...] = ()
+    commons: tuple[CommonFiles, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        return f"{BRANCH_PREFIX}{self.target}"
+
+
+class TrainResult(Struct, frozen=True):
+    """Result of a landing: the target before and after, the commit of each intent that landed, and why others did not.
+
+    `target_moved`: somebody else moved the target, nothing landed, and the train is to be gathered anew. `flaky` are
+    checks that were red once and green when repeated.
+    """
+
+    old: str
+    new: str
+    landed: dict[str, str] = {}
+    faults: tuple[LandingFault, ...] = ()
+    flaky: tuple[str, ...] = ()
+    verify_ms: int = 0
+    target_moved: bool = False
+
+
+class LandingCandidate(Struct, frozen=True):
+    """A tip that the target may move to: with the commit of each member, and why others are not in it."""
+
+    commit: str
+    steps: dict[str, str]
+    faults: tuple[LandingFault, ...] = ()
+
+
+class Lander:
+    """Landing in one repository. Methods raise RECORDING_ERRORS.
+
+    `run_check` runs a trusted command in a worktree (`checks.ContainedChecks.run`); `find_culprit` is pure.
+    """
+
+    def __init__(
+        self, context: WorkspaceContext, trees: Worktrees, run_check: RunCheck, find_culprit: FindCulprit
+    ) -> None:
+        self.context = context
+        self.trees = trees
+        self.store = TreeStore(context.workspace)
+        self.run_check = run_check
+        self.find_culprit = find_culprit
+
+    def land(self, terms: LandingTerms, members: Sequence[LandingMember]) -> TrainResult:
+        """Land the members in their order, as far as they may. Raises RefCheckedOut where a person has the target.
+
+        Each member lands or has a fault; with `target_moved` nothing has landed. May be repeated after a crash.
+        """
+        old = self.store.find_commit(terms.ref)
+        tip = old or self.trees.require_commit(terms.base)
+        before = self.find_landed(tip, members)
+        faults: list[LandingFault] = []
+        flaky: list[str] = []
+        waiting = [member for member in members if member.intent not in before]
+        spent_ms = 0
+        while True:
+            candidate = self.build(terms, tip, waiting)
+            faults += candidate.faults
+            dropped = {fault.intent for fault in candidate.faults}
+            waiting = [member for member in waiting if member.intent not in dropped]
+            if not waiting:
+                return TrainResult(tip, tip, before, tuple(faults), tuple(flaky), spent_ms)
+            began = time.monotonic()
+            culprit = self.verify(terms, tip, waiting, candidate, flaky)
+            spent_ms += round((time.monotonic() - began) * 1000)
+            if culprit is None:
+                break
+            faults.append(culprit)
+            waiting = [member for member in waiting if member.intent != culprit.intent]
+        try:
+            self.move_target(terms, candidate.commit, old or NO_COMMIT)
+        except RefMoved:
+            return TrainResult(tip, tip, before, tuple(faults), tuple(flaky), spent_ms, target_moved=True)
+        result = TrainResult(
+            tip, candidate.commit, {**before, **candidate.steps}, tuple(faults), tuple(flaky), spent_ms
+        )
+        self.record(terms, result, waiting)
+        return result
+
+    # 1, 2 Members
+
+    def build(self, terms: LandingTerms, tip: str, members: Sequence[LandingMember]) -> LandingCandidate:
+        """Merge the members on the tip, one on the other, and make the common files anew."""
+        steps: dict[str, str] = {}
+        faults: list[LandingFault] = []
+        at = tip
+        for member in members:
+            made = self.merge_member(terms, at, member)
+            if isinstance(made, LandingFault):
+                faults.append(made)
+            else:
+                at = steps[member.intent] = made
+        if steps and terms.commons:
+            at = self.make_commons(terms, at)
+        return LandingCandidate(at, steps, tuple(faults))
+
+    def merge_member(self, terms: LandingTerms, tip: str, member: LandingMember) -> str | LandingFault:
+        """Return the commit that brings a member to the tip, or why it may not land."""
+        store = self.store
+        commit = store.find_commit(member.commit)
+        base = store.find_merge_base(tip, commit) if commit else None
+        if commit is None or base is None:
+            why = f"{member.commit[:12]!r} is no commit here that has anything in common with {terms.target}"
+            return LandingFault(member.intent, "unknown", why)
+        changes = store.list_changes(base, commit)
+        if fault := self.check_member(member, changes):
+            return fault
+        merged = store.merge(tip, commit)
+        if merged.conflicts:
+            why = f"{merged.conflicts[0]!r} was changed by both, and git cannot merge it"
+            return LandingFault(member.intent, "conflict", why, merged.conflicts)
+        if fault := self.check_merge(member, base, tip, commit, merged.tree):
+            return fault
+        tree = self.close_intent(tip, merged.tree, member)
+        at = int(self.context.environment.clock())
+        author, committer = self.read_author(commit), Identity(*LANDER, at)
+        message = f"{sanitise_line(member.title or member.intent, 200)}\n\n{INTENT_TRAILER}: {member.intent}\n"
+        message += f"{ATTEMPT_TRAILER}: {member.name}\n"
+        if terms.form == "squash":
+            return store.commit(tree, (tip,), message, author, committer)
+        return store.commit(tree, (tip, commit), f"Land {message}", committer)
+
+    def check_member(self, member: LandingMember, changes: Sequence[ChangedEntry]) -> LandingFault | None:
+        """Return what in the member's own change forbids landing it."""
+        prefix = prefix_in_repository(self.context.workspace)
+        own = {c.path.removeprefix(prefix): c for c in changes if c.path.startswith(prefix)}
+        foreign = tuple(c.path for c in changes if not c.path.startswith(prefix))
+        if foreign:
+            return LandingFault(member.intent, "outside_scope", f"{foreign[0]!r} lies outside the workspace", foreign)
+        modes = {path: change.new_mode for path, change in own.items()}
+        if fault := find_path_fault(member.intent, modes, member.patterns, is_governing):
+            return fault
+        blobs = self.store.read_blobs(b for c in changes for b in (c.old_blob, c.new_blob))
+        marked = tuple(
+            path
+            for path, change in own.items()
+            if has_new_markers(blobs.get(change.old_blob, b""), blobs.get(change.new_blob, b""))
+        )
+        if marked:
+            return LandingFault(member.intent, "markers", f"{marked[0]!r} holds conflict markers", marked)
+        return None
+
+    def check_merge(self, member: LandingMember, base: str, tip: str, commit: str, tree: str) -> LandingFault | None:
+        """Return the fault of a merge that leads out of the write set, or has lost a line of either side (law L6)."""
+        landing = self.store.list_changes(tip, tree)
+        if fault := self.check_member(member, landing):
+            return fault
+        sides = [self.store.list_changes(base, side) for side in (tip, commit, tree)]
+        touched = {change.path for change in sides[1]} | {change.path for change in sides[2]}
+        both = touched & {change.path for change in sides[0]}
+        if not both:
+            # No file was changed by both: the result has to hold the member's files, byte for byte.
+            wanted, found = ({c.path: c.new_blob for c in side} for side in (sides[1], landing))
+            lost = tuple(path for path, blob in wanted.items() if found.get(path) != blob)
+            return LandingFault(member.intent, "lost_line", f"the merge changed {lost[0]!r}", lost) if lost else None
+        paths = sorted({change.path for side in sides for change in side})
+        contents = [self.store.read_files(state, paths) for state in (base, tip, commit, tree)]
+        line = find_lost_line(*([text for text in found.values() if text is not None] for found in contents))
+        if line is None:
+            return None
+        shown = sanitise_line(line.decode("utf-8", "replace"), 120)
+        return LandingFault(member.intent, "lost_line", f"the merge lost the line {shown!r}", tuple(sorted(both)))
+
+    def close_intent(self, tip: str, tree: str, member: LandingMember) -> str:
+        """Return the tree with the member's intent DONE, as far as the target holds the intents file."""
+        path = f"{prefix_in_repository(self.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
+        content = self.store.read_files(tip, [path]).get(path)
+        if content is None:
+            return tree
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.context.environment.clock()))
+        with suppress(EditRefused, UnicodeDecodeError):
+            done = set_fields(content.decode("utf-8"), member.intent, {"status": "DONE"}, now=moment)
+            return self.store.replace_files(tree, {path: done.encode("utf-8")})
+        return tree
+
+    def read_author(self, commit: str) -> Identity:
+        text = self.store.git.text("show", "--no-patch", "--format=%an%x00%ae%x00%at", commit)
+        name, email, at = text.split("\0")
+        return Identity(name, email, int(at))
+
+    # 3 Common files
+
+    def make_commons(self, terms: LandingTerms, commit: str) -> str:
+        """Return a commit on top with the common files made anew; the same one where nothing differs."""
+        tree = self.trees.prepare_for_verification(commit)
+        for common in terms.commons:
+            done = self.run_check(tree, common.make)
+            if not done.is_green:
+                raise GitError((common.make,), None, f"the common files could not be made: {done.output[-300:]}")
+        files: dict[str, bytes | None] = {}
+        prefix = prefix_in_repository(tree)
+        for path in (path for common in terms.commons for path in common.paths):
+            place = tree.root / path
+            is_own = place.is_file() and not place.is_symlink()
+            files[f"{prefix}{path}"] = place.read_bytes() if is_own else None
+        present = self.store.read_files(commit, files)
+        changed = {path: content for path, content in files.items() if present.get(path) != content}
+        if not changed:
+            return commit
+        made = self.store.replace_files(self.store.read_tree_name(commit), changed)
+        who = Identity(*LANDER, int(self.context.environment.clock()))
+        message = f"Make common files anew\n\n{MADE_TRAILER}: {', '.join(sorted(changed))}\n"
+        return self.store.commit(made, (commit,), message, who)
+
+    # 4 Checks
+
+    def verify(
+        self,
+        terms: LandingTerms,
+        tip: str,
+        members: Sequence[LandingMember],
+        candidate: LandingCandidate,
+        flaky: list[str],
+    ) -> LandingFault | None:
+        """Return the fault of the member that makes the candidate red; None for a green one."""
+        red = self.find_red(terms, members, candidate.commit, flaky)
+        if red is None:
+            return None
+        by_name = {member.intent: member for member in members}
+        known: dict[tuple[str, ...], bool] = {tuple(by_name): False}
+
+        def is_green(some: Sequence[str]) -> bool:
+            key = tuple(some)
+            if key not in known:
+                chosen = [by_name[name] for name in some]
+                built = self.build(terms, tip, chosen)
+                known[key] = not built.faults and self.find_red(terms, chosen, built.commit, flaky) is None
+            return known[key]
+
+        intent, partner = self.find_culprit(list(by_name), is_green) if len(by_name) > 1 else (*by_name, "")
+        with_whom = f" together with {partner}" if partner else ""
+        why = f"`{sanitise_line(red.command, 200)}` fails{with_whom}:\n{red.output}"
+        return LandingFault(intent, "red", why, partner=partner)
+
+    def find_red(
+        self, terms: LandingTerms, members: Sequence[LandingMember], commit: str, flaky: list[str]
+    ) -> CheckResult | None:
+        """Return the first check that is red twice; a check that is green when repeated is noted as flaky."""
+        commands = terms.checks or dict.fromkeys(check for member in members for check in member.checks)
+        for command in commands:
+            done = self.run_check(self.trees.prepare_for_verification(commit), command)
+            if not done.is_green:
+                done = self.run_check(self.trees.prepare_for_verification(commit), command)
+                if not done.is_green:
+                    return done
+                flaky += [command] if command not in flaky else []
+        return None
+
+    # 5 The target
+
+    def move_target(self, terms: LandingTerms, new: str, old: str) -> None:
+        """Move the target from `old` to `new`, at the remote first. Raises RefMoved, RefCheckedOut."""
+        self.store.refuse_checked_out(terms.ref)
+        if terms.remote:
+            self.store.push_ref(terms.remote, terms.ref, new, old)
+        self.store.swap_ref(terms.ref, new, old)
+
+    def find_landed(self, tip: str, members: Iterable[LandingMember]) -> dict[str, str]:
+        """Return the commit of each member that the target holds already, by the trailers of the lander's commits."""
+        wanted = {member.name: member.intent for member in members}
+        out = self.store.git.text(
+            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
+            *("--format=%H %(trailers:key=Remit-Attempt,valueonly,separator=%x20)", tip),
+        )
+        rows = (line.split() for line in out.splitlines())
+        return {wanted[row[1]]: row[0] for row in rows if len(row) == 2 and row[1] in wanted}
+
+    # 6 Records and notes
+
+    def record(self, terms: LandingTerms, result: TrainResult, members: Sequence[LandingMember]) -> None:
+        """Record each landed intent, and write the notes of the commits; what landed has landed if that fails."""
+        recorder = self.context.recorder
+        bodies = [
+            Body(
+                event="task_landed",
+                intent_id=member.intent,
+                detail={
+                    "attempt": member.attempt,
+                    "token": member.token,
+                    "commit": result.landed[member.intent],
+                    "target": terms.target,
+                    "old": result.old,
+                    "new": result.new,
+                    "form": terms.form,
+                    **({"flaky": list(result.flaky)} if result.flaky else {}),
+                },
+            )
+            for member in members
+        ]
+        recorder.append_or_spool([recorder.make_record(body) for body in bodies])
+        write_notes(self.context, list_new_commits(self.store.git, result.old, result.new))
+
+
+def list_new_commits(git: Git, old: str, new: str) -> list[str]:
+    return git.text("rev-list", "--reverse", new, f"^{old}").split()
+
+
+def write_notes(context: WorkspaceContext, commits: Iterable[str]) -> None:
+    """Write the notes of commits, as after a commit in a work tree; a failure leaves them to the next writer."""
+    from remit.provenance.blame.blame import Blamer
+    from remit.provenance.notes.note_writer import NoteWriter
+    from remit.workspace.sharing.shared_refs import NotesBusy
+
+    with suppress(NotesBusy, *RECORDING_ERRORS), context.index() as index:
+        NoteWriter(Blamer(context.workspace, index, context.contents)).write(commits)

@@ -1,0 +1,117 @@
+"""The way back: what an intent has landed is taken out of the target again, in the object store, and checked."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from remit.core.record import Body
+from remit.orchestrator.landing.land import (
+    INTENT_TRAILER,
+    LANDER,
+    MAX_SEARCHED_COMMITS,
+    Lander,
+    LandingTerms,
+    list_new_commits,
+    write_notes,
+)
+from remit.orchestrator.landing.merge_rules import LandingFault
+from remit.workspace.merging import Identity, RefMoved
+
+UNDONE_TRAILER = "Remit-Undone"
+
+
+class LandingUndone(Struct, frozen=True):
+    """Result of an undo: the target before and after; `fault` says why nothing was taken back. `dependants` are landed
+    intents that need what was to go.
+    """
+
+    old: str
+    new: str
+    undone: tuple[str, ...] = ()
+    fault: LandingFault | None = None
+    dependants: tuple[str, ...] = ()
+    target_moved: bool = False
+
+
+class LandingUndo:
+    """Undoing in one repository, with the store and checks of its lander. Methods raise RECORDING_ERRORS."""
+
+    def __init__(self, lander: Lander) -> None:
+        self.lander = lander
+        self.store = lander.store
+
+    def undo(
+        self,
+        terms: LandingTerms,
+        intent: str,
+        dependants: Sequence[str] = (),
+        *,
+        with_dependants: bool = False,
+        checks: Sequence[str] = (),
+    ) -> LandingUndone:
+        """Take an intent out of the target; `checks` are the criteria of what stays.
+
+        `dependants` are the intents that need it, directly or not. While one of them is landed, nothing is undone
+        unless `with_dependants`: then they go first, the newest first.
+        """
+        tip = self.store.find_commit(terms.ref)
+        if tip is None:
+            return LandingUndone("", "", fault=LandingFault(intent, "unknown", f"there is no {terms.target}"))
+        landed = self.find_landings(tip)
+        needing = tuple(name for name in landed if name in set(dependants) and name != intent)
+        if intent not in landed:
+            return LandingUndone(tip, tip, fault=LandingFault(intent, "unknown", f"{terms.target} holds nothing of it"))
+        if needing and not with_dependants:
+            why = f"{', '.join(needing)} landed after it and need it"
+            return LandingUndone(tip, tip, fault=LandingFault(intent, "conflict", why), dependants=needing)
+        gone = [name for name in landed if name == intent or name in needing]  # the newest first
+        at = tip
+        for name in gone:
+            made = self.revert(at, name, landed[name])
+            if isinstance(made, LandingFault):
+                return LandingUndone(tip, tip, fault=made, dependants=needing)
+            at = made
+        red = self.lander.find_red(LandingTerms(checks=tuple(checks)), (), at, []) if checks else None
+        if red is not None:
+            why = f"without it `{red.command}` fails:\n{red.output}"
+            return LandingUndone(tip, tip, fault=LandingFault(intent, "red", why), dependants=needing)
+        try:
+            self.lander.move_target(terms, at, tip)
+        except RefMoved:
+            return LandingUndone(tip, tip, target_moved=True)
+        self.record(terms, tip, at, gone)
+        return LandingUndone(tip, at, tuple(gone), dependants=needing)
+
+    def find_landings(self, tip: str) -> dict[str, str]:
+        """Return the commit of each intent that the target holds, the newest first; undone ones are left out."""
+        out = self.store.git.text(
+            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
+            f"--format=%H %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
+            f" %(trailers:key={UNDONE_TRAILER},valueonly,separator=%x20)",
+            tip,
+        )
+        found: dict[str, str] = {}
+        undone: set[str] = set()
+        for row in (line.split() for line in out.splitlines()):
+            if len(row) == 3:
+                undone.add(row[2])
+            elif len(row) == 2 and row[0] not in undone:
+                found.setdefault(row[1], row[0])
+        return found
+
+    def revert(self, tip: str, intent: str, commit: str) -> str | LandingFault:
+        """Return the commit that takes a landing out of the tip, or the paths that were changed since."""
+        merged = self.store.revert(commit, tip)
+        if merged.conflicts:
+            why = f"{merged.conflicts[0]!r} was changed since, and git cannot take {intent} out of it"
+            return LandingFault(intent, "conflict", why, merged.conflicts)
+        who = Identity(*LANDER, int(self.lander.context.environment.clock()))
+        message = f"Undo {intent}\n\n{INTENT_TRAILER}: {intent}\n{UNDONE_TRAILER}: {commit}\n"
+        return self.store.commit(merged.tree, (tip,), message, who)
+
+    def record(self, terms: LandingTerms, old: str, new: str, gone: Sequence[str]) -> None:
+        recorder = self.lander.context.recorder
+        detail = {"target": terms.target, "old": old, "new": new, "undone": True}
+        bodies = [Body(event="task_landed", intent_id=name, detail=detail) for name in gone]
+        recorder.append_or_spool([recorder.make_record(body) for body in bodies])
+        write_notes(self.lander.context, list_new_commits(self.store.git, old, new))

@@ -1,0 +1,94 @@
+"""States of tasks: which may follow which, which are final, which keep a hold, and what an order makes of a task."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from remit.orchestrator.board import Order, OrderKind, Task, TaskState
+
+WAITING, HELD, RUNNING, PAUSED, ASKING, HANDED_IN, LANDING, LANDED, STUCK, BLOCKED, DROPPED = TaskState
+
+FINAL_STATES = frozenset({LANDED, STUCK, BLOCKED, DROPPED})
+HOLDING_STATES = frozenset({HELD, RUNNING, HANDED_IN, LANDING})
+"""States in which a task owns its write set. A paused or asking task keeps it if it returns to one of these."""
+
+MOVES: Mapping[TaskState, frozenset[TaskState]] = {
+    WAITING: frozenset({HELD, PAUSED, ASKING, BLOCKED, DROPPED}),
+    HELD: frozenset({RUNNING, WAITING, PAUSED, ASKING, STUCK, DROPPED}),
+    RUNNING: frozenset({HANDED_IN, HELD, WAITING, PAUSED, ASKING, STUCK, DROPPED}),
+    HANDED_IN: frozenset({LANDING, HELD, PAUSED, ASKING, DROPPED}),
+    # A train that does not land gives its members back: to be gathered again, to be redone, or to a person.
+    LANDING: frozenset({LANDED, HANDED_IN, HELD, ASKING, STUCK}),
+    PAUSED: frozenset({WAITING, HELD, RUNNING, HANDED_IN, PAUSED, ASKING, STUCK, DROPPED}),
+    ASKING: frozenset({WAITING, HELD, RUNNING, HANDED_IN, PAUSED, ASKING, STUCK, DROPPED}),
+    LANDED: frozenset(),
+    # Only a person opens these again.
+    STUCK: frozenset({WAITING, DROPPED}),
+    BLOCKED: frozenset({WAITING, DROPPED}),
+    DROPPED: frozenset(),
+}
+
+WAIT_REASONS: Mapping[TaskState, str] = {
+    HELD: "its agent to start",
+    RUNNING: "its agent",
+    HANDED_IN: "the next landing",
+    LANDING: "the verification of its train",
+    PAUSED: "a person who resumes it",
+    ASKING: "a person's answer",
+}
+
+
+class ImpossibleMove(Exception):
+    """A move that `MOVES` does not have. Nothing has changed."""
+
+    def __init__(self, task: Task, state: TaskState) -> None:
+        super().__init__(f"{task.intent} is {task.state}: it cannot become {state}")
+        self.task = task
+        self.state = state
+
+
+def move_task(task: Task, state: TaskState, why: str = "") -> Task:
+    """Return the task in its next state. A paused or asking task remembers where it came from."""
+    if state not in MOVES[task.state]:
+        raise ImpossibleMove(task, state)
+    if state not in (PAUSED, ASKING):
+        return replace(task, state=state, why=why, returns_to=None)
+    return replace(task, state=state, why=why, returns_to=task.returns_to or task.state)
+
+
+def needs_hold(task: Task) -> bool:
+    """Whether nobody else may write the task's paths now."""
+    return (task.returns_to or task.state) in HOLDING_STATES
+
+
+def describe_wait(task: Task) -> str:
+    """Return what a task waits for. For one without an attempt `schedule.explain_waits` says it: it needs the board."""
+    reason = WAIT_REASONS.get(task.state, "")
+    return f"{reason}: {task.why}" if reason and task.why else reason or task.why
+
+
+def apply_order(task: Task, order: Order) -> Task:
+    """Return the task as a person's order leaves it. An order that does not fit the state changes nothing."""
+    by = order.by or "a person"
+    match order.kind:
+        case OrderKind.PAUSE if PAUSED in MOVES[task.state]:
+            return move_task(task, PAUSED, order.body or f"paused by {by}")
+        case OrderKind.TAKE if PAUSED in MOVES[task.state]:
+            return move_task(task, PAUSED, f"taken over by {by}")
+        # A question is answered for one task at a time, never by resuming them all.
+        case OrderKind.RESUME | OrderKind.GIVE_BACK if task.state is PAUSED or (task.state is ASKING and order.intent):
+            return move_task(task, task.returns_to or WAITING)
+        case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state]:
+            return move_task(task, DROPPED, order.body or f"dropped by {by}")
+        case OrderKind.RETRY if task.state in (STUCK, BLOCKED, ASKING):
+            return move_task(task, WAITING, f"tried again for {by}")
+        case OrderKind.REASSIGN if task.state in (HELD, RUNNING, PAUSED, ASKING):
+            return move_task(task, WAITING, f"reassigned by {by}")
+        case _:
+            return task
+
+
+def rebuild_task(task: Task, landed: str, is_handed_in: bool) -> Task:
+    """Return a task as files alone tell it: landed by the ledger, handed in by its branch, else to be tried again."""
+    state = LANDED if landed else HANDED_IN if is_handed_in else task.state if task.state in FINAL_STATES else WAITING
+    return replace(task, state=state, landed=landed, returns_to=None, why="")

@@ -1,0 +1,79 @@
+"""Trains: the order in which tasks land, how many at once, and which member makes a train fail. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from remit.orchestrator.board import Task, TaskKey, TaskState
+
+
+class Culprit(Struct, frozen=True):
+    """The member after which a train fails, and the earlier one with which it does; empty: it fails by itself."""
+
+    intent: str
+    partner: str = ""
+
+
+def order_landing(tasks: Sequence[Task], tails: Mapping[TaskKey, float]) -> list[Task]:
+    """Return the tasks that are handed in: by priority, then what most work waits for, none before what it needs."""
+    handed_in = [task for task in tasks if task.state is TaskState.HANDED_IN]
+    handed_in.sort(key=lambda task: (-task.rank, -tails.get(task.key, 0.0), task.intent))
+    ordered: list[Task] = []
+    left = {task.intent for task in handed_in}
+    while handed_in:
+        # A task whose need is handed in too goes after it; in a circle the first one goes.
+        first = next((task for task in handed_in if not left & set(task.needs)), handed_in[0])
+        handed_in.remove(first)
+        left.discard(first.intent)
+        ordered.append(first)
+    return ordered
+
+
+def gather_train(ordered: Sequence[Task], touched: Mapping[str, Iterable[str]], size: int) -> list[Task]:
+    """Return the first tasks that share no touched file, at most `size`, and none without what it needs.
+
+    `touched` names the files that each intent's change really touches; the write sets are apart by proof already.
+    """
+    train: list[Task] = []
+    taken: set[str] = set()
+    passed: set[str] = set()
+    for task in ordered:
+        files = set(touched.get(task.intent, ()))
+        if len(train) == size:
+            break
+        if taken & files or passed & set(task.needs):
+            passed.add(task.intent)
+            continue
+        train.append(task)
+        taken |= files
+    return train
+
+
+def bisect_train(members: Sequence[str], is_green: Callable[[Sequence[str]], bool]) -> Culprit:
+    """Return which member makes a red train red, and with which other; `is_green` verifies some members, in order.
+
+    Takes about twice the logarithm of the train's length in verifications.
+    """
+    last = members[_count_green(members, is_green)]
+    before = members[: members.index(last)]
+    if not is_green([last]):
+        return Culprit(last)
+    alone = _count_green(before, lambda some: is_green([*some, last]))
+    return Culprit(last, before[alone] if alone < len(before) else "")
+
+
+def find_outside(paths: Iterable[str], may_write: Callable[[str], bool]) -> list[str]:
+    """Return the changed paths that an intent's write set does not hold, sorted: such a change does not land."""
+    return sorted(path for path in paths if not may_write(path))
+
+
+def _count_green(members: Sequence[str], is_green: Callable[[Sequence[str]], bool]) -> int:
+    """Return the length of the longest green start of a list that is red as a whole."""
+    green, red = 0, len(members)
+    while red - green > 1:
+        middle = (green + red) // 2
+        if is_green(members[:middle]):
+            green = middle
+        else:
+            red = middle
+    return green

@@ -1,0 +1,218 @@
+"""Merging, changing and committing trees in git's object store: no index, work tree or branch is touched until a ref is
+moved from the commit that was expected there.
+
+Source: git-merge-tree(1), git-hash-object(1), git-update-ref(1), git-push(1) of git 2.39, read 2026-11.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.workspace.git.command import Git, GitError, execute, git_words
+from remit.workspace.git.repository import parse_batch_output
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.sharing.shared_refs import NETWORK_OPTIONS, PUSH_OPTIONS, check_remote_name
+
+NO_COMMIT = "0" * 40
+"""Expected old value of a ref that does not exist yet."""
+
+REMOVED_MODE = "0" * 6
+UNSAFE_IN_IDENTITY = re.compile(r"[\x00-\x1f<>\x7f]")
+
+
+class Identity(Struct, frozen=True):
+    """The author or committer of a commit; `at` is in seconds since the epoch."""
+
+    name: str
+    email: str
+    at: int
+
+    def format(self) -> str:
+        name, email = (UNSAFE_IN_IDENTITY.sub(" ", text).strip() for text in (self.name, self.email))
+        return f"{name or 'nobody'} <{email}> {self.at} +0000"
+
+
+class MergedTree(Struct, frozen=True):
+    """A merge: the tree, and the paths that could not be merged; with conflicts the tree holds git's markers."""
+
+    tree: str
+    conflicts: tuple[str, ...] = ()
+
+
+class ChangedEntry(Struct, frozen=True):
+    """A path that differs between two trees. A mode of six zeros stands for no file."""
+
+    path: str
+    old_mode: str
+    new_mode: str
+    old_blob: str
+    new_blob: str
+
+    @property
+    def is_removed(self) -> bool:
+        return self.new_mode == REMOVED_MODE
+
+
+class RefMoved(RuntimeError):
+    """A ref is no longer where it was read: somebody else has moved it, and nothing was changed."""
+
+    def __init__(self, ref: str, expected: str) -> None:
+        super().__init__(f"{ref!r} is not at {expected[:12]} any more; gather again")
+        self.ref = ref
+
+
+class RefCheckedOut(RuntimeError):
+    """A branch is checked out in a worktree: moving it would change the tree under a person."""
+
+    def __init__(self, ref: str, place: str) -> None:
+        super().__init__(f"{ref!r} is checked out in {place!r}, and no branch is moved under a person")
+        self.ref = ref
+        self.place = place
+
+
+class TreeStore:
+    """Trees and commits of a repository. Methods raise GitError."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.git = Git(workspace.common_dir or workspace.root)
+        self.folder = workspace.common_dir or workspace.root
+
+    # Reading
+
+    def find_commit(self, name: str) -> str | None:
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        return self.git.text(*words, ok=(0, 1, 128)) or None
+
+    def read_tree_name(self, commit: str) -> str:
+        return self.git.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+
+    def list_changes(self, old: str, new: str) -> tuple[ChangedEntry, ...]:
+        """Return the files that differ between two commits or trees; a renamed file is a removed and a new one."""
+        out = self.git.run("diff-tree", "-r", "-z", "--no-renames", "--full-index", old, new)
+        parts = out.split(b"\0")
+        changes: list[ChangedEntry] = []
+        for about, path in zip(parts[0::2], parts[1::2], strict=False):
+            old_mode, new_mode, old_blob, new_blob, _ = about.decode("ascii").lstrip(":").split(" ")
+            changes.append(ChangedEntry(os.fsdecode(path), old_mode, new_mode, old_blob, new_blob))
+        return tuple(changes)
+
+    def read_files(self, tree: str, paths: Iterable[str]) -> dict[str, bytes | None]:
+        """Return the contents of paths in a commit or tree; None where there is no file."""
+        wanted = [path for path in paths if "\n" not in path]
+        if not wanted:
+            return {}
+        query = "".join(f"{tree}:{path}\n" for path in wanted)
+        out = self.git.run("cat-file", "--batch", stdin=os.fsencode(query))
+        return dict(zip(wanted, parse_batch_output(out), strict=True))
+
+    def read_blobs(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        names = list(dict.fromkeys(blob for blob in blobs if blob.strip("0")))
+        out = self.git.run("cat-file", "--batch", stdin="".join(f"{n}\n" for n in names).encode()) if names else b""
+        found = zip(names, parse_batch_output(out), strict=False)
+        return {name: content for name, content in found if content is not None}
+
+    def find_merge_base(self, one: str, other: str) -> str | None:
+        return self.git.text("merge-base", one, other, ok=(0, 1)) or None
+
+    def find_checkout(self, ref: str) -> str | None:
+        """Return the worktree that has a branch checked out; None if none has."""
+        place = ""
+        for line in self.git.text("worktree", "list", "--porcelain").splitlines():
+            key, _, value = line.partition(" ")
+            place = value if key == "worktree" else place
+            if key == "branch" and value == ref:
+                return place
+        return None
+
+    # Making
+
+    def merge(self, ours: str, theirs: str) -> MergedTree:
+        """Merge two commits by their merge base, renames followed. Paths with conflicts are named."""
+        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
+        parts = [part for part in self.git.run(*words, ok=(0, 1)).split(b"\0") if part]
+        if not parts:
+            raise GitError(words, None, "merge-tree named no tree")
+        return MergedTree(parts[0].decode("ascii"), tuple(dict.fromkeys(os.fsdecode(path) for path in parts[1:])))
+
+    def merge_with_base(self, base: str, ours: str, theirs: str) -> MergedTree:
+        """Merge two trees by a base of one's own choice: git before 2.40 knows only that of the history."""
+        who = Identity("Remit", "remit@localhost", 0)
+        root = self.commit(base, (), "base", who)
+        return self.merge(*(self.commit(tree, (root,), "side", who) for tree in (ours, theirs)))
+
+    def revert(self, commit: str, onto: str) -> MergedTree:
+        """Take the changes of a commit, beside its first parent, out of the tip `onto`."""
+        trees = (self.read_tree_name(name) for name in (commit, onto, f"{commit}^1"))
+        return self.merge_with_base(*trees)
+
+    def replace_files(self, tree: str, files: Mapping[str, bytes | None]) -> str:
+        """Return the tree with other contents in these files; None removes one. Modes of known files stay."""
+        if not files:
+            return tree
+        modes = {line.partition(b"\t")[2]: line[:6] for line in self.list_entries(tree, files)}
+        lines: list[bytes] = []
+        for path, content in files.items():
+            name = os.fsencode(path)
+            if content is None:
+                lines.append(b"0 %s\t%s" % (NO_COMMIT.encode(), name))
+            else:
+                blob = self.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=content).strip()
+                lines.append(b"%s %s\t%s" % (modes.get(name, b"100644"), blob, name))
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_with_index(Path(folder), "read-tree", tree)
+            self.run_with_index(Path(folder), "update-index", "-z", "--index-info", stdin=b"\0".join((*lines, b"")))
+            return self.run_with_index(Path(folder), "write-tree").decode("ascii").strip()
+
+    def list_entries(self, tree: str, paths: Iterable[str]) -> list[bytes]:
+        out = self.git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths)
+        return [line for line in out.split(b"\0") if line]
+
+    def run_with_index(self, folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+        """Run git with an index of its own in `folder`."""
+        words = ("env", f"GIT_INDEX_FILE={folder / 'index'}", *git_words(self.folder, arguments), *arguments)
+        done = execute(words, arguments, stdin, self.folder)
+        if done.code:
+            raise GitError(arguments, done.code, done.errors)
+        return done.output
+
+    def commit(
+        self, tree: str, parents: Iterable[str], message: str, author: Identity, committer: Identity | None = None
+    ) -> str:
+        """Write a commit object and return its name: equal arguments give equal commits."""
+        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {author.format()}"]
+        lines += [f"committer {(committer or author).format()}", "", message.replace("\0", "").rstrip("\n"), ""]
+        content = "\n".join(lines).encode("utf-8", "replace")
+        return self.git.run("hash-object", "-w", "-t", "commit", "--stdin", stdin=content).decode("ascii").strip()
+
+    # Moving refs
+
+    def swap_ref(self, ref: str, new: str, old: str) -> None:
+        """Move a ref from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefCheckedOut, RefMoved."""
+        self.refuse_checked_out(ref)
+        try:
+            self.git.run("update-ref", "--create-reflog", ref, new, old)
+        except GitError as error:
+            present = self.git.text("rev-parse", "--verify", "--quiet", ref, ok=(0, 1, 128)) or NO_COMMIT
+            if present != old:
+                raise RefMoved(ref, old) from error
+            raise
+
+    def refuse_checked_out(self, ref: str) -> None:
+        """Raise RefCheckedOut for a branch that a worktree has checked out."""
+        if (place := self.find_checkout(ref)) is not None:
+            raise RefCheckedOut(ref, place)
+
+    def push_ref(self, remote: str, ref: str, new: str, old: str) -> None:
+        """Move a ref of a remote from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefMoved."""
+        expected = "" if old == NO_COMMIT else old
+        words = (*PUSH_OPTIONS, f"--force-with-lease={ref}:{expected}", "--", check_remote_name(remote))
+        try:
+            self.git.run(*NETWORK_OPTIONS, "push", *words, f"{new}:{ref}")
+        except GitError as error:
+            if "stale info" in error.message or "[rejected]" in error.message or "cannot lock ref" in error.message:
+                raise RefMoved(ref, old) from error
+            raise

@@ -1,0 +1,307 @@
+"""Worktrees of attempts: sparse, without `.orchestration/`, so that the folder of the main worktree governs them; and
+the checkpoints of what stands in one, as commits under a private ref.
+
+A worktree is given up only when its attempt is over and everything in it is reachable from a ref.
+Source: git-worktree(1), git-sparse-checkout(1), git-fast-import(1) of git 2.39, read 2026-11.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.scope.path_patterns import Scope
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.repository import prefix_in_repository
+from remit.workspace.merging import NO_COMMIT, Identity, RefMoved, TreeStore
+from remit.workspace.observe.observation import Observation, observe_workspace
+from remit.workspace.place.assignment_file import read_assignment
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_workspace
+from remit.workspace.safe_files import ObservedFile
+from remit.workspace.snapshots.git_store import quote_path
+from remit.workspace.snapshots.snapshot import is_secret_path, read_content
+
+BRANCH_FOLDER = "remit"
+WIP_REFS = "refs/remit/wip"
+ATTEMPT_NAME = re.compile(r"[A-Z]{2,8}-[0-9]{1,9}/[1-9][0-9]{0,8}")
+IDLE_BRANCH = re.compile(rf"refs/heads/{BRANCH_FOLDER}/{ATTEMPT_NAME.pattern}")
+FILE_MODES = ("100644", "100755", "120000")
+CHECKPOINT_AUTHOR = "Remit <remit@localhost>"
+
+
+class NoWorktree(RuntimeError):
+    """No worktree can be made here. The message names the next step."""
+
+
+class ContentAtRisk(RuntimeError):
+    """A worktree holds what no ref leads to: it is kept."""
+
+    def __init__(self, place: Path, what: str) -> None:
+        super().__init__(f"{str(place)!r} is kept: {what}")
+
+
+class Checkpoint(Struct, frozen=True):
+    """What stands in a worktree, as a commit on top of HEAD. `left` are paths that must not get into git, with why."""
+
+    commit: str
+    ref: str
+    left: Mapping[str, str] = {}
+
+
+class HandedIn(Struct, frozen=True):
+    """The commit of an attempt's work, and changed paths that its write set does not hold; then there is no commit."""
+
+    commit: str
+    outside: tuple[str, ...] = ()
+
+
+class Worktrees:
+    """The worktrees of attempts of one repository, in a folder outside of it. Methods raise GitError, OSError.
+
+    The folder must not lie in a temporary folder, which agents share: `~/.local/share/remit/trees/<repository>` is
+    protected from all agents but the ones that work there.
+    """
+
+    def __init__(self, workspace: Workspace, folder: Path) -> None:
+        if workspace.common_dir is None:
+            raise NoWorktree(f"{str(workspace.root)!r} is not in git, and only git has worktrees")
+        self.workspace = workspace
+        self.folder = folder
+        self.git = Git(workspace.common_dir)
+        self.store = TreeStore(workspace)
+
+    # Making and giving up
+
+    def prepare(self, intent: str, attempt: int, base: str) -> Workspace:
+        """Return a worktree on the new branch `remit/<intent>/<attempt>` at the commit `base`: one that is idle, else a
+        new one. A branch of that name from an interrupted try is taken over only where it still is at `base`.
+        """
+        name = attempt_name(intent, attempt)
+        branch, commit = f"{BRANCH_FOLDER}/{name}", self.require_commit(base)
+        for tree in self.list_trees():
+            if current_branch_ref(tree) == f"refs/heads/{branch}":
+                return tree
+        present = self.store.find_commit(f"refs/heads/{branch}")
+        if present not in (None, commit):
+            raise NoWorktree(f"the branch {branch!r} exists, at {present[:12]}: number the attempt anew")
+        for tree in self.list_trees():
+            if self.is_idle(tree):
+                return self.reuse(tree, branch, commit)
+        place = self.folder / f"tree-{os.urandom(4).hex()}"
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.git.run("worktree", "add", "--quiet", "--no-checkout", "-B", branch, "--", str(place), commit)
+        tree = require_workspace(place)
+        self.fill(tree)
+        return tree
+
+    def prepare_for_verification(self, commit: str) -> Workspace:
+        """Return the worktree that landings are verified in, with exactly the files of the commit."""
+        place = self.folder / "verification"
+        if not place.exists():
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.git.run("worktree", "prune")
+            self.git.run("worktree", "add", "--quiet", "--no-checkout", "--detach", "--", str(place), commit)
+            self.fill(require_workspace(place))
+        git = Git(place)
+        git.run("checkout", "--quiet", "--force", "--detach", commit)
+        git.run("clean", "--quiet", "-ffdx")
+        return require_workspace(place)
+
+    def fill(self, tree: Workspace) -> None:
+        """Leave `.orchestration/` out of a fresh worktree, and bring the files of HEAD in."""
+        git = Git(tree.root)
+        hidden = f"!/{prefix_in_repository(self.workspace)}{ORCHESTRATION_FOLDER}/"
+        git.run("sparse-checkout", "set", "--no-cone", "/*", hidden)
+        git.run("checkout", "--quiet", "HEAD")
+
+    def reuse(self, tree: Workspace, branch: str, commit: str) -> Workspace:
+        """Bring an idle worktree to the commit, on a new branch; nothing of the attempt before is left in it."""
+        git = Git(tree.root)
+        git.run("checkout", "--quiet", "--force", "-B", branch, commit)
+        git.run("clean", "--quiet", "-ffdx")
+        if tree.assignment_path:
+            shutil.rmtree(Path(tree.assignment_path).parent, ignore_errors=True)
+        return tree
+
+    def list_trees(self) -> list[Workspace]:
+        """Return the worktrees of attempts, as git knows them, that still exist."""
+        found: list[Workspace] = []
+        for line in self.git.text("worktree", "list", "--porcelain").splitlines():
+            key, _, value = line.partition(" ")
+            place = Path(value)
+            if key == "worktree" and place.parent == self.folder.resolve() and place.name.startswith("tree-"):
+                found += [tree] if (tree := locate_workspace(place)) is not None and tree.root == place else []
+        return found
+
+    def is_idle(self, tree: Workspace) -> bool:
+        """Return True if the worktree's attempt was ended, and everything in it is reachable from a ref."""
+        held = read_assignment(tree)
+        if held is None or held.terms is None or held.terms.state != "ended":
+            return False
+        return not self.explain_risk(tree)
+
+    def explain_risk(self, tree: Workspace) -> str:
+        """Return what would be lost with the worktree; empty if nothing would."""
+        head = Git(tree.root).read_head()
+        if head is not None and Git(tree.root).text("rev-list", "--max-count=1", head, "--not", "--glob=refs/*"):
+            return f"no ref leads to its commit {head[:12]}"
+        seen = observe_workspace(tree)
+        nested = [remark for remark in seen.remarks if remark.startswith("not observed: nested repository")]
+        if nested:
+            return nested[0].removeprefix("not observed: ")
+        differing = {path: file for path, file in seen.files.items() if not is_governing(path)}
+        if not differing:
+            return ""
+        kept = self.find_kept_files(tree)
+        lost = [path for path, file in differing.items() if kept.get(path, "") != (file and file.version.git_blob)]
+        return f"{lost[0]!r} is in no checkpoint" if lost else ""
+
+    def find_kept_files(self, tree: Workspace) -> dict[str, str | None]:
+        """Return the blob of each path in the newest checkpoint of the worktree's branch that differs from HEAD."""
+        branch = current_branch_ref(tree)
+        commit = self.store.find_commit(wip_ref_of(branch)) if branch else None
+        if commit is None:
+            return {}
+        prefix = prefix_in_repository(tree)
+        changes = self.store.list_changes(f"{commit}^", commit)
+        return {c.path.removeprefix(prefix): None if c.is_removed else c.new_blob for c in changes}
+
+    def remove(self, tree: Workspace) -> None:
+        """Remove a worktree whose attempt is over. Raises ContentAtRisk, and then leaves it."""
+        held = read_assignment(tree)
+        if held is not None and not (held.terms is not None and held.terms.state == "ended"):
+            raise ContentAtRisk(tree.root, "its attempt has not ended")
+        if risk := self.explain_risk(tree):
+            raise ContentAtRisk(tree.root, risk)
+        self.git.run("worktree", "remove", "--force", "--", str(tree.root))
+
+    def require_commit(self, name: str) -> str:
+        found = self.store.find_commit(name)
+        if found is None:
+            raise NoWorktree(f"{name!r} is no commit here; fetch it first")
+        return found
+
+    # Keeping
+
+    def checkpoint(self, tree: Workspace, intent: str, attempt: int, message: str, at: int) -> Checkpoint | None:
+        """Keep what stands in the worktree as a commit on HEAD, under `refs/remit/wip/<intent>/<attempt>`; None where
+        nothing differs from HEAD and from the checkpoint before. HEAD, index and files stay untouched.
+        """
+        ref = f"{WIP_REFS}/{attempt_name(intent, attempt)}"
+        seen = observe_workspace(tree)
+        files, left = split_files(seen)
+        old = self.store.find_commit(ref)
+        if seen.head is None or (not files and old is None):
+            return None
+        if old is not None and self.is_same_state(tree, old, seen.head, files):
+            return Checkpoint(old, ref, left)
+        prefix = os.fsencode(prefix_in_repository(tree))
+        stream = b"".join(commit_stream(tree, ref, seen.head, prefix, files, f"{message}\n", at))
+        self.git.run("fast-import", "--quiet", "--force", stdin=stream)
+        commit = self.store.find_commit(ref)
+        if commit is None or commit == old:
+            raise GitError(("fast-import",), None, f"the ref {ref!r} was not written")
+        return Checkpoint(commit, ref, left)
+
+    def is_same_state(self, tree: Workspace, old: str, head: str, files: Mapping[str, ObservedFile | None]) -> bool:
+        if self.store.find_commit(f"{old}^") != head:
+            return False
+        present = {path: seen.version.git_blob if seen else None for path, seen in files.items()}
+        return self.find_kept_files(tree) == present
+
+    def push_checkpoint(self, remote: str, checkpoint: Checkpoint, old: str = NO_COMMIT) -> None:
+        """Push a checkpoint. Raises RefMoved if the remote's ref is not at `old`."""
+        self.store.push_ref(remote, checkpoint.ref, checkpoint.commit, old)
+
+    def hand_in(self, tree: Workspace, patterns: Iterable[tuple[str, ...]], message: str, author: Identity) -> HandedIn:
+        """Commit everything in the worktree on its branch, and return the commit; HEAD's where nothing differs.
+
+        Changed paths since `base`, in earlier commits of the agent too, have to match each of the `patterns`: else they
+        are named and nothing is committed.
+        """
+        held = read_assignment(tree)
+        git, sets = Git(tree.root), [Scope(one) for one in patterns]
+        prefix, head = prefix_in_repository(tree), self.require_commit(str(git.read_head()))
+        git.run("add", "--all", "--", ".")
+        written = git.text("write-tree")
+        base = (held.terms.base if held is not None and held.terms is not None else "") or head
+        changed = self.store.list_changes(base, written)
+        paths = [change.path for change in changed]
+        outside = [p for p in paths if not all(s.matches(p.removeprefix(prefix)) for s in sets)]
+        if outside:
+            return HandedIn("", tuple(outside))
+        if written == self.store.read_tree_name(head):
+            return HandedIn(head)
+        commit = self.store.commit(written, (head,), message, author)
+        try:
+            git.run("update-ref", "-m", "remit: handed in", "HEAD", commit, head)
+        except GitError as error:
+            raise RefMoved("HEAD", head) from error
+        return HandedIn(commit)
+
+
+def attempt_name(intent: str, attempt: int) -> str:
+    """Return `<intent>/<attempt>`, which names branches and refs. Raises ValueError for what is no such name."""
+    name = f"{intent}/{attempt}"
+    if not ATTEMPT_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} names no attempt; expected one like INT-014/7")
+    return name
+
+
+def current_branch_ref(tree: Workspace) -> str | None:
+    """Return the branch of an attempt that is checked out; None for another one, and without."""
+    ref = Git(tree.root).text("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
+    return ref if IDLE_BRANCH.fullmatch(ref) else None
+
+
+def wip_ref_of(branch: str) -> str:
+    return f"{WIP_REFS}/{branch.removeprefix(f'refs/heads/{BRANCH_FOLDER}/')}"
+
+
+def require_workspace(place: Path) -> Workspace:
+    found = locate_workspace(place)
+    if found is None or found.root != place.resolve():
+        raise NoWorktree(f"{str(place)!r} is no worktree of its own")
+    return found
+
+
+def is_governing(path: str) -> bool:
+    """Return whether the path governs agents: no attempt's commit holds a change of it."""
+    parts = path.split("/")
+    return parts[0] == ".git" or ORCHESTRATION_FOLDER in parts or parts[-1] == ".intentignore"
+
+
+def split_files(seen: Observation) -> tuple[dict[str, ObservedFile | None], dict[str, str]]:
+    """Return the files that a checkpoint holds, and the ones it must not hold, with why."""
+    files: dict[str, ObservedFile | None] = {}
+    left: dict[str, str] = {}
+    for path, file in seen.files.items():
+        if is_governing(path):
+            continue
+        if file is not None and is_secret_path(path):
+            left[path] = "its name suggests secrets"
+        elif file is not None and (file.content is None or file.version.mode not in FILE_MODES):
+            left[path] = "it is too large, hidden from git, or no plain file"
+        else:
+            files[path] = file
+    return files, left
+
+
+def commit_stream(
+    tree: Workspace, ref: str, head: str, prefix: bytes, files: Mapping[str, ObservedFile | None], message: str, at: int
+) -> Iterable[bytes]:
+    """Yield a commit on top of HEAD; deletions first, since a file may replace a folder."""
+    text = message.encode("utf-8", "replace")
+    yield f"commit {ref}\ncommitter {CHECKPOINT_AUTHOR} {at} +0000\ndata {len(text)}\n".encode() + text
+    yield f"\nfrom {head}\n".encode()
+    for path in (p for p, seen in files.items() if seen is None):
+        yield b"D %s\n" % quote_path(prefix + os.fsencode(path))
+    for path, seen in files.items():
+        if seen is not None:
+            content = read_content(tree, path, seen)
+            words = (seen.version.mode.encode(), quote_path(prefix + os.fsencode(path)), len(content), content)
+            yield b"M %s inline %s\ndata %d\n%s\n" % words
+    yield b"\n"

@@ -1,0 +1,323 @@
+"""Landing of real attempts: three agents through the hook, their worktrees, the object store, blame of every line."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from conftest import run_git
+from gate.driving import Agent, allowed, governed, machine, overlay, records
+from remit.core.assignment import Assignment
+from remit.gate.gate import Gate
+from remit.orchestrator.landing.checks import CheckResult, ContainedChecks
+from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms
+from remit.orchestrator.landing.merge_rules import bisect_by_halves
+from remit.orchestrator.landing.undo import LandingUndo
+from remit.provenance.blame.blame import Blamer
+from remit.workspace.merging import Identity, RefCheckedOut
+from remit.workspace.place.assignment_file import AssignmentFile
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.worktrees import Worktrees
+
+INTENTS = """\
+version: "1.0"
+active_intents:
+""" + "".join(
+    f"""\
+  - id: INT-00{n}
+    name: Part {n}
+    status: IN_PROGRESS
+    owned_scope: ["{scope}"]
+    constraints: [none]
+    acceptance_criteria: [it works]
+"""
+    for n, scope in ((1, "src/a/**"), (2, "src/b/**"), (3, "src/c/**"))
+)
+AUTHOR = Identity("An Agent", "agent@example.org", 1_700_000_000)
+SCOPES = {"INT-001": "src/a/**", "INT-002": "src/b/**", "INT-003": "src/c/**"}
+TARGET = "refs/heads/remit/next"
+
+
+class Fleet:
+    """A repository, its worktrees and its lander."""
+
+    def __init__(self, root: Path, folder: Path, home: Path) -> None:
+        self.root = governed(root, "enforce", INTENTS)
+        overlay(home)
+        self.home = home
+        for part in "abc":
+            (root / "src" / part).mkdir()
+            (root / "src" / part / "old.py").write_text("".join(f"{part}_{n} = {n}\n" for n in range(9)))
+        run_git(root, "add", "-A")
+        run_git(root, "commit", "-qm", "parts")
+        self.gate = Gate.open(root, machine(home))
+        self.trees = Worktrees(self.gate.workspace, folder)
+        self.checks = ContainedChecks(machine(home), folder / "checks")
+        self.lander = Lander(self.gate, self.trees, self.checks.run, bisect_by_halves)
+
+    def attempt(self, intent: str, files: dict[str, str], number: int = 1) -> LandingMember:
+        """What an agent that writes these files hands in."""
+        tree, patterns = self.assigned(intent, number)
+        agent = Agent(tree.root, self.home, f"s-{intent}-{number}")
+        agent.send("SessionStart", source="startup")
+        for path, content in files.items():
+            said = agent.write(path, content)
+            assert allowed(said), said
+        done = self.trees.hand_in(tree, patterns, intent, AUTHOR)
+        assert done.outside == ()
+        return LandingMember(intent, number, number, done.commit, patterns, f"Work of {intent}")
+
+    def assigned(self, intent: str, number: int) -> tuple[Workspace, tuple[tuple[str, ...], ...]]:
+        tree = self.trees.prepare(intent, number, "main")
+        terms = Assignment(f"p:{intent}", intent, number, number, (SCOPES[intent],), base=self.commit("main"))
+        AssignmentFile(tree).write(terms, 600)
+        return tree, terms.sets
+
+    def smuggle(self, intent: str, files: dict[str, bytes | str], number: int = 1) -> LandingMember:
+        """What an agent that got round the gate hands in."""
+        tree, patterns = self.assigned(intent, number)
+        for path, content in files.items():
+            place = tree.root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content if isinstance(content, bytes) else content.encode())
+        run_git(tree.root, "add", "--sparse", "-A")
+        run_git(tree.root, "commit", "-qm", "mine")
+        return LandingMember(intent, number, number, self.commit(f"remit/{intent}/{number}"), patterns, intent)
+
+    def commit(self, name: str) -> str:
+        return run_git(self.root, "rev-parse", name).strip()
+
+    def blame(self, path: str) -> Iterator[tuple[str, str | None]]:
+        """Each line of a file at the target, with its intent."""
+        with self.gate.index() as index:
+            for line in Blamer(self.gate.workspace, index, self.gate.contents).blame(path, [TARGET]):
+                yield line.content, line.intent_id
+
+
+@pytest.fixture
+def fleet(repository: Path, tmp_path: Path, home: Path) -> Fleet:
+    return Fleet(repository, tmp_path / "trees", home)
+
+
+def work(intent: str, part: str) -> dict[str, str]:
+    """A new file, and an old one with lines changed, added and kept."""
+    old = "".join(f"{part}_{n} = {n}\n" if n % 3 else f"{part}_{n} = compute_{intent[-3:]}({n})\n" for n in range(9))
+    new = "".join(f"def {part}_function_{n}():\n    return compute_{intent[-3:]}({n})\n\n\n" for n in range(5))
+    return {f"src/{part}/old.py": f"import machinery_{part}\n{old}", f"src/{part}/new.py": new}
+
+
+@pytest.mark.parametrize("form", ["merge", "squash"])
+def test_every_line_keeps_its_intent(fleet: Fleet, form: str) -> None:
+    given = {"INT-001": work("INT-001", "a"), "INT-002": work("INT-002", "b"), "INT-003": work("INT-003", "c")}
+    members = [fleet.attempt(intent, files) for intent, files in given.items()]
+    done = fleet.lander.land(LandingTerms(form="squash" if form == "squash" else "merge"), members)
+    assert done.faults == ()
+    assert list(done.landed) == list(given)
+    assert fleet.commit(TARGET) == done.new
+    lines, right = 0, 0
+    wrong: list[tuple[str, str, str | None]] = []
+    for intent, files in given.items():
+        for path, content in files.items():
+            before = run_git(fleet.root, "show", f"main:{path}").splitlines() if path.endswith("old.py") else []
+            for text, found in fleet.blame(path):
+                expected = None if text in before else intent
+                lines += expected is not None
+                right += expected is not None and found == expected
+                wrong += [(path, text, found)] if found not in (expected, None) else []
+            assert run_git(fleet.root, "show", f"{TARGET}:{path}") == content
+    assert wrong == []
+    assert right == lines > 60
+
+
+def test_a_landing_is_one_move_with_the_intents_done_in_it(fleet: Fleet) -> None:
+    member = fleet.attempt("INT-001", work("INT-001", "a"))
+    head, status = fleet.commit("HEAD"), run_git(fleet.root, "status", "--porcelain")
+    done = fleet.lander.land(LandingTerms(), [member])
+    text = run_git(fleet.root, "show", f"{done.landed['INT-001']}:.orchestration/active_intents.yaml")
+    assert re.findall(r"status: (\w+)", text) == ["DONE", "IN_PROGRESS", "IN_PROGRESS"]
+    assert run_git(fleet.root, "show", "-s", "--format=%P", done.new).split() == [done.old, member.commit]
+    assert (fleet.commit("HEAD"), run_git(fleet.root, "status", "--porcelain")) == (head, status)
+    found = records(fleet.root, "task_landed")
+    assert [record["metadata"]["dev.remit"]["intent_id"] for record in found] == ["INT-001"]
+
+
+def test_a_squash_keeps_the_author_and_one_parent(fleet: Fleet) -> None:
+    done = fleet.lander.land(LandingTerms(form="squash"), [fleet.attempt("INT-001", work("INT-001", "a"))])
+    assert run_git(fleet.root, "show", "-s", "--format=%P|%an|%cn", done.new).strip() == f"{done.old}|An Agent|Remit"
+
+
+def test_a_landing_that_is_repeated_lands_nothing_twice(fleet: Fleet) -> None:
+    members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    for form in ("squash", "merge"):
+        first = fleet.lander.land(LandingTerms(form="squash"), members)
+        again = fleet.lander.land(LandingTerms(form="merge" if form == "merge" else "squash"), members)
+        assert again.new == first.new
+        assert again.landed == first.landed
+
+
+# Hostile content
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "kind"),
+    [
+        ("docs/x.md", "x\n", "outside_scope"),
+        (".orchestration/remit.toml", "mode = 'observe'\n", "governing"),
+        (".intentignore", "x\n", "governing"),
+        ("src/.orchestration/remit.toml", "x\n", "governing"),
+        ("src/a/old.py", "a\n<<<<<<< ours\nb\n=======\nc\n>>>>>>> theirs\n", "markers"),
+        ("src/a/crlf.py", b"<<<<<<< ours\r\nb\r\n=======\r\nc\r\n>>>>>>> theirs\r\n", "markers"),
+    ],
+)
+def test_what_may_not_land_is_refused_by_name_and_the_rest_lands(
+    fleet: Fleet, path: str, content: bytes | str, kind: str
+) -> None:
+    bad = fleet.smuggle("INT-001", {"src/a/new.py": "fine = 1\n", path: content})
+    good = fleet.attempt("INT-002", work("INT-002", "b"))
+    done = fleet.lander.land(LandingTerms(), [bad, good])
+    assert [(fault.intent, fault.kind, fault.paths) for fault in done.faults] == [("INT-001", kind, (path,))]
+    assert list(done.landed) == ["INT-002"]
+    assert "new.py" not in run_git(fleet.root, "ls-tree", "-r", "--name-only", done.new, "src/a")
+
+
+def test_a_repository_in_the_repository_does_not_land(fleet: Fleet) -> None:
+    tree, patterns = fleet.assigned("INT-001", 1)
+    run_git(tree.root, "update-index", "--add", "--cacheinfo", f"160000,{fleet.commit('main')},src/a/inner")
+    run_git(tree.root, "commit", "-qm", "mine")
+    member = LandingMember("INT-001", 1, 1, fleet.commit("remit/INT-001/1"), patterns)
+    assert [fault.kind for fault in fleet.lander.land(LandingTerms(), [member]).faults] == ["not_a_file"]
+
+
+def test_what_is_no_commit_here_does_not_land(fleet: Fleet) -> None:
+    member = LandingMember("INT-001", 1, 1, "f" * 40, (("**",),))
+    assert [fault.kind for fault in fleet.lander.land(LandingTerms(), [member]).faults] == ["unknown"]
+
+
+def test_two_changes_of_one_place_land_once(fleet: Fleet) -> None:
+    one = fleet.attempt("INT-001", {"src/a/old.py": "a_0 = 'one'\n"})
+    other = replace(fleet.smuggle("INT-002", {"src/a/old.py": "a_0 = 'other'\n"}), patterns=(("src/**",),))
+    done = fleet.lander.land(LandingTerms(), [one, other])
+    assert [(fault.intent, fault.kind, fault.paths) for fault in done.faults] == [
+        ("INT-002", "conflict", ("src/a/old.py",))
+    ]
+    assert run_git(fleet.root, "show", f"{TARGET}:src/a/old.py") == "a_0 = 'one'\n"
+
+
+# The target
+
+
+def test_no_branch_is_moved_under_a_person(fleet: Fleet) -> None:
+    member = fleet.attempt("INT-001", work("INT-001", "a"))
+    before = fleet.commit("main")
+    with pytest.raises(RefCheckedOut):
+        fleet.lander.land(LandingTerms(target="main"), [member])
+    assert fleet.commit("main") == before
+
+
+def test_a_target_that_somebody_moved_meanwhile_stays_theirs(fleet: Fleet) -> None:
+    member = replace(fleet.attempt("INT-001", work("INT-001", "a")), checks=("true",))
+    run_git(fleet.root, "branch", "remit/next", "main")
+    theirs = run_git(fleet.root, "commit-tree", "main^{tree}", "-p", "main", "-m", "theirs").strip()
+
+    def move(tree: Workspace, command: str) -> CheckResult:
+        run_git(fleet.root, "update-ref", TARGET, theirs)
+        return CheckResult(command, is_green=True)
+
+    done = Lander(fleet.gate, fleet.trees, move, bisect_by_halves).land(LandingTerms(), [member])
+    assert done.target_moved
+    assert fleet.commit(TARGET) == theirs
+    assert fleet.lander.land(LandingTerms(), [member]).old == theirs
+
+
+def test_a_remote_is_moved_first_and_only_from_where_it_was(fleet: Fleet, tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "--bare", "far")
+    run_git(fleet.root, "remote", "add", "origin", str(tmp_path / "far"))
+    terms = LandingTerms(remote="origin")
+    first = fleet.lander.land(terms, [fleet.attempt("INT-001", work("INT-001", "a"))])
+    assert run_git(tmp_path / "far", "rev-parse", TARGET).strip() == first.new
+    theirs = run_git(fleet.root, "commit-tree", "main^{tree}", "-p", first.new, "-m", "theirs").strip()
+    run_git(fleet.root, "push", "-q", "origin", f"{theirs}:{TARGET}")
+    second = fleet.lander.land(terms, [fleet.attempt("INT-002", work("INT-002", "b"))])
+    assert second.target_moved
+    assert run_git(tmp_path / "far", "rev-parse", TARGET).strip() == theirs
+    assert fleet.commit(TARGET) == first.new
+
+
+# Checks
+
+
+def test_a_red_train_names_who_does_not_fit_whom_and_lands_the_rest(fleet: Fleet) -> None:
+    members = [
+        fleet.attempt("INT-001", {"src/a/limit.py": "LIMIT = 1\n"}),
+        fleet.attempt("INT-002", {"src/b/limit.py": "LIMIT = 2\n"}),
+        fleet.attempt("INT-003", work("INT-003", "c")),
+    ]
+    both = "! { test -e src/a/limit.py && test -e src/b/limit.py; }"
+    done = fleet.lander.land(LandingTerms(checks=(both,)), members)
+    assert [(f.intent, f.kind, f.partner) for f in done.faults] == [("INT-002", "red", "INT-001")]
+    assert list(done.landed) == ["INT-001", "INT-003"]
+
+
+def test_a_check_that_passes_when_repeated_is_noted(fleet: Fleet, tmp_path: Path) -> None:
+    seen = tmp_path / "trees" / "checks" / "seen"
+    member = replace(
+        fleet.attempt("INT-001", work("INT-001", "a")), checks=(f"test -e {seen} || {{ touch {seen}; false; }}",)
+    )
+    done = fleet.lander.land(LandingTerms(), [member])
+    assert done.flaky == member.checks
+    assert list(done.landed) == ["INT-001"]
+
+
+def test_a_check_changes_nothing_but_its_own_worktree(fleet: Fleet, tmp_path: Path) -> None:
+    member = fleet.attempt("INT-001", work("INT-001", "a"))
+    git = f"rm -rf {fleet.root}/.git/refs; git update-ref {TARGET} main"
+    evil = f"echo x > {fleet.root}/src/app.py; {git}; touch here; true"
+    app = (fleet.root / "src" / "app.py").read_text()
+    done = fleet.lander.land(LandingTerms(checks=(evil,)), [member])
+    assert (fleet.root / "src" / "app.py").read_text() == app
+    assert fleet.commit(TARGET) == done.new
+    assert "here" not in run_git(fleet.root, "ls-tree", "-r", "--name-only", done.new)
+
+
+def test_common_files_are_made_anew_once(fleet: Fleet) -> None:
+    members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    commons = (CommonFiles(("all.lock",), "ls -R src > all.lock"),)
+    done = fleet.lander.land(LandingTerms(commons=commons), members)
+    assert run_git(fleet.root, "show", f"{done.new}:all.lock").count("new.py") == 2
+    assert run_git(fleet.root, "rev-list", "--first-parent", "--count", f"{done.old}..{done.new}").strip() == "3"
+
+
+# The way back
+
+
+def test_an_intent_is_taken_out_and_lines_go_back_to_who_wrote_them(fleet: Fleet) -> None:
+    terms = LandingTerms()
+    fleet.lander.land(
+        terms, [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    )
+    undone = LandingUndo(fleet.lander).undo(terms, "INT-001")
+    assert undone.fault is None
+    assert undone.undone == ("INT-001",)
+    assert run_git(fleet.root, "show", f"{TARGET}:src/a/old.py") == run_git(fleet.root, "show", "main:src/a/old.py")
+    assert {intent for _, intent in fleet.blame("src/a/old.py")} == {None}
+    assert "INT-002" in {intent for _, intent in fleet.blame("src/b/old.py")}
+    text = run_git(fleet.root, "show", f"{TARGET}:.orchestration/active_intents.yaml")
+    assert re.findall(r"status: (\w+)", text) == ["IN_PROGRESS", "DONE", "IN_PROGRESS"]
+    assert LandingUndo(fleet.lander).undo(terms, "INT-001").fault is not None
+
+
+def test_what_a_landed_intent_needs_is_not_taken_out_alone(fleet: Fleet) -> None:
+    terms = LandingTerms()
+    for intent, part in (("INT-001", "a"), ("INT-002", "b")):
+        fleet.lander.land(terms, [fleet.attempt(intent, work(intent, part))])
+    undo = LandingUndo(fleet.lander)
+    refused = undo.undo(terms, "INT-001", ["INT-002", "INT-003"])
+    assert refused.dependants == ("INT-002",)
+    assert refused.fault is not None
+    assert refused.new == refused.old
+    red = undo.undo(terms, "INT-002", checks=("test -e src/b/new.py",))
+    assert red.fault is not None
+    assert red.fault.kind == "red"
+    assert undo.undo(terms, "INT-001", ["INT-002"], with_dependants=True).undone == ("INT-002", "INT-001")

@@ -1,0 +1,26 @@
+"""The laws of the fleet, after each event of seeded runs. `benchmarks/fleet.py` runs ten thousand of them."""
+
+import pytest
+
+from orchestrator.world import CALM, ROUGH, Settings, run_seed
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_laws_hold_whatever_fails(block: int) -> None:
+    for seed in range(block * 40, block * 40 + 40):
+        run_seed(seed, ROUGH)
+
+
+def test_all_tasks_land_where_nothing_fails() -> None:
+    for seed in range(40):
+        assert run_seed(seed, CALM).landed == CALM.tasks
+
+
+@pytest.mark.parametrize("settings", [Settings(slots=4, workers=2), Settings(train=1), Settings(overlap=1.0)], ids=str)
+def test_all_tasks_land_with_other_sizes(settings: Settings) -> None:
+    for seed in range(10):
+        assert run_seed(seed, settings).landed == settings.tasks
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    assert run_seed(7, ROUGH) == run_seed(7, ROUGH)
