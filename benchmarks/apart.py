@@ -77,7 +77,7 @@ def time_plan(count: int, *, fold: bool) -> None:
                 f"!src/{room}/{{views,models,jobs,forms,util,rpc,io,ui}}/**",
                 f"src/{room}/{layer}/keep/*.py",
             ),
-            (f"src/{room}/{layer}.py", f"tests/{room}/{layer}[0-9]?.py", f"**/{room}_{layer}.sql"),
+            (f"src/{room}/{layer}.py", f"tests/{room}/{layer}[0-9]?.py", f"db/migrations/[0-9]*_{room}_{layer}.sql"),
         ]
         scopes.append(Scope(draw.choice(choices) if number % 4 else choices[number // 4 % 4]))
     began = time.process_time()

@@ -108,6 +108,20 @@ SETTING_WORDS = {
     "run.edit_tools": "names of the tools for edits that the model is offered, instead of those that suit it",
     "run.language": "the language that the agent answers in",
     "run.instructions": "instructions for every mode, for the prompt",
+    "orchestrator.target": "the branch that work of a plan lands on; see"
+    " [how parallel agents are kept apart](../explanation/parallel-agents.md)",
+    "orchestrator.workers": "attempts at a time on this machine, at most 64",
+    "orchestrator.train": "tasks that land together at most",
+    "orchestrator.attempts": "tries of a task, after which a person is asked",
+    "orchestrator.stall_s": "seconds without a word after which an attempt is ended",
+    "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
+    " command that makes them when work lands, or `fragments`, a folder for one file a change",
+    "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
+    "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
+    " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `chain`; a role narrows an intent, and never widens it",
+    "orchestrator.weights.changes": "for `remit plan suggest`: the weight of commits that changed two files together",
+    "orchestrator.weights.imports": "the weight of one file importing the other",
+    "orchestrator.weights.intents": "the weight of intents under which both files changed",
     "verify.on_write": "commands that run after agents' writes; see"
     " [checks after writes](../how-to/check-after-writes.md)",
     "hooks": "commands of yours before and after calls; see [adding hooks](../how-to/add-hooks.md)",

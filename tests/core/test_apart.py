@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.random_scopes import FOLDING_ALPHABET, FULL_ALPHABET, list_paths, make_scope, select_matches
-from remit.core.scope.apart import Apart, Shared, Unproved, decide_apart
+from remit.core.scope.apart import Apart, Shared, Unproved, decide_all_apart, decide_apart
 from remit.core.scope.path_patterns import Scope, fold_case
 
 LINE = st.text(alphabet="ab*?/.!{},[]-^A", min_size=1, max_size=8)
@@ -153,3 +153,11 @@ def test_hostile_scopes_end_unproved_and_are_never_called_apart_for_want_of_time
     b = Scope(("**/*a" * 200 + "c", "*b*a" * 250 + "c", "*[ab]" * 100))
     assert isinstance(decide_apart(a, b), Unproved)
     assert isinstance(decide_apart(Scope(("*a*b*c",)), Scope(("*c*b*d",)), max_steps=20), Unproved)
+
+
+def test_of_several_scopes_a_side_is_what_they_have_in_common() -> None:
+    tests = Scope(("tests/**", "**/test_*.py"))
+    one, two = Scope(("src/**", "tests/a/**")), Scope(("src/**", "tests/b/**"))
+    assert decide_apart(one, two) == Shared("src/x")
+    assert decide_all_apart((one, tests), (two, tests)) == Shared("src/test_x.py")
+    assert decide_all_apart((one, Scope(("tests/**",))), (two, tests)) == Apart()

@@ -33,9 +33,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "map": ("intent.intent:map_", "which intent changed which parts of which files: .orchestration/intent_map.md"),
     },
     "Several agents": {
-        "plan": ("fleet.plan", "let several agents work at once, each on an intent of its own"),
-        "task": ("fleet.task", "one intent of a plan: show it, try it again, drop it"),
-        "worker": ("fleet.worker", "run agents for plans; list the workers"),
+        "plan": ("plan.plan", "let several agents work at once, each on an intent of its own"),
+        "task": ("plan.task", "one intent of a plan: show it, try it again, drop it"),
+        "worker": ("plan.worker", "run agents for plans; list the workers"),
     },
     "Explain": {
         "blame": ("blame.blame", "who wrote each line, under which intent"),

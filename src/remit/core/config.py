@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import DecodeError, Meta, Struct, json
 
+from remit.core.call import Effect
 from remit.core.decision import UNWAIVABLE_CODES, ErrorType, Mode, ProjectGrant, Verdict
 from remit.core.diff.contents import sha256
 from remit.core.intent import Intent
@@ -428,6 +429,120 @@ class RunSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"[run] window: expected 1000 tokens or more, not {self.window}")
 
 
+class Commons(Struct, frozen=True, forbid_unknown_fields=True):
+    """Files that every change touches, and that no task of a plan may write: a lock file, a changelog.
+
+    Landing runs `make`, once a person trusts the command, or changes go into `fragments`, a folder of one file each.
+    """
+
+    paths: tuple[str, ...]
+    make: str | tuple[str, ...] = ""
+    fragments: str = ""
+
+    def __post_init__(self) -> None:
+        for pattern in self.paths:
+            fault = relative_glob_error(pattern) or ("it excludes" if pattern.startswith("!") else None)
+            if fault is not None:
+                raise ValueError(f"[orchestrator] commons: paths: {pattern!r} cannot be used: {fault}")
+        if not self.paths or bool(self.make) == bool(self.fragments):
+            raise ValueError("[orchestrator] commons: expected `paths`, and either `make` or `fragments`")
+
+
+class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an attempt in this role may do at most: a role narrows the intent, and never widens it.
+
+    `agent` are agents in the order of preference, any if empty. `paths` narrow the intent's scope, `effects` the calls.
+    After the attempt, the roles in `chain` continue in the same work tree. `max_usd` and `max_minutes` bound a try.
+    """
+
+    name: str
+    agent: str | tuple[str, ...] = ()
+    model: str = ""
+    paths: tuple[str, ...] = ("**",)
+    effects: tuple[Effect, ...] = ("read", "write", "delete", "execute")
+    max_usd: float = 3.0
+    max_minutes: float = 40
+    chain: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not ROLE_NAME.fullmatch(self.name):
+            raise ValueError(f"[orchestrator] roles: {self.name!r} is no name; expected one such as builder")
+        for pattern in self.paths:
+            if fault := relative_glob_error(pattern):
+                raise ValueError(f"[orchestrator] roles: {self.name}: {pattern!r} cannot be used: {fault}")
+        for field in ("max_usd", "max_minutes"):
+            if not 0 < getattr(self, field) < float("inf"):
+                raise ValueError(f"[orchestrator] roles: {self.name}: {field}: expected a number above 0")
+        if self.name in self.chain:
+            raise ValueError(f"[orchestrator] roles: {self.name}: a role cannot follow itself")
+
+
+class CouplingWeights(Struct, frozen=True, forbid_unknown_fields=True):
+    """Weights of common commits, imports and intents when `remit plan suggest` asks which files belong together."""
+
+    changes: float = 0.5
+    imports: float = 0.3
+    intents: float = 0.2
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"[orchestrator] weights: {name}: expected 0 to 1, not {getattr(self, name)}")
+
+
+ROLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+BRANCH_NAME = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock(?:/|\Z)|/\.))[^\x00-\x20\x7f~^:?*\[\\]+(?<![/.])")
+"""Names that git allows for a branch. Source: git-check-ref-format(1), read 2026-11."""
+MAX_WORKERS = 64
+
+
+class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of plans, which run several agents at once.
+
+    Landed work goes to the branch `target`. `workers` attempts run at a time on this machine, up to `train` tasks land
+    together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
+    are folders, such as those of dependencies, that each work tree sees read-only.
+    """
+
+    target: str = "remit/next"
+    workers: int = 4
+    train: int = 8
+    attempts: int = 3
+    stall_s: float = 300
+    commons: tuple[Commons, ...] = ()
+    links: tuple[str, ...] = ()
+    roles: tuple[AgentRole, ...] = ()
+    weights: CouplingWeights = CouplingWeights()
+
+    def __post_init__(self) -> None:
+        if not BRANCH_NAME.fullmatch(self.target):
+            raise ValueError(f"[orchestrator] target: {self.target!r} is no name of a branch")
+        if not 1 <= self.workers <= MAX_WORKERS:
+            raise ValueError(f"[orchestrator] workers: expected 1 to {MAX_WORKERS}, not {self.workers}")
+        for name in ("train", "attempts", "stall_s"):
+            if not 1 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"[orchestrator] {name}: expected 1 or more, not {getattr(self, name)}")
+        for link in self.links:
+            if fault := relative_glob_error(link) or ("it excludes" if link.startswith("!") else None):
+                raise ValueError(f"[orchestrator] links: {link!r} cannot be used: {fault}")
+        names = [role.name for role in self.roles]
+        if len(set(names)) < len(names):
+            raise ValueError(f"[orchestrator] roles: a name stands twice in {', '.join(names)}")
+
+    @property
+    def trust_items(self) -> tuple[TrustItem, ...]:
+        made = ((number, common) for number, common in enumerate(self.commons, 1) if common.make)
+        return tuple(
+            TrustItem(
+                "verify",
+                f"remit.toml [orchestrator] commons#{number}",
+                f"to make {', '.join(common.paths)} when work lands: {format_command(common.make)}",
+                sha256(b"commons\0" + json.encode(common, order="sorted")),
+            )
+            for number, common in made
+        )
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file. Without `mode`, a governed workspace enforces if an intents file exists, and observes
     otherwise.
@@ -447,6 +562,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     containment: ContainmentRules = ContainmentRules()
     verify: Verify = Verify()
     run: RunSettings = RunSettings()
+    orchestrator: OrchestratorSettings = OrchestratorSettings()
     hooks: tuple[Hook, ...] = ()
     grants: tuple[ProjectGrant, ...] = ()
 

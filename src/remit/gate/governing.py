@@ -210,6 +210,7 @@ def read_rules(workspace: Workspace) -> Rules:
             *list_trust_items(hooks, hook_folder.files, intents),
             *list_on_write_items(config.verify.on_write),
             *config.containment.trust_items,
+            *config.orchestrator.trust_items,
         ),
         invalid=document is not None and bool(document.errors),
     )

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
-from remit.core.assignment import Assignment
+from remit.core.assignment import Assignment, RoleEffect
 from remit.core.intent import TRANSITIONS, Status
 from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.gate import Gate
@@ -29,6 +29,7 @@ from remit.orchestrator.engines.dbos import FLOW_VERSION, DbosEngine, StepEnd, l
 from remit.orchestrator.feed import AgentFeed
 from remit.orchestrator.holds import become_leader
 from remit.orchestrator.landing_rounds import find_base, land_handed_in, trees_folder
+from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.store import FLEET_PATH
 from remit.workspace.git.command import GitError
@@ -47,6 +48,7 @@ MAX_INTENT_TRIES = 50
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "GIT_CONFIG_NOSYSTEM")
 """Variables that every agent gets. None of them may hold a secret."""
 
+ROLE_EFFECTS: tuple[RoleEffect, ...] = ("read", "write", "execute")
 SUPERSEDED = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
 
 
@@ -249,24 +251,26 @@ class FleetWorker:
 
     def prepare(self, attempt: Attempt) -> StepEnd:
         """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
-        workspace = self.find_workspace(attempt.repository)
-        board = self.engine.read_board()
+        gate, board = self.open_gate(attempt.repository), self.engine.read_board()
         task = board.tasks[attempt.key]
         target = board.plans[task.plan].target
-        self.move_intent(workspace.root, attempt.intent, "IN_PROGRESS")
-        base = find_base(workspace, target)
+        self.move_intent(gate.workspace.root, attempt.intent, "IN_PROGRESS")
+        base = find_base(gate.workspace, target)
         with self.tree_lock:
             trees = self.open_trees(attempt.repository)
             self.settle_old_trees(trees, board)
             tree = trees.prepare(attempt.intent, attempt.attempt, base)
             assignment = AssignmentFile(tree)
+            role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
             terms = Assignment(
                 task=f"{attempt.repository}:{attempt.intent}",
                 intent=attempt.intent,
                 attempt=attempt.attempt,
                 token=attempt.token,
                 scope=task.scope,
-                role=attempt.role,
+                role=role.name,
+                paths=role.paths,
+                effects=tuple(effect for effect in ROLE_EFFECTS if effect in role.effects),
                 target=target,
                 base=base,
             )

@@ -117,20 +117,20 @@ def _check_references(
 def _check_cycles(by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
     """Check that neither dependencies nor parents lead back to their intent."""
     dependencies = {name: dict.fromkeys(item.intent.dependencies) for name, item in by_id.items()}
-    for cycle in _find_cycles(
+    for cycle in find_cycles(
         {name: [d for d in ids if d in by_id and d != name] for name, ids in dependencies.items()}
     ):
         last = by_id[cycle[-1]]
         spot = f"dependencies.{last.intent.dependencies.index(cycle[0])}"
-        message = f"these intents depend on each other: {_format_cycle(cycle)}"
+        message = f"these intents depend on each other: {format_cycle(cycle)}"
         yield last.make_finding("CIRCULAR_DEPENDENCY", message, spot)
     parents = {name: item.intent.parent_intent for name, item in by_id.items()}
-    for cycle in _find_cycles({name: [up] if up in by_id and up != name else [] for name, up in parents.items()}):
-        message = f"these intents are each other's parents: {_format_cycle(cycle)}"
+    for cycle in find_cycles({name: [up] if up in by_id and up != name else [] for name, up in parents.items()}):
+        message = f"these intents are each other's parents: {format_cycle(cycle)}"
         yield by_id[cycle[-1]].make_finding("INVALID_PARENT", message, "parent_intent")
 
 
-def _find_cycles(edges: Mapping[str, Sequence[str | None]]) -> Iterator[tuple[str, ...]]:
+def find_cycles(edges: Mapping[str, Sequence[str | None]]) -> Iterator[tuple[str, ...]]:
     """Yield cycles of a directed graph: at least one per knot, at most one closed by each node.
 
     Depth first without recursion: a chain of 10,000 intents must not raise RecursionError.
@@ -159,7 +159,7 @@ def _find_cycles(edges: Mapping[str, Sequence[str | None]]) -> Iterator[tuple[st
                 iterators.append(iter(edges[child]))
 
 
-def _format_cycle(cycle: Sequence[str]) -> str:
+def format_cycle(cycle: Sequence[str]) -> str:
     omitted = len(cycle) - MAX_SHOWN_CYCLE + 1
     shown = cycle if omitted < 2 else [*cycle[: MAX_SHOWN_CYCLE - 1], f"… {omitted} more"]
     return " → ".join([*shown, cycle[0]])

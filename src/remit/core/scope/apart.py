@@ -55,41 +55,58 @@ Answer: TypeAlias = Apart | Shared | Unproved
 
 
 def decide_apart(a: Scope, b: Scope, *, fold: bool = False, max_steps: int = MAX_STEPS) -> Answer:
-    """Decide whether some path lies in both scopes, with `fold` on a file system that ignores case and Unicode form.
+    """Decide whether some path lies in both scopes, with `fold` on a file system that ignores case and Unicode form."""
+    return decide_all_apart((a,), (b,), fold=fold, max_steps=max_steps)
 
-    A shared path is checked with `Scope.matches` on both sides.
+
+def decide_all_apart(
+    a: Sequence[Scope], b: Sequence[Scope], *, fold: bool = False, max_steps: int = MAX_STEPS
+) -> Answer:
+    """Decide whether some path lies in all scopes of both sides, each side being what its scopes have in common.
+
+    A shared path is checked with `Scope.matches` against each.
     """
-    one, two = _compile_scope(a.patterns, fold=fold), _compile_scope(b.patterns, fold=fold)
-    lines_a, lines_b = one.select_lines(two), two.select_lines(one)
-    if not any(line.is_inclusion for line in lines_a) or not any(line.is_inclusion for line in lines_b):
+    automata = [_compile_scope(scope.patterns, fold=fold) for scope in (*a, *b)]
+    lines = [automaton.select_lines(automata) for automaton in automata]
+    if not all(any(line.is_inclusion for line in own) for own in lines):
         return Apart()
+    joined = [_join_sets(line for own in side for line in own) for side in (lines[: len(a)], lines[len(a) :])]
     # The first round leaves out what few pairs need: folders such as `.git`, and texts of several characters that fold
     # together.
     for is_last in (False, True):
-        letters = _list_letters(*_join_sets(lines_a), *_join_sets(lines_b), fold=fold, is_complete=is_last)
-        side_a = _Side(one, lines_a, [(letter.first, letter.folded) for letter in letters])
-        side_b = _Side(two, lines_b, [(letter.second, letter.folded) for letter in letters])
-        rules = _PathRules(letters, _RESERVED_NAMES if is_last else ("",))
-        walk = _Walk(side_a, side_b, rules, max_steps)
+        letters = _list_letters(*joined[0], *joined[1], fold=fold, is_complete=is_last)
+        first = [(letter.first, letter.folded) for letter in letters]
+        second = [(letter.second, letter.folded) for letter in letters]
+        sides = [
+            _Side(automaton, own, first if n < len(a) else second)
+            for n, (automaton, own) in enumerate(zip(automata, lines, strict=True))
+        ]
+        walk = _Walk(sides, _PathRules(letters, _RESERVED_NAMES if is_last else ("",)), max_steps)
         spellings = walk.find_shared_path()
         if walk.steps < 0:
             return Unproved(f"not decided within {max_steps} steps")
         if spellings is not None and (shared := _check_spellings(a, b, spellings, fold=fold)):
             return shared
         if spellings is None and (is_last or not fold):
-            return Unproved(_BEYOND_FOLD) if fold and _is_beyond_fold((*lines_a, *lines_b)) else Apart()
+            is_covered = not fold or not any(map(_is_beyond_fold, lines))
+            return (
+                Apart() if is_covered else Unproved("ranges or marks beyond ASCII, whose other cases are not searched")
+            )
     return Unproved("the search found a path that the patterns do not match")
 
 
-def _check_spellings(a: Scope, b: Scope, spellings: tuple[str, str], *, fold: bool) -> Shared | None:
+def _check_spellings(
+    a: Sequence[Scope], b: Sequence[Scope], spellings: tuple[str, str], *, fold: bool
+) -> Shared | None:
+    def is_within(scopes: Sequence[Scope], path: str) -> bool:
+        return all(scope.matches(path, fold=fold) for scope in scopes)
+
     first, second = spellings
     for path in dict.fromkeys((_make_readable(first), first, second)):
-        if a.matches(path, fold=fold) and b.matches(path, fold=fold):
+        if is_within((*a, *b), path):
             return Shared(path)
     is_same_file = fold and fold_case(first) == fold_case(second)
-    return (
-        Shared(first, second) if is_same_file and a.matches(first, fold=True) and b.matches(second, fold=True) else None
-    )
+    return Shared(first, second) if is_same_file and is_within(a, first) and is_within(b, second) else None
 
 
 def _make_readable(path: str) -> str:
@@ -137,15 +154,18 @@ class _Automaton(Struct, frozen=True):
     runs: tuple[tuple[int, bool], ...]
 
     def accepts(self, state: int) -> bool:
-        return next((included for final, included in self.runs if state & final), False)
+        for final, included in self.runs:
+            if state & final:
+                return included
+        return False
 
-    def select_lines(self, other: "_Automaton") -> list[_Line]:
-        """Return the lines that may match a path that an inclusion of `other` matches."""
-        theirs = {prefix for line in other.lines if line.is_inclusion for prefix in line.prefixes}
+    def select_lines(self, others: "Iterable[_Automaton]") -> list[_Line]:
+        """Return the lines that may match a path that an inclusion of each of the `others` matches."""
+        theirs = [{x for line in other.lines if line.is_inclusion for x in line.prefixes} for other in others]
         return [
             line
             for line in self.lines
-            if any(x.startswith(y) or y.startswith(x) for x in line.prefixes for y in theirs)
+            if all(any(x.startswith(y) or y.startswith(x) for x in line.prefixes for y in each) for each in theirs)
         ]
 
 
@@ -236,7 +256,6 @@ _RESERVED_NAMES = ("", ".", "..", ".git", ".orchestration")
 _Sets: TypeAlias = frozenset[CharSet]
 _RESERVED_CHARS = frozenset({*"".join(_RESERVED_NAMES), *"ſﬅﬆ"})
 """Characters of those names, and those beyond ASCII that fold to them."""
-_BEYOND_FOLD = "ranges or marks beyond ASCII, whose other cases are not searched"
 _READABLE_CHARS = "xyzwvqabcdefghijklmnoprstu0123456789XYZABCDEFGHIJKLMNOPQRSTUVW_-.+=,:;@#%~^&()[]{}!$'`*?<>|\" \\/"
 """Characters for classes of many, those first that read well in a path."""
 _FOLDING_CHARS = "ßẞﬀﬁﬂﬃﬄﬅﬆſK"
@@ -364,7 +383,7 @@ class _Side:
         groups = [(0, self.short)]
         folded = state & self.automaton.folded
         for letters, part in ((self.exact, state ^ folded), (self.folded, folded)):
-            for place in _list_bits(part):
+            for place in _list_bits(part) if part else ():
                 for chars, target in self.automaton.moves[place]:
                     if mask := letters[chars]:
                         inside = [(after | target, both) for after, group in groups if (both := group & mask)]
@@ -424,26 +443,27 @@ class _PathRules:
         return self.known[name]
 
 
-_State: TypeAlias = tuple[int, int, str | None]
-"""The places of both automata, and the state of the path's rules."""
+_State: TypeAlias = tuple[tuple[int, ...], str | None]
+"""The places of each automaton, and the state of the path's rules."""
 
 
 class _Walk:
-    """A breadth-first search through the states of two automata and of the rules for paths."""
+    """A breadth-first search through the states of several automata and of the rules for paths."""
 
-    def __init__(self, a: _Side, b: _Side, rules: _PathRules, steps: int) -> None:
-        self.a, self.b, self.rules, self.steps = a, b, rules, steps
+    def __init__(self, sides: Sequence[_Side], rules: _PathRules, steps: int) -> None:
+        self.sides, self.rules, self.steps = sides, rules, steps
         self.came: dict[_State, tuple[_State, int]] = {}
 
     def find_shared_path(self) -> tuple[str, str] | None:
-        """Return a shortest path in both, as each spells it; None if there is none, or `steps` fell below 0."""
-        start = (self.a.start, self.b.start, "")
-        queue = deque[_State]([start])
+        """Return a shortest path in all, as each side spells it; None if there is none, or `steps` fell below 0."""
+        queue = deque[_State]([(tuple(side.start for side in self.sides), "")])
         seen = set[_State](queue)
         while queue:
             at = queue.popleft()
             ways = self._list_ways(at)
-            self.steps -= len(ways) + at[0].bit_count() + at[1].bit_count()
+            self.steps -= len(ways)
+            for state in at[0]:
+                self.steps -= state.bit_count()
             if self.steps < 0:
                 return None
             for letter, after in ways:
@@ -451,23 +471,26 @@ class _Walk:
                     continue
                 seen.add(after)
                 self.came[after] = (at, letter)
-                if after[2] not in self.rules.reserved and self._accepts(after):
+                if self._accepts(after):
                     return self._spell(after)
                 queue.append(after)
         return None
 
     def _list_ways(self, at: _State) -> list[tuple[int, _State]]:
         """Return the next states, each with the lowest bit of the letters that lead there, in the letters' order."""
-        ways: list[tuple[int, _State]] = []
-        ways_b, names = self.b.expand(at[1]), self.rules.expand(at[2])
-        for after_a, letters_a in self.a.expand(at[0]).items():
-            for after_b, letters_b in ways_b.items():
-                if both := letters_a & letters_b:
-                    ways += [(w & -w, (after_a, after_b, name)) for name, mask in names.items() if (w := both & mask)]
-        return sorted(ways, key=itemgetter(0))
+        states, name = at
+        ways = [((after,), letters) for after, letters in self.sides[0].expand(states[0]).items()]
+        for side, state in zip(self.sides[1:], states[1:], strict=True):
+            own = side.expand(state).items()
+            ways = [((*before, after), w) for before, letters in ways for after, mask in own if (w := letters & mask)]
+        names = self.rules.expand(name).items()
+        ends = [(w & -w, (after, name)) for after, letters in ways for name, mask in names if (w := letters & mask)]
+        return sorted(ends, key=itemgetter(0))
 
     def _accepts(self, at: _State) -> bool:
-        return self.a.automaton.accepts(at[0]) and self.b.automaton.accepts(at[1])
+        states, name = at
+        is_path = name not in self.rules.reserved
+        return is_path and all(side.automaton.accepts(at) for side, at in zip(self.sides, states, strict=True))
 
     def _spell(self, at: _State) -> tuple[str, str]:
         letters: list[_Letter] = []

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from remit.cli.fleet.opening import database_option, find_agents, open_engine, pace_option
 from remit.cli.output import Failure, emit, json_option, reports_failures
-from remit.cli.person_only import require_person
+from remit.cli.person_only import is_below_agent, refuse_agent, require_person
+from remit.cli.plan.opening import database_option, find_agents, open_engine, pace_option
 
 agent_command_option = click.option(
     "--agent-command",
@@ -78,6 +78,8 @@ def worker(
 @reports_failures
 def list_workers(database: str | None, as_json: bool) -> None:
     """List the workers of the fleet that are alive."""
+    if is_below_agent():
+        raise refuse_agent("listing workers")
     board = open_engine("remit worker list", database).read_board()
     alive, used = list(board.workers.values()), [attempt.worker for attempt in board.attempts.values()]
     busy = {worker.id: used.count(worker.id) for worker in alive}

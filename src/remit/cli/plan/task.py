@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from remit.cli.completion import complete_intents
-from remit.cli.fleet.opening import database_option, find_repository_root, name_repository, open_engine
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
+from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine
 
 id_argument = click.argument("id", shell_complete=complete_intents)
 

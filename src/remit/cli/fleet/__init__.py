@@ -1,1 +1,0 @@
-"""Commands of a fleet: plans, tasks, workers. The engine is imported once a command needs it."""

@@ -1,0 +1,1 @@
+"""Commands for plans, which run several agents at once."""

@@ -1,0 +1,24 @@
+"""A plan as text: its findings with the next step, and its tasks in order."""
+
+from collections.abc import Iterator
+
+from remit.core.untrusted_input import sanitise_line
+from remit.orchestrator.planning.plan import Plan
+
+
+def describe_plan(made: Plan) -> Iterator[str]:
+    errors = len(made.errors)
+    count = len(made.tasks)
+    yield f"{count} task{'' if count == 1 else 's'}, {made.pairs_apart} pairs proved apart, {len(made.shared)} not"
+    for finding in made.findings:
+        yield f"{finding.severity}: {finding.code}: {sanitise_line(finding.message, 1000)}"
+        if finding.fix:
+            yield f"    {sanitise_line(finding.fix, 1000)}"
+    for task in made.tasks:
+        notes = [f"after {', '.join(task.needs)}"] if task.needs else []
+        notes += [f"never beside {', '.join(task.shares)}"] if task.shares else []
+        yield "  ".join((task.intent_id, sanitise_line(task.title), *(f"({note})" for note in notes)))
+    if not made.tasks:
+        yield "no open intents; make one with `remit intent new NAME --scope GLOB`"
+    elif errors:
+        yield f"{errors} to mend before this can start"

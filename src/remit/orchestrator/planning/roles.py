@@ -1,0 +1,45 @@
+"""Roles of attempts: architect, builder, tester and reviewer, and the roles of `remit.toml`."""
+
+from remit.core.config import AgentRole, OrchestratorSettings
+
+TEST_PATHS = (
+    *("tests/**", "test/**", "spec/**", "**/__tests__/**", "**/test_*.*", "**/*_test.*", "**/*.test.*"),
+    *("**/*.spec.*", "**/conftest.py"),
+)
+DEFAULT_ROLES = (
+    AgentRole("architect", paths=("docs/**",), effects=("read", "write"), max_usd=2.0, max_minutes=30),
+    AgentRole("builder"),
+    AgentRole("tester", paths=TEST_PATHS, max_usd=2.0, max_minutes=30),
+    AgentRole("reviewer", paths=(), effects=("read",), max_usd=1.0, max_minutes=15),
+)
+"""Architect: reads everything, writes pages, and may propose intents. Builder: writes the intent's whole scope. Tester:
+writes the tests in it, and reports faults instead of mending them. Reviewer: reads only.
+"""
+BUILDER = "builder"
+
+
+class RoleError(ValueError):
+    """Error for the name of a role that is neither shipped nor in `remit.toml`."""
+
+    def __init__(self, name: str, known: tuple[str, ...], said_by: str = "") -> None:
+        where = f" in the chain of {said_by}" if said_by else ""
+        super().__init__(f"there is no role {name[:80]!r}{where}; the roles are {', '.join(known)}")
+        self.name = name
+
+
+def list_roles(settings: OrchestratorSettings) -> dict[str, AgentRole]:
+    """Return the roles by name; a role of `remit.toml` replaces the shipped one of its name. Raises RoleError."""
+    roles = {role.name: role for role in (*DEFAULT_ROLES, *settings.roles)}
+    for role in roles.values():
+        for name in role.chain:
+            if name not in roles:
+                raise RoleError(name, tuple(roles), role.name)
+    return roles
+
+
+def find_role(settings: OrchestratorSettings, name: str) -> AgentRole:
+    """Return a role. Raises RoleError."""
+    roles = list_roles(settings)
+    if name not in roles:
+        raise RoleError(name, tuple(roles))
+    return roles[name]

@@ -1,0 +1,91 @@
+"""What a task may write, and the proofs that two tasks never write the same file.
+
+A write set is the intent's scope, without the commons, narrowed to the paths of the role. What is proved is what the
+gate enforces: both read the same patterns.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct, json
+
+from remit.core.config import AgentRole, Commons
+from remit.core.diff.contents import sha256
+from remit.core.intent import Intent
+from remit.core.scope.apart import Answer, Apart, Shared, decide_all_apart
+from remit.core.scope.path_patterns import Scope, find_literal_prefix, fold_case
+
+EVERYTHING = ("**",)
+
+
+class WriteSet(Struct, frozen=True):
+    """The paths that a task may write: those in `scope`, and of these only the ones in `paths` of its role."""
+
+    intent_id: str
+    scope: tuple[str, ...]
+    paths: tuple[str, ...] = EVERYTHING
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return (Scope(self.scope),) if self.paths == EVERYTHING else (Scope(self.scope), Scope(self.paths))
+
+    @property
+    def sha256(self) -> str:
+        return sha256(json.encode((self.scope, self.paths)))
+
+    def contains(self, path: str, *, fold: bool = False) -> bool:
+        return all(scope.matches(path, fold=fold) for scope in self.scopes)
+
+
+class SharedPath(Struct, frozen=True):
+    """Two tasks that are not proved apart, with a shared path, or the reason why nothing is proved."""
+
+    first: str
+    second: str
+    answer: Answer
+
+
+def make_write_set(intent: Intent, role: AgentRole, commons: Iterable[Commons] = ()) -> WriteSet:
+    taken_out = tuple(f"!{path}" for common in commons for path in common.paths)
+    return WriteSet(intent.id, (*intent.owned_scope, *taken_out), role.paths)
+
+
+class Proofs:
+    """Decisions on pairs of write sets, each made once. `known` are the decisions so far, by the hashes of both sets,
+    which callers may keep: they depend on nothing else.
+    """
+
+    def __init__(self, *, fold: bool = False, known: dict[tuple[str, str], Answer] | None = None) -> None:
+        self.fold = fold
+        self.known = {} if known is None else known
+
+    def decide(self, a: WriteSet, b: WriteSet) -> Answer:
+        one, two = a.sha256, b.sha256
+        if (one, two) not in self.known:
+            answer = self.known[one, two] = decide_all_apart(a.scopes, b.scopes, fold=self.fold)
+            if isinstance(answer, Shared) and answer.other:
+                self.known[two, one] = Shared(answer.other, answer.path)
+            self.known.setdefault((two, one), answer)
+        return self.known[one, two]
+
+    def find_shared(self, sets: Sequence[WriteSet]) -> Iterator[SharedPath]:
+        """Yield the pairs that are not proved apart, in the order of the sets."""
+        for a, b in sorted(self._list_neighbours(sets)):
+            answer = self.decide(sets[a], sets[b])
+            if answer != Apart():
+                yield SharedPath(sets[a].intent_id, sets[b].intent_id, answer)
+
+    def _list_neighbours(self, sets: Sequence[WriteSet]) -> set[tuple[int, int]]:
+        """Return the pairs of which one may write in a folder of the other: any other pair is apart."""
+        by_folder: dict[str, set[int]] = {}
+        for number, write_set in enumerate(sets):
+            for line in write_set.scope:
+                if not line.startswith("!"):
+                    folder = find_literal_prefix(line)
+                    by_folder.setdefault(fold_case(folder) if self.fold else folder, set()).add(number)
+        pairs: set[tuple[int, int]] = set()
+        for folder, inside in by_folder.items():
+            parts = folder.split("/")[:-1]
+            above = ("".join(f"{part}/" for part in parts[:depth]) for depth in range(len(parts) + 1))
+            for others in (by_folder[name] for name in above if name in by_folder):
+                pairs.update((min(a, b), max(a, b)) for a in inside for b in others if a != b)
+        return pairs

@@ -1,0 +1,77 @@
+"""What plans have to know of a repository and a machine, gathered from git, the work tree and the search path."""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from remit.core.config import OrchestratorSettings
+from remit.core.intent import Intent
+from remit.gate.context import WorkspaceContext
+from remit.gate.trust import trusted_digests
+from remit.orchestrator.planning.imports import ImportResolver, list_imported_modules
+from remit.orchestrator.planning.plan import RepositoryFacts, list_owned_files
+from remit.orchestrator.planning.write_sets import WriteSet
+from remit.wiring.agents import find_agents
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.repository import head_commit
+from remit.workspace.place.resolve_paths import folds_case
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import read_regular_file
+
+MAX_IMPORTING_FILES = 2_000
+MAX_SOURCE_BYTES = 256 * 1024
+
+
+def gather_facts(
+    context: WorkspaceContext, intents: Sequence[Intent], settings: OrchestratorSettings, search_path: str
+) -> RepositoryFacts:
+    """Gather the facts about a plan of these intents. Raises GitError, OSError."""
+    workspace = context.workspace
+    facts = RepositoryFacts(
+        files=list_tracked_files(workspace),
+        has_commit=head_commit(workspace) is not None,
+        folds_case=folds_case(workspace.root),
+        agents=frozenset(a.row.agent for a in find_agents(context.environment.home, search_path) if a.binary),
+        trusted=trusted_digests(context.recorder),
+        dirty_target=find_dirty_target(workspace, settings.target),
+    )
+    sets = [WriteSet(intent.id, intent.owned_scope) for intent in intents]
+    owned = {path for own in sets for path in list_owned_files(own, facts.files, fold=facts.folds_case)}
+    return replace(facts, imports=read_imports(workspace.root, sorted(owned)[:MAX_IMPORTING_FILES], facts.files))
+
+
+def list_tracked_files(workspace: Workspace) -> tuple[str, ...]:
+    """Return the tracked files below the workspace's root, in order; none without git. Raises GitError."""
+    if workspace.common_dir is None:
+        return ()
+    listed = Git(workspace.root).run("ls-files", "-z", "--cached")
+    return tuple(sorted(filter(None, os.fsdecode(listed).split("\0"))))
+
+
+def find_dirty_target(workspace: Workspace, target: str) -> str:
+    """Return the work tree that has a branch checked out with uncommitted changes, or an empty text."""
+    if workspace.common_dir is None:
+        return ""
+    with suppress(GitError):
+        trees = Git(workspace.root).text("worktree", "list", "--porcelain").split("\n\n")
+        for tree in trees:
+            lines = tree.splitlines()
+            if f"branch refs/heads/{target}" in lines:
+                folder = lines[0].removeprefix("worktree ")
+                return folder if Git(Path(folder)).text("status", "--porcelain", "--untracked-files=no") else ""
+    return ""
+
+
+def read_imports(root: Path, paths: Iterable[str], files: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the files that each of the paths imports; files that cannot be read import nothing."""
+    resolver = ImportResolver(files)
+    found: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        with suppress(OSError):
+            text = read_regular_file(root / path, MAX_SOURCE_BYTES).decode("utf-8", "replace")
+            if imported := resolver.resolve(path, list_imported_modules(path, text)):
+                found[path] = imported
+    return found
