@@ -13,9 +13,9 @@ from processes import daemons_of, fields
 
 REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
 AGENT = Path(__file__).with_name("small_agent.py")
-WAIT_S = 90.0
-PACE = "0.2"
-"""Intervals are a fifth of those of a real fleet: a worker is dead after four seconds."""
+WAIT_S = 200.0
+PACE = "0.4"
+"""Intervals are shorter than those of a real fleet: a worker is dead after eight seconds."""
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from orchestrator.postgres import running_postgres
 from remit.core.assignment import hash_scope
-from remit.orchestrator import store as fleet_store
 from remit.orchestrator.board import (
     AttemptEnd,
     AttemptState,
@@ -23,10 +22,18 @@ from remit.orchestrator.board import (
     TaskState,
     Worker,
 )
+from remit.orchestrator.database import store as fleet_store
+from remit.orchestrator.database.holds import ClaimRefused, become_leader, claim_task
+from remit.orchestrator.database.store import (
+    MIGRATIONS,
+    Store,
+    StoreError,
+    migrations,
+    open_store,
+    require_local_folder,
+)
 from remit.orchestrator.engines import Engine
 from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.holds import ClaimRefused, become_leader, claim_task
-from remit.orchestrator.store import MIGRATIONS, Store, StoreError, migrations, open_store, require_local_folder
 
 KEY = ("repo", "INT-001")
 

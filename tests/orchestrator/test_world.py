@@ -1,5 +1,7 @@
 """The laws of the fleet, after each event of seeded runs. `benchmarks/fleet.py` runs ten thousand of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.world import CALM, ROUGH, Settings, run_seed
@@ -20,6 +22,11 @@ def test_all_tasks_land_where_nothing_fails() -> None:
 def test_all_tasks_land_with_other_sizes(settings: Settings) -> None:
     for seed in range(10):
         assert run_seed(seed, settings).landed == settings.tasks
+
+
+def test_the_laws_hold_while_money_runs_out() -> None:
+    for seed in range(40):
+        run_seed(seed, replace(ROUGH, budget_usd=3.0))
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -32,12 +32,15 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.conflict import ConflictKind, Evidence, Party, find_dropped_lines
 from remit.orchestrator.engines.inline import InlineEngine
-from remit.orchestrator.schedule import explain_waits, find_tails
+from remit.orchestrator.schedule import explain_waits, measure_tails
 from remit.orchestrator.states import FINAL_STATES, ImpossibleMove, rebuild_task
 from remit.orchestrator.trains import bisect_train, find_outside
 
+APART = Proof(ProofAnswer.APART)
 R, TARGET, AGENT = "r", "remit/next", "scripted"
 PREPARE_S = 2.0
+EXPLAINED_EVENTS = 8
+"""Law 3 is asked after every eighth event: the answer depends on the board alone, and costs as much as the rest."""
 CALL_USD = 0.05
 """Cost of one model call: the overshoot that a budget may have."""
 
@@ -52,13 +55,19 @@ class Settings:
     slots: int = 1
     needs: float = 0.3
     """Chance of each of two needs of a task."""
+    nearness: int = 1000
+    """Tasks before it among which a task's needs are drawn: a small number makes long chains."""
     overlap: float = 0.15
     """Share of the tasks that may write a path of another one."""
+    shared_pairs: float = 0.0
+    """Share of all pairs of tasks that have a path in common."""
     mean_s: float = 600.0
     spread: float = 0.5
     """Standard deviation of the logarithm of a task's seconds."""
     misjudged: float = 0.3
     """Standard deviation of the logarithm of its estimate's error."""
+    is_ranked: bool = True
+    """Whether the longest tail goes first; else the order of the plan."""
     train: int = 8
     verify_s: float = 40.0
     budget_usd: float | None = None
@@ -145,6 +154,8 @@ class Figures:
 class World:
     """One seeded run. `run` returns its figures, or raises LawBroken."""
 
+    engine_type = InlineEngine
+
     def __init__(self, seed: int, settings: Settings = CALM, *, log: bool = False) -> None:
         self.seed, self.settings = seed, settings
         self.chance = Random(seed)
@@ -171,7 +182,8 @@ class World:
         self.landed: dict[str, int] = {}
         self.issued = 0
         self.last_new = ""
-        self.retried: set[TaskKey] = set()
+        self.seen = 0
+        """Events of the feed that the person has read."""
         self.clashing: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
         self.engine = self.build()
@@ -184,10 +196,13 @@ class World:
         tasks: list[Task] = []
         for n in range(s.tasks):
             intent = f"INT-{n:03}"
-            needs = tuple({f"INT-{chance.randrange(n):03}" for _ in range(2) if n and chance.random() < s.needs})
+            near = max(0, n - s.nearness)
+            needs = tuple({f"INT-{chance.randrange(near, n):03}" for _ in range(2) if n and chance.random() < s.needs})
             scope = {f"f{n}/{i}" for i in range(3)}
             if chance.random() < s.overlap:
                 scope.add(f"f{chance.randrange(s.tasks)}/0")
+            if s.shared_pairs:
+                scope |= {f"f{other}/0" for other in range(n) if chance.random() < s.shared_pairs}
             seconds = s.mean_s * chance.lognormvariate(-(s.spread**2) / 2, s.spread)
             self.seconds[intent] = seconds
             estimate = seconds * chance.lognormvariate(0, s.misjudged)
@@ -195,12 +210,14 @@ class World:
             if n and chance.random() < s.clashes:
                 self.clashing[intent] = f"INT-{chance.randrange(n):03}"
         budgets = [SpendingBudget("plan", "p", usd=s.budget_usd)] if s.budget_usd is not None else []
-        role = Role("builder", max_usd=1.0 if budgets else None, estimate_usd=0.5)
-        engine = InlineEngine([FleetRepository(R, train=s.train)], prove_by_paths, roles=[role], budgets=budgets)
+        role = Role("builder", (AGENT,), max_usd=1.0 if budgets else None, estimate_usd=0.5)
+        engine = self.engine_type([FleetRepository(R, train=s.train)], prove_by_paths, roles=[role], budgets=budgets)
         engine.open_plan(OpenPlan("p", R, TARGET), tasks)
-        exact = {task.key: replace(task, estimate_s=self.seconds[task.intent]) for task in tasks}
+        if not s.is_ranked:
+            engine.tasks |= {key: replace(task, tail_s=0.0) for key, task in engine.tasks.items()}
+        exact = [replace(task, estimate_s=self.seconds[task.intent]) for task in tasks]
         self.figures.work_s = sum(self.seconds.values())
-        self.figures.critical_s = max(find_tails(exact).values())
+        self.figures.critical_s = max(task.tail_s for task in measure_tails(exact))
         return engine
 
     def build_task(self, intent: str, needs: tuple[str, ...], scope: tuple[str, ...], estimate: float) -> Task:
@@ -282,17 +299,11 @@ class World:
         for ending in self.engine.sweep():
             self.say(f"sweep: {ending.intent}/{ending.attempt} {ending.ended_as}: {ending.why}")
             self.figures.ends[ending.ended_as] += 1
-        for worker in list(self.workers.values()):
-            if worker.id not in self.frozen:
-                self.after(1, lambda worker=worker: self.beat_if_alive(worker))
+        self.after(1, self.beat_all)
         if any(process.hangs for process in self.processes.values()):
             self.after(self.engine.repositories[R].stall_s + 1, self.sweep)
         self.check_rows()
         self.dispatch()
-
-    def beat_if_alive(self, worker: Worker) -> None:
-        if worker.id in self.workers and worker.id not in self.frozen:
-            self.beat(worker)
 
     def kill(self, worker: str) -> None:
         """End a worker and everything in its namespace; another one comes up later."""
@@ -337,7 +348,7 @@ class World:
             self.figures.zombies_refused += superseded
             if process.ending is not None:
                 self.report(process)
-        self.beat_if_alive(self.workers[worker])
+        self.beat(self.workers[worker])
         self.dispatch()
 
     # Attempts
@@ -613,22 +624,23 @@ class World:
             if rows.count(worker) > slots or running.count(worker) > slots:
                 self.fail(f"7: {worker} runs more than it has slots for")
         # 3. What is not final says what it waits for.
-        if self.figures.events % 4 == 0:
-            for key, why in explain_waits(engine.read_board()).items():
+        if self.figures.events % EXPLAINED_EVENTS == 0:
+            for key, why in explain_waits(engine._view_board()).items():
                 if not why:
                     self.fail(f"3: {key[1]} does not say what it waits for")
         self.answer_questions()
 
     def answer_questions(self) -> None:
-        """A person answers in the end: asking tasks go on, stuck ones are sometimes tried again."""
-        for key, task in self.engine.tasks.items():
-            if task.state is TaskState.ASKING and key not in self.retried:
-                self.retried.add(key)
+        """A person answers each question after a while."""
+        events = self.engine.events
+        for event in events[self.seen :] if len(events) > self.seen else ():
+            if event.body.get("state") is TaskState.ASKING:
                 kind = OrderKind.DROP if self.chance.random() < 0.2 else OrderKind.RESUME
+                key = event.repository, event.intent
                 self.after(120, lambda key=key, kind=kind: self.reply(key, kind))
+        self.seen = len(events)
 
     def reply(self, key: TaskKey, kind: OrderKind) -> None:
-        self.retried.discard(key)
         if self.engine.tasks[key].state is TaskState.ASKING:
             self.order(kind, key[1])
 
@@ -665,8 +677,8 @@ class World:
 
 def prove_by_paths(one: Task, other: Task) -> Proof:
     """Prove write sets that are plain lists of paths."""
-    shared = set(one.scope) & set(other.scope)
-    return Proof(ProofAnswer.SHARED, min(shared)) if shared else Proof(ProofAnswer.APART)
+    shared = set(one.scope).intersection(other.scope)
+    return Proof(ProofAnswer.SHARED, min(shared)) if shared else APART
 
 
 def name_scope(scope: Sequence[str]) -> str:

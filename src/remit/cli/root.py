@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "plan": ("plan.plan", "let several agents work at once, each on an intent of its own"),
         "task": ("plan.task", "one intent of a plan: show it, try it again, drop it"),
         "worker": ("plan.worker", "run agents for plans; list the workers"),
+        "fleet": ("plan.fleet", "check the fleet, or build its database anew"),
     },
     "Explain": {
         "blame": ("blame.blame", "who wrote each line, under which intent"),

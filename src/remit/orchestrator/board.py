@@ -183,6 +183,8 @@ class Task(Struct, frozen=True):
     attempts: int = 0
     """Attempts made so far; the next one has the number `attempts + 1`."""
     estimate_s: float = 600.0
+    tail_s: float = 0.0
+    """Seconds of the estimate and of the longest chain of tasks that need this one; see `schedule.measure_tails`."""
     landed: str = ""
     """Commit of the target that holds the task's change."""
     returns_to: TaskState | None = None

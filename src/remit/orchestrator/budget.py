@@ -61,12 +61,20 @@ def estimate_amount(task: Task, role: Role) -> Amount:
 def can_reserve(budget: SpendingBudget, amount: Amount) -> bool:
     """Whether reserved, spent and this amount stay within every bound of the budget."""
     return (
-        (budget.usd is None or budget.spent_usd + budget.reserved_usd + amount.usd <= budget.usd)
-        and (budget.tokens is None or budget.spent_tokens + budget.reserved_tokens + amount.tokens <= budget.tokens)
-        and (
-            budget.seconds is None or budget.spent_seconds + budget.reserved_seconds + amount.seconds <= budget.seconds
-        )
+        fits_bound(budget.usd, budget.spent_usd + budget.reserved_usd + amount.usd)
+        and fits_bound(budget.tokens, budget.spent_tokens + budget.reserved_tokens + amount.tokens)
+        and fits_bound(budget.seconds, budget.spent_seconds + budget.reserved_seconds + amount.seconds)
     )
+
+
+def can_ever_reserve(budget: SpendingBudget, amount: Amount) -> bool:
+    """Whether the amount fits once all that is reserved now has come back unspent: else only a person can help."""
+    return can_reserve(replace(budget, reserved_usd=0.0, reserved_tokens=0, reserved_seconds=0.0), amount)
+
+
+def fits_bound(bound: float | None, amount: float) -> bool:
+    """Whether an amount keeps within a bound; a rest of earlier additions, below a millionth, does not count."""
+    return bound is None or amount <= bound + 1e-6
 
 
 def reserve(budgets: Sequence[SpendingBudget], amount: Amount) -> list[SpendingBudget]:

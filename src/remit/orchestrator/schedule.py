@@ -4,9 +4,11 @@ The rules stand in `find_obstacle`, in the order in which they are asked. A task
 the one goes first that has the longest chain of work behind it.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
+
+from msgspec.structs import replace
 
 from remit.orchestrator.board import (
     Board,
@@ -23,6 +25,7 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.breaker import is_open, limit_slots, must_ask
 from remit.orchestrator.budget import (
+    can_ever_reserve,
     can_reserve,
     estimate_amount,
     name_budget,
@@ -36,6 +39,14 @@ WIP_TRAINS = 2
 UNPROVED_PAIR = Proof(ProofAnswer.UNPROVED)
 HOPELESS_STATES = frozenset({STUCK, BLOCKED, DROPPED})
 UNSETTLED_STATES = frozenset({TaskState.HANDED_IN, TaskState.LANDING})
+
+
+class CircularNeeds(Exception):
+    """Tasks that need each other in a circle, directly or through others: none of them could ever start."""
+
+    def __init__(self, intents: Sequence[str]) -> None:
+        super().__init__(f"these intents need each other in a circle: {', '.join(intents)}; take one dependency out")
+        self.intents = tuple(intents)
 
 
 class Allocation:
@@ -95,7 +106,7 @@ class Allocation:
                 continue
             able = [worker for worker in workers if agent in worker.agents and not self.has_open_breaker(agent, worker)]
             if able:
-                return agent, max(able, key=lambda worker: (self.free[worker.id], worker.id))
+                return agent, min(able, key=lambda worker: (-self.free[worker.id], worker.id))
         return None
 
     def has_open_breaker(self, agent: str, worker: Worker) -> bool:
@@ -128,7 +139,7 @@ def schedule(board: Board) -> Schedule:
     if not free:
         return Schedule((), tuple(moves))
     allocation = Allocation(board, free)
-    queues = queue_candidates(allocation, {task.key for task in moves})
+    queues = queue_candidates(allocation)
     turns = [(allocation.find_share(repository), repository) for repository in queues]
     heapify(turns)
     claims: list[Claim] = []
@@ -161,17 +172,16 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
     # 1. Nobody has stopped it, and what it would cost is there.
     if repository.paused or (plan and plan.is_paused):
         return f"a person: {'the repository' if repository.paused else 'the plan'} is paused"
-    red = board.breakers.get((BreakerKind.REPOSITORY, repository.id))
+    red = board.breakers.get((BreakerKind.REPOSITORY, repository.id)) if board.breakers else None
     if red is not None and must_ask(red):
         return f"a person: landings fail one after the other, {red.why}"
     role = board.find_role(task)
     if allocation.budgets and (short := find_short_budget(task, role, allocation)):
         return f"a budget: {short} has not enough left"
     # 2. What it needs has landed.
-    for need in task.needs:
-        needed = board.tasks.get((task.repository, need))
-        if needed is None or needed.state is not TaskState.LANDED:
-            return f"{need}, which it needs ({needed.state if needed else 'in no plan'})"
+    need = find_open_need(task, board)
+    if need is not None:
+        return f"{need}, which it needs ({board.tasks[task.repository, need].state})"
     # 3. Landing keeps up. Work that was handed in once goes on: it is what landing waits for.
     if task.state is TaskState.WAITING:
         unsettled, limit = allocation.unsettled[repository.id], WIP_TRAINS * repository.train
@@ -201,72 +211,80 @@ def explain_waits(board: Board) -> dict[TaskKey, str]:
     }
 
 
-def queue_candidates(allocation: Allocation, left_out: set[TaskKey]) -> dict[str, Iterator[Task]]:
-    """Return by repository what could start: held tasks first, then by priority, then by the longest tail."""
-    queues: defaultdict[str, list[tuple[bool, int, float, str, Task]]] = defaultdict(list)
-    tails = find_tails(allocation.board.tasks)
-    for key, task in allocation.board.tasks.items():
-        if allocation.is_candidate(task) and key not in left_out:
-            entry = (task.state is TaskState.WAITING, -task.rank, -tails[key], task.intent, task)
-            queues[task.repository].append(entry)
-    return {repository: (entry[-1] for entry in sorted(queue)) for repository, queue in queues.items()}
+def find_open_need(task: Task, board: Board) -> str | None:
+    """Return the first intent that the task needs and that has not landed."""
+    for need in task.needs:
+        if board.tasks[task.repository, need].state is not TaskState.LANDED:
+            return need
+    return None
 
 
-def find_tails(tasks: Mapping[TaskKey, Task]) -> dict[TaskKey, float]:
-    """Return for each task the seconds of its own estimate and of the longest chain of tasks that need it."""
-    behind = dict.fromkeys(tasks, 0.0)
-    dependants = dict.fromkeys(tasks, 0)
-    for task in tasks.values():
-        for need in task.needs:
-            if (task.repository, need) in dependants:
-                dependants[task.repository, need] += 1
+def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
+    """Return by repository what may start by its needs: held tasks, then by priority, then by the longest tail."""
+    board = allocation.board
+    queues: defaultdict[str, list[Task]] = defaultdict(list)
+    for task in board.tasks.values():
+        if allocation.is_candidate(task) and find_open_need(task, board) is None:
+            queues[task.repository].append(task)
+    for queue in queues.values():
+        queue.sort(key=lambda task: (task.state is TaskState.WAITING, -task.rank, -task.tail_s, task.intent))
+    return {repository: iter(queue) for repository, queue in queues.items()}
+
+
+def measure_tails(tasks: Sequence[Task]) -> list[Task]:
+    """Return a plan's tasks with their tails: an engine does so when it opens the plan, and when estimates change.
+
+    What comes last is measured first. Raises CircularNeeds where tasks need each other in a circle.
+    """
+    by_key = {task.key: task for task in tasks}
+    behind = dict.fromkeys(by_key, 0.0)
+    dependants = Counter((task.repository, need) for task in tasks for need in task.needs)
     tails: dict[TaskKey, float] = {}
-    ready = [key for key, count in dependants.items() if not count]
+    ready = [key for key in by_key if not dependants[key]]
     while ready:
         key = ready.pop()
-        task = tasks[key]
-        tails[key] = tail = task.estimate_s + behind[key]
+        task = by_key[key]
+        tails[key] = task.estimate_s + behind[key]
         for need in task.needs:
             needed = task.repository, need
-            if needed in behind:
-                behind[needed] = max(behind[needed], tail)
-                dependants[needed] -= 1
+            dependants[needed] -= 1
+            if needed in by_key:
+                behind[needed] = max(behind[needed], tails[key])
                 if not dependants[needed]:
                     ready.append(needed)
-    # Tasks that need each other in a circle have no end; a plan with one does not start.
-    return {key: tails.get(key, task.estimate_s) for key, task in tasks.items()} if len(tails) < len(tasks) else tails
+    if circle := sorted(set(by_key) - set(tails)):
+        raise CircularNeeds([intent for _, intent in circle])
+    return [replace(task, tail_s=tails[task.key]) for task in tasks]
 
 
 def find_blocked(board: Board) -> list[Task]:
     """Return the waiting tasks that need what will not land, as they are afterwards; directly or through others."""
-    waiting = {key: task for key, task in board.tasks.items() if task.needs and task.state is TaskState.WAITING}
+    hopeless = {key: task for key, task in board.tasks.items() if task.state in HOPELESS_STATES}
     blocked: dict[TaskKey, Task] = {}
-    found = True
-    while found:
-        found = False
-        for key, task in waiting.items():
-            for need in task.needs if key not in blocked else ():
-                needed = task.repository, need
-                other = blocked.get(needed) or board.tasks.get(needed)
-                if other is None or other.state in HOPELESS_STATES:
-                    reason = f"needs {need}, which is {other.state if other else 'in no plan'}"
-                    blocked[key] = move_task(task, BLOCKED, reason)
-                    found = True
-                    break
+    newly = hopeless
+    while newly:
+        newly = {}
+        for key, task in board.tasks.items():
+            if task.state is TaskState.WAITING and key not in blocked:
+                need = next((need for need in task.needs if (task.repository, need) in hopeless), None)
+                if need is not None:
+                    state = hopeless[task.repository, need].state
+                    newly[key] = move_task(task, BLOCKED, f"needs {need}, which is {state}")
+        blocked |= newly
+        hopeless |= newly
     return list(blocked.values())
 
 
 def find_unpaid(allocation: Allocation) -> list[Task]:
-    """Return the waiting tasks that no end of a running attempt can pay for, as questions to a person."""
+    """Return the tasks to be started that no end of a running attempt can pay for, as questions to a person."""
     asking: list[Task] = []
     for task in allocation.board.tasks.values() if allocation.budgets else ():
-        if allocation.is_candidate(task) and task.state is TaskState.WAITING:
+        if allocation.is_candidate(task):
             amount = estimate_amount(task, allocation.board.find_role(task))
-            for budget in select_budgets(allocation.budgets.values(), task):
-                is_reserved = budget.reserved_usd + budget.reserved_seconds + budget.reserved_tokens > 0
-                if not is_reserved and not can_reserve(budget, amount):
-                    asking.append(move_task(task, ASKING, f"the budget of {name_budget(budget)} is used up"))
-                    break
+            budgets = select_budgets(allocation.budgets.values(), task)
+            used_up = next((budget for budget in budgets if not can_ever_reserve(budget, amount)), None)
+            if used_up is not None:
+                asking.append(move_task(task, ASKING, f"the budget of {name_budget(used_up)} is used up"))
     return asking
 
 

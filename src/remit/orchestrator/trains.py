@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from remit.orchestrator.board import Task, TaskKey, TaskState
+from remit.orchestrator.board import Task, TaskState
 
 
 class Culprit(Struct, frozen=True):
@@ -14,10 +14,10 @@ class Culprit(Struct, frozen=True):
     partner: str = ""
 
 
-def order_landing(tasks: Sequence[Task], tails: Mapping[TaskKey, float]) -> list[Task]:
+def order_landing(tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks that are handed in: by priority, then what most work waits for, none before what it needs."""
     handed_in = [task for task in tasks if task.state is TaskState.HANDED_IN]
-    handed_in.sort(key=lambda task: (-task.rank, -tails.get(task.key, 0.0), task.intent))
+    handed_in.sort(key=lambda task: (-task.rank, -task.tail_s, task.intent))
     ordered: list[Task] = []
     left = {task.intent for task in handed_in}
     while handed_in:

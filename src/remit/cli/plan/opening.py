@@ -14,8 +14,8 @@ from remit.core.diff.contents import sha256
 from remit.workspace.place.workspace import Workspace, find_main_worktree
 
 if TYPE_CHECKING:
-    from remit.orchestrator.agent import AgentCommand
     from remit.orchestrator.engines.dbos import DbosEngine
+    from remit.orchestrator.workers.agent import AgentCommand
 
 database_option = click.option(
     "--database", metavar="URL", envvar="REMIT_DATABASE", help="The fleet database; else the one of this user here."
@@ -35,8 +35,8 @@ def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosE
     require_extra(command)
     from sqlalchemy.exc import DBAPIError
 
+    from remit.orchestrator.database.store import StoreError, open_store
     from remit.orchestrator.engines.dbos import DbosEngine, Timing
-    from remit.orchestrator.store import StoreError, open_store
 
     try:
         return DbosEngine(open_store(database, Path.home()), Timing().scale(pace))
@@ -57,7 +57,7 @@ def name_repository(root: Path) -> str:
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":
     """Return the agents that can be started here: those on PATH, and `NAME=COMMAND` of the command line."""
-    from remit.orchestrator.agent import AGENT_COMMANDS, AgentCommand
+    from remit.orchestrator.workers.agent import AGENT_COMMANDS, AgentCommand
 
     found = {name: command for name, command in AGENT_COMMANDS.items() if shutil.which(command.words[0])}
     for text in named:

@@ -84,14 +84,7 @@ def start(
     opened = OpenPlan(plan_id, repository, target, by=getpass.getuser(), limits=PlanLimits(workers=slots))
     intents = {intent.id: intent for intent in gate.intents.document.intents}
     tasks = [make_task(plan_id, repository, task, intents[task.intent_id], agents) for task in made.tasks]
-    engine.add_repository(
-        FleetRepository(
-            *(repository, str(root), target),
-            train=settings.train,
-            attempts=settings.attempts,
-            stall_s=settings.stall_s,
-        )
-    )
+    engine.add_repository(describe_repository(repository, root, target, settings))
     engine.open_plan(opened, tasks, make_roles(list_roles(settings), model))
     if database is None and not engine.read_board().workers:
         start_worker(slots, agent_commands, pace)
@@ -116,6 +109,12 @@ def plan_intents(gate: "Gate", ids: tuple[str, ...], settings: OrchestratorSetti
         fix = "make one with `remit intent new NAME --scope GLOB`"
         raise Failure("NOTHING_TO_DO", "no intent is open", fix=fix)
     return made
+
+
+def describe_repository(id: str, root: Path, target: str, settings: OrchestratorSettings) -> FleetRepository:
+    return FleetRepository(
+        *(id, str(root), target), train=settings.train, attempts=settings.attempts, stall_s=settings.stall_s
+    )
 
 
 def make_task(plan_id: str, repository: str, planned: PlannedTask, intent: Intent, agents: tuple[str, ...]) -> Task:

@@ -42,7 +42,7 @@ def worker(
     engine = open_engine("remit worker", database, pace)
     from importlib.metadata import version
 
-    from remit.orchestrator.worker import FleetWorker, WorkerSettings
+    from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
     from remit.servers.daemon import start_daemon
     from remit.servers.environment import read_environment
 

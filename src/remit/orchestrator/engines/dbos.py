@@ -5,13 +5,17 @@ the worker; landings share one queue. All names of DBOS that Remit uses are impo
 """
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
 from msgspec import Struct
 from msgspec.structs import asdict, replace
+from sqlalchemy.exc import DBAPIError
 
 from remit.orchestrator.attempts import settle_task, start_task
 from remit.orchestrator.board import (
@@ -41,9 +45,8 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.breaker import is_plan_failing, limit_train
 from remit.orchestrator.conflict import Evidence, SettlementKind, decide
-from remit.orchestrator.endings import find_endings
-from remit.orchestrator.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
-from remit.orchestrator.rows import (
+from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
+from remit.orchestrator.database.rows import (
     ENDED,
     end_live,
     find_hold,
@@ -60,9 +63,7 @@ from remit.orchestrator.rows import (
     store_task,
     tell_task,
 )
-from remit.orchestrator.schedule import find_tails, schedule
-from remit.orchestrator.states import FINAL_STATES, apply_order, move_task, needs_hold
-from remit.orchestrator.store import (
+from remit.orchestrator.database.store import (
     Store,
     add_event,
     attempts,
@@ -78,8 +79,11 @@ from remit.orchestrator.store import (
     row_of,
     workers,
 )
-from remit.orchestrator.store import conflicts as conflict_rows
-from remit.orchestrator.store import tasks as task_rows
+from remit.orchestrator.database.store import conflicts as conflict_rows
+from remit.orchestrator.database.store import tasks as task_rows
+from remit.orchestrator.endings import find_endings
+from remit.orchestrator.schedule import measure_tails, schedule
+from remit.orchestrator.states import FINAL_STATES, apply_order, move_task, needs_hold
 from remit.orchestrator.trains import gather_train, order_landing
 
 APPLICATION = "remit"
@@ -94,6 +98,9 @@ ATTEMPT_STEPS = ("prepare", "run", "check", "hand_in")
 BROKEN = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 """States of a workflow that ended without its last step."""
 
+ENDED_WORKFLOWS = ["SUCCESS", *BROKEN]
+RETENTION_S = 14 * 24 * 3600.0
+DELETION_INTERVAL_S = 3600.0
 SPARE_THREADS = 6  # of an executor, beside one for each slot's workflow and one for its step
 UNSETTLED = ("gathered", "verifying")
 
@@ -138,6 +145,7 @@ class DbosEngine:
         self.store = store
         self.timing = timing or Timing()
         self.client = client
+        self.due_deletion_s: float = 0.0
 
     # -- plans
 
@@ -156,7 +164,7 @@ class DbosEngine:
             rows = {name: asdict(role) for name, role in (roles or {}).items()}
             made = row_of(plan, plans) | {"made_at": self.store.clock, "roles": rows}
             connection.execute(sa.insert(plans).values(**made))
-            for task in tasks:
+            for task in measure_tails(tasks):
                 self.open_task(connection, task)
 
     def open_task(self, connection: sa.Connection, task: Task) -> None:
@@ -258,6 +266,8 @@ class DbosEngine:
             self.remove_worker(row["id"], "lost")
         self.end_broken()
         self.resume_landings()
+        self.ask_for_missed_landings()
+        self.delete_old()
         return endings
 
     def cancel(self, ended: Sequence[tuple[str, str, int]]) -> None:
@@ -292,6 +302,37 @@ class DbosEngine:
         orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
         if orphans:
             client.resume_workflows(orphans, queue_name=LANDING_QUEUE)
+
+    def ask_for_missed_landings(self) -> None:
+        """Ask for the landings of all that is handed in and has none under way, such as after a rebuild."""
+        board = self.read_board()
+        waiting = {(t.repository, board.plans[t.plan].target) for t in board.tasks.values() if t.state == "handed_in"}
+        for repository, target in waiting:
+            self.enqueue_landing(repository, target)
+
+    def count_foreign_workflows(self) -> list[tuple[str, int]]:
+        """Return the versions of workflows that wait for a worker of theirs, with how many there are."""
+        try:
+            waiting = self.require_client().list_workflows(
+                status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
+            )
+        except DBAPIError:
+            return []  # no worker has made the engine's tables yet
+        versions = Counter(status.app_version or "" for status in waiting if status.app_version != FLOW_VERSION)
+        return sorted(versions.items())
+
+    def delete_old(self) -> None:
+        """Delete what the engine keeps of workflows that ended long ago; the feed and the ledger keep what matters."""
+        if time.monotonic() < self.due_deletion_s:
+            return
+        self.due_deletion_s = time.monotonic() + DELETION_INTERVAL_S
+        before = datetime.fromtimestamp(time.time() - RETENTION_S, UTC).isoformat()
+        client = self.require_client()
+        old = client.list_workflows(
+            status=ENDED_WORKFLOWS, end_time=before, limit=1000, load_input=False, load_output=False
+        )
+        if old:
+            client.delete_workflows([status.workflow_id for status in old])
 
     # -- attempts
 
@@ -422,9 +463,8 @@ class DbosEngine:
                 return None
             this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
             breaker = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
-            known = {task.key: task for task in list_tasks(connection, task_rows.c.repository == repository)}
             limit = limit_train(breaker, size) if breaker else size
-            train = gather_train(order_landing(ready, find_tails(known)), touched, limit)
+            train = gather_train(order_landing(ready), touched, limit)
             for task in train:
                 store_task(self.store, connection, task, move_task(task, TaskState.LANDING))
             landing = Landing(0, repository, target, tuple(task.intent for task in train), old=old)
@@ -608,10 +648,6 @@ def launch_executor(engine: DbosEngine, worker: str, slots: int, runner: Attempt
         worker_queue(worker), worker_concurrency=slots, polling_interval_sec=poll, on_conflict="always_update"
     )
     DBOS.register_queue(LANDING_QUEUE, worker_concurrency=2, polling_interval_sec=poll, on_conflict="always_update")
-
-
-def stop_executor() -> None:
-    DBOS.destroy()
 
 
 def register_workflows(engine: DbosEngine, runner: AttemptRunner) -> None:

@@ -39,7 +39,7 @@ from remit.orchestrator.breaker import is_plan_failing, limit_train, record_fail
 from remit.orchestrator.budget import Amount, reserve, select_budgets, settle
 from remit.orchestrator.conflict import Evidence, SettlementKind, decide
 from remit.orchestrator.endings import find_endings
-from remit.orchestrator.schedule import find_tails, schedule
+from remit.orchestrator.schedule import measure_tails, schedule
 from remit.orchestrator.states import FINAL_STATES, apply_order, move_task, needs_hold
 from remit.orchestrator.trains import gather_train, order_landing
 
@@ -82,13 +82,18 @@ class InlineEngine:
             known = self.tasks.get(task.key)
             if known is not None and known.state not in FINAL_STATES:
                 raise ValueError(f"{task.intent} runs in plan {known.plan!r} already: it cannot be in {plan.id!r} too")
-        self.plans[plan.id] = plan
+        known_intents = {intent for repository, intent in self.tasks if repository == plan.repository}
+        known_intents.update(task.intent for task in tasks)
         for task in tasks:
+            if missing := sorted(set(task.needs) - known_intents):
+                raise ValueError(f"{task.intent} needs {', '.join(missing)}: in no plan, and not known to have landed")
+        self.plans[plan.id] = plan
+        for task in measure_tails(tasks):
             self.tasks[task.key] = task
             self._prove(task)
 
     def dispatch(self) -> tuple[Claim, ...]:
-        answer = schedule(self.read_board())
+        answer = schedule(self._view_board())
         for task in answer.moves:
             self._store(task)
         for claim in answer.claims:
@@ -113,7 +118,7 @@ class InlineEngine:
         return held
 
     def sweep(self) -> Sequence[Ending]:
-        endings = find_endings(self.read_board())
+        endings = find_endings(self._view_board())
         for ending in endings:
             key = ending.repository, ending.intent
             self.end_attempt(ending.token, key, ending.ended_as, f"{ending.ended_as}", ending.why)
@@ -168,7 +173,7 @@ class InlineEngine:
         self.tasks[key] = task
         self._prove(task)
         for other, hold in self.holds.items():
-            if other[0] == key[0] and other != key and not self._is_proved_apart(scope_sha256, hold.scope_sha256):
+            if other[0] == key[0] and other != key and not self._has_proof(scope_sha256, hold.scope_sha256):
                 return other[1]
         self.holds[key] = replace(self.holds[key], scope=task.scope, scope_sha256=scope_sha256)
         return None
@@ -178,7 +183,7 @@ class InlineEngine:
         self.orders.append(given)
         if not order.intent and order.kind in (OrderKind.PAUSE, OrderKind.RESUME):
             self._pause_plans(order.repository, is_paused=order.kind is OrderKind.PAUSE)
-        for task in [task for task in self.tasks.values() if self._is_ordered(task, order)]:
+        for task in [task for task in self.tasks.values() if self._has_target(task, order)]:
             after = apply_order(task, given)
             if order.kind is OrderKind.REASSIGN and after is not task and order.body:
                 after = replace(after, agents=(order.body,))
@@ -198,7 +203,7 @@ class InlineEngine:
         mine = {attempt.key for attempt in self.live.values() if attempt.worker == worker}
         taken: list[Order] = []
         for at, order in enumerate(self.orders):
-            if order.taken_at is None and any(self._is_ordered(self.tasks[key], order) for key in mine):
+            if order.taken_at is None and any(self._has_target(self.tasks[key], order) for key in mine):
                 self.orders[at] = replace(order, taken_at=self.now)
                 taken.append(self.orders[at])
         return taken
@@ -224,8 +229,7 @@ class InlineEngine:
             return None
         size = self.repositories[repository].train
         breaker = self.breakers.get((BreakerKind.REPOSITORY, repository))
-        tails = find_tails(self.tasks) if len(ready) > 1 else {}
-        train = gather_train(order_landing(ready, tails), touched, limit_train(breaker, size) if breaker else size)
+        train = gather_train(order_landing(ready), touched, limit_train(breaker, size) if breaker else size)
         if len(train) < len(ready):
             self.enqueue_landing(repository, target)
         self.landing[place] = {task.key: self.holds[task.key].token for task in train}
@@ -258,19 +262,8 @@ class InlineEngine:
         return is_current
 
     def read_board(self) -> Board:
-        return Board(
-            self.now,
-            self.repositories.copy(),
-            self.plans.copy(),
-            self.tasks.copy(),
-            self.holds.copy(),
-            self.live.copy(),
-            self.workers.copy(),
-            self.roles,
-            self.budgets.copy(),
-            self.breakers.copy(),
-            self.proofs,
-        )
+        board = self._view_board()
+        return replace(board, **{name: dict(getattr(board, name)) for name in board.__struct_fields__ if name != "now"})
 
     def read_events(self, after: int, limit: int = 500) -> Sequence[FleetEvent]:
         return self.events[after : after + limit]
@@ -278,6 +271,22 @@ class InlineEngine:
     def drop_worker(self, worker: str) -> None:
         """Forget a worker that is gone. Its attempts are lost once their leases run out."""
         self.workers.pop(worker, None)
+
+    def _view_board(self) -> Board:
+        """Return the board over the engine's own dictionaries, for a rule that answers before anything changes."""
+        return Board(
+            self.now,
+            self.repositories,
+            self.plans,
+            self.tasks,
+            self.holds,
+            self.live,
+            self.workers,
+            self.roles,
+            self.budgets,
+            self.breakers,
+            self.proofs,
+        )
 
     def _store(self, task: Task) -> None:
         """Store a task, and free its hold where its state needs none."""
@@ -341,16 +350,16 @@ class InlineEngine:
     def _list_tasks(self, plan: str) -> list[Task]:
         return [task for task in self.tasks.values() if task.plan == plan]
 
-    def _is_ordered(self, task: Task, order: Order) -> bool:
+    def _has_target(self, task: Task, order: Order) -> bool:
         return task.repository == order.repository and order.intent in ("", task.intent)
 
-    def _is_proved_apart(self, a_sha256: str, b_sha256: str) -> bool:
+    def _has_proof(self, a_sha256: str, b_sha256: str) -> bool:
         proof = self.proofs.get(pair_scopes(a_sha256, b_sha256))
         return proof is not None and proof.answer is ProofAnswer.APART
 
     def _prove(self, task: Task) -> None:
         """Prove the task's write set against those of all tasks of its repository, once for a pair."""
-        for other in self.tasks.values():
+        for key, other in self.tasks.items():
             pair = pair_scopes(task.scope_sha256, other.scope_sha256)
-            if other.repository == task.repository and other.key != task.key and pair not in self.proofs:
+            if pair not in self.proofs and key[0] == task.repository and key[1] != task.intent:
                 self.proofs[pair] = self.prove(task, other)

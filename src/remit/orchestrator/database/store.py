@@ -85,6 +85,7 @@ tasks = sa.Table(
     sa.Column("intent", sa.Text, primary_key=True),
     *(text("repository"), text("state", "waiting"), text("why"), number("rank"), text("role"), number("stage")),
     *(document("needs"), document("scope"), text("scope_sha256"), number("attempts"), seconds("estimate_s", 600.0)),
+    seconds("tail_s", 0.0),
     *(text("landed"), text("returns_to", None), document("agents")),
 )
 FINAL_NAMES = tuple(sorted(FINAL_STATES))

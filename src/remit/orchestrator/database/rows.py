@@ -29,8 +29,7 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.breaker import record_failure, record_success
 from remit.orchestrator.budget import Amount, select_budgets, settle
-from remit.orchestrator.states import FINAL_STATES, needs_hold
-from remit.orchestrator.store import (
+from remit.orchestrator.database.store import (
     Store,
     add_event,
     attempts,
@@ -46,6 +45,7 @@ from remit.orchestrator.store import (
     tasks,
     workers,
 )
+from remit.orchestrator.states import FINAL_STATES, needs_hold
 
 ENDED = str(AttemptState.ENDED)
 

@@ -22,16 +22,16 @@ from remit.core.intent import TRANSITIONS, Status
 from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit.orchestrator.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
-from remit.orchestrator.brief import Handover, write_brief
-from remit.orchestrator.engines.dbos import FLOW_VERSION, DbosEngine, StepEnd, launch_executor, stop_executor
-from remit.orchestrator.feed import AgentFeed
-from remit.orchestrator.holds import become_leader
-from remit.orchestrator.landing_rounds import find_base, land_handed_in, trees_folder
+from remit.orchestrator.database.holds import become_leader
+from remit.orchestrator.database.store import FLEET_PATH
+from remit.orchestrator.engines.dbos import FLOW_VERSION, DbosEngine, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
-from remit.orchestrator.store import FLEET_PATH
+from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
+from remit.orchestrator.workers.brief import Handover, write_brief
+from remit.orchestrator.workers.feed import AgentFeed
+from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
 from remit.workspace.git.command import GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.merging import Identity
@@ -87,7 +87,9 @@ def read_boot_clock_s() -> float:
 
 
 class FleetWorker:
-    """An executor: `run` blocks until it is drained, idle, or `stopping` is set."""
+    """An executor: `run` blocks until it is drained, idle, or `stopping` is set. The engine's threads end with the
+    process.
+    """
 
     def __init__(self, engine: DbosEngine, settings: WorkerSettings) -> None:
         self.engine = engine
@@ -134,7 +136,6 @@ class FleetWorker:
                 if place.process is not None:
                     place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
             self.try_once(lambda: self.engine.remove_worker(self.id))
-            stop_executor()
 
     def retry(self, action: Callable[[], None]) -> None:
         """Do it until the database answers, or the worker is stopped."""

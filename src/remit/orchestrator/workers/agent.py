@@ -5,6 +5,7 @@ ends. Without it, the agent is a process group, and orphans are possible.
 """
 
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -12,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, json
 
 from remit.orchestrator.board import AttemptEnd
-from remit.orchestrator.feed import AgentFeed
+from remit.orchestrator.workers.feed import AgentFeed
 from remit.workspace.sandbox.jail import Jail, bubblewrap_command
 
 LOOK_INTERVAL_S = 0.1
@@ -94,6 +95,13 @@ def fill_words(command: AgentCommand, *, prompt: str, intent: str, model: str) -
     return tuple(values[word] if word in values else word.replace("{intent}", intent) for word in words)
 
 
+def open_namespace(status: int) -> int:
+    """Return a descriptor of the first process in the jail, which ends last, from bubblewrap's status; -1 for none."""
+    with suppress(OSError, DecodeError, KeyError), os.fdopen(os.dup(status), "rb") as lines:
+        return os.pidfd_open(json.decode(lines.readline())["child-pid"])
+    return -1
+
+
 class AgentProcess:
     """A running agent. `cancel` may be called from any thread."""
 
@@ -124,7 +132,7 @@ class AgentProcess:
             )
         finally:
             os.close(writing)
-        os.set_blocking(reading, False)
+        namespace = open_namespace(reading) if self.run.bubblewrap else -1
         assert process.stdout is not None
         reader = threading.Thread(target=self.feed.read, args=(process.stdout,), daemon=True)
         reader.start()
@@ -136,7 +144,11 @@ class AgentProcess:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             code = process.wait()
-            os.close(reading)
+            if namespace >= 0:
+                # The jail's processes die a moment after bubblewrap and could still write.
+                select.select([namespace], [], [], GRACE_S)
+                os.close(namespace)
+            os.close(reading)  # only now: bubblewrap writes its command's exit code there
             reader.join(GRACE_S)
         if report is not None:
             report(self.feed)

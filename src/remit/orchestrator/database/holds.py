@@ -26,9 +26,8 @@ from remit.orchestrator.board import (
     pair_scopes,
 )
 from remit.orchestrator.budget import Amount, reserve, select_budgets
-from remit.orchestrator.rows import ENDED, find_live, find_task, is_key, store_budgets, store_task
-from remit.orchestrator.schedule import describe_overlap
-from remit.orchestrator.store import (
+from remit.orchestrator.database.rows import ENDED, find_live, find_task, is_key, store_budgets, store_task
+from remit.orchestrator.database.store import (
     Store,
     add_event,
     attempts,
@@ -41,6 +40,7 @@ from remit.orchestrator.store import (
     row_of,
     workers,
 )
+from remit.orchestrator.schedule import describe_overlap
 
 ProveScopes = Callable[[tuple[str, ...], tuple[str, ...]], Proof]
 
