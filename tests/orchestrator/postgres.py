@@ -27,12 +27,44 @@ def find_free_port() -> int:
         return int(free.getsockname()[1])
 
 
-@contextmanager
-def running_postgres() -> Generator[str]:
-    """Start a server, and yield its URL. Skips where there is none.
+class Postgres:
+    """A server with its data in a folder of its own, which can be stopped and started again.
 
-    Its data lie beside pytest's folders: those of root are closed to the server's own user.
+    The data lie beside pytest's folders: those of root are closed to the server's own user.
     """
+
+    def __init__(self, initdb: str, pg_ctl: str, owner: pwd.struct_passwd | None) -> None:
+        self.pg_ctl, self.owner = pg_ctl, owner
+        self.folder = Path(tempfile.mkdtemp(prefix="remit-postgres-"))
+        self.port = find_free_port()
+        self.url = f"postgresql://remit@127.0.0.1:{self.port}/postgres"
+        if owner is not None:
+            os.chown(self.folder, owner.pw_uid, owner.pw_gid)
+        self.run(initdb, "-U", "remit", "--auth=trust", "--no-sync", "--encoding=UTF8")
+
+    def start(self) -> None:
+        options = f"-c listen_addresses=127.0.0.1 -c port={self.port} -c unix_socket_directories={self.folder}"
+        self.run(self.pg_ctl, "-l", str(self.folder / "log"), "-w", "-o", f"{options} -c fsync=off", "start")
+
+    def stop(self) -> None:
+        self.run(self.pg_ctl, "-m", "immediate", "-w", "stop")
+
+    def run(self, program: str, *words: str) -> None:
+        subprocess.run(
+            [program, "-D", str(self.folder / "data"), *words],
+            check=True,
+            user=self.owner.pw_uid if self.owner else None,
+            group=self.owner.pw_gid if self.owner else None,
+            extra_groups=[] if self.owner else None,
+            cwd="/",
+            env={"PATH": os.defpath, "LC_ALL": "C"},
+            stdout=subprocess.DEVNULL,
+        )
+
+
+@contextmanager
+def running_postgres() -> Generator[Postgres]:
+    """Start a server. Skips where there is none."""
     initdb, pg_ctl = find_program("initdb"), find_program("pg_ctl")
     if initdb is None or pg_ctl is None:
         pytest.skip(MISSING)
@@ -43,30 +75,10 @@ def running_postgres() -> Generator[str]:
             owner = pwd.getpwnam("postgres")
         except KeyError:
             pytest.skip(MISSING)
-    folder = Path(tempfile.mkdtemp(prefix="remit-postgres-"))
-    data, port = folder / "data", find_free_port()
-    data.mkdir()
-    if owner is not None:
-        for path in (folder, data):
-            os.chown(path, owner.pw_uid, owner.pw_gid)
-
-    def run(*words: str) -> None:
-        subprocess.run(
-            words,
-            check=True,
-            user=owner.pw_uid if owner else None,
-            group=owner.pw_gid if owner else None,
-            extra_groups=[] if owner else None,
-            cwd="/",
-            env={"PATH": os.defpath, "LC_ALL": "C"},
-            stdout=subprocess.DEVNULL,
-        )
-
-    run(initdb, "-D", str(data), "-U", "remit", "--auth=trust", "--no-sync", "--encoding=UTF8")
-    options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder} -c fsync=off"
-    run(pg_ctl, "-D", str(data), "-l", str(folder / "log"), "-w", "-o", options, "start")
+    made = Postgres(initdb, pg_ctl, owner)
     try:
-        yield f"postgresql://remit@127.0.0.1:{port}/postgres"
+        made.start()
+        yield made
     finally:
-        run(pg_ctl, "-D", str(data), "-m", "immediate", "-w", "stop")
-        shutil.rmtree(folder)
+        made.stop()
+        shutil.rmtree(made.folder)

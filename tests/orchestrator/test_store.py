@@ -40,8 +40,8 @@ KEY = ("repo", "INT-001")
 
 @pytest.fixture(scope="module")
 def server() -> Generator[str]:
-    with running_postgres() as url:
-        yield url
+    with running_postgres() as made:
+        yield made.url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.untrusted_input import as_object
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import record_body
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, FleetRepository, Hold, OpenPlan, Role, Task
@@ -55,10 +54,9 @@ def find_landed(context: WorkspaceContext, target: str) -> dict[str, str]:
     with context.index() as index:
         for document in index.find(event="task_landed", limit=MAX_LANDINGS):
             body = record_body(document)
-            detail = as_object(body.get("detail"))
             intent = body.get("intent_id")
-            if detail.get("target") == target and isinstance(intent, str):
-                landed.setdefault(intent, str(detail.get("commit", "")))
+            if body.get("target") == target and isinstance(intent, str):
+                landed.setdefault(intent, str(body.get("commit", "")))
     return landed
 
 

@@ -83,6 +83,7 @@ def start(
     plan_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     opened = OpenPlan(plan_id, repository, target, by=getpass.getuser(), limits=PlanLimits(workers=slots))
     intents = {intent.id: intent for intent in gate.intents.document.intents}
+    agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     tasks = [make_task(plan_id, repository, task, intents[task.intent_id], agents) for task in made.tasks]
     engine.add_repository(describe_repository(repository, root, target, settings))
     engine.open_plan(opened, tasks, make_roles(list_roles(settings), model))

@@ -38,7 +38,8 @@ def worker(
     """Run attempts of every plan in this fleet database. Several workers share the work."""
     if context.invoked_subcommand is not None:
         return
-    require_person("running a worker")
+    if is_below_agent():  # a worker has no terminal where it is a service, and starts while agents work
+        raise refuse_agent("running a worker")
     engine = open_engine("remit worker", database, pace)
     from importlib.metadata import version
 

@@ -7,9 +7,9 @@ the worker; landings share one queue. All names of DBOS that Remit uses are impo
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
@@ -86,6 +86,7 @@ from remit.orchestrator.schedule import measure_tails, schedule
 from remit.orchestrator.states import FINAL_STATES, apply_order, move_task, needs_hold
 from remit.orchestrator.trains import gather_train, order_landing
 
+T = TypeVar("T")
 APPLICATION = "remit"
 FLOW_VERSION = "remit-flow-1"
 """Version of the workflows: raised by hand when the steps of one change. Work of another version is never taken."""
@@ -101,6 +102,7 @@ BROKEN = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 ENDED_WORKFLOWS = ["SUCCESS", *BROKEN]
 RETENTION_S = 14 * 24 * 3600.0
 DELETION_INTERVAL_S = 3600.0
+MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
 SPARE_THREADS = 6  # of an executor, beside one for each slot's workflow and one for its step
 UNSETTLED = ("gathered", "verifying")
 
@@ -607,6 +609,17 @@ def find_target(connection: sa.Connection, task: Task) -> str:
     return connection.execute(sa.select(plans.c.target).where(plans.c.id == task.plan)).scalar_one()
 
 
+def try_until_answered(ask: Callable[[], T]) -> T:
+    """Return what the database answers; while it is away, ask again. The steps of DBOS itself wait likewise."""
+    pause_s = MIN_PAUSE_S
+    while True:
+        try:
+            return ask()
+        except DBAPIError:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+
+
 def worker_queue(worker: str) -> str:
     return f"attempts {worker}"
 
@@ -654,15 +667,22 @@ def register_workflows(engine: DbosEngine, runner: AttemptRunner) -> None:
     """Register the workflows with DBOS under their names."""
 
     def run_step(step: str, repository: str, intent: str, number: int, token: int) -> list[str]:
-        attempt = engine.load_attempt(repository, intent, number)
+        attempt = try_until_answered(lambda: engine.load_attempt(repository, intent, number))
         if attempt is None or attempt.token != token or not attempt.is_live:
             return [str(AttemptEnd.SUPERSEDED), "another attempt has its place", ""]
         end = runner.run_step(step, attempt)
         return [str(end.ended_as) if end.ended_as else "", end.why, end.failure]
 
     def settle(repository: str, intent: str, token: int, ended_as: str, why: str, failure: str) -> None:
-        engine.end_attempt(token, (repository, intent), AttemptEnd(ended_as), failure, why)
-        engine.dispatch()
+        end = AttemptEnd(ended_as)
+        try_until_answered(lambda: engine.end_attempt(token, (repository, intent), end, failure, why))
+        try_until_answered(engine.dispatch)
+
+    def land_all(repository: str, target: str) -> None:
+        try_until_answered(lambda: runner.land(repository, target))
+
+    def finish(repository: str, target: str) -> bool:
+        return try_until_answered(lambda: engine.finish_landing(repository, target))
 
     @DBOS.workflow(name=ATTEMPT_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def run_attempt(repository: str, intent: str, number: int, token: int) -> str:
@@ -678,8 +698,8 @@ def register_workflows(engine: DbosEngine, runner: AttemptRunner) -> None:
     @DBOS.workflow(name=LANDING_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def land(repository: str, target: str) -> None:
         while True:
-            DBOS.run_step({"name": "land"}, runner.land, repository, target)
-            if DBOS.run_step({"name": "finish"}, engine.finish_landing, repository, target):
+            DBOS.run_step({"name": "land"}, land_all, repository, target)
+            if DBOS.run_step({"name": "finish"}, finish, repository, target):
                 return
 
     del run_attempt, land

@@ -9,8 +9,8 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ from remit.gate.machine import Environment
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
 from remit.orchestrator.database.holds import become_leader
 from remit.orchestrator.database.store import FLEET_PATH
-from remit.orchestrator.engines.dbos import FLOW_VERSION, DbosEngine, StepEnd, launch_executor
+from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
@@ -38,6 +38,7 @@ from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.processes.process_tracking import process_start_time
+from remit.workspace.safe_files import hold_lock
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.worktrees import Worktrees
 
@@ -45,6 +46,8 @@ MAX_RETRY_S = 5.0
 REPORT_INTERVAL_S = 2.0
 CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
 MAX_INTENT_TRIES = 50
+DRAIN_S = 10.0
+TREE_LOCK_S, LANDING_LOCK_S = 600.0, 24 * 3600.0
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "GIT_CONFIG_NOSYSTEM")
 """Variables that every agent gets. None of them may hold a secret."""
 
@@ -97,8 +100,6 @@ class FleetWorker:
         self.id = name_worker()
         self.stopping = threading.Event()
         self.places: dict[int, Workplace] = {}  # by token
-        self.tree_lock = threading.Lock()
-        self.landing_lock = threading.Lock()  # one worktree for verification
         self.intents_lock = threading.Lock()
         self.bubblewrap = find_bubblewrap()
         self.last_order = 0
@@ -132,10 +133,18 @@ class FleetWorker:
                     if self.settings.until_idle and self.is_idle():
                         break
         finally:
-            for place in list(self.places.values()):
-                if place.process is not None:
-                    place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
+            self.try_once(self.drain_slots)
             self.try_once(lambda: self.engine.remove_worker(self.id))
+
+    def drain_slots(self) -> None:
+        """Take nothing more, end the agents, and give each the time to have its checkpoint written."""
+        self.engine.drain_worker(self.id)
+        for place in list(self.places.values()):
+            if place.process is not None:
+                place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
+        until = time.monotonic() + DRAIN_S
+        while self.places and time.monotonic() < until:
+            time.sleep(LOOK_INTERVAL_S)
 
     def retry(self, action: Callable[[], None]) -> None:
         """Do it until the database answers, or the worker is stopped."""
@@ -240,29 +249,39 @@ class FleetWorker:
             "check": self.check,
             "hand_in": self.hand_in,
         }
-        try:
-            end = steps[step](attempt)
-        except Exception as error:  # noqa: BLE001  whatever breaks, the attempt has to end, and its hold to be released
-            end = StepEnd(
-                AttemptEnd.FAILED, f"{type(error).__name__}: {error}"[:500], f"{step}: {type(error).__name__}"
-            )
-        if end.ended_as is not None or step == "hand_in":
+        pause_s = 0.1
+        while True:
+            try:
+                return self.end_step(step, attempt, steps[step](attempt))
+            except DBAPIError:
+                # Away for a moment: no step has begun what it cannot begin again when it asks the database.
+                if self.stopping.wait(pause_s):
+                    raise
+                pause_s = min(2 * pause_s, MAX_RETRY_S)
+            except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
+                kind = type(error).__name__
+                failed = StepEnd(AttemptEnd.FAILED, f"{kind}: {error}"[:500], f"{step}: {kind}")
+                return self.end_step(step, attempt, failed)
+
+    def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
+        if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
             self.leave(attempt)
         return end
 
     def prepare(self, attempt: Attempt) -> StepEnd:
         """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
-        gate, board = self.open_gate(attempt.repository), self.engine.read_board()
+        board = self.engine.read_board()
         task = board.tasks[attempt.key]
         target = board.plans[task.plan].target
-        self.move_intent(gate.workspace.root, attempt.intent, "IN_PROGRESS")
-        base = find_base(gate.workspace, target)
-        with self.tree_lock:
-            trees = self.open_trees(attempt.repository)
-            self.settle_old_trees(trees, board)
+        self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
+        base = find_base(self.find_workspace(attempt.repository), target)
+        with self.open_gate(attempt.repository) as gate:
+            role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+        trees = self.open_trees(attempt.repository)
+        with self.lock(attempt.repository, "trees", TREE_LOCK_S):
+            self.settle_old_trees(trees)
             tree = trees.prepare(attempt.intent, attempt.attempt, base)
             assignment = AssignmentFile(tree)
-            role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
             terms = Assignment(
                 task=f"{attempt.repository}:{attempt.intent}",
                 intent=attempt.intent,
@@ -282,17 +301,16 @@ class FleetWorker:
         self.places[attempt.token] = Workplace(tree, assignment, asked)
         return StepEnd()
 
-    def settle_old_trees(self, trees: Worktrees, board: Board) -> None:
+    def settle_old_trees(self, trees: Worktrees) -> None:
         """Keep what attempts that are over left in worktrees here, and let their worktrees be used again."""
-        live = {attempt.token for attempt in board.attempts.values()}
-        handed_in = {hold.token for hold in board.holds.values()}
-        for tree in trees.list_trees():
-            found = read_assignment(tree)
-            terms = found.terms if found else None
-            if terms is None or terms.state == "ended" or terms.token in live | handed_in:
+        found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
+        # Read after the files: an attempt is on the board before its assignment is written.
+        board = self.engine.read_board()
+        current = {each.token for each in (*board.attempts.values(), *board.holds.values())}
+        for tree, terms in found:
+            if terms is None or terms.state == "ended" or terms.token in current:
                 continue
-            old = AssignmentFile(tree)
-            old.write(replace(terms, state="ended"), 0.0)
+            AssignmentFile(tree).write(replace(terms, state="ended"), 0.0)
             with suppress(GitError, OSError):
                 trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
 
@@ -319,21 +337,22 @@ class FleetWorker:
     def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand) -> AgentRun:
         """Return what the agent is started with: its prompt, its jail, and the variables that it may see."""
         board = self.engine.read_board()
-        task, gate = board.tasks[attempt.key], self.open_gate(attempt.repository)
+        task = board.tasks[attempt.key]
         neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
         neighbours = [hold for hold in neighbours if hold.key != attempt.key]
         before = self.describe_last_attempt(attempt)
-        block = gate.intents.format_block(gate.intents.get(attempt.intent))
+        with self.open_gate(attempt.repository) as gate:
+            workspace, block = gate.workspace, gate.intents.format_block(gate.intents.get(attempt.intent))
         prompt = write_brief(attempt, task, block, neighbours, before)
         home, settings = self.settings.home, self.settings
         folder = trees_folder(home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
         temporary.mkdir(exist_ok=True, mode=0o700)
-        tree, common = place.tree, gate.workspace.common_dir
+        tree, common = place.tree, workspace.common_dir
         assert common is not None, "worktrees are git's"
         assert tree.git_dir is not None, "worktrees are git's"
         own = [home / name for name in settings.environment.own_folders]
-        writable = [tree.root, temporary, common, tree.git_dir, gate.workspace.folder, home / STATE_FOLDER, *own]
+        writable = [tree.root, temporary, common, tree.git_dir, workspace.folder, home / STATE_FOLDER, *own]
         read_only = [common / "hooks", common / "config", common / "worktrees", place.assignment.path.parent]
         fleet = [home / f"{FLEET_PATH}{end}" for end in ("", "-wal", "-shm")]
         names = (*PASSED_VARIABLES, *command.variables)
@@ -411,8 +430,9 @@ class FleetWorker:
     # -- landing
 
     def land(self, repository: str, target: str) -> None:
-        with self.landing_lock:
-            land_handed_in(self.engine, self.open_gate(repository), self.open_trees(repository), repository, target)
+        # There is one worktree for verification.
+        with self.lock(repository, "landing", LANDING_LOCK_S), self.open_gate(repository) as gate:
+            land_handed_in(self.engine, gate, self.open_trees(repository), repository, target)
 
     # -- places and values
 
@@ -423,24 +443,33 @@ class FleetWorker:
             raise ValueError(f"{str(root)!r} is no git repository on this host")
         return found
 
-    def open_gate(self, repository: str) -> Gate:
-        return Gate(self.find_workspace(repository), self.settings.environment)
+    @contextmanager
+    def open_gate(self, repository: str) -> Generator[Gate]:
+        gate = Gate(self.find_workspace(repository), self.settings.environment)
+        try:
+            yield gate
+        finally:
+            gate.close()
+
+    def lock(self, repository: str, name: str, timeout_s: float) -> AbstractContextManager[None]:
+        """Return a lock that the workers of this host share."""
+        folder = trees_folder(self.settings.home, repository)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return hold_lock(folder / f"{name}.lock", timeout_s=timeout_s)
 
     def open_trees(self, repository: str) -> Worktrees:
         return Worktrees(self.find_workspace(repository), trees_folder(self.settings.home, repository))
 
-    def move_intent(self, root: Path, intent_id: str, to: Status) -> None:
+    def move_intent(self, repository: str, intent_id: str, to: Status) -> None:
         """Move an intent on in the main worktree, unless it is there already. Others may write the file, too."""
         for _ in range(MAX_INTENT_TRIES):
-            gate = Gate.open(root, self.settings.environment)
-            if to not in TRANSITIONS[gate.intents.get(intent_id).status]:
-                return
-            try:
-                with self.intents_lock:
+            with self.open_gate(repository) as gate, self.intents_lock:
+                if to not in TRANSITIONS[gate.intents.get(intent_id).status]:
+                    return
+                with suppress(IntentsFileChanged):
                     gate.intents.set_status(intent_id, to, by="fleet")
-                return
-            except IntentsFileChanged:
-                time.sleep(LOOK_INTERVAL_S)
+                    return
+            time.sleep(LOOK_INTERVAL_S)
         raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
 
 
