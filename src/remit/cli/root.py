@@ -28,10 +28,15 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Intents": {
         "intent": ("intent.intent", "what agents may do: make, list, select, complete"),
-        "plan": ("plan.plan", "which intents can run at once, each by an agent of its own"),
         "todo": ("intent.memory:todo", "what each session still has to do"),
         "lesson": ("intent.memory:lesson", "what the next session should know"),
         "map": ("intent.intent:map_", "which intent changed which parts of which files: .orchestration/intent_map.md"),
+    },
+    "Several agents": {
+        "plan": ("plan.plan", "let several agents work at once, each on an intent of its own"),
+        "task": ("plan.task", "one intent of a plan: show it, try it again, drop it"),
+        "worker": ("plan.worker", "run agents for plans; list the workers"),
+        "fleet": ("plan.fleet", "check the fleet, or build its database anew"),
     },
     "Explain": {
         "blame": ("blame.blame", "who wrote each line, under which intent"),

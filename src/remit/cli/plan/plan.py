@@ -1,7 +1,7 @@
 """`remit plan`: check whether several intents can run at once, and cut work into parts that can."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,11 +9,13 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
-from remit.cli.plan.suggest import count_things, suggest
-from remit.core.untrusted_input import sanitise_line
+from remit.cli.plan.plan_text import describe_plan
+from remit.cli.plan.start import start
+from remit.cli.plan.suggest import suggest
+from remit.cli.plan.watch import log, pause, resume, status, stop
 from remit.gate.gate import Gate
 from remit.orchestrator.planning.companions import list_companion_patterns
-from remit.orchestrator.planning.plan import Plan, make_plan, select_planned
+from remit.orchestrator.planning.plan import make_plan, select_planned
 from remit.orchestrator.planning.roles import BUILDER, find_role
 from remit.orchestrator.repository import gather_facts, list_tracked_files
 
@@ -21,9 +23,6 @@ from remit.orchestrator.repository import gather_facts, list_tracked_files
 @click.group()
 def plan() -> None:
     """Run several agents at once: each intent is a task that writes only what no other task may write."""
-
-
-plan.add_command(suggest)
 
 
 @plan.command("check")
@@ -63,19 +62,5 @@ def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
             gate.intents.edit(intent.id, changes, by=PERSON)
 
 
-def describe_plan(made: Plan) -> Iterator[str]:
-    errors = len(made.errors)
-    proved = f"{count_things(made.pairs_apart, 'pair')} proved apart, {len(made.shared)} not"
-    yield f"{count_things(len(made.tasks), 'task')}, {proved}"
-    for finding in made.findings:
-        yield f"{finding.severity}: {finding.code}: {sanitise_line(finding.message, 1000)}"
-        if finding.fix:
-            yield f"    {sanitise_line(finding.fix, 1000)}"
-    for task in made.tasks:
-        notes = [f"after {', '.join(task.needs)}"] if task.needs else []
-        notes += [f"never beside {', '.join(task.shares)}"] if task.shares else []
-        yield "  ".join((task.intent_id, sanitise_line(task.title), *(f"({note})" for note in notes)))
-    if not made.tasks:
-        yield "no open intents; make one with `remit intent new NAME --scope GLOB`"
-    elif errors:
-        yield f"{errors} to mend before this can start"
+for command in (suggest, start, status, log, pause, resume, stop):
+    plan.add_command(command)

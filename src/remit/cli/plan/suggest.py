@@ -8,6 +8,7 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
+from remit.cli.plan.plan_text import count_things
 from remit.core.config import OrchestratorSettings
 from remit.core.intent import Intent
 from remit.core.untrusted_input import sanitise_line
@@ -156,7 +157,3 @@ def describe_straddles(parts: Sequence[SuggestedPart]) -> Iterator[str]:
                 count = count_things(other.commits, "recent commit")
                 examples = ", ".join(other.examples)
                 yield f"{number + 1} and {other.part + 1}: {count} changed both ({other.share:.0%}), {examples}{advice}"
-
-
-def count_things(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"

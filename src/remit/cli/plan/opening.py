@@ -1,0 +1,69 @@
+"""What the fleet's commands share: the extra, the database, the repository as a fleet knows it."""
+
+import os
+import shlex
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from remit.cli.output import USAGE, Failure
+from remit.core.diff.contents import sha256
+from remit.workspace.place.workspace import Workspace, find_main_worktree
+
+if TYPE_CHECKING:
+    from remit.orchestrator.engines.dbos import DbosEngine
+    from remit.orchestrator.workers.agent import AgentCommand
+
+database_option = click.option(
+    "--database", metavar="URL", envvar="REMIT_DATABASE", help="The fleet database; else the one of this user here."
+)
+pace_option = click.option("--pace", type=click.FloatRange(0.001, 10), default=1.0, hidden=True)
+
+
+def require_extra(command: str) -> None:
+    """Raise Failure unless the extra is installed."""
+    if find_spec("dbos") is None or find_spec("sqlalchemy") is None:
+        message = f"`{command}` needs `pip install 'remit[cluster]'`"
+        raise Failure("EXTRA_MISSING", message, fix="pip install 'remit[cluster]'", exit_code=USAGE)
+
+
+def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosEngine":
+    """Open the fleet database. Raises Failure without the extra, or where the database cannot be used."""
+    require_extra(command)
+    from sqlalchemy.exc import DBAPIError
+
+    from remit.orchestrator.database.store import StoreError, open_store
+    from remit.orchestrator.engines.dbos import DbosEngine, Timing
+
+    try:
+        return DbosEngine(open_store(database, Path.home()), Timing().scale(pace))
+    except (StoreError, DBAPIError) as error:
+        reason = str(error).partition("\n")[0]
+        fix = "start the database, or name another with --database"
+        raise Failure("DATABASE", f"the fleet database cannot be used: {reason}", fix=fix) from error
+
+
+def find_repository_root(workspace: Workspace) -> Path:
+    """Return the main worktree: a plan belongs to the repository, whichever worktree it is started from."""
+    return find_main_worktree(workspace) or workspace.root
+
+
+def name_repository(root: Path) -> str:
+    return sha256(str(root).encode("utf-8", "surrogateescape"))[:12]
+
+
+def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":
+    """Return the agents that can be started here: those on PATH, and `NAME=COMMAND` of the command line."""
+    from remit.orchestrator.workers.agent import AGENT_COMMANDS, AgentCommand
+
+    found = {name: command for name, command in AGENT_COMMANDS.items() if shutil.which(command.words[0])}
+    for text in named:
+        name, equals, words = text.partition("=")
+        if not equals or not name.strip() or not shlex.split(words):
+            raise click.BadParameter(f"{text!r} is no NAME=COMMAND", param_hint="--agent-command")
+        passed = tuple(known for known in os.environ if known.startswith("REMIT_TEST_"))
+        found[name] = AgentCommand(tuple(shlex.split(words)), variables=passed)
+    return found

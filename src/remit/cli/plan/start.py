@@ -1,0 +1,162 @@
+"""`remit plan start`: agents on several intents at once."""
+
+import getpass
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import FINDINGS, Failure, governed_gate, repo_option, reports_failures
+from remit.cli.person_only import require_confirmation, require_person
+from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine, pace_option
+from remit.cli.plan.plan_text import describe_plan
+from remit.cli.plan.worker import agent_command_option
+from remit.core.assignment import hash_scope
+from remit.core.config import AgentRole, OrchestratorSettings, as_tuple
+from remit.core.intent import PRIORITIES, Intent
+from remit.core.machine_paths import STATE_FOLDER
+from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, Task
+from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
+from remit.orchestrator.planning.roles import BUILDER, find_role, list_roles
+from remit.orchestrator.repository import gather_facts
+
+if TYPE_CHECKING:
+    from remit.gate.gate import Gate
+
+LOG_PATH = f"{STATE_FOLDER}/worker.log"
+MAX_LOG_BYTES = 4 << 20
+SEQUENCED = ("OVERLAP", "UNPROVED")
+"""Findings that keep no plan from starting: the two tasks run one after the other."""
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=complete_intents)
+@click.option("--workers", "slots", type=click.IntRange(1, 64), help="Agents at a time; else `[orchestrator] workers`.")
+@click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
+@click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")
+@click.option("--model", default="", help="The model of these agents.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--yes", is_flag=True, help="Start without asking.")
+@agent_command_option
+@database_option
+@pace_option
+@repo_option
+@reports_failures
+def start(
+    ids: tuple[str, ...],
+    slots: int | None,
+    target: str | None,
+    agents: tuple[str, ...],
+    model: str,
+    dry_run: bool,
+    yes: bool,
+    agent_commands: tuple[str, ...],
+    database: str | None,
+    pace: float,
+    repo: Path,
+) -> None:
+    """Start agents on the intents ID; without any, on all that are open.
+
+    Intents that are not proved apart run one after the other. Without a `--database`, and while no worker is alive, a
+    worker is started in the background, which ends when there is nothing left to do.
+    """
+    require_person("starting agents")
+    engine = open_engine("remit plan start", database, pace)
+    gate = governed_gate(repo)
+    settings = gate.rules.config.orchestrator
+    root = find_repository_root(gate.workspace)
+    made = plan_intents(gate, ids, settings, has_own_agents=bool(agent_commands))
+    slots, target = slots or settings.workers, target or settings.target
+    repository = name_repository(root)
+    click.echo("\n".join(describe_plan(made)))
+    click.echo(f"up to {slots} agents at a time, landing on {target}; nobody knows yet what it will cost")
+    if dry_run:
+        return
+    require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
+    plan_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    opened = OpenPlan(plan_id, repository, target, by=getpass.getuser(), limits=PlanLimits(workers=slots))
+    intents = {intent.id: intent for intent in gate.intents.document.intents}
+    agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
+    tasks = [make_task(plan_id, repository, task, intents[task.intent_id], agents) for task in made.tasks]
+    engine.add_repository(describe_repository(repository, root, target, settings))
+    engine.open_plan(opened, tasks, make_roles(list_roles(settings), model))
+    if database is None and not engine.read_board().workers:
+        start_worker(slots, agent_commands, pace)
+    click.echo(f"plan {plan_id} is open: see `remit plan status --watch`")
+
+
+def plan_intents(gate: "Gate", ids: tuple[str, ...], settings: OrchestratorSettings, *, has_own_agents: bool) -> Plan:
+    """Return the plan of these intents. Raises Failure where something has to be mended before it can start."""
+    for name in ids:
+        gate.intents.get(name)
+    document = gate.intents.document
+    chosen = tuple(select_planned({intent.id: intent for intent in document.intents}, ids).values())
+    facts = gather_facts(gate, chosen, settings, os.environ.get("PATH", os.defpath))
+    made = make_plan(document, ids, find_role(settings, BUILDER), settings, facts)
+    passed = (*SEQUENCED, "NO_AGENT") if has_own_agents else SEQUENCED
+    errors = [finding for finding in made.errors if finding.code not in passed]
+    if errors:
+        click.echo("\n".join(describe_plan(made)), err=True)
+        fix = errors[0].fix or "see `remit plan check`"
+        raise Failure(errors[0].code, errors[0].message, fix=fix, exit_code=FINDINGS)
+    if not made.tasks:
+        fix = "make one with `remit intent new NAME --scope GLOB`"
+        raise Failure("NOTHING_TO_DO", "no intent is open", fix=fix)
+    return made
+
+
+def describe_repository(id: str, root: Path, target: str, settings: OrchestratorSettings) -> FleetRepository:
+    return FleetRepository(
+        *(id, str(root), target), train=settings.train, attempts=settings.attempts, stall_s=settings.stall_s
+    )
+
+
+def make_task(plan_id: str, repository: str, planned: PlannedTask, intent: Intent, agents: tuple[str, ...]) -> Task:
+    scope = planned.write_set.scope
+    return Task(
+        plan_id,
+        planned.intent_id,
+        repository,
+        rank=PRIORITIES.index(intent.priority),
+        role=planned.role,
+        agents=agents,
+        needs=planned.needs,
+        scope=scope,
+        scope_sha256=hash_scope(scope),
+    )
+
+
+def make_roles(roles: Mapping[str, AgentRole], model: str) -> dict[str, Role]:
+    """Return the roles as scheduling knows them."""
+    return {
+        name: Role(
+            name,
+            as_tuple(role.agent),
+            model or role.model,
+            max_usd=role.max_usd,
+            max_seconds=role.max_minutes * 60,
+            chain=role.chain,
+        )
+        for name, role in roles.items()
+    }
+
+
+def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> None:
+    """Start a worker in the background that ends when there is nothing left to do."""
+    log = Path.home() / LOG_PATH
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    words = [sys.executable, "-c", "from remit.cli import main; main()", "worker", "--until-idle", f"--slots={slots}"]
+    words += [f"--pace={pace}", *(f"--agent-command={text}" for text in agent_commands)]
+    is_long = log.exists() and log.stat().st_size > MAX_LOG_BYTES
+    with log.open("wb" if is_long else "ab") as output:
+        started = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=os.environ
+        )
+    click.echo(f"worker {started.pid} runs in the background; its log is {log}")

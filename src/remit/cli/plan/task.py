@@ -1,0 +1,71 @@
+"""`remit task`: one intent of a plan."""
+
+import getpass
+from pathlib import Path
+
+import click
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.person_only import require_person
+from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine
+
+id_argument = click.argument("id", shell_complete=complete_intents)
+
+
+@click.group()
+def task() -> None:
+    """Show one intent of a plan, try it again, or drop it."""
+
+
+@task.command()
+@id_argument
+@database_option
+@json_option
+@repo_option
+@reports_failures
+def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
+    """Show a task with all its attempts."""
+    engine = open_engine("remit task show", database)
+    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    task = engine.read_board().tasks.get((repository, id))
+    if task is None:
+        raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
+    tried = engine.list_attempts((repository, id))
+    lines = [f"{task.intent}  {task.state}  {task.why}  (plan {task.plan})"]
+    for attempt in tried:
+        cost = "cost unknown" if attempt.usd is None else f"${attempt.usd:.2f}"
+        end = f"{attempt.ended_as}: {attempt.failure}" if attempt.failure else attempt.ended_as or attempt.state
+        lines.append(f"attempt {attempt.attempt} by {attempt.agent}, token {attempt.token}, {cost}: {end}")
+    emit({"task": task, "attempts": tried}, as_json, lines)
+
+
+@task.command()
+@id_argument
+@database_option
+@repo_option
+@reports_failures
+def retry(id: str, database: str | None, repo: Path) -> None:
+    """Try a task again that is stuck or was dropped."""
+    order(id, "retry", database, repo)
+
+
+@task.command()
+@id_argument
+@database_option
+@repo_option
+@reports_failures
+def drop(id: str, database: str | None, repo: Path) -> None:
+    """End what works on a task, and leave it out of its plan."""
+    order(id, "drop", database, repo)
+
+
+def order(id: str, kind: str, database: str | None, repo: Path) -> None:
+    require_person(f"{kind} of a task")
+    engine = open_engine(f"remit task {kind}", database)
+    from remit.orchestrator.board import Order, OrderKind
+
+    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    if (repository, id) not in engine.read_board().tasks:
+        raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
+    engine.give_order(Order(0, repository, OrderKind(kind), intent=id, by=getpass.getuser()))

@@ -1,0 +1,154 @@
+"""`remit plan status`, `log`, `pause`, `resume` and `stop`: what runs, and what people want of it."""
+
+import getpass
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.person_only import is_below_agent, refuse_agent, require_person
+from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine
+
+if TYPE_CHECKING:
+    from remit.orchestrator.board import Board, OrderKind, Task
+    from remit.orchestrator.engines.dbos import DbosEngine
+
+WATCH_INTERVAL_S = 1.0
+ids_argument = click.argument("ids", nargs=-1, shell_complete=complete_intents)
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Show it anew every second, until all is over.")
+@database_option
+@json_option
+@repo_option
+@reports_failures
+def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None:
+    """Show the tasks of this repository's plans, and what each waits for."""
+    engine = open_engine("remit plan status", database)
+    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    while True:
+        board = engine.read_board()
+        tasks = [task for task in board.tasks.values() if task.repository == repository]
+        if watch and sys.stdout.isatty():
+            click.clear()
+        emit({"tasks": tasks, "workers": list(board.workers.values())}, as_json, list_status(board, tasks))
+        if not watch or all(is_over(task) for task in tasks):
+            return
+        time.sleep(WATCH_INTERVAL_S)
+
+
+def is_over(task: "Task") -> bool:
+    from remit.orchestrator.states import FINAL_STATES
+
+    return task.state in FINAL_STATES or task.state == "asking"
+
+
+def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
+    """Return a line for each task, and one about the workers."""
+    if not tasks:
+        return ["no plan was started in this repository: `remit plan start`"]
+    from remit.orchestrator.schedule import explain_waits
+
+    waits = explain_waits(board)
+    lines: list[str] = []
+    for task in tasks:
+        attempt = board.attempts.get(task.key)
+        by = f"attempt {attempt.attempt} by {attempt.agent}" if attempt else f"{task.attempts} attempts"
+        reason = f"waits for {waits[task.key]}" if task.key in waits else task.why
+        lines.append("  ".join(part for part in (task.intent, f"{task.state:9}", by, reason) if part))
+    slots = sum(worker.slots for worker in board.workers.values())
+    if not board.workers and not all(is_over(task) for task in tasks):
+        lines.append("no worker is alive: start one with `remit worker`")
+    elif board.workers:
+        lines.append(f"{len(board.workers)} workers, {len(board.attempts)} of {slots} slots in use")
+    return lines
+
+
+@click.command()
+@click.option("--after", type=int, default=0, metavar="SEQ", help="Only events after this number.")
+@click.option("--follow", is_flag=True, help="Go on as events come.")
+@database_option
+@json_option
+@repo_option
+@reports_failures
+def log(after: int, follow: bool, database: str | None, as_json: bool, repo: Path) -> None:
+    """Show what happened in this repository's plans."""
+    if is_below_agent():
+        raise refuse_agent("reading the log of plans")
+    engine = open_engine("remit plan log", database)
+    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    while True:
+        found = engine.read_events(after)
+        for event in found:
+            after = event.seq
+            if event.repository not in ("", repository):
+                continue
+            words = " ".join(f"{key}={value}" for key, value in event.body.items() if value)
+            who = f"{event.intent}/{event.attempt}" if event.attempt else event.intent
+            emit(
+                event,
+                as_json,
+                f"{event.seq} {time.strftime('%H:%M:%S', time.localtime(event.at))} {event.kind} {who} {words}",
+            )
+        if not found:
+            if not follow:
+                return
+            time.sleep(WATCH_INTERVAL_S)
+
+
+def give_orders(kind: "OrderKind", ids: tuple[str, ...], database: str | None, repo: Path) -> None:
+    from remit.orchestrator.board import Order
+
+    require_person(f"{kind} of a plan")
+    engine = open_engine(f"remit plan {kind}", database)
+    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    for id in ids or ("",):
+        require_task(engine, repository, id)
+        engine.give_order(Order(0, repository, kind, intent=id, by=getpass.getuser()))
+
+
+def require_task(engine: "DbosEngine", repository: str, id: str) -> None:
+    known = [intent for owner, intent in engine.read_board().tasks if owner == repository]
+    if (id and id not in known) or not known:
+        raise Failure("UNKNOWN_TASK", f"no plan has {id or 'a task here'}", target=id, fix="see `remit plan status`")
+
+
+@click.command()
+@ids_argument
+@database_option
+@repo_option
+@reports_failures
+def pause(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
+    """Let agents wait at their next call."""
+    from remit.orchestrator.board import OrderKind
+
+    give_orders(OrderKind.PAUSE, ids, database, repo)
+
+
+@click.command()
+@ids_argument
+@database_option
+@repo_option
+@reports_failures
+def resume(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
+    """Let paused agents go on."""
+    from remit.orchestrator.board import OrderKind
+
+    give_orders(OrderKind.RESUME, ids, database, repo)
+
+
+@click.command()
+@ids_argument
+@database_option
+@repo_option
+@reports_failures
+def stop(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
+    """End agents, and drop what they work on."""
+    from remit.orchestrator.board import OrderKind
+
+    give_orders(OrderKind.STOP, ids, database, repo)

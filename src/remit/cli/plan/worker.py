@@ -1,0 +1,107 @@
+"""`remit worker`: run attempts in slots until the fleet is idle, or somebody ends it."""
+
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from remit.cli.output import Failure, emit, json_option, reports_failures
+from remit.cli.person_only import is_below_agent, refuse_agent, require_person
+from remit.cli.plan.opening import database_option, find_agents, open_engine, pace_option
+
+agent_command_option = click.option(
+    "--agent-command",
+    "agent_commands",
+    multiple=True,
+    metavar="NAME=COMMAND",
+    help="An agent of your own: a command with {prompt} and {intent}.",
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--slots", type=click.IntRange(1, 256), default=4, show_default=True, help="Agents at a time.")
+@database_option
+@click.option("--until-idle", is_flag=True, help="End when no plan has anything left to do.")
+@agent_command_option
+@pace_option
+@click.pass_context
+@reports_failures
+def worker(
+    context: click.Context,
+    slots: int,
+    database: str | None,
+    until_idle: bool,
+    agent_commands: tuple[str, ...],
+    pace: float,
+) -> None:
+    """Run attempts of every plan in this fleet database. Several workers share the work."""
+    if context.invoked_subcommand is not None:
+        return
+    if is_below_agent():  # a worker has no terminal where it is a service, and starts while agents work
+        raise refuse_agent("running a worker")
+    engine = open_engine("remit worker", database, pace)
+    from importlib.metadata import version
+
+    from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
+    from remit.servers.daemon import start_daemon
+    from remit.servers.environment import read_environment
+
+    commands = find_agents(agent_commands)
+    if not commands:
+        raise Failure("NO_AGENT", "no agent is installed here", fix="install one, or name one with --agent-command")
+    made = FleetWorker(
+        engine,
+        WorkerSettings(
+            slots=slots,
+            commands=commands,
+            variables=dict(os.environ),
+            home=Path.home(),
+            environment=read_environment(),
+            until_idle=until_idle,
+            ensure_daemon=lambda: start_daemon(Path.home()),
+            version=version("remit"),
+        ),
+    )
+
+    def stop(number: int, frame: object) -> None:
+        made.stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    made.run()
+    os._exit(0)  # threads of the engine that still wait for something end with the process
+
+
+@worker.command("list")
+@database_option
+@json_option
+@reports_failures
+def list_workers(database: str | None, as_json: bool) -> None:
+    """List the workers of the fleet that are alive."""
+    if is_below_agent():
+        raise refuse_agent("listing workers")
+    board = open_engine("remit worker list", database).read_board()
+    alive, used = list(board.workers.values()), [attempt.worker for attempt in board.attempts.values()]
+    busy = {worker.id: used.count(worker.id) for worker in alive}
+    lines = [
+        f"{worker.id}  {busy[worker.id]}/{worker.slots} slots  {', '.join(worker.agents)}"
+        + ("  draining" if worker.draining else "")
+        for worker in alive
+    ]
+    emit(
+        {"workers": alive, "busy": busy},
+        as_json,
+        lines or ["no worker is alive: start one with `remit worker`"],
+    )
+
+
+@worker.command()
+@click.argument("id")
+@database_option
+@reports_failures
+def drain(id: str, database: str | None) -> None:
+    """Let a worker finish what it runs, and end."""
+    require_person("draining a worker")
+    if not open_engine("remit worker drain", database).drain_worker(id):
+        raise Failure("UNKNOWN_WORKER", f"no worker {id!r} is alive", target=id, fix="see `remit worker list`")

@@ -1,0 +1,360 @@
+"""The fleet database: its tables, numbered migrations and transactions, on SQLite and on PostgreSQL.
+
+One machine needs no server: the tables lie in one SQLite file per user, together with those of the engine, so that a
+claim and the enqueued work are one transaction. Times are seconds by the database's own clock.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import sqlalchemy as sa
+from msgspec import Struct, convert, to_builtins
+from sqlalchemy import event
+
+from remit.core.machine_paths import STATE_FOLDER
+from remit.orchestrator.board import EventKind
+from remit.orchestrator.states import FINAL_STATES
+from remit.workspace.mounts import list_mounts
+
+FLEET_PATH = f"{STATE_FOLDER}/fleet.db"
+SCHEMA = "remit"
+BUSY_TIMEOUT_MS = 30_000
+NETWORK_FILE_SYSTEMS = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "afs",
+    "ceph",
+    "glusterfs",
+    "fuse.sshfs",
+    "lustre",
+)
+"""Types of proc_mounts(5) on which locks and shared memory of a database file cannot be relied on."""
+
+Dialect: TypeAlias = Literal["sqlite", "postgresql"]
+Row: TypeAlias = sa.RowMapping
+S = TypeVar("S", bound=Struct)
+
+metadata = sa.MetaData(schema=SCHEMA)
+
+
+def text(name: str, default: str | None = "") -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=default is None, default=default)
+
+
+def number(name: str, default: int | None = 0) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, nullable=default is None, default=default)
+
+
+def seconds(name: str, default: float | None = None) -> sa.Column[float]:
+    return sa.Column(name, sa.Double, nullable=default is None, default=default)
+
+
+def flag(name: str) -> sa.Column[bool]:
+    return sa.Column(name, sa.Boolean, nullable=False, default=False)
+
+
+def document(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.JSON, nullable=True)
+
+
+repositories = sa.Table(
+    "repositories",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *(text("url"), text("target"), number("token_last"), sa.Column("weight", sa.Double, default=1.0)),
+    *(flag("paused"), number("train", 8), number("attempts", 3), seconds("stall_s", 300.0)),
+)
+plans = sa.Table(
+    "plans",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *(text("repository"), text("target"), text("base"), text("by"), seconds("made_at"), document("limits")),
+    flag("is_paused"),
+    document("roles"),
+)
+tasks = sa.Table(
+    "tasks",
+    metadata,
+    sa.Column("plan", sa.Text, primary_key=True),
+    sa.Column("intent", sa.Text, primary_key=True),
+    *(text("repository"), text("state", "waiting"), text("why"), number("rank"), text("role"), number("stage")),
+    *(document("needs"), document("scope"), text("scope_sha256"), number("attempts"), seconds("estimate_s", 600.0)),
+    seconds("tail_s", 0.0),
+    *(text("landed"), text("returns_to", None), document("agents")),
+)
+FINAL_NAMES = tuple(sorted(FINAL_STATES))
+sa.Index(
+    "one_open_task",
+    tasks.c.repository,
+    tasks.c.intent,
+    unique=True,
+    sqlite_where=tasks.c.state.not_in(FINAL_NAMES),
+    postgresql_where=tasks.c.state.not_in(FINAL_NAMES),
+)
+holds = sa.Table(
+    "holds",
+    metadata,
+    sa.Column("repository", sa.Text, primary_key=True),
+    sa.Column("intent", sa.Text, primary_key=True),
+    *(number("attempt"), number("token"), document("scope"), text("scope_sha256"), seconds("since"), seconds("until")),
+)
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("repository", sa.Text, primary_key=True),
+    sa.Column("intent", sa.Text, primary_key=True),
+    sa.Column("attempt", sa.Integer, primary_key=True),
+    sa.Column("workflow_id", sa.Text, unique=True),
+    *(text("plan"), number("token"), text("worker"), text("agent"), text("model"), text("role"), document("sessions")),
+    *(text("branch"), text("base"), text("wip"), text("head"), text("state", "claimed"), text("ended_as", None)),
+    *(text("failure"), seconds("claimed_at"), seconds("started_at", 0.0), seconds("ended_at")),
+    *(seconds("last_event_at", 0.0), number("turns"), number("tokens_in"), number("tokens_out"), seconds("usd")),
+    *(seconds("reserved_usd", 0.0), seconds("reserved_seconds", 0.0)),
+)
+sa.Index("attempts_of_worker", attempts.c.worker, attempts.c.state)
+workers = sa.Table(
+    "workers",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    *(text("host"), text("boot"), number("slots"), document("agents"), document("labels"), text("version")),
+    *(text("flow"), seconds("beat_at", 0.0), flag("draining")),
+)
+orders = sa.Table(
+    "orders",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    *(text("repository"), text("intent"), number("attempt", None), text("kind"), text("body"), text("by")),
+    *(seconds("at", 0.0), seconds("taken_at"), seconds("done_at")),
+)
+notes = sa.Table(
+    "notes",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    *(text("repository"), text("plan"), text("from_intent"), text("to_intent"), text("kind"), text("text")),
+    *(document("paths"), seconds("at")),
+)
+landings = sa.Table(
+    "landings",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    *(text("repository"), text("target"), text("old"), text("new"), document("members"), text("state", "gathered")),
+    *(number("verify_ms", None), document("flaky"), text("why"), seconds("at", 0.0)),
+)
+landers = sa.Table(
+    "landers",
+    metadata,
+    sa.Column("repository", sa.Text, primary_key=True),
+    sa.Column("target", sa.Text, primary_key=True),
+    text("workflow"),
+)
+"""Landings under way: at most one for a target."""
+
+conflicts = sa.Table(
+    "conflicts",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    *(text("repository"), text("kind"), text("a"), text("b"), document("paths"), document("evidence")),
+    *(number("rounds"), text("settled_as"), text("by"), text("lesson_id"), seconds("at")),
+)
+budgets = sa.Table(
+    "budgets",
+    metadata,
+    sa.Column("scope", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    *(seconds("usd"), number("tokens", None), seconds("seconds")),
+    *(seconds("reserved_usd", 0.0), number("reserved_tokens"), seconds("reserved_seconds", 0.0)),
+    *(seconds("spent_usd", 0.0), number("spent_tokens"), seconds("spent_seconds", 0.0)),
+)
+breakers = sa.Table(
+    "breakers",
+    metadata,
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    *(document("failures"), document("recent"), seconds("until"), number("trips"), text("why")),
+)
+proofs = sa.Table(
+    "proofs",
+    metadata,
+    sa.Column("a_sha256", sa.Text, primary_key=True),
+    sa.Column("b_sha256", sa.Text, primary_key=True),
+    *(text("answer"), text("witness")),
+)
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", sa.Integer, primary_key=True),
+    *(seconds("at"), text("repository"), text("plan"), text("intent"), number("attempt", None)),
+    *(text("kind"), document("body")),
+    sqlite_autoincrement=True,
+)
+leader = sa.Table(
+    "leader", metadata, sa.Column("name", sa.Text, primary_key=True), text("holder"), seconds("until", 0.0)
+)
+migrations = sa.Table("migrations", metadata, sa.Column("version", sa.Integer, primary_key=True), seconds("at"))
+
+
+def make_first_tables(connection: sa.Connection) -> None:
+    metadata.create_all(connection)
+
+
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables,)
+"""The steps from an empty database to the present tables; a step that was released never changes."""
+
+MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process
+
+
+class StoreError(RuntimeError):
+    """A fleet database that cannot be used, with the next step."""
+
+
+class Store:
+    """An open fleet database. `url` is what the engine opens."""
+
+    def __init__(self, url: str) -> None:
+        made = sa.make_url(url)
+        if made.drivername in ("postgres", "postgresql"):
+            made = made.set(drivername="postgresql+psycopg")
+        if made.get_backend_name() not in ("sqlite", "postgresql"):
+            raise StoreError(f"{made.drivername!r} is no database for a fleet: use sqlite:///PATH or postgresql://…")
+        self.url = made.render_as_string(hide_password=False)
+        self.dialect: Dialect = "sqlite" if made.get_backend_name() == "sqlite" else "postgresql"
+        if self.dialect == "sqlite":
+            self.path = Path(made.database or "")
+            require_local_folder(self.path)
+            engine = sa.create_engine(made, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+            event.listen(engine, "connect", prepare_sqlite)
+            event.listen(engine, "begin", begin_sqlite)
+            engine = engine.execution_options(schema_translate_map={SCHEMA: None})
+        else:
+            engine = sa.create_engine(made, pool_pre_ping=True, pool_size=4)
+        self.engine = engine
+        self.reading = engine.execution_options(remit_reads=True)
+        self.clock: sa.ColumnElement[float] = (
+            sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double)
+            if self.dialect == "sqlite"
+            else sa.literal_column("extract(epoch FROM clock_timestamp())::float8", sa.Double)
+        )
+
+    @contextmanager
+    def write(self) -> Generator[sa.Connection]:
+        """Begin a transaction that commits at the end; on SQLite it holds the one write lock from the start."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Generator[sa.Connection]:
+        with self.reading.connect() as connection:
+            yield connection
+
+    def now(self, connection: sa.Connection) -> float:
+        return float(connection.execute(sa.select(self.clock)).scalar_one())
+
+    def rows(self, query: sa.Select[Any]) -> Sequence[Row]:
+        with self.read() as connection:
+            return connection.execute(query).mappings().all()
+
+    def migrate(self) -> None:
+        """Bring the tables to this version. Raises StoreError if a newer Remit has been here."""
+        with self.write() as connection:
+            if self.dialect == "postgresql":
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+                connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
+            migrations.create(connection, checkfirst=True)
+            done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
+            if done > len(MIGRATIONS):
+                raise StoreError(
+                    f"the fleet database is of version {done}, and this Remit knows {len(MIGRATIONS)}: "
+                    "update Remit on this machine"
+                )
+            for version, step in enumerate(MIGRATIONS[done:], done + 1):
+                step(connection)
+                connection.execute(sa.insert(migrations).values(version=version, at=self.clock))
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def default_database(home: Path) -> str:
+    return f"sqlite:///{home / FLEET_PATH}"
+
+
+def open_store(url: str | None, home: Path) -> Store:
+    """Open and migrate a fleet database: the embedded one of this user without a URL. Raises StoreError, OSError."""
+    if url is None:
+        (home / FLEET_PATH).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    store = Store(url or default_database(home))
+    store.migrate()
+    if store.dialect == "sqlite":
+        store.path.chmod(0o600)
+    return store
+
+
+def require_local_folder(path: Path, known: Iterable[tuple[str, str]] | None = None) -> None:
+    """Raise StoreError for a file on a network file system, where SQLite's locks do not hold."""
+    folder = str(path.parent.resolve())
+    listed = list_mounts() if known is None else known
+    mounts = [item for item in listed if f"{folder}/".startswith(f"{item[0].rstrip('/')}/")]
+    where, kind = max(mounts, key=lambda item: len(item[0]), default=("", ""))
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise StoreError(
+            f"{str(path)!r} is on {where!r}, a network file system ({kind}), where a database file gets damaged: "
+            "name a PostgreSQL with `--database postgresql://…`, or a folder on a disk of this machine"
+        )
+
+
+def prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # the `begin` event begins
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def begin_sqlite(connection: sa.Connection) -> None:
+    reads = connection.get_execution_options().get("remit_reads")
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+# -- rows and values ------------------------------------------------------------------------------------------
+
+
+def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any]) -> tuple[S, ...]:
+    """Return the rows of the query as values of a class whose fields are named as the columns."""
+    known = kind.__struct_fields__
+    found = connection.execute(query).mappings()
+    return tuple(
+        convert({str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, kind)
+        for row in found
+    )
+
+
+UNSET_FIELDS = frozenset(
+    {"needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "recent", "limits", "body", "members"}
+)
+"""Columns of documents that may be empty where the value has a default."""
+
+
+def row_of(value: Struct, table: sa.Table) -> dict[str, Any]:
+    """Return the columns of a value, documents as JSON holds them."""
+    return {k: v for k, v in to_builtins(value).items() if k in table.c}
+
+
+def add_event(
+    store: Store,
+    connection: sa.Connection,
+    kind: EventKind,
+    body: Mapping[str, Any] | None = None,
+    *,
+    repository: str = "",
+    plan: str = "",
+    intent: str = "",
+    attempt: int | None = None,
+) -> None:
+    """Append a line to the feed, in the transaction of what it tells."""
+    row = {"repository": repository, "plan": plan, "intent": intent, "attempt": attempt, "kind": str(kind)}
+    connection.execute(sa.insert(events).values(at=store.clock, body=dict(body or {}), **row))

@@ -1,0 +1,105 @@
+"""The board built anew from files: intents, branches of attempts, and what the ledger says has landed.
+
+The fleet database may be deleted at any time. What was running is tried again; what was handed in lands.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.gate.context import WorkspaceContext
+from remit.gate.intents.intents import record_body
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, FleetRepository, Hold, OpenPlan, Role, Task
+from remit.orchestrator.database.holds import take_token
+from remit.orchestrator.database.rows import store_task
+from remit.orchestrator.database.store import attempts, holds, row_of
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.states import HANDED_IN, rebuild_task
+from remit.workspace.merging import TreeStore
+
+MAX_LANDINGS = 100_000
+BRANCH = re.compile(r"refs/heads/remit/([A-Z]{2,8}-\d+)/(\d+)")
+
+
+class FoundAttempt(Struct, frozen=True):
+    """The newest branch of an attempt at an intent. `is_handed_in`: it holds work that has not landed."""
+
+    intent: str
+    attempt: int
+    head: str
+    is_handed_in: bool
+
+
+def find_attempts(store: TreeStore, target: str) -> dict[str, FoundAttempt]:
+    """Return by intent the newest attempt that git has a branch of. Raises GitError."""
+    tip = store.find_commit(f"refs/heads/{target}") or store.find_commit("HEAD")
+    found: dict[str, FoundAttempt] = {}
+    listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/remit")
+    for line in listed.splitlines():
+        name, _, head = line.partition(" ")
+        match = BRANCH.fullmatch(name)
+        if match is None or (match[1] in found and found[match[1]].attempt > int(match[2])):
+            continue
+        has_work = tip is not None and store.find_merge_base(tip, head) != head
+        found[match[1]] = FoundAttempt(match[1], int(match[2]), head, has_work)
+    return found
+
+
+def find_landed(context: WorkspaceContext, target: str) -> dict[str, str]:
+    """Return the commit of each intent that the ledger says has landed on the target."""
+    landed: dict[str, str] = {}
+    with context.index() as index:
+        for document in index.find(event="task_landed", limit=MAX_LANDINGS):
+            body = record_body(document)
+            intent = body.get("intent_id")
+            if body.get("target") == target and isinstance(intent, str):
+                landed.setdefault(intent, str(body.get("commit", "")))
+    return landed
+
+
+def rebuild_plan(
+    engine: DbosEngine,
+    context: WorkspaceContext,
+    repository: FleetRepository,
+    plan: OpenPlan,
+    tasks: Sequence[Task],
+    roles: Mapping[str, Role],
+) -> list[Task]:
+    """Open a plan with the state that files tell, and return its tasks. Raises ValueError where one is open already."""
+    store = TreeStore(context.workspace)
+    known, landed = find_attempts(store, plan.target), find_landed(context, plan.target)
+    engine.add_repository(repository)
+    engine.open_plan(plan, tasks, roles)
+    rebuilt: list[Task] = []
+    for task in tasks:
+        found = known.get(task.intent)
+        is_handed_in = found is not None and found.is_handed_in and task.intent not in landed
+        after = rebuild_task(task, landed.get(task.intent, ""), is_handed_in)
+        with engine.store.write() as connection:
+            if found is not None:
+                after = replace(after, attempts=found.attempt)
+                restore_attempt(connection, after, found)
+            store_task(engine.store, connection, task, after)
+        rebuilt.append(after)
+    return rebuilt
+
+
+def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) -> None:
+    """Write the row of an attempt that git knows, so that the next one has a higher number, and its hold."""
+    token = take_token(connection, task.repository)
+    ended_as = AttemptEnd.HANDED_IN if found.is_handed_in else AttemptEnd.LOST
+    attempt = Attempt(
+        *(task.repository, task.intent, found.attempt, token),
+        workflow_id=f"{task.repository}:{task.intent}:{found.attempt}:rebuilt",
+        branch=f"remit/{task.intent}/{found.attempt}",
+        state=AttemptState.ENDED,
+        ended_as=ended_as,
+        failure="the fleet database was built anew",
+    )
+    connection.execute(sa.insert(attempts).values(**row_of(attempt, attempts), plan=task.plan, head=found.head))
+    if task.state is HANDED_IN:
+        hold = Hold(task.repository, task.intent, found.attempt, token, task.scope, task.scope_sha256)
+        connection.execute(sa.insert(holds).values(**row_of(hold, holds)))

@@ -1,0 +1,1 @@
+"""Workers: executors of a host, and the agents that they start, feed and land."""

@@ -1,0 +1,102 @@
+"""Feed of one agent: the lines of its output become usage, short progress and the time of its last word.
+
+Output is hostile text: a line is cut, cleaned, and never interpreted further than its numbers. The whole output is kept
+up to a limit in a file beside the worktree.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from msgspec import DecodeError, Struct, json
+
+from remit.core.untrusted_input import as_object, sanitise_line
+
+MAX_LINE_BYTES = 1 << 20
+MAX_OUTPUT_BYTES = 4 << 20
+MAX_PROGRESS_CHARS = 200
+
+
+class AgentUsage(Struct):
+    """What an agent says that it used. `usd` is None for an agent that tells no cost: unknown is not zero."""
+
+    turns: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float | None = None
+
+
+class AgentFeed:
+    """Reads the output of one agent line by line."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.usage = AgentUsage()
+        self.progress = ""
+        self.last_word_s: float = time.monotonic()
+        self.tail = ""
+
+    def read(self, stream: BinaryIO) -> None:
+        """Read to the end of the stream; an overlong line is cut, and read on."""
+        written = 0
+        with self.log.open("wb") as kept:
+            while line := stream.readline(MAX_LINE_BYTES):
+                self.last_word_s = time.monotonic()
+                if written < MAX_OUTPUT_BYTES:
+                    written += kept.write(line[: MAX_OUTPUT_BYTES - written])
+                    kept.flush()
+                self.take_line(line)
+
+    def take_line(self, line: bytes) -> None:
+        try:
+            event = as_object(json.decode(line))
+        except (DecodeError, UnicodeDecodeError):
+            event = {}
+        if not event:
+            text = sanitise_line(line.decode("utf-8", "replace"), MAX_PROGRESS_CHARS)
+            self.tail = text or self.tail
+            self.progress = text or self.progress
+            return
+        self.count(event)
+        self.progress = describe_event(event) or self.progress
+
+    def count(self, event: Mapping[str, Any]) -> None:
+        """Add the usage that an event of a known form tells: Claude Code's and Codex's JSON lines, and Remit's own."""
+        kind = event.get("type") or event.get("event")
+        data = as_object(event.get("data"))
+        if kind == "result":  # Claude Code: the sums of the whole session
+            used = as_object(event.get("usage"))
+            self.usage.tokens_in = sum(as_count(used.get(name)) for name in INPUT_NAMES)
+            self.usage.tokens_out = as_count(used.get("output_tokens"))
+            self.usage.turns = as_count(event.get("num_turns")) or self.usage.turns
+            cost = event.get("total_cost_usd")
+            self.usage.usd = float(cost) if isinstance(cost, int | float) else self.usage.usd
+        elif kind in ("turn", "turn.completed"):
+            used = as_object(data.get("usage") or event.get("usage"))
+            self.usage.turns += 1
+            self.usage.tokens_in += as_count(used.get("input_tokens") or used.get("input"))
+            self.usage.tokens_out += as_count(used.get("output_tokens") or used.get("output"))
+            cost = data.get("cost")
+            if isinstance(cost, int | float):
+                self.usage.usd = (self.usage.usd or 0.0) + float(cost)
+        elif kind == "assistant":
+            self.usage.turns += 1
+
+
+INPUT_NAMES = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def as_count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def describe_event(event: Mapping[str, Any]) -> str:
+    """Return a line about an event: its kind, and the tool it names."""
+    data = as_object(event.get("data"))
+    kind = event.get("event") or event.get("type") or ""
+    tool = data.get("tool") or event.get("tool") or ""
+    return sanitise_line(f"{kind} {tool}".strip(), MAX_PROGRESS_CHARS) if kind in SHOWN_KINDS else ""
+
+
+SHOWN_KINDS = frozenset({"call_begun", "question", "item.started", "tool_use", "ended"})

@@ -1,0 +1,139 @@
+"""Rounds of landing: the engine gathers a train, the lander lands it, and the engine is told how it went.
+
+A round may run twice: what had landed before a worker died is found in the target, and only settled.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from remit.core.assignment import ANYWHERE
+from remit.gate.gate import Gate
+from remit.gate.team_hooks.verify_commands import split_by_trust
+from remit.orchestrator.board import Hold, Landing, LandingState, TaskState
+from remit.orchestrator.conflict import ConflictKind, Evidence, Party
+from remit.orchestrator.engines import Engine
+from remit.orchestrator.landing.checks import ContainedChecks
+from remit.orchestrator.landing.land import Lander, LandingMember, LandingTerms, TrainResult
+from remit.orchestrator.landing.merge_rules import IsGreen, LandingFault
+from remit.orchestrator.trains import bisect_train
+from remit.workspace.merging import RefCheckedOut, TreeStore
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.worktrees import Worktrees
+
+
+def land_handed_in(engine: Engine, gate: Gate, trees: Worktrees, repository: str, target: str) -> None:
+    """Land one train after the other, until nothing is handed in."""
+    store = TreeStore(gate.workspace)
+    while True:
+        tip = store.find_commit(f"refs/heads/{target}")
+        landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, store, repository))
+        if landing is None:
+            return
+        land_train(engine, gate, trees, landing, tip)
+
+
+def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, tip: str | None) -> None:
+    """Land a train, and settle it: each member has landed, is redone, or waits for a person."""
+    members = list_members(engine, gate, landing)
+    checks = ContainedChecks(gate.environment, checks_folder(trees))
+    lander = Lander(gate, trees, checks.run, find_culprit)
+    base = tip or find_base(gate.workspace, landing.target)
+    try:
+        result = lander.land(LandingTerms(landing.target, base=base), members)
+    except RefCheckedOut as error:
+        everyone = tuple(LandingFault(intent, "unknown", str(error)) for intent in landing.members)
+        result = TrainResult(base, base, faults=everyone)
+    missing = {*landing.members} - {member.intent for member in members}
+    gone = tuple(LandingFault(intent, "unknown", "what it handed in is gone") for intent in sorted(missing))
+    faults = (*result.faults, *gone)
+    state = LandingState.TARGET_MOVED if result.target_moved else LandingState.LANDED
+    if not result.landed and faults:
+        state = LandingState.RED if any(fault.kind == "red" for fault in faults) else LandingState.CONFLICT
+    ended = replace(
+        landing,
+        state=state,
+        new=result.new,
+        verify_ms=result.verify_ms,
+        flaky=result.flaky,
+        why="; ".join(f"{fault.intent}: {fault.why}" for fault in faults)[:2000],
+    )
+    engine.settle_landing(ended, tuple(result.landed), tuple(map(describe_fault, faults)))
+
+
+def find_culprit(members: Sequence[str], is_green: IsGreen) -> tuple[str, str]:
+    found = bisect_train(members, is_green)
+    return found.intent, found.partner
+
+
+def checks_folder(trees: Worktrees) -> Path:
+    return trees.folder / "checks"
+
+
+def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMember]:
+    """Return the members with what they handed in, in the order of the train."""
+    board = engine.read_board()
+    members: list[LandingMember] = []
+    for name in landing.members:
+        hold = board.holds.get((landing.repository, name))
+        intent = gate.intents.find_intent(name)
+        if hold is None or intent is None:
+            continue
+        members.append(
+            LandingMember(
+                name,
+                hold.attempt,
+                hold.token,
+                branch_of(hold),
+                (hold.scope, intent.owned_scope, ANYWHERE),
+                intent.title,
+                split_by_trust(gate, intent)[0],
+            )
+        )
+    return members
+
+
+def branch_of(hold: Hold) -> str:
+    return f"refs/heads/remit/{hold.intent}/{hold.attempt}"
+
+
+def describe_fault(fault: LandingFault) -> Evidence:
+    """Return a fault as evidence of a conflict; what no rule of conflicts knows goes to a person."""
+    kinds = {"conflict": ConflictKind.TEXT, "lost_line": ConflictKind.TEXT, "red": ConflictKind.MEANING}
+    kind = kinds.get(fault.kind, ConflictKind.TARGET_MOVED)
+    earlier = Party(fault.partner or "what has landed", paths=len(fault.paths))
+    return Evidence(kind, earlier, Party(fault.intent, paths=len(fault.paths)), fault.paths)
+
+
+def list_touched(engine: Engine, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
+    """Return the files that each change that is handed in touches."""
+    board = engine.read_board()
+    touched: dict[str, tuple[str, ...]] = {}
+    for key, task in board.tasks.items():
+        hold = board.holds.get(key)
+        if hold is not None and task.repository == repository and task.state is TaskState.HANDED_IN:
+            touched[task.intent] = list_files(store, hold, board.plans[task.plan].target)
+    return touched
+
+
+def list_files(store: TreeStore, hold: Hold, target: str) -> tuple[str, ...]:
+    head, tip = store.find_commit(branch_of(hold)), store.find_commit(f"refs/heads/{target}") or "HEAD"
+    base = store.find_merge_base(tip, head) if head else None
+    return tuple(change.path for change in store.list_changes(base, head)) if head and base else ()
+
+
+def find_base(workspace: Workspace, target: str) -> str:
+    """Return the newest commit to start from: the target's tip, else the one that the main worktree has checked out.
+
+    Raises ValueError in a repository without a commit.
+    """
+    store = TreeStore(workspace)
+    found = store.find_commit(f"refs/heads/{target}") or store.find_commit("HEAD")
+    if found is None:
+        raise ValueError(f"{str(workspace.root)!r} has no commit to start from: make one first")
+    return found
+
+
+def trees_folder(home: Path, repository: str) -> Path:
+    return home / ".local/share/remit/trees" / repository

@@ -1,0 +1,497 @@
+"""One executor of a host: its slots, heartbeat and renewals, the sweep by one leader, and the steps of an attempt.
+
+A database that is away stops nothing at once: the loop tries again, and an agent whose lease may have ended is ended
+here before anybody else can take its place.
+"""
+
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy.exc import DBAPIError
+
+from remit.core.assignment import Assignment, RoleEffect
+from remit.core.intent import TRANSITIONS, Status
+from remit.core.machine_paths import STATE_FOLDER
+from remit.gate.gate import Gate
+from remit.gate.machine import Environment
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
+from remit.orchestrator.database.holds import become_leader
+from remit.orchestrator.database.store import FLEET_PATH
+from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
+from remit.orchestrator.planning.roles import find_role
+from remit.orchestrator.states import FINAL_STATES
+from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
+from remit.orchestrator.workers.brief import Handover, write_brief
+from remit.orchestrator.workers.feed import AgentFeed
+from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
+from remit.workspace.git.command import GitError
+from remit.workspace.intents_file.storage import IntentsFileChanged
+from remit.workspace.merging import Identity
+from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
+from remit.workspace.place.workspace import Workspace, locate_workspace
+from remit.workspace.processes.process_tracking import process_start_time
+from remit.workspace.safe_files import hold_lock
+from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.worktrees import Worktrees
+
+MAX_RETRY_S = 5.0
+REPORT_INTERVAL_S = 2.0
+CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
+MAX_INTENT_TRIES = 50
+DRAIN_S = 10.0
+TREE_LOCK_S, LANDING_LOCK_S = 600.0, 24 * 3600.0
+PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "GIT_CONFIG_NOSYSTEM")
+"""Variables that every agent gets. None of them may hold a secret."""
+
+ROLE_EFFECTS: tuple[RoleEffect, ...] = ("read", "write", "execute")
+SUPERSEDED = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
+
+
+class WorkerSettings(Struct, frozen=True):
+    """What a worker is started with. `commands` are the agents that it can start, by name."""
+
+    slots: int
+    commands: Mapping[str, AgentCommand]
+    variables: Mapping[str, str]
+    home: Path
+    environment: Environment
+    until_idle: bool = False
+    ensure_daemon: Callable[[], None] = lambda: None
+    version: str = ""
+
+
+class Workplace(Struct):
+    """Where an attempt works: its worktree, its assignment, and its agent once it runs."""
+
+    tree: Workspace
+    assignment: AssignmentFile
+    renewed_s: float
+    process: AgentProcess | None = None
+    beats: int = 0
+
+
+def name_worker() -> str:
+    """Return an id that no process had before or will have: host, boot, process, and when it began."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    boot_id = boot.read_text().strip()[:8] if boot.exists() else "0"
+    return f"{socket.gethostname()}:{boot_id}:{os.getpid()}:{process_start_time(os.getpid())}"
+
+
+def read_boot_clock_s() -> float:
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class FleetWorker:
+    """An executor: `run` blocks until it is drained, idle, or `stopping` is set. The engine's threads end with the
+    process.
+    """
+
+    def __init__(self, engine: DbosEngine, settings: WorkerSettings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.id = name_worker()
+        self.stopping = threading.Event()
+        self.places: dict[int, Workplace] = {}  # by token
+        self.intents_lock = threading.Lock()
+        self.bubblewrap = find_bubblewrap()
+        self.last_order = 0
+
+    def describe(self) -> Worker:
+        return Worker(
+            id=self.id,
+            host=socket.gethostname(),
+            boot=self.id.split(":")[1],
+            slots=self.settings.slots,
+            agents=tuple(self.settings.commands),
+            version=self.settings.version,
+            flow=FLOW_VERSION,
+        )
+
+    # -- the loop
+
+    def run(self) -> None:
+        timing = self.engine.timing
+        self.retry(lambda: launch_executor(self.engine, self.id, self.settings.slots, self))
+        due_beat = due_sweep = 0.0
+        try:
+            while not self.stopping.wait(timing.poll_s):
+                if self.has_new_order() or time.monotonic() >= due_beat:
+                    due_beat = time.monotonic() + timing.beat_s / 2
+                    self.try_once(self.beat)
+                self.end_overdue()
+                if time.monotonic() >= due_sweep:
+                    due_sweep = time.monotonic() + timing.sweep_s
+                    self.try_once(self.look_after_fleet)
+                    if self.settings.until_idle and self.is_idle():
+                        break
+        finally:
+            self.try_once(self.drain_slots)
+            self.try_once(lambda: self.engine.remove_worker(self.id))
+
+    def drain_slots(self) -> None:
+        """Take nothing more, end the agents, and give each the time to have its checkpoint written."""
+        self.engine.drain_worker(self.id)
+        for place in list(self.places.values()):
+            if place.process is not None:
+                place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
+        until = time.monotonic() + DRAIN_S
+        while self.places and time.monotonic() < until:
+            time.sleep(LOOK_INTERVAL_S)
+
+    def retry(self, action: Callable[[], None]) -> None:
+        """Do it until the database answers, or the worker is stopped."""
+        pause_s = 0.1
+        while True:
+            try:
+                action()
+                return
+            except DBAPIError:
+                if self.stopping.wait(pause_s):
+                    raise
+                pause_s = min(2 * pause_s, MAX_RETRY_S)
+
+    def try_once(self, action: Callable[[], None]) -> None:
+        with suppress(DBAPIError):
+            action()
+
+    def has_new_order(self) -> bool:
+        try:
+            newest = self.engine.find_newest_order()
+        except DBAPIError:
+            return False
+        known, self.last_order = self.last_order, newest
+        return newest != known
+
+    def beat(self) -> None:
+        """Renew the leases, end agents whose attempt has been superseded, and say who is paused."""
+        asked = read_boot_clock_s()
+        held = {hold.token: hold for hold in self.engine.beat(self.describe())}
+        self.engine.take_orders(self.id)
+        board = self.engine.read_board() if held else None
+        for token, place in list(self.places.items()):
+            if token not in held:
+                self.end_place(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
+            elif board is not None:
+                self.renew(place, held[token], board, asked)
+
+    def renew(self, place: Workplace, hold: Hold, board: Board, asked: float) -> None:
+        """Write the assignment anew after the lease was renewed, and keep a checkpoint from time to time."""
+        task = board.tasks.get(hold.key)
+        is_paused = task is not None and task.state in (TaskState.PAUSED, TaskState.ASKING)
+        terms = place.assignment.terms
+        if terms is None:
+            return
+        place.renewed_s = asked
+        left_s = self.engine.timing.assignment_s - (read_boot_clock_s() - asked)
+        try:
+            place.assignment.change_state(replace(terms, state="paused" if is_paused else "active"), max(left_s, 0.0))
+        except AssignmentChanged as error:
+            if place.process is not None:
+                place.process.cancel(AttemptEnd.FAILED, str(error))
+            return
+        except OSError:
+            return  # it runs out by itself
+        place.beats += 1
+        if place.beats % CHECKPOINT_BEATS == 0:
+            self.keep(place, hold.intent, hold.attempt)
+
+    def end_place(self, token: int, ended_as: AttemptEnd, why: str) -> None:
+        place = self.places.get(token)
+        if place is None:
+            return
+        if place.assignment.terms is not None:
+            with suppress(OSError, AssignmentChanged):
+                place.assignment.change_state(replace(place.assignment.terms, state="ended"), 0.0)
+        if place.process is not None:
+            place.process.cancel(ended_as, why)
+
+    def end_overdue(self) -> None:
+        """End agents that could not be renewed for so long that another worker may soon take their place."""
+        now = read_boot_clock_s()
+        for token, place in list(self.places.items()):
+            if now - place.renewed_s > self.engine.timing.assignment_s:
+                self.end_place(token, AttemptEnd.LOST, "the database did not answer in time")
+
+    def look_after_fleet(self) -> None:
+        """Schedule, and as the one leader end what dead workers left."""
+        with self.engine.store.write() as connection:
+            for_s = 3 * self.engine.timing.sweep_s
+            leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
+        if leads:
+            self.engine.sweep()
+        if not self.engine.is_draining(self.id):
+            self.engine.dispatch()
+        elif not self.places:
+            self.stopping.set()
+
+    def is_idle(self) -> bool:
+        try:
+            board = self.engine.read_board()
+        except DBAPIError:
+            return False
+        quiet = (*FINAL_STATES, TaskState.ASKING, TaskState.PAUSED)
+        return not self.places and all(task.state in quiet for task in board.tasks.values())
+
+    # -- an attempt, step by step
+
+    def run_step(self, step: str, attempt: Attempt) -> StepEnd:
+        steps: dict[str, Callable[[Attempt], StepEnd]] = {
+            "prepare": self.prepare,
+            "run": self.run_agent,
+            "check": self.check,
+            "hand_in": self.hand_in,
+        }
+        pause_s = 0.1
+        while True:
+            try:
+                return self.end_step(step, attempt, steps[step](attempt))
+            except DBAPIError:
+                # Away for a moment: no step has begun what it cannot begin again when it asks the database.
+                if self.stopping.wait(pause_s):
+                    raise
+                pause_s = min(2 * pause_s, MAX_RETRY_S)
+            except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
+                kind = type(error).__name__
+                failed = StepEnd(AttemptEnd.FAILED, f"{kind}: {error}"[:500], f"{step}: {kind}")
+                return self.end_step(step, attempt, failed)
+
+    def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
+        if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
+            self.leave(attempt)
+        return end
+
+    def prepare(self, attempt: Attempt) -> StepEnd:
+        """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        target = board.plans[task.plan].target
+        self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
+        base = find_base(self.find_workspace(attempt.repository), target)
+        with self.open_gate(attempt.repository) as gate:
+            role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+        trees = self.open_trees(attempt.repository)
+        with self.lock(attempt.repository, "trees", TREE_LOCK_S):
+            self.settle_old_trees(trees)
+            tree = trees.prepare(attempt.intent, attempt.attempt, base)
+            assignment = AssignmentFile(tree)
+            terms = Assignment(
+                task=f"{attempt.repository}:{attempt.intent}",
+                intent=attempt.intent,
+                attempt=attempt.attempt,
+                token=attempt.token,
+                scope=task.scope,
+                role=role.name,
+                paths=role.paths,
+                effects=tuple(effect for effect in ROLE_EFFECTS if effect in role.effects),
+                target=target,
+                base=base,
+            )
+            asked = read_boot_clock_s()
+            if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
+                return SUPERSEDED
+            assignment.write(terms, self.engine.timing.assignment_s)
+        self.places[attempt.token] = Workplace(tree, assignment, asked)
+        return StepEnd()
+
+    def settle_old_trees(self, trees: Worktrees) -> None:
+        """Keep what attempts that are over left in worktrees here, and let their worktrees be used again."""
+        found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
+        # Read after the files: an attempt is on the board before its assignment is written.
+        board = self.engine.read_board()
+        current = {each.token for each in (*board.attempts.values(), *board.holds.values())}
+        for tree, terms in found:
+            if terms is None or terms.state == "ended" or terms.token in current:
+                continue
+            AssignmentFile(tree).write(replace(terms, state="ended"), 0.0)
+            with suppress(GitError, OSError):
+                trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
+
+    def run_agent(self, attempt: Attempt) -> StepEnd:
+        """Run the agent to its end."""
+        command, place = self.settings.commands.get(attempt.agent), self.places.get(attempt.token)
+        if command is None or place is None:
+            return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}", "no agent")
+        process = AgentProcess(self.describe_run(attempt, place, command))
+        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
+            return SUPERSEDED
+        self.settings.ensure_daemon()
+        place.process = process
+        end = process.wait(Report(self.engine, attempt).tell)
+        if end.ended_as is not None:
+            return StepEnd(end.ended_as, end.why, str(end.ended_as))
+        if end.code:
+            tail = process.feed.tail
+            return StepEnd(
+                AttemptEnd.FAILED, f"its agent ended with {end.code}: {tail}"[:500], f"exit {end.code}: {tail}"
+            )
+        return StepEnd()
+
+    def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand) -> AgentRun:
+        """Return what the agent is started with: its prompt, its jail, and the variables that it may see."""
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
+        neighbours = [hold for hold in neighbours if hold.key != attempt.key]
+        before = self.describe_last_attempt(attempt)
+        with self.open_gate(attempt.repository) as gate:
+            workspace, block = gate.workspace, gate.intents.format_block(gate.intents.get(attempt.intent))
+        prompt = write_brief(attempt, task, block, neighbours, before)
+        home, settings = self.settings.home, self.settings
+        folder = trees_folder(home, attempt.repository)
+        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
+        temporary.mkdir(exist_ok=True, mode=0o700)
+        tree, common = place.tree, workspace.common_dir
+        assert common is not None, "worktrees are git's"
+        assert tree.git_dir is not None, "worktrees are git's"
+        own = [home / name for name in settings.environment.own_folders]
+        writable = [tree.root, temporary, common, tree.git_dir, workspace.folder, home / STATE_FOLDER, *own]
+        read_only = [common / "hooks", common / "config", common / "worktrees", place.assignment.path.parent]
+        fleet = [home / f"{FLEET_PATH}{end}" for end in ("", "-wal", "-shm")]
+        names = (*PASSED_VARIABLES, *command.variables)
+        role = board.find_role(task)
+        return AgentRun(
+            words=fill_words(command, prompt=prompt, intent=attempt.intent, model=role.model),
+            folder=tree.root,
+            variables={
+                **{name: settings.variables[name] for name in names if name in settings.variables},
+                "TMPDIR": str(temporary),
+                "REMIT_INTENT": attempt.intent,
+            },
+            log=folder / f"{attempt.intent}-{attempt.attempt}.log",
+            writable=tuple(path for path in writable if path.exists()),
+            read_only=tuple(path for path in read_only if path.exists()),
+            hidden=tuple(path for path in fleet if path.exists()),
+            bubblewrap=self.bubblewrap,
+        )
+
+    def describe_last_attempt(self, attempt: Attempt) -> Handover | None:
+        ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
+        if not ended:
+            return None
+        last = ended[-1]
+        wip = f"refs/remit/wip/{last.intent}/{last.attempt}"
+        store = self.open_trees(attempt.repository).store
+        kept = store.find_commit(wip)
+        changed = store.list_changes(last.base, kept) if kept and last.base else ()
+        why = f"{last.ended_as}. {last.failure}" + (f" Its last state is kept as {wip}." if kept else "")
+        return Handover(last.attempt, why, tuple(change.path for change in changed))
+
+    def check(self, attempt: Attempt) -> StepEnd:
+        """Commit what the agent left, unless it is nothing or lies outside its set."""
+        place = self.places.get(attempt.token)
+        terms = place.assignment.terms if place else None
+        if place is None or terms is None:
+            return SUPERSEDED
+        message = f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}"
+        author = Identity(attempt.agent, f"{attempt.agent}@remit.invalid", int(time.time()))
+        handed = self.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
+        if handed.outside:
+            named = ", ".join(handed.outside[:5])
+            return StepEnd(
+                AttemptEnd.FAILED, f"it changed what is not its own: {named}"[:500], f"outside: {named}"[:200]
+            )
+        if handed.commit == terms.base:
+            return StepEnd(AttemptEnd.GAVE_UP, "it changed nothing", "no change")
+        return StepEnd()
+
+    def hand_in(self, attempt: Attempt) -> StepEnd:
+        head = self.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
+        return StepEnd() if handed else SUPERSEDED
+
+    def leave(self, attempt: Attempt) -> None:
+        """Keep what stands in the worktree, and give it back."""
+        place = self.places.get(attempt.token)
+        if place is None:
+            return
+        self.keep(place, attempt.intent, attempt.attempt)
+        self.end_place(attempt.token, AttemptEnd.CANCELLED, "")
+        del self.places[attempt.token]
+        folder = trees_folder(self.settings.home, attempt.repository)
+        shutil.rmtree(folder / f"{attempt.intent}-{attempt.attempt}.tmp", ignore_errors=True)
+
+    def keep(self, place: Workplace, intent: str, attempt: int) -> None:
+        """Keep a checkpoint of the worktree; where that fails, the worktree itself is kept."""
+        repository = self.find_repository_of(place)
+        with suppress(GitError, OSError):
+            self.open_trees(repository).checkpoint(place.tree, intent, attempt, "a checkpoint", int(time.time()))
+
+    def find_repository_of(self, place: Workplace) -> str:
+        return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
+
+    # -- landing
+
+    def land(self, repository: str, target: str) -> None:
+        # There is one worktree for verification.
+        with self.lock(repository, "landing", LANDING_LOCK_S), self.open_gate(repository) as gate:
+            land_handed_in(self.engine, gate, self.open_trees(repository), repository, target)
+
+    # -- places and values
+
+    def find_workspace(self, repository: str) -> Workspace:
+        root = Path(self.engine.read_board().repositories[repository].url)
+        found = locate_workspace(root)
+        if found is None or found.common_dir is None:
+            raise ValueError(f"{str(root)!r} is no git repository on this host")
+        return found
+
+    @contextmanager
+    def open_gate(self, repository: str) -> Generator[Gate]:
+        gate = Gate(self.find_workspace(repository), self.settings.environment)
+        try:
+            yield gate
+        finally:
+            gate.close()
+
+    def lock(self, repository: str, name: str, timeout_s: float) -> AbstractContextManager[None]:
+        """Return a lock that the workers of this host share."""
+        folder = trees_folder(self.settings.home, repository)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return hold_lock(folder / f"{name}.lock", timeout_s=timeout_s)
+
+    def open_trees(self, repository: str) -> Worktrees:
+        return Worktrees(self.find_workspace(repository), trees_folder(self.settings.home, repository))
+
+    def move_intent(self, repository: str, intent_id: str, to: Status) -> None:
+        """Move an intent on in the main worktree, unless it is there already. Others may write the file, too."""
+        for _ in range(MAX_INTENT_TRIES):
+            with self.open_gate(repository) as gate, self.intents_lock:
+                if to not in TRANSITIONS[gate.intents.get(intent_id).status]:
+                    return
+                with suppress(IntentsFileChanged):
+                    gate.intents.set_status(intent_id, to, by="fleet")
+                    return
+            time.sleep(LOOK_INTERVAL_S)
+        raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
+
+
+class Report:
+    """Tells the board what an agent used and does, at most every two seconds."""
+
+    def __init__(self, engine: DbosEngine, attempt: Attempt) -> None:
+        self.engine = engine
+        self.attempt = attempt
+        self.due_s: float = 0.0
+        self.heard_s: float = 0.0
+        self.said = ""
+
+    def tell(self, feed: AgentFeed) -> None:
+        if time.monotonic() < self.due_s or feed.last_word_s == self.heard_s:
+            return
+        self.due_s, self.heard_s = time.monotonic() + REPORT_INTERVAL_S, feed.last_word_s
+        usage = feed.usage
+        used = replace(
+            self.attempt, turns=usage.turns, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, usd=usage.usd
+        )
+        news = feed.progress if feed.progress != self.said else ""
+        self.said = feed.progress
+        with suppress(DBAPIError):
+            self.engine.record_usage(used.token, used, news)

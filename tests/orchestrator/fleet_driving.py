@@ -1,0 +1,115 @@
+"""Drives a fleet from outside: a governed repository, workers as processes, and what the database says of them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from processes import daemons_of, fields
+
+REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
+AGENT = Path(__file__).with_name("small_agent.py")
+WAIT_S = 200.0
+PACE = "0.4"
+"""Intervals are shorter than those of a real fleet: a worker is dead after eight seconds."""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+class Fleet:
+    """A repository with intents of a folder each, and the workers that a test started."""
+
+    def __init__(self, home: Path, root: Path, database: str | None = None) -> None:
+        self.home = home
+        self.root = root
+        self.database = ["--database", database] if database else []
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def remit(self, *words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [*REMIT, *words], cwd=self.root, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False
+        )
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def govern(self, count: int) -> list[str]:
+        """Make a governed repository with so many intents, and return their ids."""
+        self.root.mkdir()
+        git(self.root, "init", "-q")
+        (self.root / "README.md").write_text("# Example\n")
+        self.remit("init", "--yes")
+        ids = [f"INT-{number:03}" for number in range(1, count + 1)]
+        for id in ids:
+            self.remit("intent", "new", f"make {id}", "--scope", f"src/{id.lower()}/**")
+        self.remit("mode", "enforce")
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-q", "-m", "first")
+        return ids
+
+    def agent_option(self, seconds: float = 0.5, *more: str) -> str:
+        return f"--agent-command=small={sys.executable} {AGENT} {{intent}} {seconds} {' '.join(more)}"
+
+    def start_worker(self, slots: int = 2, seconds: float = 0.5, *more: str) -> subprocess.Popen[bytes]:
+        words = ["worker", f"--slots={slots}", f"--pace={PACE}", *self.database, self.agent_option(seconds, *more)]
+        with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
+            worker = subprocess.Popen([*REMIT, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.workers.append(worker)
+        return worker
+
+    def start_plan(self, ids: list[str]) -> str:
+        return self.remit("plan", "start", *ids, "--yes", *self.database)
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        answer = json.loads(self.remit("plan", "status", "--json", *self.database))
+        return {task["intent"]: task for task in answer["data"]["tasks"]}
+
+    def attempts(self, id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.remit("task", "show", id, "--json", *self.database))["data"][
+            "attempts"
+        ]
+        return found
+
+    def wait_for(self, holds: Callable[[dict[str, dict[str, Any]]], bool], seconds: float = WAIT_S) -> None:
+        until = time.monotonic() + seconds
+        while not holds(now := self.status()):
+            assert time.monotonic() < until, (now, self.remit("plan", "log", *self.database), self.logs())
+            time.sleep(0.5)
+
+    def wait_until_landed(self, seconds: float = WAIT_S) -> None:
+        self.wait_for(lambda now: all(task["state"] == "landed" for task in now.values()), seconds)
+
+    def landings(self) -> list[str]:
+        """Return the intent of each landing in the target's history."""
+        form = "--format=%(trailers:key=Remit-Intent,valueonly)"
+        return git(self.root, "log", "--first-parent", "--merges", form, "remit/next").split()
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text("utf-8", "replace")[-4000:] for path in sorted(self.home.glob("worker*.log")))
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.terminate()
+        for worker in self.workers:
+            try:
+                worker.wait(20)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+        for pid in daemons_of(self.home):
+            os.kill(pid, 9)
+
+    def agents_left(self) -> list[int]:
+        """Return processes of agents of this home that still run."""
+        found = (path for path in Path("/proc").glob("[0-9]*"))
+        return [
+            int(path.name)
+            for path in found
+            if str(AGENT) in fields(path / "cmdline") and f"HOME={self.home}" in fields(path / "environ")
+        ]

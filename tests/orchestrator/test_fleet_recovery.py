@@ -1,0 +1,112 @@
+"""What a fleet survives beside kills: a lost database, one that is away, a person who pauses, a worker that leaves."""
+
+import os
+import signal
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.fleet_driving import PACE, Fleet, git
+from orchestrator.postgres import Postgres, running_postgres
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
+    made = Fleet(home, tmp_path / "work")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def server() -> Generator[Postgres]:
+    with running_postgres() as made:
+        yield made
+
+
+def test_a_deleted_database_is_built_anew_from_files(fleet: Fleet) -> None:
+    ids = fleet.govern(3)
+    worker = fleet.start_worker(1, 0.2)
+    fleet.start_plan(ids[:1])
+    fleet.wait_until_landed()
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(30)
+    # The second one was handed in, and has not landed; the third one has not begun.
+    tree = fleet.home / "tree"
+    git(fleet.root, "worktree", "add", "-q", "-b", f"remit/{ids[1]}/4", str(tree), "remit/next")
+    (tree / "src" / ids[1].lower()).mkdir(parents=True)
+    (tree / "src" / ids[1].lower() / "made.py").write_text("made_by = 'somebody'\n")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "handed in")
+    for path in (fleet.home / ".local/state/remit").glob("fleet.db*"):
+        path.unlink()
+    shown = fleet.remit("fleet", "rebuild")
+    assert [line.split() for line in shown.splitlines()] == [
+        [ids[0], "landed"],
+        [ids[1], "handed_in"],
+        [ids[2], "waiting"],
+    ]
+    fleet.start_worker(1, 0.2)
+    fleet.wait_until_landed()
+    assert sorted(fleet.landings()) == ids
+    assert [attempt["attempt"] for attempt in fleet.attempts(ids[1])] == [4]
+
+
+def test_work_goes_on_when_the_database_comes_back(home: Path, tmp_path: Path, server: Postgres) -> None:
+    fleet = Fleet(home, tmp_path / "work", server.url)
+    try:
+        ids = fleet.govern(2)
+        fleet.start_worker(2, 6.0)
+        fleet.start_plan(ids)
+        fleet.wait_for(lambda now: all(task["state"] == "running" for task in now.values()))
+        server.stop()
+        time.sleep(4)
+        server.start()
+        fleet.wait_until_landed()
+        assert [[attempt["ended_as"] for attempt in fleet.attempts(id)] for id in ids] == [["handed_in"]] * 2
+    finally:
+        fleet.stop()
+
+
+def test_a_paused_agent_waits_at_its_next_call_and_goes_on(fleet: Fleet) -> None:
+    ids = fleet.govern(1)
+    fleet.start_worker(1, 8.0)
+    fleet.start_plan(ids)
+    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
+    fleet.remit("plan", "pause", ids[0])
+    time.sleep(16)
+    assert fleet.status()[ids[0]]["state"] == "paused"
+    assert "ended_as" not in fleet.remit("plan", "log")
+    fleet.remit("plan", "resume", ids[0])
+    fleet.wait_until_landed()
+    assert [attempt["ended_as"] for attempt in fleet.attempts(ids[0])] == ["handed_in"]
+
+
+def test_a_worker_that_is_told_to_leave_gives_its_tasks_back_at_once(fleet: Fleet) -> None:
+    ids = fleet.govern(1)
+    worker = fleet.start_worker(1, 60)
+    fleet.start_plan(ids)
+    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
+    began = time.monotonic()
+    os.kill(worker.pid, signal.SIGTERM)
+    worker.wait(30)
+    assert fleet.status()[ids[0]]["state"] == "waiting"
+    assert time.monotonic() - began < 20 * float(PACE) + 20
+    assert fleet.agents_left() == []
+
+
+def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_more(fleet: Fleet) -> None:
+    ids = fleet.govern(2)
+    worker = fleet.start_worker(1, 15.0)
+    fleet.start_plan(ids)
+    fleet.wait_for(lambda now: any(task["state"] == "running" for task in now.values()))
+    name = fleet.remit("worker", "list").split()[0]
+    fleet.remit("worker", "drain", name)
+    worker.wait(60)
+    assert sorted(task["state"] for task in fleet.status().values()) in (
+        ["landed", "waiting"],
+        ["handed_in", "waiting"],
+    )

@@ -1,0 +1,75 @@
+"""Without the extra nothing breaks, and the command says what to install; below an agent only reading commands run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.fleet_driving import REMIT, Fleet
+
+BLOCK = """
+import importlib.abc, sys
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("dbos", "sqlalchemy"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None
+sys.meta_path.insert(0, Missing())
+import importlib.util
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name in ("dbos", "sqlalchemy") else find_spec(name)
+from remit.cli import main
+main()
+"""
+NEVER_LOADED = ("dbos", "sqlalchemy", "psycopg", "remit.orchestrator.engines.dbos", "remit.orchestrator.database.store")
+
+
+@pytest.mark.parametrize(
+    "words", [["plan", "start", "--yes"], ["worker"], ["plan", "status"], ["task", "show", "INT-001"]]
+)
+def test_without_the_extra_a_command_names_it(words: list[str], home: Path, tmp_path: Path) -> None:
+    fleet = Fleet(home, tmp_path / "work")
+    fleet.govern(1)
+    run = [sys.executable, "-c", BLOCK, *words]
+    done = subprocess.run(run, cwd=fleet.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert f"`remit {' '.join(words[:2]) if words[0] != 'worker' else 'worker'}` needs" in done.stderr
+    assert "pip install 'remit[cluster]'" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["plan", "--help"], ["plan", "check"], ["status"], ["intent", "list"]])
+def test_other_commands_load_nothing_of_the_engine(words: list[str], home: Path, tmp_path: Path) -> None:
+    fleet = Fleet(home, tmp_path / "work")
+    fleet.govern(1)
+    show = "import atexit, json, sys; atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
+    run = [sys.executable, "-c", f"{show}; from remit.cli import main; main()", *words]
+    done = subprocess.run(run, cwd=fleet.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    loaded = json.loads(done.stderr.splitlines()[-1])
+    assert [name for name in NEVER_LOADED if name in loaded] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "is_refused"),
+    [
+        (["plan", "start", "--yes"], True),
+        (["plan", "stop", "INT-001"], True),
+        (["plan", "log"], True),
+        (["task", "retry", "INT-001"], True),
+        (["worker", "--until-idle"], True),
+        (["worker", "list"], True),
+        (["fleet", "rebuild"], True),
+        (["plan", "status"], False),
+    ],
+)
+def test_below_an_agent_only_reading_commands_run(
+    words: list[str], is_refused: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(home, tmp_path / "work")
+    fleet.govern(1)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    run = [*REMIT, *words]
+    done = subprocess.run(run, cwd=fleet.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert ("is for a person" in done.stderr) is is_refused, done.stderr
+    assert (done.returncode == 0) is not is_refused
