@@ -18,7 +18,7 @@ from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.ledger.log_files import list_readable_places
 from remit.ledger.reader import measure_log_bytes
-from remit.servers.web.agent_runs import AgentRuns
+from remit.servers.web.chat_processes import ChatProcesses
 from remit.servers.web.guard import Refused
 from remit.servers.web.heavy_reads import HeavyReads
 from remit.servers.web.highlight import Highlighter
@@ -49,7 +49,7 @@ class Repositories(Struct, frozen=True):
 
     environment: Callable[[], Environment]
     workers: WorkerPool = field(default_factory=WorkerPool)
-    runs: AgentRuns = field(default_factory=AgentRuns)
+    runs: ChatProcesses = field(default_factory=ChatProcesses)
     heavy: HeavyReads = field(default_factory=HeavyReads)
     highlighter: Highlighter = field(default_factory=Highlighter)
     files: dict[str, tuple[float, list[str]]] = field(default_factory=dict[str, tuple[float, list[str]]])

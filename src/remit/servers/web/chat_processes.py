@@ -25,7 +25,7 @@ MAX_STREAMED_CHARS = 20_000
 RUN_AGENT = "from remit.cli import main; main()"
 
 
-class AgentRun:
+class ChatProcess:
     """The process of one run. `streamed` is the text of the turn under way."""
 
     def __init__(self, root: str, words: Sequence[str]) -> None:
@@ -85,24 +85,24 @@ class AgentRun:
                 self.process.stdin.close()
 
 
-class AgentRuns:
+class ChatProcesses:
     """The runs that are open in the console. Thread-safe."""
 
     def __init__(self) -> None:
-        self.runs: dict[str, AgentRun] = {}
+        self.runs: dict[str, ChatProcess] = {}
         self.lock = threading.Lock()
 
-    def find(self, run_id: str) -> AgentRun | None:
+    def find(self, run_id: str) -> ChatProcess | None:
         found = self.runs.get(run_id)
         return found if found is not None and found.is_open else None
 
-    def begin(self, root: str, *words: str) -> AgentRun:
+    def begin(self, root: str, *words: str) -> ChatProcess:
         """Begin a run, or take one up again, with these words of `remit run`. Raises Refused with its error."""
         with self.lock:
             self.end_quiet()
             if len(self.runs) >= MAX_RUNS:
                 raise Refused(429, f"{MAX_RUNS} runs are open in the console", "stop one, or use `remit run`")
-            run = AgentRun(root, words)
+            run = ChatProcess(root, words)
             if not run.has_begun.wait(START_LIMIT_S) or not run.id:
                 run.process.kill()
                 message = as_text(run.error.get("message")) or "the agent did not begin"
