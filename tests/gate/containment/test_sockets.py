@@ -65,6 +65,18 @@ def test_a_door_in_the_temporary_folder_is_shut(gate: Gate, how: Containment, te
         assert knocked(gate, how, str(temporary / name)) == "shut"
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root sees what stands in another user's private folder")
+def test_a_socket_in_another_users_private_folder_stops_no_command(
+    gate: Gate, how: Containment, temporary: Path
+) -> None:
+    folder = temporary / "theirs"
+    folder.mkdir()
+    with listening(str(folder / "sock")):
+        os.chown(folder, 65534, 65534)
+        folder.chmod(0o700)
+        assert knocked(gate, how, str(folder / "sock")) == "shut"
+
+
 def test_a_socket_that_no_table_of_this_namespace_names_is_shut(gate: Gate, how: Containment, temporary: Path) -> None:
     """As of a container that shares the folder: here it listens by a relative name."""
     (temporary / "in").mkdir()

@@ -139,9 +139,21 @@ def find_sockets(
         found |= {str(path): at for path in known if folder in path.parents and (at := socket_change_time_ns(path))}
         oldest = sorted((at, path) for path, at in found.items() if path not in excluded and must_hide(path, ssh_agent))
         places += [Path(path) for _, path in oldest[:MAX_SOCKETS]]
-    existing = dict.fromkeys(path.resolve() for path in places if path.exists())
+    existing = dict.fromkeys(path.resolve() for path in places if path.exists() and can_be_entered(path.parent))
     # A hidden folder hides its content, so only the outermost paths are returned.
     return tuple(path for path in existing if existing.keys().isdisjoint(path.parents))
+
+
+def can_be_entered(folder: Path) -> bool:
+    """Return whether a process inside the jail can go into a folder. The jail's root is no root outside: other users'
+    private folders are closed to it, and nothing can be mounted there.
+    """
+    for place in (folder, *folder.parents):
+        status = place.stat()
+        is_open = status.st_uid == os.getuid() or bool(status.st_mode & stat.S_IXOTH)
+        if not is_open and not (status.st_gid == os.getgid() and status.st_mode & stat.S_IXGRP):
+            return False
+    return True
 
 
 def must_hide(path: str, ssh_agent: bool) -> bool:
