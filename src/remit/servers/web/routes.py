@@ -7,10 +7,10 @@ from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.code import read_code
 from remit.servers.web.pages.commands import (
     read_changes,
-    read_coverage,
     read_metrics,
     read_settings,
 )
+from remit.servers.web.pages.governed import ModeBody, change_mode, read_governed, read_simulation
 from remit.servers.web.pages.intent_edits import (
     BindBody,
     DeleteBody,
@@ -61,13 +61,15 @@ PAGES = (
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
-    Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
+    Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_governed),
+    Page("/r/{repository}/governed/simulate", "coverage", "Try a call", "simulate.html", read_simulation),
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics),
     Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger),
     Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
 )
 
 WRITES = (
+    PageWrite("/r/{repository}/mode", ModeBody, change_mode),
     PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),

@@ -1,4 +1,4 @@
-"""Pages that show the answer of a command: coverage, metrics, changes. Their data are the command's own."""
+"""Pages that show the answer of a command: metrics, changes. Their data are the command's own."""
 
 from typing import Any
 
@@ -16,10 +16,6 @@ class CommandAnswer(Struct, frozen=True):
 
 def run(request: PageRequest, *words: str) -> CommandAnswer:
     return CommandAnswer(" ".join(("remit", *words)), request.repositories.run_command(request.one_repository, *words))
-
-
-def read_coverage(request: PageRequest) -> CommandAnswer:
-    return run(request, "status")
 
 
 def read_metrics(request: PageRequest) -> CommandAnswer:
