@@ -104,7 +104,7 @@ def complete_intent(context: WorkspaceContext, intent_id: str, notes: str) -> tu
 
 
 class PatternPreview(Struct, frozen=True):
-    """One pattern of a scope: the files that it matches alone, and what is wrong with it or doubtful."""
+    """A pattern of a scope: the number of files that the pattern matches, its fault, and a doubt about its meaning."""
 
     pattern: str
     files: int

@@ -10,7 +10,7 @@ from remit.servers.web.pages.commands import (
     read_metrics,
     read_settings,
 )
-from remit.servers.web.pages.governed import ModeBody, change_mode, read_governed, read_simulation
+from remit.servers.web.pages.coverage import ModeBody, change_mode, read_coverage, read_simulation
 from remit.servers.web.pages.intent_edits import (
     BindBody,
     DeleteBody,
@@ -61,7 +61,7 @@ PAGES = (
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
-    Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_governed),
+    Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
     Page("/r/{repository}/governed/simulate", "coverage", "Try a call", "simulate.html", read_simulation),
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics),
     Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger),

@@ -93,7 +93,7 @@ class MatrixRow(Struct, frozen=True):
 
 
 class WaitingAgent(Struct, frozen=True):
-    """A session that was refused a file which another session held."""
+    """A session with a refusal for a file that another session held."""
 
     session_id: str
     agent: str

@@ -52,7 +52,7 @@ class Recovery(Struct, frozen=True):
 
 
 class RecoveryPoint(Struct, frozen=True):
-    """One snapshot, named by what it precedes, and the preview of a return to it."""
+    """A snapshot with the preview of its restore; `words` say what the snapshot precedes."""
 
     name: str
     words: str

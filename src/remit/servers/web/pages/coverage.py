@@ -1,4 +1,4 @@
-"""Coverage and policy: how each agent is governed, what nobody judged, the grants, the mode, and a call to try."""
+"""Coverage and policy: how agents are governed, what nobody judged, the grants, the mode, and a call to try."""
 
 import os
 import re
@@ -53,7 +53,7 @@ class GovernedAgent(Struct, frozen=True):
     latency: str
 
 
-class Governed(Struct, frozen=True):
+class GovernanceReport(Struct, frozen=True):
     """The answer of `remit status`, the agents, the grants, and the answer of `remit mode suggest` if it was asked."""
 
     status: dict[str, Any]
@@ -62,7 +62,7 @@ class Governed(Struct, frozen=True):
     suggestion: dict[str, Any] | None
 
 
-class GovernedParts(Struct, frozen=True):
+class GovernanceFacts(Struct, frozen=True):
     """What a worker reads for the page."""
 
     agents: list[GovernedAgent]
@@ -90,12 +90,12 @@ class ModeBody(Struct, frozen=True, forbid_unknown_fields=True):
     shown: Mode
 
 
-def read_governed(request: PageRequest) -> Governed:
+def read_coverage(request: PageRequest) -> GovernanceReport:
     repositories, repository = request.repositories, request.one_repository
     status = repositories.run_command(repository, "status")
     suggestion = repositories.run_command(repository, "mode", "suggest") if request.query.get("suggest") else None
-    parts = repositories.run_job(repository, describe_agents_governed, bool(request.query.get("measure")))
-    return Governed(status, parts.agents, parts.grants, suggestion)
+    parts = repositories.run_job(repository, describe_governance, bool(request.query.get("measure")))
+    return GovernanceReport(status, parts.agents, parts.grants, suggestion)
 
 
 def read_simulation(request: PageRequest) -> Simulation:
@@ -112,7 +112,7 @@ def change_mode(request: PageRequest, body: ModeBody) -> dict[str, str]:
 # In a worker
 
 
-def describe_agents_governed(gate: Gate, measure: bool) -> GovernedParts:
+def describe_governance(gate: Gate, measure: bool) -> GovernanceFacts:
     home = gate.environment.home
     manifest = read_manifest(home)
     try:
@@ -157,7 +157,7 @@ def describe_agents_governed(gate: Gate, measure: bool) -> GovernedParts:
                 latency,
             )
         )
-    return GovernedParts(agents, list(gate.active_grants(gate.rules)))
+    return GovernanceFacts(agents, list(gate.active_grants(gate.rules)))
 
 
 class AgentUsage(Struct):
