@@ -2,6 +2,7 @@
 `remit restore` and the console's page Recovery call these functions.
 """
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -32,6 +33,7 @@ MAX_DIFFS = 40  # files of a preview whose diff is computed; the rest are named
 MAX_DIFF_BYTES = 256 << 10  # of one side
 MAX_DIFF_LINES = 400
 MAX_READ_BYTES = 16 << 20
+NOT_COMPARED = f"not compared: more than {MAX_DIFFS} files"
 
 
 class RestoreTarget(Struct, frozen=True):
@@ -147,20 +149,24 @@ def hash_plan(result: RestoreResult) -> str:
 
 
 def describe_files(context: WorkspaceContext, result: RestoreResult) -> list[FileRestore]:
-    shown = dict(list(result.plan.write.items())[:MAX_DIFFS])
-    then = context.snapshots.read_contents(shown)
+    """Return what the restore does to each file, with the diffs of the first ones."""
+    write, delete = result.plan.write, result.plan.delete
+    compared = dict(list(write.items())[:MAX_DIFFS])
+    then = context.snapshots.read_contents(compared)
     context.snapshots.close()
     found: list[FileRestore] = []
-    for path, entry in result.plan.write.items():
-        now = read_present(context, path)
-        change = "create" if now is None else "write"
-        if path not in shown or entry.mode == "120000":
-            note = "a symbolic link" if path in shown else f"not compared: more than {MAX_DIFFS} files"
+    for path, entry in write.items():
+        change = "write" if os.path.lexists(context.workspace.root / path) else "create"
+        if path not in compared or entry.mode == "120000":
+            note = "a symbolic link" if path in compared else NOT_COMPARED
             found.append(FileRestore(quote_path(path), change, note=note))
         else:
-            found.append(describe_file(context, path, change, now or b"", then[path]))
-    for path in result.plan.delete:
-        found.append(describe_file(context, path, "delete", read_present(context, path) or b"", b""))
+            found.append(describe_file(context, path, change, read_present(context, path), then[path]))
+    for number, path in enumerate(delete):
+        if len(compared) + number >= MAX_DIFFS:
+            found.append(FileRestore(quote_path(path), "delete", note=NOT_COMPARED))
+        else:
+            found.append(describe_file(context, path, "delete", read_present(context, path), b""))
     return found
 
 
@@ -182,12 +188,12 @@ def describe_file(
     return FileRestore(quote_path(path), change, diff, note)
 
 
-def read_present(context: WorkspaceContext, path: str) -> bytes | None:
-    """Return the present content; None for no file. What cannot be shown as text is returned as a NUL."""
+def read_present(context: WorkspaceContext, path: str) -> bytes:
+    """Return the present content; empty for no file. What cannot be shown as text is returned as a NUL."""
     try:
         return read_regular_file(context.workspace.root / path, MAX_READ_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return b""
     except OSError:
         return b"\0"  # a link, a folder, or a file that is too large
 

@@ -73,7 +73,7 @@ class Repositories(Struct, frozen=True):
         **named: P.kwargs,
     ) -> T:
         """Call a function with the repository's gate in a worker process. Raises Refused."""
-        return self.workers.run(repository.root, function, *arguments, **named)
+        return self.workers.call_function(repository.root, function, *arguments, **named)
 
     def run_command(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command, run in a process of its own with low priority.
