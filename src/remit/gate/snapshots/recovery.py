@@ -15,6 +15,7 @@ from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.snapshots.restore import (
     LATEST,
+    SessionUndo,
     find_last_restore,
     find_snapshot,
     find_snapshot_before,
@@ -23,6 +24,7 @@ from remit.gate.snapshots.restore import (
     select_offered,
 )
 from remit.gate.snapshots.take import SnapshotTaker
+from remit.ledger.file_changes import SessionChange, join_session_changes
 from remit.workspace.git.repository import head_commit
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.snapshots.restore import RestoreResult
@@ -196,6 +198,56 @@ def read_present(context: WorkspaceContext, path: str) -> bytes:
         return b""
     except OSError:
         return b"\0"  # a link, a folder, or a file that is too large
+
+
+# Undo of one session
+
+
+class SessionUndoPreview(Struct, frozen=True):
+    """What the undo of a session would do, as data and file by file. `plan_sha256` names the plan that a person saw."""
+
+    plan: dict[str, Any]
+    files: list[FileRestore]
+    is_empty: bool
+    plan_sha256: str
+
+
+def list_session_changes(context: WorkspaceContext, session: str) -> tuple[SessionChange, ...] | None:
+    """Return the changes that a session's records name; None if no record names the session."""
+    with context.index() as index:
+        if not index.find(session_id=session, limit=1):
+            return None
+        return join_session_changes(index.iterate_records(session_id=session, event="mutation"))
+
+
+def preview_session_undo(context: WorkspaceContext, session: str, plan: SessionUndo) -> SessionUndoPreview:
+    """Return a preview of `plan` with the diff of each file, for a person to look at."""
+    files: list[FileRestore] = []
+    for path in (*plan.write, *plan.delete):
+        then = plan.write.get(path)
+        is_there = os.path.lexists(context.workspace.root / path)
+        change = "delete" if then is None else "write" if is_there else "create"
+        if len(files) >= MAX_DIFFS:
+            files.append(FileRestore(quote_path(path), change, note=NOT_COMPARED))
+        else:
+            files.append(describe_file(context, path, change, read_present(context, path), then or b""))
+    return SessionUndoPreview(session_undo_document(session, plan), files, plan.is_empty, hash_session_undo(plan))
+
+
+def hash_session_undo(plan: SessionUndo) -> str:
+    """Return a name of the plan: the contents to write, and the files to delete and to leave alone."""
+    parts = [f"{quote_path(path)} {sha256(content)}" for path, content in sorted(plan.write.items())]
+    return sha256("\0".join([*parts, "", *map(quote_path, plan.delete), "", *map(quote_path, plan.left)]).encode())
+
+
+def session_undo_document(session: str, plan: SessionUndo) -> dict[str, Any]:
+    return {
+        "session_id": session,
+        "saved": None,
+        "write": list(map(quote_path, plan.write)),
+        "delete": list(map(quote_path, plan.delete)),
+        "left": quote_keys(plan.left),
+    }
 
 
 # As data and in words

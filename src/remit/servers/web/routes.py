@@ -36,10 +36,13 @@ from remit.servers.web.pages.page import Page, PageWrite
 from remit.servers.web.pages.recovery import (
     PinBody,
     RestoreBody,
+    UndoBody,
     pin_point,
     read_point,
     read_recovery,
+    read_session_undo,
     restore_files,
+    undo_session_changes,
 )
 from remit.servers.web.pages.sessions import read_session, read_sessions
 
@@ -60,6 +63,13 @@ PAGES = (
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
+    Page(
+        "/r/{repository}/restore/session/{session}",
+        "recovery",
+        "Undo a session",
+        "session_undo.html",
+        read_session_undo,
+    ),
     Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
     Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
     Page("/r/{repository}/governed/simulate", "coverage", "Try a call", "simulate.html", read_simulation),
@@ -79,6 +89,7 @@ WRITES = (
     PageWrite("/r/{repository}/intents/{intent}/session", BindBody, bind_session),
     PageWrite("/r/{repository}/grants/{grant}/revoke", RevokeBody, revoke_one_grant),
     PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files),
+    PageWrite("/r/{repository}/restore/session/{session}", UndoBody, undo_session_changes),
     PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point),
 )
 
