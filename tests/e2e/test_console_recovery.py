@@ -93,11 +93,12 @@ def test_it_can_be_read_by_everybody(
     visitor.go(f"/r/{agent.cwd.name}/restore")
     point = f"/{visitor.page.locator('.points a').first.get_attribute('title')}"
     agent.ask("Bash", command="make all")
-    for name in ("", point):
+    agent.write("src/other.py", "x\n")
+    for name in ("", point, f"/session/{agent.session}"):
         page = visitor.go(f"/r/{agent.cwd.name}/restore{name}")
         page.evaluate(axe)
         report = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})")
         assert [(rule["id"], node["html"][:160]) for rule in report["violations"] for node in rule["nodes"]] == []
         assert page.evaluate("document.documentElement.scrollWidth") <= look[1]
-        page.screenshot(path=tmp_path / f"recovery{'-point' if name else ''}-{look[0]}-{look[1]}.png", full_page=True)
+        page.screenshot(path=tmp_path / f"recovery{name[:5].replace('/', '-')}-{look[0]}-{look[1]}.png", full_page=True)
     visitor.context.close()

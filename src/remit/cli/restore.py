@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -37,6 +37,7 @@ from remit.gate.snapshots.recovery import (
     quote_keys,
     restore_document,
     restore_to,
+    session_undo_document,
 )
 from remit.gate.snapshots.restore import open_restore, plan_session_undo, select_offered, undo_session
 from remit.workspace.git.repository import head_commit
@@ -128,13 +129,7 @@ def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_j
     lines += list_files("to write", list(plan.write)) + list_files("to delete", plan.delete)
     lines += list_reasons("left alone", plan.left)
     lines += ["nothing to do: no file contains its changes"] if plan.is_empty and not plan.left else []
-    data: dict[str, Any] = {
-        "session_id": session,
-        "saved": None,
-        "write": list(map(quote_path, plan.write)),
-        "delete": list(map(quote_path, plan.delete)),
-        "left": quote_keys(plan.left),
-    }
+    data = session_undo_document(session, plan)
     if preview or plan.is_empty:
         emit(data, as_json, lines)
         return

@@ -105,6 +105,14 @@ def find_agents(
     return found
 
 
+def find_wired_place(
+    agent: DetectedAgent, user: SettingsPlace, root: Path | None, manifest: Manifest
+) -> SettingsPlace | None:
+    """Return where `init` wired the agent: in the workspace at `root`, or for the user."""
+    places = [*([SettingsPlace(user.home, root)] if root else []), user]
+    return next((place for place in places if manifest.find_file(place.hooks_file(agent.row))), None)
+
+
 def build_server_settings(row: AgentRow, place: SettingsPlace, command: tuple[str, ...]) -> JsonObject:
     wanted = server_settings(row.agent, command)
     return wanted if place.root is None or has_servers_in_folder(row) else {"projects": {str(place.root): wanted}}

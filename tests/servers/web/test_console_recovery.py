@@ -175,3 +175,23 @@ def test_secrets_and_what_is_no_text_are_not_shown(agent: Agent, browser: Browse
     notes = {file["path"]: file["note"] for file in shown["preview"]["files"]}
     assert "secrets" in notes[".env"]
     assert "not text" in notes["image.bin"]
+
+
+def test_one_session_is_undone_as_by_the_command_and_brought_back(agent: Agent, browser: Browser) -> None:
+    other = Agent(agent.cwd, agent.home, "session-2")
+    other.select()
+    other.write("src/ours.py", "a\n")
+    at = place(agent, "session", "session-2")
+    shown = browser.get(f"{at}.json").data
+    assert shown["preview"]["plan"] == data(agent.cwd, "restore", "--session", "session-2", "--preview")
+    assert [(file["path"], file["change"]) for file in shown["preview"]["files"]] == [("src/ours.py", "delete")]
+    wanted = {"plan_sha256": shown["preview"]["plan_sha256"]}
+    assert browser.post(at, {"plan_sha256": "0" * 64}).status == 409
+    assert browser.post(at, wanted, proof="").status == 401
+    assert browser.post(at, wanted).status == 200
+    assert not (agent.cwd / "src" / "ours.py").exists()
+    assert browser.post(at, wanted).status == 409
+    assert "no file contains its changes" in browser.get(at).text
+    assert restore(browser, agent, "undo", preview(browser, agent, "undo")).status == 200
+    assert (agent.cwd / "src" / "ours.py").read_text() == "a\n"
+    assert browser.get(place(agent, "session", "nobody")).status == 404

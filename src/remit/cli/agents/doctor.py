@@ -19,7 +19,7 @@ from remit.gate.governing import load_rules, update_marker
 from remit.ledger.log_files import LedgerError
 from remit.servers.environment import read_environment
 from remit.wiring import doctor_checks
-from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place
+from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place, find_wired_place
 from remit.wiring.doctor_checks import FIX, LATENCY_RUNS, DoctorCheck
 from remit.wiring.hook_client import hash_client, install_client, server_command
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
@@ -81,7 +81,8 @@ def run_checks(
         checks.append(DoctorCheck("warn", "repository", "Remit does not govern here", "remit init"))
     if not agents:
         return [*checks, DoctorCheck("warn", "agents", "none found, on PATH or by its folder in HOME")]
-    places = [(agent, find_wired_place(agent, user, gate, manifest)) for agent in agents]
+    root = gate.found_workspace.root if gate.found_workspace else None
+    places = [(agent, find_wired_place(agent, user, root, manifest)) for agent in agents]
     if wired := next((agent for agent, place in places if place), None):
         client = doctor_checks.check_client(home, manifest.client)
         checks += client
@@ -97,12 +98,6 @@ def run_checks(
     return checks
 
 
-def find_wired_place(agent: DetectedAgent, user: SettingsPlace, gate: Gate, manifest: Manifest) -> SettingsPlace | None:
-    found = gate.found_workspace
-    places = [*([SettingsPlace(user.home, found.root)] if found else []), user]
-    return next((place for place in places if manifest.find_file(place.hooks_file(agent.row))), None)
-
-
 def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent]) -> list[str]:
     """Repair the wiring, the mode's marker and the spool; return the repaired items."""
     repaired: list[str] = []
@@ -114,7 +109,7 @@ def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[Det
         write_manifest(home, manifest)
         now = format_utc(datetime.now(UTC), "seconds")
         for agent in agents:
-            place = find_wired_place(agent, user, gate, manifest)
+            place = find_wired_place(agent, user, gate.found_workspace.root if gate.found_workspace else None, manifest)
             files = plan_settings([agent], place, words, server_command(), manifest, set()) if place else []
             manifest = write_plans(files, home, manifest, now, version("remit"))
             repaired += [str(file.path) for file in files if file.has_changes]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 import msgspec
-from msgspec import Struct, convert
+from msgspec import convert
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
@@ -31,11 +31,9 @@ from remit.core.intent import IntentsDocument, IntentSet
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
 from remit.gate.governing import VERSIONS_FOLDER, copies_folder
-from remit.policy.commands import analyse
-from remit.policy.decide import CONTAIN_RULE, apply_mode, can_agent_ask, decide, hold_irreversible
+from remit.gate.policy_query import PolicyQuery, judge_query
 from remit.policy.fixtures import (
     FIXTURE_ROOT,
     VERSION,
@@ -60,15 +58,6 @@ UNREPLAYABLE_CODES = ("CONSTRAINT_VIOLATION", "HOOK_BLOCKED", "INVALID_ARGUMENTS
 """Codes that depend on unrecorded facts: contents, a hook's answer, arguments, a person's answer."""
 VERDICT_MEANINGS: "dict[str, Meaning]" = {"allow": "allowed", "contain": "contained", "ask": "asked", "deny": "denied"}
 MAX_FILES_SHOWN = 20  # listed files; `--json` has the full list
-
-
-class PolicyQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """One call to judge: a command, or a path to write."""
-
-    id: str | int | None = None
-    command: str | None = None
-    write: str | None = None
-    cwd: str | None = None
 
 
 @click.group()
@@ -162,41 +151,6 @@ def read_queries() -> Iterator[PolicyQuery]:
         if (query.command is None) == (query.write is None):
             raise Failure("USAGE", f"line {number} of standard input: expected either command or write")
         yield query
-
-
-def judge_query(gate: Gate, query: PolicyQuery, session: SessionKey, intent_id: str | None) -> dict[str, Any]:
-    """Return the decision on one call: `effect` in the current mode, `verdict` in enforce mode."""
-    cwd = str(gate.workspace.root / (query.cwd or ""))
-    if query.command is not None:
-        call = ToolCall("", session, "shell", "execute", cwd, command=query.command, whole_workspace=True)
-    else:
-        call = ToolCall("", session, "write", "write", cwd, paths=(query.write or "",))
-    rules = gate.rules
-    gathered = gather_facts(gate, call, rules)
-    facts = replace(gathered.facts, grants=gate.active_grants(rules), containable=True)
-    if intent_id is not None:
-        facts = replace(facts, session=SessionFacts(intent_id, "selected"))
-    decision = decide(gathered.call, facts)
-    analysis = analyse(query.command) if query.command is not None else None
-    # Facts of this workspace may leave unproved what the text alone shows.
-    is_unproved = analysis is not None and gathered.call.unproved is not None
-    outcome = "literal_writes"
-    if analysis is not None:
-        outcome = "unknown" if is_unproved and analysis.outcome != "dangerous" else analysis.outcome
-    writes: list[str] | None = None
-    if analysis is None or (analysis.writes is not None and not is_unproved):
-        paths = (str(target.path or target.resolved) for target in (*facts.targets, *facts.perhaps))
-        writes = sorted({path.removesuffix("*") if path.endswith("/*") else path for path in paths})
-    reasons = [f"{f.code}: {f.message}" for f in decision.findings if f.rule != CONTAIN_RULE]
-    unclear = [f.message for f in decision.findings if f.rule == CONTAIN_RULE] if decision.verdict == "contain" else []
-    return {
-        "id": query.id,
-        "effect": "ask" if can_agent_ask(hold_irreversible(decision)) else apply_mode(decision.verdict, facts.mode),
-        "verdict": decision.verdict,
-        "outcome": outcome,
-        "writes": writes,
-        "reasons": [*reasons, *(unclear or (analysis.reasons if analysis else ()))],
-    }
 
 
 # --- fixtures ----------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from remit.cli.view import GAP, Meaning, TextTable, ViewPart, heading, join_text
 from remit.core.formats.record_summary import EXTENT_NAMES, OPERATION_SIGNS, list_paths
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.ledger.file_changes import SessionChange, join_session_changes
+from remit.gate.snapshots.recovery import list_session_changes
+from remit.ledger.file_changes import SessionChange
 from remit.provenance.blame.blamed_line import body_of
 from remit.provenance.why.conversation_store import AgentSession
 from remit.provenance.why.session_story import Consent, StepKind, StoryStep, tell_session_story
@@ -95,10 +96,10 @@ def emit_diff(gate: Gate, session: str, as_json: bool) -> None:
 
 
 def changes_of_session(gate: Gate, session: str) -> tuple[SessionChange, ...]:
-    with open_index(gate.workspace) as index:
-        if not index.find(session_id=session, limit=1):
-            raise Failure("NOT_FOUND", f"no record names a session {session!r}", fix="`remit status` lists sessions")
-        return join_session_changes(index.iterate_records(session_id=session, event="mutation"))
+    changes = list_session_changes(gate, session)
+    if changes is None:
+        raise Failure("NOT_FOUND", f"no record names a session {session!r}", fix="`remit status` lists sessions")
+    return changes
 
 
 def session_view(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from remit.core.intent import Constraint, Criterion, Intent, IntentSet, Status, find_completion_obstacles
 from remit.core.intents.constraints import parse_constraint
 from remit.core.intents.validation import find_scope_doubt
-from remit.core.scope.path_patterns import Scope
+from remit.core.scope.path_patterns import Scope, find_literal_prefix
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import IntentCompletion, Intents
@@ -23,6 +23,7 @@ from remit.workspace.place.workspace import Workspace
 
 PERSON = "person"
 MAX_SAMPLE = 12
+MAX_COUNTED_PATTERNS = 60  # patterns of a scope whose files are counted one by one
 NO_MATCH = "matches no file that is there now: right for new files, else look at the spelling"
 
 
@@ -104,10 +105,12 @@ def complete_intent(context: WorkspaceContext, intent_id: str, notes: str) -> tu
 
 
 class PatternPreview(Struct, frozen=True):
-    """One pattern of a scope: the files that it matches alone, and what is wrong with it or doubtful."""
+    """A pattern of a scope: the number of files that the pattern matches (None if not counted), its fault, and a
+    doubt about its meaning.
+    """
 
     pattern: str
-    files: int
+    files: int | None
     problem: str = ""
     doubt: str = ""
 
@@ -149,6 +152,13 @@ def list_scope_remarks(workspace: Workspace, scope: Sequence[str]) -> list[str]:
     return [f"{', '.join(map(sanitise_line, scope))} {NO_MATCH}"] if is_empty else []
 
 
+def match_files(patterns: Sequence[str], files: Sequence[str]) -> list[str]:
+    """Return the files that the patterns own. Files outside the patterns' literal folders are not compared."""
+    prefixes = tuple(find_literal_prefix(pattern) for pattern in patterns if not pattern.startswith("!"))
+    near = files if "" in prefixes else [path for path in files if f"{path}/".startswith(prefixes)]
+    return list(filter(Scope(tuple(patterns)).matches, near))
+
+
 def preview_scope(
     scope: Sequence[str],
     files: Sequence[str],
@@ -160,17 +170,19 @@ def preview_scope(
     """Return what `scope` would own of these files."""
     problems = {pattern: describe_pattern_fault(pattern) for pattern in scope}
     usable = tuple(pattern for pattern in scope if not problems[pattern])
-    matched = list(filter(Scope(usable).matches, files))
+    matched = match_files(usable, files)
     patterns = [
         PatternPreview(
             pattern,
-            0 if problems[pattern] else sum(map(Scope((pattern.removeprefix("!"),)).matches, files)),
+            None
+            if problems[pattern] or number >= MAX_COUNTED_PATTERNS
+            else len(match_files((pattern.removeprefix("!"),), files)),
             problems[pattern],
             find_scope_doubt(pattern) or "",
         )
-        for pattern in scope
+        for number, pattern in enumerate(scope)
     ]
-    before = set(filter(Scope(intent.owned_scope).matches, files)) if intent else set[str]()
+    before = set(match_files(intent.owned_scope, files)) if intent else set[str]()
     added, removed = [path for path in matched if path not in before], sorted(before - set(matched))
     others = IntentSet(each for each in intents if intent is None or each.id != intent.id)
     owners: dict[str, int] = {}

@@ -2,6 +2,7 @@
 `remit restore` and the console's page Recovery call these functions.
 """
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.snapshots.restore import (
     LATEST,
+    SessionUndo,
     find_last_restore,
     find_snapshot,
     find_snapshot_before,
@@ -22,6 +24,7 @@ from remit.gate.snapshots.restore import (
     select_offered,
 )
 from remit.gate.snapshots.take import SnapshotTaker
+from remit.ledger.file_changes import SessionChange, join_session_changes
 from remit.workspace.git.repository import head_commit
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.snapshots.restore import RestoreResult
@@ -32,6 +35,7 @@ MAX_DIFFS = 40  # files of a preview whose diff is computed; the rest are named
 MAX_DIFF_BYTES = 256 << 10  # of one side
 MAX_DIFF_LINES = 400
 MAX_READ_BYTES = 16 << 20
+NOT_COMPARED = f"not compared: more than {MAX_DIFFS} files"
 
 
 class RestoreTarget(Struct, frozen=True):
@@ -147,20 +151,24 @@ def hash_plan(result: RestoreResult) -> str:
 
 
 def describe_files(context: WorkspaceContext, result: RestoreResult) -> list[FileRestore]:
-    shown = dict(list(result.plan.write.items())[:MAX_DIFFS])
-    then = context.snapshots.read_contents(shown)
+    """Return what the restore does to each file, with the diffs of the first ones."""
+    write, delete = result.plan.write, result.plan.delete
+    compared = dict(list(write.items())[:MAX_DIFFS])
+    then = context.snapshots.read_contents(compared)
     context.snapshots.close()
     found: list[FileRestore] = []
-    for path, entry in result.plan.write.items():
-        now = read_present(context, path)
-        change = "create" if now is None else "write"
-        if path not in shown or entry.mode == "120000":
-            note = "a symbolic link" if path in shown else f"not compared: more than {MAX_DIFFS} files"
+    for path, entry in write.items():
+        change = "write" if os.path.lexists(context.workspace.root / path) else "create"
+        if path not in compared or entry.mode == "120000":
+            note = "a symbolic link" if path in compared else NOT_COMPARED
             found.append(FileRestore(quote_path(path), change, note=note))
         else:
-            found.append(describe_file(context, path, change, now or b"", then[path]))
-    for path in result.plan.delete:
-        found.append(describe_file(context, path, "delete", read_present(context, path) or b"", b""))
+            found.append(describe_file(context, path, change, read_present(context, path), then[path]))
+    for number, path in enumerate(delete):
+        if len(compared) + number >= MAX_DIFFS:
+            found.append(FileRestore(quote_path(path), "delete", note=NOT_COMPARED))
+        else:
+            found.append(describe_file(context, path, "delete", read_present(context, path), b""))
     return found
 
 
@@ -182,14 +190,64 @@ def describe_file(
     return FileRestore(quote_path(path), change, diff, note)
 
 
-def read_present(context: WorkspaceContext, path: str) -> bytes | None:
-    """Return the present content; None for no file. What cannot be shown as text is returned as a NUL."""
+def read_present(context: WorkspaceContext, path: str) -> bytes:
+    """Return the present content; empty for no file. What cannot be shown as text is returned as a NUL."""
     try:
         return read_regular_file(context.workspace.root / path, MAX_READ_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return b""
     except OSError:
         return b"\0"  # a link, a folder, or a file that is too large
+
+
+# Undo of one session
+
+
+class SessionUndoPreview(Struct, frozen=True):
+    """What the undo of a session would do, as data and file by file. `plan_sha256` names the plan that a person saw."""
+
+    plan: dict[str, Any]
+    files: list[FileRestore]
+    is_empty: bool
+    plan_sha256: str
+
+
+def list_session_changes(context: WorkspaceContext, session: str) -> tuple[SessionChange, ...] | None:
+    """Return the changes that a session's records name; None if no record names the session."""
+    with context.index() as index:
+        if not index.find(session_id=session, limit=1):
+            return None
+        return join_session_changes(index.iterate_records(session_id=session, event="mutation"))
+
+
+def preview_session_undo(context: WorkspaceContext, session: str, plan: SessionUndo) -> SessionUndoPreview:
+    """Return a preview of `plan` with the diff of each file, for a person to look at."""
+    files: list[FileRestore] = []
+    for path in (*plan.write, *plan.delete):
+        then = plan.write.get(path)
+        is_there = os.path.lexists(context.workspace.root / path)
+        change = "delete" if then is None else "write" if is_there else "create"
+        if len(files) >= MAX_DIFFS:
+            files.append(FileRestore(quote_path(path), change, note=NOT_COMPARED))
+        else:
+            files.append(describe_file(context, path, change, read_present(context, path), then or b""))
+    return SessionUndoPreview(session_undo_document(session, plan), files, plan.is_empty, hash_session_undo(plan))
+
+
+def hash_session_undo(plan: SessionUndo) -> str:
+    """Return a name of the plan: the contents to write, and the files to delete and to leave alone."""
+    parts = [f"{quote_path(path)} {sha256(content)}" for path, content in sorted(plan.write.items())]
+    return sha256("\0".join([*parts, "", *map(quote_path, plan.delete), "", *map(quote_path, plan.left)]).encode())
+
+
+def session_undo_document(session: str, plan: SessionUndo) -> dict[str, Any]:
+    return {
+        "session_id": session,
+        "saved": None,
+        "write": list(map(quote_path, plan.write)),
+        "delete": list(map(quote_path, plan.delete)),
+        "left": quote_keys(plan.left),
+    }
 
 
 # As data and in words

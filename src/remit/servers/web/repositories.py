@@ -93,7 +93,7 @@ class Repositories(Struct, frozen=True):
         **named: P.kwargs,
     ) -> T:
         """Call a function with the repository's gate in a worker process. Raises Refused."""
-        return self.workers.run(repository.root, function, *arguments, **named)
+        return self.workers.call_function(repository.root, function, *arguments, **named)
 
     def list_files(self, repository: GovernedRepository, *, max_age_s: float = FILES_AGE_S) -> list[str]:
         """Return the files that git tracks or would add, bytes outside UTF-8 as surrogates."""

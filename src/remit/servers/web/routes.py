@@ -17,9 +17,9 @@ from remit.servers.web.pages.chat import (
 )
 from remit.servers.web.pages.code import CODE_QUERY, read_code
 from remit.servers.web.pages.commands import (
-    read_coverage,
     read_settings,
 )
+from remit.servers.web.pages.coverage import ModeBody, change_mode, read_coverage, read_simulation
 from remit.servers.web.pages.intent_edits import (
     BindBody,
     DeleteBody,
@@ -46,10 +46,13 @@ from remit.servers.web.pages.page import Page, PageWrite
 from remit.servers.web.pages.recovery import (
     PinBody,
     RestoreBody,
+    UndoBody,
     pin_point,
     read_point,
     read_recovery,
+    read_session_undo,
     restore_files,
+    undo_session_changes,
 )
 from remit.servers.web.pages.sessions import read_session, read_sessions, read_tail
 
@@ -81,8 +84,16 @@ PAGES = (
     Page("/r/{repository}/chat/{run}", "chat", "Chat", "chat_run.html", read_chat_run),
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range",)),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
+    Page(
+        "/r/{repository}/restore/session/{session}",
+        "recovery",
+        "Undo a session",
+        "session_undo.html",
+        read_session_undo,
+    ),
     Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
     Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
+    Page("/r/{repository}/governed/simulate", "coverage", "Try a call", "simulate.html", read_simulation),
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics, METRICS_QUERY),
     Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger, LEDGER_QUERY),
     Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
@@ -92,6 +103,7 @@ WRITES = (
     PageWrite("/r/{repository}/chat", BeginBody, begin_run),
     PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words),
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),
+    PageWrite("/r/{repository}/mode", ModeBody, change_mode),
     PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),
@@ -101,6 +113,7 @@ WRITES = (
     PageWrite("/r/{repository}/intents/{intent}/session", BindBody, bind_session),
     PageWrite("/r/{repository}/grants/{grant}/revoke", RevokeBody, revoke_one_grant),
     PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files),
+    PageWrite("/r/{repository}/restore/session/{session}", UndoBody, undo_session_changes),
     PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point),
 )
 

@@ -95,7 +95,9 @@ class WorkerPool:
         self.idle: list[JobProcess] = []
         self.lock = threading.Lock()
 
-    def run(self, root: str, function: Callable[Concatenate[Gate, P], T], *arguments: P.args, **named: P.kwargs) -> T:
+    def call_function(
+        self, root: str, function: Callable[Concatenate[Gate, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
         """Call a function of the console with the repository's gate in a worker. Arguments are JSON; the result is
         decoded by the function's return type. Raises Refused.
         """

@@ -19,6 +19,7 @@ from remit.core.untrusted_input import quote_path
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.effects.unexplained_changes import UnfinishedCalls
 from remit.gate.gate import Gate
+from remit.gate.intents.person_edits import match_files
 from remit.gate.state.workspace_state import OpenCall
 from remit.ledger.index.index import Index
 from remit.servers.web.guard import Refused
@@ -93,7 +94,7 @@ class MatrixRow(Struct, frozen=True):
 
 
 class WaitingAgent(Struct, frozen=True):
-    """A session that was refused a file which another session held."""
+    """A session with a refusal for a file that another session held."""
 
     session_id: str
     agent: str
@@ -252,7 +253,7 @@ def describe_call(call: OpenCall, lease_s: float) -> RunningCall:
 
 def build_matrix(lanes: Sequence[AgentLane], intents: Mapping[str, Intent], files: Sequence[str]) -> list[MatrixRow]:
     scopes = {lane.session.session_id: Scope(tuple(lane.owned_scope)) for lane in lanes}
-    owned = {name: set(filter(scope.matches, files)) for name, scope in scopes.items()}
+    owned = {lane.session.session_id: set(match_files(lane.owned_scope, files)) for lane in lanes}
     shared: dict[tuple[str, str], LaneOverlap] = {}
     for first, second in combinations(lanes, 2):
         a, b = first.session.session_id, second.session.session_id

@@ -1,25 +1,8 @@
-"""Pages that show the answer of a command: coverage. Their data are the command's own."""
-
-from typing import Any
+"""Settings of the console."""
 
 from msgspec import Struct
 
 from remit.servers.web.pages.page import PageRequest
-
-
-class CommandAnswer(Struct, frozen=True):
-    """The answer of a command, and the words to ask it in a terminal."""
-
-    command: str
-    data: Any
-
-
-def run(request: PageRequest, *words: str) -> CommandAnswer:
-    return CommandAnswer(" ".join(("remit", *words)), request.repositories.run_command(request.one_repository, *words))
-
-
-def read_coverage(request: PageRequest) -> CommandAnswer:
-    return run(request, "status")
 
 
 class SettingsPage(Struct, frozen=True):

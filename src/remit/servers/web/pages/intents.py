@@ -26,7 +26,7 @@ from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import quote_path
 from remit.gate.gate import Gate
 from remit.gate.intents.history import IntentVersion, intent_history
-from remit.gate.intents.person_edits import list_present_files
+from remit.gate.intents.person_edits import list_present_files, match_files
 from remit.ledger.index.index import Index
 from remit.provenance.verify.verify import missing_evidence, runs_for_intent
 from remit.servers.web.guard import Refused
@@ -240,7 +240,7 @@ def describe_intent(gate: Gate, intent_id: str) -> IntentPage:
         runs = runs_for_intent(index, intent_id)
         sessions, unbound = list_sessions(gate, index, intent_id)
     scope = Scope(intent.owned_scope)
-    owned = set(filter(scope.matches, files))
+    owned = set(match_files(intent.owned_scope, files))
     outside = sorted(path for path in touched if not scope.matches(path))
     criteria = [
         CriterionState(each.text, each.verify or "", each.verify is not None and not lack, lack)

@@ -10,19 +10,30 @@ from remit.gate.gate import Gate
 from remit.gate.snapshots.recovery import (
     UNDO,
     RestorePreview,
+    SessionUndoPreview,
     change_pin,
     describe_occasion,
     find_target,
     finish_interrupted,
     hash_plan,
+    hash_session_undo,
+    list_session_changes,
     list_snapshots,
     plan_restore_to,
     preview_restore,
+    preview_session_undo,
     quote_keys,
     restore_to,
     unquote_selection,
 )
-from remit.gate.snapshots.restore import NoSuchSnapshot, find_last_restore, open_restore
+from remit.gate.snapshots.restore import (
+    NoSuchSnapshot,
+    find_last_restore,
+    open_restore,
+    plan_session_undo,
+    undo_session,
+)
+from remit.ledger.file_changes import SessionChange
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
 from remit.workspace.snapshots.restore import RestoreRunning
@@ -52,13 +63,27 @@ class Recovery(Struct, frozen=True):
 
 
 class RecoveryPoint(Struct, frozen=True):
-    """One snapshot, named by what it precedes, and the preview of a return to it."""
+    """A snapshot with the preview of its restore; `words` say what the snapshot precedes."""
 
     name: str
     words: str
     preview: RestorePreview
     working: list[WorkingAgent]
     is_pinned: bool
+
+
+class SessionUndoPage(Struct, frozen=True):
+    """The undo of one session, and the agents at work."""
+
+    session_id: str
+    preview: SessionUndoPreview
+    working: list[WorkingAgent]
+
+
+class UndoBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The undo of a session: the plan that the person saw."""
+
+    plan_sha256: str
 
 
 class RestoreBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,6 +122,15 @@ def read_point(request: PageRequest) -> RecoveryPoint:
 def restore_files(request: PageRequest, body: RestoreBody) -> RestoreDone:
     name, repository = request.path["point"], request.one_repository
     return request.repositories.run_job(repository, restore_point, name, body.only, body.plan_sha256)
+
+
+def read_session_undo(request: PageRequest) -> SessionUndoPage:
+    return request.repositories.run_job(request.one_repository, describe_session_undo, request.path["session"])
+
+
+def undo_session_changes(request: PageRequest, body: UndoBody) -> RestoreDone:
+    session, repository = request.path["session"], request.one_repository
+    return request.repositories.run_job(repository, perform_session_undo, session, body.plan_sha256)
 
 
 def pin_point(request: PageRequest, body: PinBody) -> dict[str, Any]:
@@ -160,6 +194,35 @@ def restore_point(gate: Gate, name: str, only: list[str], plan_sha256: str) -> R
     failed = quote_keys(done.failed)
     saved = done.saved.id if done.saved else ""
     return RestoreDone(done.point.id, saved, len(done.plan.write), len(done.plan.delete), failed, waiting or "")
+
+
+def describe_session_undo(gate: Gate, session: str) -> SessionUndoPage:
+    plan = plan_session_undo(gate, gate.contents, require_session_changes(gate, session))
+    return SessionUndoPage(session, preview_session_undo(gate, session, plan), list_working_agents(gate))
+
+
+def perform_session_undo(gate: Gate, session: str, plan_sha256: str) -> RestoreDone:
+    """Undo what the person saw in the preview. Raises Refused if the plan is another one by now."""
+    try:
+        finished = finish_interrupted(gate)
+        plan = plan_session_undo(gate, gate.contents, require_session_changes(gate, session))
+        if plan.is_empty:
+            raise Refused(409, "there is nothing to do: no file contains its changes")
+        if finished or hash_session_undo(plan) != plan_sha256:
+            raise Refused(409, "nothing was undone: files changed meanwhile", "look at the new preview")
+        done = undo_session(gate, plan, session)
+    except RestoreRunning as error:
+        raise Refused(409, str(error), "load the page again in a moment") from None
+    finally:
+        gate.snapshots.close()
+    return RestoreDone(session, done.saved.id, len(plan.write), len(plan.delete), quote_keys(done.failed))
+
+
+def require_session_changes(gate: Gate, session: str) -> tuple[SessionChange, ...]:
+    changes = list_session_changes(gate, session)
+    if changes is None:
+        raise Refused(404, "no record names this session", "the page Sessions lists them")
+    return changes
 
 
 def refuse_missing(error: NoSuchSnapshot) -> Refused:

@@ -33,7 +33,7 @@ function showProblem(form, error) {
 async function send(form, button) {
   if (form.dataset.sending) return;
   form.dataset.sending = "yes";
-  form.dispatchEvent(new CustomEvent("write-began"));
+  form.setAttribute("aria-busy", "true");
   try {
     const done = await postSigned(form.dataset.write, readFields(form, button));
     const then = (form.dataset.then ?? location.href).replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(done[name] ?? ""));
@@ -47,6 +47,7 @@ async function send(form, button) {
     }
     showProblem(form, error);
     delete form.dataset.sending;
+    form.removeAttribute("aria-busy");
   }
 }
 
