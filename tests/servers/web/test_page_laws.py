@@ -32,7 +32,7 @@ CHECKED = ("not_a_server_error", "response_schema_conformance", "status_code_con
 SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 COMMANDS: dict[str, tuple[list[str], Callable[[Any], Any]]] = {
     "restore": (["restore", "list"], lambda data: data["points"]),
-    "governed": (["status"], lambda data: data["data"]),
+    "governed": (["status"], lambda data: data["status"]),
     "metrics": (["stats"], lambda data: data["data"]),
 }
 """The command that gives what a page shows, and where in the page's data. Changes has a test of its own."""
