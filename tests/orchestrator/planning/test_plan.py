@@ -244,5 +244,16 @@ def test_a_thousand_intents_are_planned_in_seconds() -> None:
     assert len(made.tasks) == 1000
 
 
+@pytest.mark.slow
+def test_of_a_thousand_intents_that_may_all_meet_those_that_nobody_decided_are_unproved() -> None:
+    intents = [intent(n, f"**/x{n}*.py", f"**/*{n}y.py") for n in range(1, 1001)]
+    began = time.process_time()
+    made = plan(*intents)
+    assert time.process_time() - began < 60
+    assert len(made.shared) > 400_000
+    assert len(made.findings) < 2_000
+    assert "pairs of tasks are not proved apart" in named(made, "UNPROVED")[0].message
+
+
 def _before(number: int) -> tuple[str, ...]:
     return (f"INT-{number - 1:03d}",) if number % 10 else ()
