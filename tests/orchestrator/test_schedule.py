@@ -235,14 +235,19 @@ def test_a_task_is_moved_once() -> None:
     assert len(schedule(board).moves) == 2
 
 
-def test_a_budget_that_can_pay_for_nothing_more_is_a_question() -> None:
+def test_a_budget_that_can_pay_for_nothing_more_is_one_question() -> None:
     board = make_board(
-        [FREE],
+        [FREE, make_task("INT-002", "b"), make_task("INT-001", "a", needs=("FREE",))],
         budgets={("plan", "p"): SpendingBudget("plan", "p", usd=5, spent_usd=4)},
         roles={"any": Role("any", ("a",), max_usd=2.0)},
     )
     (asking,) = schedule(board).moves
-    assert (asking.state, asking.why) == (S.ASKING, "the budget of plan p is used up")
+    assert (asking.intent, asking.state, asking.why) == ("FREE", S.ASKING, "the budget of plan p is used up")
+    asked = replace(board, tasks={**board.tasks, asking.key: asking})
+    assert schedule(asked).moves == ()
+    assert explain_waits(asked)["r", "INT-002"] == "a budget: plan p has not enough left"
+    raised = replace(asked, budgets={("plan", "p"): SpendingBudget("plan", "p", usd=50, spent_usd=4)})
+    assert list_claimed(raised) == ["INT-002"]
 
 
 def test_money_is_reserved_claim_by_claim() -> None:

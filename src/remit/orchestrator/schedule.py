@@ -304,15 +304,22 @@ def find_crossed(allocation: Allocation) -> list[Task]:
 
 
 def find_unpaid(allocation: Allocation) -> list[Task]:
-    """Return the tasks to be started that no end of a running attempt can pay for, as questions to a person."""
+    """Return, for each budget that no end of a running attempt can mend, one task as a question to a person.
+
+    One answer is enough: once the budget is raised, the other tasks start by themselves.
+    """
+    board = allocation.board
+    asked = {task.why for task in board.tasks.values() if task.state is ASKING}
     asking: list[Task] = []
-    for task in allocation.board.tasks.values() if allocation.budgets else ():
-        if allocation.is_candidate(task):
-            amount = estimate_amount(task, allocation.board.find_role(task))
-            budgets = select_budgets(allocation.budgets.values(), task)
-            used_up = next((budget for budget in budgets if not can_ever_reserve(budget, amount)), None)
-            if used_up is not None:
-                asking.append(move_task(task, ASKING, f"the budget of {name_budget(used_up)} is used up"))
+    for task in board.tasks.values() if allocation.budgets else ():
+        if allocation.is_candidate(task) and find_open_need(task, board) is None:
+            amount = estimate_amount(task, board.find_role(task))
+            for budget in select_budgets(allocation.budgets.values(), task):
+                question = f"the budget of {name_budget(budget)} is used up"
+                if not can_ever_reserve(budget, amount) and question not in asked:
+                    asking.append(move_task(task, ASKING, question))
+                    asked.add(question)
+                    break
     return asking
 
 
