@@ -85,6 +85,12 @@ def format_day(at: str | float | None) -> str:
     return time.strftime("%d %b %Y, %H:%M", time.localtime(parse_seconds(at)))
 
 
+def format_left(until: float) -> str:
+    """Return the minutes and seconds up to a time; `0:00` if it is over."""
+    seconds = max(0, int(until - time.time()))
+    return f"{seconds // 60}:{seconds % 60:02}"
+
+
 def parse_seconds(at: str | float) -> float:
     try:
         return at if isinstance(at, int | float) else datetime.fromisoformat(at).timestamp()
@@ -144,7 +150,7 @@ def open_templates() -> jinja2.Environment:
     )
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "parse_diff": parse_diff}
     templates.globals.update(names)
-    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts}
+    filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts, "left": format_left}
     templates.filters.update(filters)
     templates.filters.update(
         {"age": format_age, "clock": format_clock, "day": format_day, "shorten": shorten, "hue": hue_class}
