@@ -1,14 +1,17 @@
 """Access rules: exact host and origin, a paired browser for reading, a signature by the browser's key for writing."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, ValidationError, json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from remit.servers.web.pairing import PairedBrowser, Pairing, ProofRefused
 from remit.servers.web.peer import find_agent_above
+
+T = TypeVar("T")
 
 COOKIE = "remit_read"
 MAX_BODY_BYTES = 1 << 20
@@ -114,3 +117,10 @@ def add_headers(response: Response, *, is_static: bool = False) -> Response:
         response.headers.setdefault(name, value)
     response.headers.setdefault("cache-control", "public, max-age=31536000, immutable" if is_static else "no-store")
     return response
+
+
+def decode_body(body: bytes, shape: type[T]) -> T:
+    try:
+        return json.decode(body, type=shape)
+    except (DecodeError, ValidationError) as error:
+        raise Refused(400, f"the request cannot be read: {error}") from None

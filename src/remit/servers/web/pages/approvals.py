@@ -88,6 +88,14 @@ class QuestionCard(Struct, frozen=True):
     shown_sha256: str
 
     @property
+    def added(self) -> int:
+        return sum(line.startswith("+") for line in self.question.diff.splitlines())
+
+    @property
+    def removed(self) -> int:
+        return sum(line.startswith("-") for line in self.question.diff.splitlines())
+
+    @property
     def wider_extent(self) -> Extent:
         """Return the extent of a wider yes that is proposed."""
         return "intent" if "intent" in self.extents else self.extents[min(1, len(self.extents) - 1)]
