@@ -186,7 +186,8 @@ def test_a_no_with_words_tells_the_agent_why(agent: Agent, visitor: Visitor) -> 
     call = write(agent, "docs/a.md")
     shown_card(page)
     page.keyboard.press("Shift+N")
-    assert page.locator("[data-words]").evaluate("field => field === document.activeElement")
+    wait_until(lambda: page.locator("[data-words]").evaluate("field => field === document.activeElement"))
+    assert page.locator("[data-words]").input_value() == ""
     page.keyboard.type("the docs are frozen, yes")
     assert call.replies == []
     page.keyboard.press("Enter")
@@ -201,6 +202,8 @@ def test_the_rule_is_edited_previewed_and_given_as_far_as_was_chosen(agent: Agen
     preview = page.locator('[data-part="preview"]')
     preview.get_by_text("Covers 2 tracked files").wait_for(timeout=30_000)
     page.keyboard.press("e")
+    wait_until(lambda: page.locator("[data-rule]").evaluate("field => field === document.activeElement"))
+    assert page.locator("[data-rule]").input_value() == "docs/**"
     page.keyboard.type("src/**")
     preview.get_by_text("This yes cannot be given").wait_for(timeout=30_000)
     assert page.locator('[data-answer="wider"]').is_disabled()

@@ -22,7 +22,7 @@ const isDead = () => performance.now() - shownAt < DEAD_MS;
 const ANSWERS = { y: "once", s: "wider", n: "deny" };
 
 export function answerByKey(key) {
-  if (!card() || isDead() || isPhone || document.querySelector("dialog[open]")) return false;
+  if (!card() || isDead() || isPhone || document.querySelector("dialog[open]")) return;
   if (key in ANSWERS) {
     const button = find(`footer [data-answer="${ANSWERS[key]}"]`);
     if (button && !button.disabled) answer(ANSWERS[key]);
@@ -30,8 +30,6 @@ export function answerByKey(key) {
   else if (key === "N") sayWhy();
   else if (key === "Y") showTogether();
   else if (key === "l") putOff();
-  else return false;
-  return true;
 }
 
 document.addEventListener("click", (event) => {
@@ -100,10 +98,13 @@ async function send(path, body, describe) {
   if (isOver) await openNext();
 }
 
+// After the key that asked for it: its letter is no word of the field.
 function focusField(selector) {
   const field = find(selector);
-  field?.focus();
-  field?.select();
+  setTimeout(() => {
+    field?.focus();
+    field?.select();
+  });
 }
 
 function sayWhy() {
