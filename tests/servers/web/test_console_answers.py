@@ -300,3 +300,28 @@ def test_a_question_that_nobody_answered_says_so_and_can_be_answered_late(agent:
     assert not late["is_open"]
     assert browser.post(f"/approvals/{name}/answer", body_for(late)).data["late"]
     assert Asked(agent).decision == "allow"
+
+
+def test_the_inbox_holds_the_questions_of_every_repository_as_often_as_its_json(
+    agent: Agent, server: ConsoleServer, browser: Browser, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    register_repository(agent.home, workspace_at(other, other))
+    second = Agent(other, agent.home, session="session-2")
+    second.select()
+    with server.console.repositories.open_gate(server.console.repositories.find("other")) as gate:
+        gate.questions.mark_watcher_present()
+    asked = [Asked(agent), Asked(agent, "notes/b.md"), Asked(second)]
+    wait_until(lambda: len(browser.get("/approvals.json").data["queue"]) == 3)
+    data = browser.get("/approvals.json").data
+    page = browser.get("/approvals").text
+    assert page.count("data-ticket=") == len(data["queue"]) == data["waiting"] == 3
+    assert {question["repository"] for question in data["queue"]} == {agent.cwd.name, "other"}
+    assert [question["asked_at"] for question in data["queue"]] == sorted(q["asked_at"] for q in data["queue"])
+    for question in data["queue"]:
+        card = browser.get(f"/approvals/{question['id']}.json").data["card"]
+        assert browser.post(f"/approvals/{question['id']}/answer", body_for(card, allow=False)).status == 200
+    assert [each.decision for each in asked] == ["deny"] * 3
