@@ -4,18 +4,25 @@ Each gives the pinned client; a test that asks for it is skipped, loudly, when t
 """
 
 import os
+import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from e2e.claude import claude_binary
 from e2e.codex import codex_binary
 from e2e.gemini import gemini_command
 from e2e.qwen import qwen_command
 from processes import daemons_of
+
+CHROMIUM_FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -49,3 +56,14 @@ def gemini_cli() -> tuple[str, ...]:
 def qwen_code() -> tuple[str, ...]:
     """What starts Qwen Code."""
     return qwen_command()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("THE CONSOLE IS NOT TESTED IN A BROWSER: there is no chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from conftest import run_git
 from e2e.npm import installed
-from e2e.test_console_pages import FLAGS, LOOKS, Visitor, chromium
+from e2e.test_console_pages import LOOKS, Visitor
 from gate.driving import Agent, governed, records
 from remit.gate.approval_answers import record_reply
 from remit.gate.state.questions import ApprovalReply
@@ -25,8 +25,6 @@ from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving
 from servers.web.test_console import body_for
-
-__all__ = ["chromium"]
 
 pytestmark = [
     pytest.mark.slow,
@@ -144,8 +142,8 @@ def test_a_key_in_two_tabs_at_once_is_one_answer(agent: Agent, visitor: Visitor)
     call = write(agent, "docs/a.md")
     name = shown_card(first)
     shown_card(second)
-    second.evaluate("setTimeout(() => document.querySelector('footer [data-answer=deny]').click(), 150)")
-    first.evaluate("setTimeout(() => document.querySelector('footer [data-answer=once]').click(), 150)")
+    second.evaluate("setTimeout(() => document.querySelector('footer [data-answer=deny]')?.click(), 150)")
+    first.evaluate("setTimeout(() => document.querySelector('footer [data-answer=once]')?.click(), 150)")
     first.keyboard.press("y")
     first.keyboard.press("y")
     assert call.decision in ("allow", "deny")
@@ -383,7 +381,7 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
 
     def attack() -> None:
         with sync_playwright() as playwright:
-            below = playwright.chromium.launch(executable_path=program, args=FLAGS)
+            below = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
             context = below.new_context()
             page = context.new_page()
             page.goto(server.make_link())

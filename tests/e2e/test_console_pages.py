@@ -1,7 +1,6 @@
 """The console in a real browser, over a real daemon's server and an agent that waits in its hook."""
 
 import json
-import shutil
 import sys
 import threading
 import time
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from conftest import run_git
 from e2e.npm import installed
@@ -27,22 +26,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
 ]
 
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-]
 LOOKS = [("light", 1389, 868), ("dark", 390, 844)]
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Chromium]:
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("THE CONSOLE IS NOT TESTED IN A BROWSER: there is no chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -53,6 +37,7 @@ def agent(repository: Path, home: Path) -> Agent:
     found.select()
     found.write("src/app.py", f"two\n{HOSTILE}\n")
     found.write("docs/a.md", "not in the scope\n")
+    found.shell("rm -f no-such-file")
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-qm", "work")
     return found
