@@ -136,7 +136,7 @@ def test_an_intents_file_that_a_clone_brings_enforces_nothing(repository: Path, 
     assert allowed(agent.write("docs/any.md", "x\n"))
     (repository / ".orchestration" / "remit.toml").write_text("[share]\nnotes = true\n")
     workspace = workspace_at(repository, repository)
-    start_governing(home, workspace, plan_start(workspace, None, None))
+    start_governing(workspace, plan_start(workspace, None, None))
     assert load_rules(workspace).mode == "observe"
 
 

@@ -31,10 +31,10 @@ TYPED_CHARS = 4
 
 
 class QuestionClosed(Exception):
-    """An answer to a question that has an answer already, or ended too long ago."""
+    """An answer to a question that has an answer already, or ended too long ago; `closing` says who closed it."""
 
-    def __init__(self) -> None:
-        super().__init__("the question is closed: it has an answer, or its time is over")
+    def __init__(self, closing: str) -> None:
+        super().__init__(f"the question is closed: {closing or 'it has an answer, or its time is over'}")
 
 
 class EarlierCall(Struct, frozen=True):
@@ -88,7 +88,7 @@ def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     """Record the answer; return True if the agent no longer waits for it. Raises QuestionClosed."""
     answered = gate.questions.answer_question(question.id, reply)
     if answered is None:
-        raise QuestionClosed
+        raise QuestionClosed(describe_closing(gate, question.id))
     is_late = answered.status == "expired"
     if is_late:  # the agent's hook, which would record the answer, is gone
         ApprovalRequests(gate).record_answer(question, reply, gate.rules)

@@ -23,7 +23,6 @@ from remit.workspace.place.workspace import (
     GOVERNED_MARKER,
     ORCHESTRATION_FOLDER,
     Workspace,
-    register_repository,
     unregister_repository,
 )
 from remit.workspace.safe_files import write_below
@@ -100,11 +99,10 @@ def plan_start(
     )
 
 
-def start_governing(home: Path, workspace: Workspace, plan: RepositoryStart) -> None:
+def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
     """Make the changes. Raises OSError, ConfigError, WiringProblem."""
     if plan.govern:
         govern_workspace(workspace)
-        register_repository(home, workspace)
     if plan.mode is not None:
         set_mode(workspace, plan.mode)
     if plan.share is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gate.driving import Agent, allowed, governed, machine, records, refusal
+from remit.gate.approval_answers import QuestionClosed, record_reply
 from remit.gate.gate import Gate
 from remit.gate.state.questions import WATCHER_TIMEOUT_S, ApprovalReply, Question, QuestionStore
 
@@ -129,3 +130,14 @@ def test_watchers_of_a_session_and_of_the_whole_are_counted_apart(desk: Desk) ->
     assert store.is_watcher_present("run-1")
     store.mark_watcher_gone(watcher="face")
     assert not store.is_watcher_present("run-1")
+
+
+def test_an_answer_that_comes_second_is_told_who_was_first(desk: Desk) -> None:
+    gate = Gate.open(desk.root, machine(desk.home))
+    with watching(gate.questions, "terminal"):
+        desk.ask()
+        question = wait_for_question(gate.questions)
+        record_reply(gate, question, ApprovalReply(False, through="console"))
+        with pytest.raises(QuestionClosed, match="closed: denied by a person in the console at"):
+            record_reply(gate, question, ApprovalReply(True))
+        assert refusal(desk.answer()) == "SCOPE_VIOLATION"

@@ -270,3 +270,58 @@ def test_the_link_of_a_phone_shows_one_card_and_opening_it_decides_nothing(agent
     assert asked.decision == "deny"
     assert "was already denied by a person in the console" in browser.get(f"/p/{name}").text
     assert "No such question waits" in browser.get("/p/none").text
+
+
+def test_a_card_that_changed_since_it_was_shown_takes_no_answer(agent: Agent, browser: Browser) -> None:
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    intents = agent.cwd / ".orchestration/active_intents.yaml"
+    intents.write_text(intents.read_text().replace(card["intent_name"], "Something else"))
+    path = f"/approvals/{card['question']['id']}/answer"
+    refused = browser.post(path, body_for(card))
+    assert refused.status == 409
+    assert "not the one that was shown" in json.loads(refused.body)["error"]["message"]
+    assert asked.reply is None
+    again = wait_for_card(browser)
+    assert again["intent_name"] == "Something else"
+    assert browser.post(path, body_for(again, allow=False)).status == 200
+    assert asked.decision == "deny"
+
+
+def test_a_question_that_nobody_answered_says_so_and_can_be_answered_late(agent: Agent, browser: Browser) -> None:
+    config = agent.cwd / ".orchestration/remit.toml"
+    config.write_text(f"{config.read_text()}\n[approvals]\ntimeout_s = 2\n")
+    asked = Asked(agent)
+    card = wait_for_card(browser)
+    name = card["question"]["id"]
+    assert asked.decision == "deny"
+    assert "Denied: nobody answered in time" in browser.get(f"/p/{name}").text
+    late = browser.get(f"/approvals/{name}.json").data["card"]
+    assert not late["is_open"]
+    assert browser.post(f"/approvals/{name}/answer", body_for(late)).data["late"]
+    assert Asked(agent).decision == "allow"
+
+
+def test_the_inbox_holds_the_questions_of_every_repository_as_often_as_its_json(
+    agent: Agent, server: ConsoleServer, browser: Browser, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    register_repository(agent.home, workspace_at(other, other))
+    second = Agent(other, agent.home, session="session-2")
+    second.select()
+    with server.console.repositories.open_gate(server.console.repositories.find("other")) as gate:
+        gate.questions.mark_watcher_present()
+    asked = [Asked(agent), Asked(agent, "notes/b.md"), Asked(second)]
+    wait_until(lambda: len(browser.get("/approvals.json").data["queue"]) == 3)
+    data = browser.get("/approvals.json").data
+    page = browser.get("/approvals").text
+    assert page.count("data-ticket=") == len(data["queue"]) == data["waiting"] == 3
+    assert {question["repository"] for question in data["queue"]} == {agent.cwd.name, "other"}
+    assert [question["asked_at"] for question in data["queue"]] == sorted(q["asked_at"] for q in data["queue"])
+    for question in data["queue"]:
+        card = browser.get(f"/approvals/{question['id']}.json").data["card"]
+        assert browser.post(f"/approvals/{question['id']}/answer", body_for(card, allow=False)).status == 200
+    assert [each.decision for each in asked] == ["deny"] * 3

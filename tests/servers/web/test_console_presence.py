@@ -1,6 +1,8 @@
 """The console as a watcher: open pages are asked, in a repository without a call too, and beside others."""
 
 import http.client
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +12,6 @@ import pytest
 
 from gate.driving import Agent, governed
 from remit.servers.web.server import ConsoleServer
-from remit.wiring.repository_setup import plan_start, start_governing
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving
 from servers.web.test_console import Asked, body_for, wait_for_card
@@ -71,7 +72,7 @@ def test_an_open_page_is_asked_about_the_first_call_ever_made_in_a_repository(
 
 
 def test_a_repository_is_known_to_the_console_from_its_setup_on(repository: Path, home: Path) -> None:
-    workspace = workspace_at(repository, repository)
-    start_governing(home, workspace, plan_start(workspace, "enforce", None))
+    command = [sys.executable, "-c", "from remit.cli import main; main()", "init", "--yes", "--no-agents"]
+    subprocess.run(command, cwd=repository, check=True, capture_output=True)
     with serving(home) as server:
         assert [each.root for each in server.console.repositories.list_all()] == [str(repository)]

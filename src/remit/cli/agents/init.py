@@ -43,6 +43,7 @@ from remit.workspace.place.workspace import (
     Workspace,
     find_git_root,
     locate_workspace,
+    register_repository,
     workspace_at,
 )
 
@@ -208,7 +209,8 @@ def perform_setup(setup: Setup) -> None:
     now = format_utc(datetime.now(UTC), "seconds")
     manifest = wire.write_plans(setup.files, setup.home, manifest, now, version("remit"))
     write_manifest(setup.home, manifest)
-    start_governing(setup.home, setup.workspace, setup.start)
+    start_governing(setup.workspace, setup.start)
+    register_repository(setup.home, setup.workspace)
 
 
 # --- output ------------------------------------------------------------------------------------------------

@@ -242,6 +242,7 @@ def card_lines(card: Sequence[ListedQuestion], root: Path) -> list[str]:
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
         f"    {sanitise_full_line(shorten_path(question, root))}",
         *(click.style(f"      {line}", fg=DIFF_COLOURS.get(line[:1])) for line in shorten_diff(question.diff)),
+        *(["    this is not the whole of it: it is too long to be shown"] if question.is_cut else []),
         *(f"    {equal.id[-8:]}  {sanitise_full_line(shorten_path(equal, root))}" for equal in equals),
         f"    {question.code}: {sanitise_line(question.message, 300)}",
         f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from remit.cli.terminal.arguments import RunArguments
 from remit.cli.terminal.blocks import BlockRenderer, StatusFields, TextBlocks, describe_subject
-from remit.cli.terminal.replies import AnyQuestion, AnyReply, describe_answers, parse_reply
+from remit.cli.terminal.replies import AnyQuestion, AnyReply, describe_answers, parse_reply, propose_rule_words
 from remit.cli.terminal.runs import describe_resume, make_request, name_failures
 from remit.cli.terminal.screen import CARD_KEYS, AgentScreen
 from remit.cli.terminal.slash_commands import COMMAND_ERRORS, answer_command, complete_word, describe_commands
@@ -91,6 +91,8 @@ class SessionConversation:
             return
         if key == "n":
             self.screen.show_card(REASON_HINT)
+        elif key == "e":
+            self.screen.offer_words(propose_rule_words(self.question))
         elif (reply := parse_reply(self.question, key)) is not None:
             self.start(self.answer(self.question, reply))
 

@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from remit.cli.policy.approvals import parse_answer
+from remit.gate.approval_answers import find_wider_rule
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.host.faces.replies import parse_words
 from remit.host.journal.lines import QuestionLine
@@ -28,8 +29,15 @@ def parse_reply(question: AnyQuestion, text: str) -> AnyReply | None:
     return parse_words(question, words)
 
 
+def propose_rule_words(question: AnyQuestion) -> str:
+    """Return the line that allows the question's rule for longer, to be edited; "" if a yes is for this once."""
+    if not isinstance(question, Question) or (rule := find_wider_rule(question)) is None:
+        return ""
+    return f"{'i' if question.intent_id else 's'}={rule}"
+
+
 def describe_answers(question: AnyQuestion) -> str:
     """Return the answers to a question, for the prompt."""
     if isinstance(question, Question):
-        return "y once · s session · i intent · n no · or the reason why not"
+        return "y once · s session · i intent · e edit the rule · n no · or the reason why not"
     return "a number, or your own words" if question.choices else "your answer"

@@ -17,6 +17,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
@@ -40,7 +41,7 @@ MIN_REDRAW_INTERVAL_S = 1 / 12
 SPINNER_INTERVAL_S = 0.5
 ESCAPE_TIMEOUT_S = 0.05
 SPINNER = "◐◓◑◒"
-CARD_KEYS = "ysin"
+CARD_KEYS = "ysine"
 COMMAND_KEYS = {"s-tab": "/mode", "c-t": "/todo"}
 GREETING = "Remit's agent. /help shows what can be typed; Ctrl-D leaves."
 
@@ -176,6 +177,11 @@ class AgentScreen:
         """Ask for an answer in the prompt; "" asks for words again. What stands in the prompt is no answer."""
         self.card_hint, self.card_keys, self.asked_at = hint, keys, time.monotonic()
         self.has_earlier_words = bool(self.buffer.text)
+        self.app.invalidate()
+
+    def offer_words(self, words: str) -> None:
+        """Put words into the prompt, for the person to change and send."""
+        self.buffer.set_document(Document(words))
         self.app.invalidate()
 
     # --- keys ------------------------------------------------------------------------------------------------

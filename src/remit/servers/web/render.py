@@ -116,6 +116,12 @@ def format_day(at: str | float | None) -> str:
     return time.strftime("%d %b %Y, %H:%M", time.localtime(parse_seconds(at)))
 
 
+def format_left(until: float) -> str:
+    """Return the minutes and seconds up to a time; `0:00` if it is over."""
+    seconds = max(0, int(until - time.time()))
+    return f"{seconds // 60}:{seconds % 60:02}"
+
+
 def parse_seconds(at: str | float) -> float:
     try:
         return at if isinstance(at, int | float) else datetime.fromisoformat(at).timestamp()
@@ -209,6 +215,7 @@ def open_templates() -> jinja2.Environment:
     names["hunk_lines"] = list_hunk_lines
     templates.globals.update(names)
     filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts, "highlighted": highlight_line}
+    filters |= {"left": format_left}
     filters |= {"age": format_age, "clock": format_clock, "day": format_day, "line": show_line}
     filters |= {"shorten": shorten, "hue": hue_class, "without": drop_filter}
     filters |= {"duration": format_duration, "thousands": "{:,}".format}

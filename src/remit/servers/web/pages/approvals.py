@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, json, structs, to_builtins
 
+from remit.core.call import SessionKey
 from remit.core.decision import EXTENTS, HIGH_RISK, Extent
 from remit.core.diff.contents import sha256
 from remit.gate.approval_answers import (
@@ -74,6 +75,7 @@ class QuestionCard(Struct, frozen=True):
     title: str
     risk_word: str
     intent_name: str
+    model: str
     is_open: bool
     wider_rule: str | None
     extents: list[Extent]
@@ -84,6 +86,14 @@ class QuestionCard(Struct, frozen=True):
     together: list[EqualQuestion]
     share_left: int
     shown_sha256: str
+
+    @property
+    def added(self) -> int:
+        return sum(line.startswith("+") for line in self.question.diff.splitlines())
+
+    @property
+    def removed(self) -> int:
+        return sum(line.startswith("-") for line in self.question.diff.splitlines())
 
     @property
     def wider_extent(self) -> Extent:
@@ -198,6 +208,7 @@ def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuesti
         make_title(question),
         name_risk(question.risk),
         names.get(question.intent_id or "", ""),
+        gate.state.active_session(SessionKey(question.session_id)).model or "",
         item.status == "open",
         find_wider_rule(question),
         list_extents(question),
@@ -215,7 +226,7 @@ def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuesti
     return structs.replace(card, shown_sha256=sha256(json.encode(shown, order="sorted")))
 
 
-CHANGING = ("shown_sha256", "before", "equals", "together", "is_open", "share_left")
+CHANGING = ("shown_sha256", "model", "before", "equals", "together", "is_open", "share_left")
 """What may change while a card is open, and is not decided."""
 
 

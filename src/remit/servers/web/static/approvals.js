@@ -7,7 +7,8 @@ const DEAD_MS = 400; // so that a key typed, or a finger put down, for something
 const NOTICE_MS = 2000; // what is answered sooner needs no notification
 const PREVIEW_MS = 250;
 let shownAt = performance.now();
-let isSending = false;
+let sending = null; // the card whose answer is under way
+let opening = null; // the next card, on its way
 let announced = null;
 const later = new Set(JSON.parse(sessionStorage.getItem("remit-later") ?? "[]"));
 
@@ -21,7 +22,7 @@ const isDead = () => performance.now() - shownAt < DEAD_MS;
 const ANSWERS = { y: "once", s: "wider", n: "deny" };
 
 export function answerByKey(key) {
-  if (!card() || isDead() || isPhone || document.querySelector("dialog[open]")) return false;
+  if (!card() || isDead() || isPhone || document.querySelector("dialog[open]")) return;
   if (key in ANSWERS) {
     const button = find(`footer [data-answer="${ANSWERS[key]}"]`);
     if (button && !button.disabled) answer(ANSWERS[key]);
@@ -29,8 +30,6 @@ export function answerByKey(key) {
   else if (key === "N") sayWhy();
   else if (key === "Y") showTogether();
   else if (key === "l") putOff();
-  else return false;
-  return true;
 }
 
 document.addEventListener("click", (event) => {
@@ -59,7 +58,7 @@ document.addEventListener("keydown", (event) => {
 
 async function answer(choice) {
   const shown = card();
-  if (isSending || !shown || shown.dataset.done) return;
+  if (!shown || shown === sending || shown.dataset.done) return;
   const isWider = choice === "wider";
   await send(`/approvals/${shown.dataset.card}/answer`, {
     repository: shown.dataset.repository,
@@ -74,7 +73,7 @@ async function answer(choice) {
 
 async function answerTogether() {
   const shown = card();
-  if (isSending || !shown || shown.dataset.done) return;
+  if (!shown || shown === sending || shown.dataset.done) return;
   const listed = [...shown.querySelectorAll("[data-equal]")].map((each) => [each.dataset.equal, each.dataset.sha]);
   await send(
     "/approvals/answer-equal",
@@ -84,25 +83,28 @@ async function answerTogether() {
 }
 
 async function send(path, body, describe) {
-  const shown = card();
-  isSending = true;
+  const shown = (sending = card());
+  let isOver = true;
   try {
     const done = await postSigned(path, body);
     shown.dataset.done = "yes";
     say(describe(done));
-    await openNext();
   } catch (error) {
+    isOver = error.status === 409; // the message says who was first
+    if (isOver) shown.dataset.done = "yes";
     say(error.message);
-    if (error.status === 409) await openNext();
-  } finally {
-    isSending = false;
   }
+  sending = null;
+  if (isOver) await openNext();
 }
 
+// After the key that asked for it: its letter is no word of the field.
 function focusField(selector) {
   const field = find(selector);
-  field?.focus();
-  field?.select();
+  setTimeout(() => {
+    field?.focus();
+    field?.select();
+  });
 }
 
 function sayWhy() {
@@ -161,15 +163,21 @@ showPreview();
 
 // -- the queue -------------------------------------------------------------------------------------------------
 
-async function openNext() {
+function openNext() {
+  opening ??= loadNext().finally(() => { opening = null; });
+  return opening;
+}
+
+async function loadNext() {
   if (isPhone) await refreshPart("card");
   else {
-    putPart(document.querySelector('[data-part="card"]'), await fetchPart("card", later.size ? `/approvals?later=${[...later]}` : "/approvals"));
+    const address = later.size ? `/approvals?later=${[...later]}` : "/approvals";
+    putPart(document.querySelector('[data-part="card"]'), await fetchPart("card", address));
     history.replaceState(null, "", card() ? `/approvals/${card().dataset.card}` : "/approvals");
   }
   shownAt = performance.now();
   showPreview();
-  if (!isPhone) await refreshQueue();
+  if (!isPhone) refreshQueue();
 }
 
 async function refreshQueue() {
@@ -190,7 +198,8 @@ export async function followQuestions(ids, page) {
   notify(ids);
   if (page !== "approvals" && page !== "phone") return;
   const open = card()?.dataset;
-  if (open?.open === "yes" && !ids.includes(open.card) && !isSending) {
+  if (sending || opening) return;
+  if (open?.open === "yes" && !ids.includes(open.card)) {
     if (!open.done) say(await describeClosing(open.card));
     await openNext();
   } else if (!open && !isPhone && ids.length) await openNext();

@@ -166,5 +166,5 @@ addEventListener("keydown", (event) => {
     event.preventDefault();
   } else if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
   else if (event.key === "Enter" && event.target === document.body) openRow();
-  else if (answerByKey(event.key)) event.preventDefault();
+  else answerByKey(event.key);
 });

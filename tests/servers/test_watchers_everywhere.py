@@ -1,0 +1,86 @@
+"""Watchers of questions, where a daemon holds the waiting call and where a fresh process does: both see them all."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from gate.driving import governed
+from processes import daemons_of
+from remit.gate.gate import Gate
+from remit.gate.state.questions import ApprovalReply, QuestionStore
+from remit.servers.daemon import socket_path
+from remit.servers.environment import read_environment
+from remit.wiring.hook_client import install_script
+
+MAIN = "from remit.cli import main; main()"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def client(home: Path) -> Iterator[list[str]]:
+    """The client's words, with a daemon to ask."""
+    path = home / "hook"
+    install_script(path)
+    settings = (version("remit"), sys.executable, str(socket_path(home)), "20")
+    path.with_name("hook.conf").write_text("".join(f"{line}\n" for line in settings))
+    daemon = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", "60"])
+    until = time.monotonic() + 30
+    while not socket_path(home).exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    yield [str(path), "claude-code", "pre"]
+    daemon.terminate()
+    daemon.wait(20)
+
+
+def wait_for_question(store: QuestionStore, watchers: tuple[str, ...]) -> str:
+    until = time.monotonic() + 30
+    while not (waiting := store.list_open_questions()):
+        assert time.monotonic() < until
+        for watcher in watchers:
+            store.mark_watcher_present(watcher=watcher)
+        time.sleep(0.02)
+    return waiting[0].id
+
+
+@pytest.mark.parametrize("holder", ["daemon", "fresh"])
+def test_who_leaves_ends_nothing_that_another_watches_and_the_last_one_does(
+    repository: Path, home: Path, client: list[str], holder: str
+) -> None:
+    governed(repository)
+    command = client if holder == "daemon" else [sys.executable, "-I", "-c", MAIN, "hook", "claude-code", "pre"]
+    store = Gate.open(repository, read_environment()).questions
+    payload = {"session_id": "s1", "cwd": str(repository), "hook_event_name": "PreToolUse", "tool_name": "Write"}
+    answers: list[str] = []
+    for number, has_answer in enumerate((True, False)):
+        for watcher in ("tab", "terminal"):
+            store.mark_watcher_present(watcher=watcher)
+        call = {"tool_use_id": f"t{number}", "tool_input": {"file_path": str(repository / "a.md"), "content": "x\n"}}
+        asker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=repository, env=os.environ)
+        assert asker.stdin is not None
+        asker.stdin.write(json.dumps({**payload, **call}).encode())
+        asker.stdin.close()
+        asker.stdin = None
+        question = wait_for_question(store, ("tab", "terminal"))
+        store.mark_watcher_gone(watcher="terminal")
+        for _ in range(10):
+            store.mark_watcher_present(watcher="tab")
+            time.sleep(0.05)
+        assert asker.poll() is None
+        if has_answer:
+            assert store.answer_question(question, ApprovalReply(False, "not now")) is not None
+        else:
+            store.mark_watcher_gone(watcher="tab")
+        out, _ = asker.communicate(timeout=30)
+        answers.append(out.decode())
+    assert "not now" in answers[0]
+    assert "went away" in answers[1]
+    assert daemons_of(home) != []
