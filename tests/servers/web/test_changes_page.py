@@ -82,8 +82,16 @@ def test_a_file_out_of_scope_comes_first_and_hunks_stand_below_their_intent(brow
     assert by_path["src/keys.py", False]["intent_id"] is None
 
 
+def test_the_page_comes_before_its_answers(browser: Browser, address: str) -> None:
+    first = browser.get(address)
+    assert (first.status, "Reading the changes" in first.text) == (200, True)
+    part = browser.get(address, Remit_Part="review")
+    assert "docs/design.md" in part.text
+    assert "Reading the changes" not in part.text
+
+
 def test_hostile_lines_are_text(browser: Browser, address: str) -> None:
-    page = browser.get(address).text
+    page = browser.get(f"{address}?wait=1").text
     assert "<img" not in page
     assert "\u202e" not in page
     assert "U+202E" in page
@@ -149,8 +157,10 @@ def test_comments_reach_the_agent_as_one_message_with_its_next_call(
     ]
     sent = browser.post(f"{address}/comments", {"session": agent.session, "comments": comments})
     assert sent.status == 200
+    assert browser.get(f"{address}.json").data["waiting"] == ["claude-code"]
     heard = str(agent.read("README.md"))
     assert "2 comments" in heard
+    assert browser.get(f"{address}.json").data["waiting"] == []
     assert "1. src/tokens.py:3: use hmac.compare_digest here" in heard
     assert "why is this here?" in heard
     assert "a person reviewed" not in str(agent.read("README.md"))
@@ -180,8 +190,8 @@ def test_marks_reverts_and_comments_need_a_signature(agent: Agent, browser: Brow
 def test_nothing_changed_says_so(agent: Agent, browser: Browser, address: str) -> None:
     run_git(agent.cwd, "add", "-A")
     run_git(agent.cwd, "commit", "-qm", "all")
-    page = browser.get(f"{address}?range=HEAD..HEAD&only=committed")
+    page = browser.get(f"{address}?range=HEAD..HEAD&only=committed&wait=1")
     assert page.status == 200
     assert "Nothing changed since HEAD" in page.text
-    assert browser.get(f"{address}?range=nowhere..HEAD").status == 404
+    assert browser.get(f"{address}?range=nowhere..HEAD&wait=1").status == 404
     assert browser.get(f"{address}?range=--output=x").status == 400
