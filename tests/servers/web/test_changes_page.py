@@ -90,6 +90,23 @@ def test_the_page_comes_before_its_answers(browser: Browser, address: str) -> No
     assert "Reading the changes" not in part.text
 
 
+def test_a_file_without_lines_to_show_is_named(agent: Agent, browser: Browser, address: str) -> None:
+    (agent.cwd / "old.bin").write_bytes(b"\0\1")
+    run_git(agent.cwd, "add", "old.bin")
+    run_git(agent.cwd, "commit", "-qm", "binary")
+    (agent.cwd / "old.bin").write_bytes(b"\0\2")
+    (agent.cwd / "src" / "app.py").chmod(0o755)
+    (agent.cwd / "data.bin").write_bytes(b"\0\1")
+    (agent.cwd / "huge.txt").write_text("line\n" * 300_000)
+    run_git(agent.cwd, "mv", "README.md", "READ.md")
+    data = browser.get(f"{address}.json?only=uncommitted").data
+    named = {each["path"]: each["what"] for each in data["lineless"]}
+    assert named.keys() == {"data.bin", "huge.txt", "READ.md", "old.bin", "src/app.py"}
+    assert named["READ.md"] == "renamed from README.md"
+    page = browser.get(f"{address}?wait=1").text
+    assert all(path in page for path in named)
+
+
 def test_hostile_lines_are_text(browser: Browser, address: str) -> None:
     page = browser.get(f"{address}?wait=1").text
     assert "<img" not in page

@@ -17,7 +17,7 @@ from remit.core.scope.path_patterns import Scope
 from remit.gate.gate import Gate
 from remit.gate.reviews import has_waiting_comments, list_reviewed
 from remit.policy.constraint_kinds import DEFAULT_TEST_PATTERNS
-from remit.provenance.verify.changed_hunks import ChangedHunk
+from remit.provenance.verify.changed_hunks import ChangedHunk, LinelessChange
 from remit.provenance.verify.rules import SEVERITIES, RuleFinding
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
@@ -87,6 +87,7 @@ class Changes(Struct, frozen=True):
     start: int
     next_start: int | None
     left_out: int
+    lineless: list[LinelessChange]
     reviewed: int
     severities: dict[str, int]
     summary: str
@@ -106,13 +107,14 @@ def read_changes(request: PageRequest) -> Changes:
     is_awaited = request.wants_all or request.part == "review" or request.query.get("wait") == "1"
     asked = [answer for answer in (committed_answer, uncommitted_answer) if answer]
     if not is_awaited and wait(asked, timeout=SOON_S).not_done:
-        return Changes(wanted, only, None, None, [], [], 0, 0, None, 0, 0, {}, "", [], is_coming=True)
+        return Changes(wanted, only, None, None, [], [], 0, 0, None, 0, [], 0, {}, "", [], is_coming=True)
     committed = committed_answer.result() if committed_answer else None
     uncommitted = uncommitted_answer.result() if uncommitted_answer else None
     with request.repositories.open_gate(request.one_repository) as gate:
         reviewed = set(list_reviewed(gate.state))
         document = gate.rules.document
         waiting = list_waiting_agents(gate, (committed, uncommitted))
+    asked_for = (uncommitted, committed)
     names = {intent.id: intent.title for intent in (document.intents if document else ())}
     hunks = [
         (hunk, is_committed)
@@ -136,7 +138,8 @@ def read_changes(request: PageRequest) -> Changes:
         len(hunks),
         start,
         next_start,
-        sum(int(answer["left_out"]) for answer in (committed, uncommitted) if answer),
+        sum(int(answer["left_out"]) for answer in asked_for if answer),
+        [each for answer in asked_for if answer for each in convert(answer["lineless"], list[LinelessChange])],
         sum(hunk.id in reviewed for hunk, _ in hunks),
         Counter(item.finding.severity for item in look_first),
         summarize_for_pull_request(wanted, groups, look_first, committed),
