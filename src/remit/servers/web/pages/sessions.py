@@ -16,7 +16,7 @@ from remit.ledger.index.search import NoSearchWords
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.now import SessionStatus, name_status
 from remit.servers.web.pages.page import MAX_WINDOW, PageRequest
-from remit.servers.web.pages.session_rows import SessionRow, make_session_rows
+from remit.servers.web.pages.session_rows import SessionRow, make_session_rows, name_key
 from remit.servers.web.pages.session_turns import SessionStory, read_story
 from remit.servers.web.render import parse_seconds
 
@@ -25,6 +25,7 @@ OPEN_CALL_S = 600.0
 STRIP_BUCKETS = 160
 MAX_STRIP_RECORDS = 20_000
 MAX_PEEKED_FILES, MAX_PEEKED_BYTES = 10, 400_000
+NEAR_RECORDS = 40  # the records of a call are not further apart than that
 MAX_GAP_S = 120.0  # a longer silence is folded in the strip
 
 
@@ -69,9 +70,10 @@ class FileDiff(Struct, frozen=True):
 
 
 class RecordPeek(Struct, frozen=True):
-    """A record beside the timeline, with the changes."""
+    """A record beside the timeline, with the changes by its call; `together` is the row of the whole call."""
 
     row: TimelineRow
+    together: SessionRow
     intent_id: str | None
     record: dict[str, Any]
     files: list[FileDiff]
@@ -132,7 +134,8 @@ def read_session(request: PageRequest) -> SessionPage:
         times = index.list_times(MAX_STRIP_RECORDS, session_id=session_id)
         wanted = request.query.get("e", "")
         found = index.find_by_ids([wanted]) if wanted else {}
-    peek = read_peek(request, found[wanted]) if wanted in found else None
+        call = list_records_of_call(index, session_id, found[wanted]) if wanted in found else []
+    peek = read_peek(request, found[wanted], call) if call else None
     story = None if form == "timeline" else read_story(request, session_id, session.records)
     rows = [] if story else make_session_rows(documents, start, folded=not event and not words)
     return SessionPage(
@@ -224,18 +227,27 @@ def make_row(position: int, document: dict[str, Any]) -> TimelineRow:
     )
 
 
-def read_peek(request: PageRequest, document: dict[str, Any]) -> RecordPeek:
+def list_records_of_call(index: Index, session_id: str, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the record with those of the same call that are near it, oldest first."""
+    place = index.count_before(str(document["id"]), session_id=session_id)
+    near = index.find_window(max(0, place - NEAR_RECORDS), 2 * NEAR_RECORDS, session_id=session_id)
+    return [each for each in near if name_key(each) == name_key(document)] or [document]
+
+
+def read_peek(request: PageRequest, document: dict[str, Any], call: list[dict[str, Any]]) -> RecordPeek:
     body: dict[str, Any] = document["metadata"][KEY]
+    changed = [file for each in call for file in as_objects(each["metadata"][KEY].get("files"))]
     files: list[FileDiff] = []
     with request.repositories.open_gate(request.one_repository) as gate:
-        for file in as_objects(body.get("files"))[:MAX_PEEKED_FILES]:
+        for file in changed[:MAX_PEEKED_FILES]:
             sides = (as_object(file.get(side)).get("git_blob") for side in ("before", "after"))
             before, after = (gate.contents.load(str(blob)) if blob else b"" for blob in sides)
             diff = ""
             if before is not None and after is not None and len(before) + len(after) < MAX_PEEKED_BYTES:
                 diff = gate.contents.unified_diff(before, after)
             files.append(FileDiff(str(file.get("path")), redact(diff)))
-    return RecordPeek(make_row(0, document), body.get("intent_id"), document, files)
+    (together,) = make_session_rows(call, 0)
+    return RecordPeek(make_row(0, document), together, body.get("intent_id"), document, files)
 
 
 def make_strip(times: list[tuple[str, str]]) -> list[StripBucket]:
