@@ -142,5 +142,21 @@ def test_tree_and_feed_tell_prompts_calls_and_outcomes(repository: Path, home: P
     assert "redacted" in peek.lower()
 
 
+def test_the_list_says_what_each_session_is_about_and_whether_it_works(
+    repository: Path, home: Path, browser: Browser
+) -> None:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    for session in ("one", "two"):
+        agent = Speaker(repository, home, session=session)
+        agent.add("user", f"Task {session}")
+        agent.select()
+        agent.write(f"src/{session}.py", "x = 1\n")
+    agent.send("SessionEnd", reason="exit")
+    data = browser.get(f"/r/{repository.name}/sessions.json").data
+    assert data["titles"] == {"one": "Task one", "two": "Task two"}
+    assert data["statuses"] == {"one": "working", "two": "ended"}
+
+
 def test_an_unknown_session_says_so(long: Path, browser: Browser) -> None:
     assert browser.get(f"{page_of(long, 'nobody')}.json").status == 404

@@ -21,6 +21,7 @@ from remit.servers.web.pages.session_turns import SessionStory, read_story
 from remit.servers.web.render import parse_seconds
 
 ROWS_SHOWN = 120
+MAX_SESSIONS, MAX_TITLED = 200, 60
 OPEN_CALL_S = 600.0
 STRIP_BUCKETS = 160
 MAX_STRIP_RECORDS = 20_000
@@ -34,9 +35,11 @@ SESSION_FORMS: tuple[SessionForm, ...] = ("timeline", "tree", "feed")
 
 
 class Sessions(Struct, frozen=True):
-    """The sessions of a repository, the latest used first."""
+    """The sessions of a repository, the latest used first, with the titles and the status of the first ones."""
 
     sessions: list[IndexedSession]
+    titles: dict[str, str]
+    statuses: dict[str, SessionStatus]
 
 
 class TimelineRow(Struct, frozen=True):
@@ -111,8 +114,29 @@ class SessionTail(Struct, frozen=True):
 
 
 def read_sessions(request: PageRequest) -> Sessions:
-    with request.repositories.open_index(request.one_repository) as index:
-        return Sessions(index.list_sessions(200))
+    with request.repositories.open_gate(request.one_repository) as gate, gate.index() as index:
+        sessions = index.list_sessions(MAX_SESSIONS)
+        first = sessions[:MAX_TITLED]
+        ends = index.find(event="session_end", limit=MAX_SESSIONS)
+        document = gate.rules.document
+        names = {intent.id: intent.title for intent in (document.intents if document else ())}
+        titles = {
+            each.session_id: propose_intent_name(gate, each.session_id) or names.get(each.intent_id or "", "")
+            for each in first
+        }
+        waiting = {question.session_id for question in gate.questions.list_open_questions()}
+        calls = {
+            call.session.session_id for call in gate.state.list_open_calls() if time.time() - call.at < OPEN_CALL_S
+        }
+    ended = {str(end["metadata"][KEY].get("session_id")): end for end in reversed(ends)}
+    statuses: dict[str, SessionStatus] = {}
+    for each in first:
+        end = ended.get(each.session_id)
+        newest = end if end is not None and str(end["timestamp"]) >= each.last_at else None
+        silence = time.time() - parse_seconds(each.last_at)
+        is_waiting, has_call = each.session_id in waiting, each.session_id in calls
+        statuses[each.session_id] = name_status(newest, silence, is_waiting=is_waiting, has_call=has_call)
+    return Sessions(sessions, titles, statuses)
 
 
 def read_session(request: PageRequest) -> SessionPage:
