@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,6 +193,18 @@ def test_what_cannot_be_sent_is_refused_and_nothing_is_lost(agent: Agent, browse
     assert browser.post(f"{address}/comments", {"session": agent.session, "comments": [one]}).status == 200
     assert browser.post(f"{address}/comments", {"session": agent.session, "comments": [one]}).status == 400
     assert "x" * 7000 in str(agent.read("README.md"))
+
+
+def test_pages_that_wait_for_slow_commands_hold_up_no_decision(
+    server: ConsoleServer, browser: Browser, address: str
+) -> None:
+    is_over = threading.Event()
+    waiting = [server.console.readers.submit(is_over.wait, 30) for _ in range(40)]
+    try:
+        assert browser.post(f"{address}/reviewed", {"hunks": ["x"], "reviewed": True}).status == 200
+        assert not any(each.done() for each in waiting)
+    finally:
+        is_over.set()
 
 
 def test_marks_reverts_and_comments_need_a_signature(agent: Agent, browser: Browser, address: str) -> None:
