@@ -54,6 +54,7 @@ def wait_for(page: Page, script: str, wanted: object = True) -> None:
 
 def test_a_review_by_keys_marks_comments_and_takes_back(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/changes")
+    page.locator(".hunk").first.wait_for(timeout=20_000)
     assert page.locator("img").count() == 0
     assert page.locator(".look-first tr").first.inner_text().split("\t")[0].strip() == "out of scope"
     page.locator(".look-first a").first.click()
@@ -66,7 +67,7 @@ def test_a_review_by_keys_marks_comments_and_takes_back(agent: Agent, visitor: V
     page.keyboard.press("c")
     page.keyboard.type("please use hmac here")
     page.reload()
-    assert page.locator(f'[data-hunk="{name}"].reviewed').count() == 1
+    page.locator(f'[data-hunk="{name}"].reviewed').wait_for(timeout=20_000)
     assert page.locator(f'[data-hunk="{name}"] textarea').input_value() == "please use hmac here"
     send = page.locator("[data-send]")
     assert send.inner_text() == "Send 1 comment to claude-code"
@@ -88,7 +89,7 @@ def test_a_hunk_taken_back_in_the_page_leaves_the_bytes_from_before(agent: Agent
 
 def test_the_summary_for_a_pull_request_is_copied(agent: Agent, visitor: Visitor) -> None:
     visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = visitor.go(f"/r/{agent.cwd.name}/changes")
+    page = visitor.go(f"/r/{agent.cwd.name}/changes?wait=1")
     page.click("[data-copy-summary]")
     page.locator("[data-toasts] p").wait_for()
     copied = page.evaluate("navigator.clipboard.readText()")
@@ -229,8 +230,8 @@ def states(agent: Agent) -> list[str]:
     session = f"{base}/sessions/{agent.session}"
     places = ["", "?form=tree", "?form=feed", "?kind=mutation", "?q=nosuchword"]
     return [
-        f"{base}/changes",
-        f"{base}/changes?range=HEAD..HEAD&only=committed",
+        f"{base}/changes?wait=1",
+        f"{base}/changes?wait=1&range=HEAD..HEAD&only=committed",
         *(f"{session}{place}" for place in places),
         f"{base}/code",
         f"{base}/code?find=nothing",
@@ -271,7 +272,7 @@ def test_no_state_of_these_pages_breaks_the_rules_of_accessibility(
     found: dict[str, list[str]] = {}
     for address in states(agent):
         page = visitor.go(address)
-        if address.endswith("/changes"):
+        if address.endswith("/changes?wait=1"):
             page.locator(".hunk [data-comment]").first.click()
         elif address.endswith(agent.session):
             page.keyboard.press("]")

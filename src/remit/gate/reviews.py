@@ -19,6 +19,7 @@ from remit.workspace.snapshots.restore import ApplyResult
 from remit.workspace.snapshots.snapshot import Occasion
 
 REVIEWED_FACT, RECORDS_FACT = "reviewed_hunks", "reviewed_records"
+COMMENTS_HEAD = "Remit: a person reviewed your changes"
 MAX_MARKS = 5000  # the newest ones are kept
 
 
@@ -75,9 +76,14 @@ def send_comments(context: WorkspaceContext, session: SessionKey, comments: Sequ
     return message
 
 
+def has_waiting_comments(state: State, session: SessionKey) -> bool:
+    """Return whether a session has not yet got comments that were sent to it."""
+    return any(COMMENTS_HEAD in text for text in PendingMessages(state).load_messages(session).values())
+
+
 def format_comments(comments: Sequence[ReviewComment]) -> str:
     many = len(comments) != 1
-    lines = [f"Remit: a person reviewed your changes and has {len(comments) if many else 'a'} comment{'s' * many}."]
+    lines = [f"{COMMENTS_HEAD} and has {len(comments) if many else 'a'} comment{'s' * many}."]
     for number, comment in enumerate(comments, 1):
         place = sanitise_line(comment.path, 300) + (f":{comment.line}" if comment.line else "")
         lines.append(f"{number}. {place}: {sanitise_text(comment.text).strip()}")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,8 +83,33 @@ def test_a_file_out_of_scope_comes_first_and_hunks_stand_below_their_intent(brow
     assert by_path["src/keys.py", False]["intent_id"] is None
 
 
+def test_the_page_comes_before_its_answers(browser: Browser, address: str) -> None:
+    first = browser.get(address)
+    assert (first.status, "Reading the changes" in first.text) == (200, True)
+    part = browser.get(address, Remit_Part="review")
+    assert "docs/design.md" in part.text
+    assert "Reading the changes" not in part.text
+
+
+def test_a_file_without_lines_to_show_is_named(agent: Agent, browser: Browser, address: str) -> None:
+    (agent.cwd / "old.bin").write_bytes(b"\0\1")
+    run_git(agent.cwd, "add", "old.bin")
+    run_git(agent.cwd, "commit", "-qm", "binary")
+    (agent.cwd / "old.bin").write_bytes(b"\0\2")
+    (agent.cwd / "src" / "app.py").chmod(0o755)
+    (agent.cwd / "data.bin").write_bytes(b"\0\1")
+    (agent.cwd / "huge.txt").write_text("line\n" * 300_000)
+    run_git(agent.cwd, "mv", "README.md", "READ.md")
+    data = browser.get(f"{address}.json?only=uncommitted").data
+    named = {each["path"]: each["what"] for each in data["lineless"]}
+    assert named.keys() == {"data.bin", "huge.txt", "READ.md", "old.bin", "src/app.py"}
+    assert named["READ.md"] == "renamed from README.md"
+    page = browser.get(f"{address}?wait=1").text
+    assert all(path in page for path in named)
+
+
 def test_hostile_lines_are_text(browser: Browser, address: str) -> None:
-    page = browser.get(address).text
+    page = browser.get(f"{address}?wait=1").text
     assert "<img" not in page
     assert "\u202e" not in page
     assert "U+202E" in page
@@ -149,8 +175,10 @@ def test_comments_reach_the_agent_as_one_message_with_its_next_call(
     ]
     sent = browser.post(f"{address}/comments", {"session": agent.session, "comments": comments})
     assert sent.status == 200
+    assert browser.get(f"{address}.json").data["waiting"] == ["claude-code"]
     heard = str(agent.read("README.md"))
     assert "2 comments" in heard
+    assert browser.get(f"{address}.json").data["waiting"] == []
     assert "1. src/tokens.py:3: use hmac.compare_digest here" in heard
     assert "why is this here?" in heard
     assert "a person reviewed" not in str(agent.read("README.md"))
@@ -167,6 +195,18 @@ def test_what_cannot_be_sent_is_refused_and_nothing_is_lost(agent: Agent, browse
     assert "x" * 7000 in str(agent.read("README.md"))
 
 
+def test_pages_that_wait_for_slow_commands_hold_up_no_decision(
+    server: ConsoleServer, browser: Browser, address: str
+) -> None:
+    is_over = threading.Event()
+    waiting = [server.console.readers.submit(is_over.wait, 30) for _ in range(40)]
+    try:
+        assert browser.post(f"{address}/reviewed", {"hunks": ["x"], "reviewed": True}).status == 200
+        assert not any(each.done() for each in waiting)
+    finally:
+        is_over.set()
+
+
 def test_marks_reverts_and_comments_need_a_signature(agent: Agent, browser: Browser, address: str) -> None:
     bodies: dict[str, dict[str, Any]] = {
         "reviewed": {"hunks": [], "reviewed": True},
@@ -180,8 +220,8 @@ def test_marks_reverts_and_comments_need_a_signature(agent: Agent, browser: Brow
 def test_nothing_changed_says_so(agent: Agent, browser: Browser, address: str) -> None:
     run_git(agent.cwd, "add", "-A")
     run_git(agent.cwd, "commit", "-qm", "all")
-    page = browser.get(f"{address}?range=HEAD..HEAD&only=committed")
+    page = browser.get(f"{address}?range=HEAD..HEAD&only=committed&wait=1")
     assert page.status == 200
     assert "Nothing changed since HEAD" in page.text
-    assert browser.get(f"{address}?range=nowhere..HEAD").status == 404
+    assert browser.get(f"{address}?range=nowhere..HEAD&wait=1").status == 404
     assert browser.get(f"{address}?range=--output=x").status == 400

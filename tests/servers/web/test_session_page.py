@@ -72,6 +72,20 @@ def test_a_link_to_a_record_opens_the_window_around_it(long: Path, browser: Brow
     assert re.search(r'<tr [^>]*class="[^"]*chosen"', page)
 
 
+def test_the_panel_has_the_changes_of_the_whole_call(repository: Path, home: Path, browser: Browser) -> None:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    agent = Speaker(repository, home, session="talk")
+    agent.select()
+    agent.write("src/app.py", "def other():\n    return 2\n")
+    first = browser.get(f"{page_of(repository, 'talk')}.json").data["rows"][-1]
+    assert (first["name"], first["kind"], len(first["records"])) == ("Write", "write", 3)
+    for record in first["records"]:
+        peek = browser.get(f"{page_of(repository, 'talk')}.json?e={record}").data["peek"]
+        assert [(file["path"], "+    return 2" in file["diff"]) for file in peek["files"]] == [("src/app.py", True)]
+        assert peek["together"]["records"] == first["records"]
+
+
 def test_words_find_a_record(long: Path, browser: Browser) -> None:
     data = browser.get(f"{page_of(long)}.json?q=tests/1270").data
     assert [row["about"] for row in data["rows"]] == ["pytest -q tests/1270"]
@@ -126,6 +140,22 @@ def test_tree_and_feed_tell_prompts_calls_and_outcomes(repository: Path, home: P
     peek = browser.get(f"{page_of(repository, 'talk')}?e={change}").text
     assert SECRET not in peek
     assert "redacted" in peek.lower()
+
+
+def test_the_list_says_what_each_session_is_about_and_whether_it_works(
+    repository: Path, home: Path, browser: Browser
+) -> None:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    for session in ("one", "two"):
+        agent = Speaker(repository, home, session=session)
+        agent.add("user", f"Task {session}")
+        agent.select()
+        agent.write(f"src/{session}.py", "x = 1\n")
+    agent.send("SessionEnd", reason="exit")
+    data = browser.get(f"/r/{repository.name}/sessions.json").data
+    assert data["titles"] == {"one": "Task one", "two": "Task two"}
+    assert data["statuses"] == {"one": "working", "two": "ended"}
 
 
 def test_an_unknown_session_says_so(long: Path, browser: Browser) -> None:

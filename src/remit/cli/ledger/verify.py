@@ -38,7 +38,7 @@ from remit.provenance.origins.evidence_grades import GRADES, parse_grades
 from remit.provenance.verify.change_rules import BasePolicy, check_noted_line, read_base_policy
 from remit.provenance.verify.changed_hunks import (
     ChangedHunk,
-    CompareEnds,
+    ReviewedHunks,
     find_ends,
     find_uncommitted_range,
     list_changed_hunks,
@@ -157,7 +157,10 @@ def verify(
     code = FINDINGS if missing or (fail_on != "never" and worst >= SEVERITIES.index(fail_on)) else 0
     if any(finding.rule in INTEGRITY_RULES and finding.severity == "error" for finding in ordered):
         code = INTEGRITY
-    listed = [describe_hunk(hunk) for hunk in reviewed.hunks] if reviewed and hunks else []
+    listed: list[str] = []
+    if reviewed and hunks:
+        listed = [describe_hunk(hunk) for hunk in reviewed.hunks]
+        listed += [f"{sanitise_line(each.path, 120)}: {sanitise_line(each.what, 160)}" for each in reviewed.lineless]
     emit(data, as_json, [*listed, *verify_lines(ordered, checked, evidence), *remarks], code)
 
 
@@ -217,14 +220,6 @@ def intents_version_loader(gate: Gate) -> Callable[[str], bytes | None]:
     return load_intents_version
 
 
-class ReviewedHunks(Struct, frozen=True):
-    """The hunks of a comparison, its two ends, and how many more hunks there are."""
-
-    ends: CompareEnds
-    hunks: list[ChangedHunk]
-    left_out: int
-
-
 def read_hunks(gate: Gate, wanted: str | None, policy: VerifyPolicy) -> ReviewedHunks:
     """Return the hunks of a range, or of what no commit has. Raises Failure, GitError."""
     workspace = gate.workspace
@@ -234,7 +229,7 @@ def read_hunks(gate: Gate, wanted: str | None, policy: VerifyPolicy) -> Reviewed
             ends = find_ends(blamer.git, wanted)
         except GitError as error:
             raise unknown_range_failure(error, wanted or "HEAD") from error
-        return ReviewedHunks(ends, *list_changed_hunks(blamer, ends, secret_patterns(gate, policy)))
+        return list_changed_hunks(blamer, ends, secret_patterns(gate, policy))
 
 
 def check_uncommitted(gate: Gate, hunks: Sequence[ChangedHunk], policy: VerifyPolicy) -> VerificationResult:

@@ -29,6 +29,7 @@ MAX_HUNKS = 2000
 MAX_UNTRACKED_FILES, MAX_UNTRACKED_BYTES = 400, 1 << 20
 MAX_WHOLE_LINES = 4000  # files with more lines are blamed at the hunks alone
 WORK_TREE = "0" * 40
+LINELESS = "binary, empty, too large, or only of another mode"
 DIFF_OPTIONS = tuple(option for option in PATCH_OPTIONS if option not in ("-r", "--root", "-c"))
 
 
@@ -113,36 +114,73 @@ def split_hunks(patch: FilePatch) -> Iterator[tuple[list[bytes], list[bytes]]]:
 
 
 def read_untracked_files(git: Git) -> Iterator[FilePatch]:
-    """Yield files that git neither tracks nor ignores as patches that add every line."""
-    listed = git.run("ls-files", "-z", "--others", "--exclude-standard").split(b"\0")
-    for raw in listed[:MAX_UNTRACKED_FILES]:
-        name = raw.decode("utf-8", "surrogateescape")
-        path = Path(git.folder) / name
-        try:
-            if not name or path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_UNTRACKED_BYTES:
-                continue
-            content = path.read_bytes()
-        except OSError:
-            continue
-        lines = split_lines(content)
-        if lines and b"\0" not in content:
-            yield FilePatch(path=name, hunks=[Hunk(0, 0, 1, len(lines))], old=[], new=list(lines), merged=[])
+    """Yield files that git neither tracks nor ignores as patches that add every line, or no line that can be shown."""
+    listed = git.run("ls-files", "-z", "--others", "--exclude-standard").decode("utf-8", "surrogateescape").split("\0")
+    for number, name in enumerate(filter(None, listed)):
+        content = read_new_file(git.folder / name) if number < MAX_UNTRACKED_FILES else b""
+        lines = [] if b"\0" in content else split_lines(content)
+        hunks = [Hunk(0, 0, 1, len(lines))] if lines else []
+        yield FilePatch(path=name, hunks=hunks, old=[], new=list(lines), merged=[])
 
 
-def list_changed_hunks(
-    blamer: Blamer, ends: CompareEnds, patterns: Sequence[re.Pattern[str]] = ()
-) -> tuple[list[ChangedHunk], int]:
-    """Return the hunks of a comparison with their authors, without secrets, and how many more there are. Raises
-    GitError.
+def read_new_file(path: Path) -> bytes:
+    """Return the bytes of a regular file that is not too large; nothing for another."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_UNTRACKED_BYTES:
+            return b""
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+class LinelessChange(Struct, frozen=True):
+    """A changed file without lines to show, and why."""
+
+    path: str
+    what: str
+
+
+class ReviewedHunks(Struct, frozen=True):
+    """The hunks of a comparison with their authors, changed files without lines to show, and how many more hunks there
+    are.
     """
+
+    ends: CompareEnds
+    hunks: list[ChangedHunk]
+    lineless: list[LinelessChange]
+    left_out: int
+
+
+def list_changed_hunks(blamer: Blamer, ends: CompareEnds, patterns: Sequence[re.Pattern[str]] = ()) -> ReviewedHunks:
+    """Return the hunks of a comparison, without secrets. Raises GitError."""
     found: list[ChangedHunk] = []
+    patches = list(read_hunk_patches(blamer.git, ends))
     left_out = 0
-    for each in read_hunk_patches(blamer.git, ends):
+    for each in patches:
         if len(found) + len(each.ids) > MAX_HUNKS:
             left_out += len(each.ids)
-            continue
-        found += describe_hunks(blamer, ends, each, patterns)
-    return found, left_out
+        else:
+            found += describe_hunks(blamer, ends, each, patterns)
+    lineless = list(list_lineless_changes(blamer.git, ends, patches))
+    return ReviewedHunks(ends, found, lineless, left_out)
+
+
+def list_lineless_changes(git: Git, ends: CompareEnds, patches: Sequence[HunkPatch]) -> Iterator[LinelessChange]:
+    """Yield the changed files without a hunk. A patch without lines does not name its file. Raises GitError."""
+    shown = {each.path for each in patches if each.ids}
+    tips = [ends.tip] if ends.tip else []
+    options = ("--name-status", "-z", "-M", "--relative", "--no-ext-diff", "--ignore-submodules=dirty")
+    fields = iter(git.run("diff", *options, ends.base, *tips, "--").decode("utf-8", "surrogateescape").split("\0"))
+    untracked = [each.path for each in patches if not each.ids and each.path and each.patch.source is None]
+    for status in fields:
+        if not status:
+            break
+        source = next(fields) if status[0] in "RC" else ""
+        path = next(fields, "")
+        if path not in shown:
+            yield LinelessChange(quote_path(path), f"renamed from {quote_path(source)}" if source else LINELESS)
+    for path in untracked:
+        yield LinelessChange(quote_path(path), LINELESS)
 
 
 def describe_hunks(

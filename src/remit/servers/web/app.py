@@ -61,7 +61,9 @@ register_url_convertor("path", AnyPath())
 
 
 class Console:
-    """State shared by the endpoints. Reading runs in two threads: a slow page does not hold up the rest."""
+    """State shared by the endpoints. Pages are read in threads of their own: however many of them wait for a slow
+    command, questions are seen and answers recorded meanwhile.
+    """
 
     def __init__(
         self, guard: Guard, repositories: Repositories, record_pairing: Callable[[PairedBrowser], None]
@@ -69,10 +71,14 @@ class Console:
         self.guard = guard
         self.repositories = repositories
         self.record_pairing = record_pairing
-        self.readers = ThreadPoolExecutor(4, thread_name_prefix="console")
+        self.readers = ThreadPoolExecutor(16, thread_name_prefix="console-page")
+        self.workers = ThreadPoolExecutor(4, thread_name_prefix="console")
         self.watcher = ChangeWatcher(repositories, self.run)
 
     async def run(self, function: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.workers, partial(function, *arguments))
+
+    async def read(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.readers, partial(function, *arguments))
 
     def build_app(self) -> Starlette:
@@ -127,7 +133,7 @@ class Console:
     async def read_data(self, page: Page, request: Request, *, wants_all: bool = False) -> tuple[PageRequest, Any]:
         self.guard.find_reader(request)
         asked = await self.read_request(request, wants_all=wants_all)
-        return asked, await self.run(page.read, asked)
+        return asked, await self.read(page.read, asked)
 
     async def perform_write(self, write: PageWrite, request: Request) -> Response:
         body = decode_body(await self.guard.check_write(request, self.run), write.shape)
@@ -157,7 +163,10 @@ class Console:
         values = await self.run(self.make_values, page, asked, data)
         part = request.headers.get("remit-part")
         try:
-            html = render_part(page.template, part, values) if part else render_page(page.template, values)
+            if part:
+                html = await self.read(render_part, page.template, part, values)
+            else:
+                html = await self.read(render_page, page.template, values)
         except KeyError:
             raise Refused(404, f"the page has no part {part!r}") from None
         total = getattr(data, "total", None)

@@ -5,16 +5,19 @@ The findings and the hunks are the answers of `remit verify`, for the range and 
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert
 
+from remit.core.call import SessionKey
 from remit.core.scope.path_patterns import Scope
-from remit.gate.reviews import list_reviewed
+from remit.gate.gate import Gate
+from remit.gate.reviews import has_waiting_comments, list_reviewed
 from remit.policy.constraint_kinds import DEFAULT_TEST_PATTERNS
-from remit.provenance.verify.changed_hunks import ChangedHunk
+from remit.provenance.verify.changed_hunks import ChangedHunk, LinelessChange
 from remit.provenance.verify.rules import SEVERITIES, RuleFinding
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
@@ -24,6 +27,7 @@ MAX_RANGE_CHARS = 200
 MAX_SHOWN_LINES = 700  # lines of hunks on one page: more would not be read, and a browser would feel them
 MAX_LINES_OF_HUNK = 80
 ANSWER_AGE_S = 1.0
+SOON_S = 0.08  # answers that come within this time are waited for
 FIRST_RULES = ("RMT001", "RMT004", "RMT011", "RMT005", "RMT009", "RMT018", "RMT010", "RMT002")
 RULE_WORDS = {
     "RMT001": "out of scope",
@@ -83,9 +87,15 @@ class Changes(Struct, frozen=True):
     start: int
     next_start: int | None
     left_out: int
+    lineless: list[LinelessChange]
     reviewed: int
     severities: dict[str, int]
     summary: str
+    waiting: list[str]
+    """Agents for which a message of a person waits."""
+
+    is_coming: bool = False
+    """The answers are still to come: nothing of them is here."""
 
 
 def read_changes(request: PageRequest) -> Changes:
@@ -94,11 +104,17 @@ def read_changes(request: PageRequest) -> Changes:
         raise Refused(400, f"only is {only[:40]!r}", "take it out of the address")
     committed_answer = ask_verify(request, wanted) if wanted and only != "uncommitted" else None
     uncommitted_answer = ask_verify(request, "") if only != "committed" else None
+    is_awaited = request.wants_all or request.part == "review" or request.query.get("wait") == "1"
+    asked = [answer for answer in (committed_answer, uncommitted_answer) if answer]
+    if not is_awaited and wait(asked, timeout=SOON_S).not_done:
+        return Changes(wanted, only, None, None, [], [], 0, 0, None, 0, [], 0, {}, "", [], is_coming=True)
     committed = committed_answer.result() if committed_answer else None
     uncommitted = uncommitted_answer.result() if uncommitted_answer else None
     with request.repositories.open_gate(request.one_repository) as gate:
         reviewed = set(list_reviewed(gate.state))
         document = gate.rules.document
+        waiting = list_waiting_agents(gate, (committed, uncommitted))
+    asked_for = (uncommitted, committed)
     names = {intent.id: intent.title for intent in (document.intents if document else ())}
     hunks = [
         (hunk, is_committed)
@@ -122,14 +138,23 @@ def read_changes(request: PageRequest) -> Changes:
         len(hunks),
         start,
         next_start,
-        sum(int(answer["left_out"]) for answer in (committed, uncommitted) if answer),
+        sum(int(answer["left_out"]) for answer in asked_for if answer),
+        [each for answer in asked_for if answer for each in convert(answer["lineless"], list[LinelessChange])],
         sum(hunk.id in reviewed for hunk, _ in hunks),
         Counter(item.finding.severity for item in look_first),
         summarize_for_pull_request(wanted, groups, look_first, committed),
+        waiting,
     )
 
 
-def ask_verify(request: PageRequest, wanted: str) -> Any:
+def list_waiting_agents(gate: Gate, answers: Iterable[dict[str, Any] | None]) -> list[str]:
+    """Return the agents behind the hunks that have not yet got a message of a person."""
+    authors = [hunk["author"] for answer in answers if answer for hunk in answer["hunks"]]
+    sessions = {str(author["session_id"]): str(author["agent"]) for author in authors if author["session_id"]}
+    return [agent for session, agent in sessions.items() if has_waiting_comments(gate.state, SessionKey(session))]
+
+
+def ask_verify(request: PageRequest, wanted: str) -> Future[dict[str, Any]]:
     """Ask `remit verify` for a range, or for what no commit has; return the answer to come."""
     repository, repositories = request.one_repository, request.repositories
     words = ("verify", *([wanted] if wanted else ["--uncommitted"]), "--hunks")

@@ -105,7 +105,7 @@ def read_record(request: PageRequest) -> RecordPage:
     with request.repositories.open_index(request.one_repository) as index:
         found = index.find_by_ids([request.path["record"]])
     for document in found.values():
-        peek = read_peek(request, document)
+        peek = read_peek(request, document, [document])
         body: dict[str, Any] = next(iter(document["metadata"].values()))
         return RecordPage(peek, str(body.get("session_id") or ""), [file.path for file in peek.files])
     raise Refused(404, "there is no such record", "see the page Ledger")

@@ -16,16 +16,18 @@ from remit.ledger.index.search import NoSearchWords
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.now import SessionStatus, name_status
 from remit.servers.web.pages.page import MAX_WINDOW, PageRequest
-from remit.servers.web.pages.session_rows import SessionRow, make_session_rows
+from remit.servers.web.pages.session_rows import SessionRow, make_session_rows, name_key
 from remit.servers.web.pages.session_turns import SessionStory, read_story
 from remit.servers.web.render import parse_seconds
 
 SESSION_QUERY = ("from", "count", "kind", "e")
 ROWS_SHOWN = 120
+MAX_SESSIONS, MAX_TITLED = 200, 60
 OPEN_CALL_S = 600.0
 STRIP_BUCKETS = 160
 MAX_STRIP_RECORDS = 20_000
 MAX_PEEKED_FILES, MAX_PEEKED_BYTES = 10, 400_000
+NEAR_RECORDS = 40  # the records of a call are not further apart than that
 MAX_GAP_S = 120.0  # a longer silence is folded in the strip
 
 
@@ -34,9 +36,11 @@ SESSION_FORMS: tuple[SessionForm, ...] = ("timeline", "tree", "feed")
 
 
 class Sessions(Struct, frozen=True):
-    """The sessions of a repository, the latest used first."""
+    """The sessions of a repository, the latest used first, with the titles and the status of the first ones."""
 
     sessions: list[IndexedSession]
+    titles: dict[str, str]
+    statuses: dict[str, SessionStatus]
 
 
 class TimelineRow(Struct, frozen=True):
@@ -70,9 +74,10 @@ class FileDiff(Struct, frozen=True):
 
 
 class RecordPeek(Struct, frozen=True):
-    """A record beside the timeline, with the changes."""
+    """A record beside the timeline, with the changes by its call; `together` is the row of the whole call."""
 
     row: TimelineRow
+    together: SessionRow
     intent_id: str | None
     record: dict[str, Any]
     files: list[FileDiff]
@@ -110,8 +115,29 @@ class SessionTail(Struct, frozen=True):
 
 
 def read_sessions(request: PageRequest) -> Sessions:
-    with request.repositories.open_index(request.one_repository) as index:
-        return Sessions(index.list_sessions(200))
+    with request.repositories.open_gate(request.one_repository) as gate, gate.index() as index:
+        sessions = index.list_sessions(MAX_SESSIONS)
+        first = sessions[:MAX_TITLED]
+        ends = index.find(event="session_end", limit=MAX_SESSIONS)
+        document = gate.rules.document
+        names = {intent.id: intent.title for intent in (document.intents if document else ())}
+        titles = {
+            each.session_id: propose_intent_name(gate, each.session_id) or names.get(each.intent_id or "", "")
+            for each in first
+        }
+        waiting = {question.session_id for question in gate.questions.list_open_questions()}
+        calls = {
+            call.session.session_id for call in gate.state.list_open_calls() if time.time() - call.at < OPEN_CALL_S
+        }
+    ended = {str(end["metadata"][KEY].get("session_id")): end for end in reversed(ends)}
+    statuses: dict[str, SessionStatus] = {}
+    for each in first:
+        end = ended.get(each.session_id)
+        newest = end if end is not None and str(end["timestamp"]) >= each.last_at else None
+        silence = time.time() - parse_seconds(each.last_at)
+        is_waiting, has_call = each.session_id in waiting, each.session_id in calls
+        statuses[each.session_id] = name_status(newest, silence, is_waiting=is_waiting, has_call=has_call)
+    return Sessions(sessions, titles, statuses)
 
 
 def read_session(request: PageRequest) -> SessionPage:
@@ -133,7 +159,8 @@ def read_session(request: PageRequest) -> SessionPage:
         times = index.list_times(MAX_STRIP_RECORDS, session_id=session_id)
         wanted = request.query.get("e", "")
         found = index.find_by_ids([wanted]) if wanted else {}
-    peek = read_peek(request, found[wanted]) if wanted in found else None
+        call = list_records_of_call(index, session_id, found[wanted]) if wanted in found else []
+    peek = read_peek(request, found[wanted], call) if call else None
     story = None if form == "timeline" else read_story(request, session_id, session.records)
     rows = [] if story else make_session_rows(documents, start, folded=not event and not words)
     return SessionPage(
@@ -225,18 +252,27 @@ def make_row(position: int, document: dict[str, Any]) -> TimelineRow:
     )
 
 
-def read_peek(request: PageRequest, document: dict[str, Any]) -> RecordPeek:
+def list_records_of_call(index: Index, session_id: str, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the record with those of the same call that are near it, oldest first."""
+    place = index.count_before(str(document["id"]), session_id=session_id)
+    near = index.find_window(max(0, place - NEAR_RECORDS), 2 * NEAR_RECORDS, session_id=session_id)
+    return [each for each in near if name_key(each) == name_key(document)] or [document]
+
+
+def read_peek(request: PageRequest, document: dict[str, Any], call: list[dict[str, Any]]) -> RecordPeek:
     body: dict[str, Any] = document["metadata"][KEY]
+    changed = [file for each in call for file in as_objects(each["metadata"][KEY].get("files"))]
     files: list[FileDiff] = []
     with request.repositories.open_gate(request.one_repository) as gate:
-        for file in as_objects(body.get("files"))[:MAX_PEEKED_FILES]:
+        for file in changed[:MAX_PEEKED_FILES]:
             sides = (as_object(file.get(side)).get("git_blob") for side in ("before", "after"))
             before, after = (gate.contents.load(str(blob)) if blob else b"" for blob in sides)
             diff = ""
             if before is not None and after is not None and len(before) + len(after) < MAX_PEEKED_BYTES:
                 diff = gate.contents.unified_diff(before, after)
             files.append(FileDiff(str(file.get("path")), redact(diff)))
-    return RecordPeek(make_row(0, document), body.get("intent_id"), document, files)
+    (together,) = make_session_rows(call, 0)
+    return RecordPeek(make_row(0, document), together, body.get("intent_id"), document, files)
 
 
 def make_strip(times: list[tuple[str, str]]) -> list[StripBucket]:

@@ -1,5 +1,5 @@
 // The page Changes: reviewed marks, comments for an agent, hunks taken back, the summary for a pull request.
-import { say } from "./parts.js";
+import { fetchPart, putPart, say } from "./parts.js";
 import { postSigned } from "./proof.js";
 import { onKeys } from "./page_keys.js";
 
@@ -135,9 +135,11 @@ review.addEventListener("click", (event) => {
   else if (button.matches("[data-comment]")) openComment(hunk)?.focus();
   else if (button.matches("[data-revert]")) revert(hunk);
 });
-review.querySelector("[data-copy-summary]")?.addEventListener("click", async () => {
+review.querySelector("[data-copy-summary]").addEventListener("click", async () => {
+  const summary = review.querySelector("[data-summary]");
+  if (!summary) return;
   try {
-    await navigator.clipboard.writeText(review.querySelector("[data-summary]").textContent);
+    await navigator.clipboard.writeText(summary.textContent);
     say("The summary is in the clipboard.");
   } catch {
     review.querySelector(".summary-text").open = true;
@@ -149,8 +151,40 @@ const withHunk = (act) => () => {
   if (hunk) act(hunk);
 };
 onKeys({ x: withHunk(toggleReviewed), c: withHunk((hunk) => openComment(hunk)?.focus()), v: withHunk(revert) });
-for (const name of Object.keys(drafts)) {
-  const hunk = review.querySelector(`[data-hunk="${name}"]`);
-  if (hunk) openComment(hunk); // others stay: their hunks are in another view
+
+// -- the answers, when they come, and again --------------------------------------------------------------------
+
+const part = review.querySelector('[data-part="review"]');
+const againButton = review.querySelector("[data-again]");
+
+function showDrafts() {
+  for (const name of Object.keys(drafts)) {
+    const hunk = review.querySelector(`[data-hunk="${name}"]`);
+    if (hunk) openComment(hunk); // others stay: their hunks are in another view
+  }
+  keepDrafts();
 }
-keepDrafts();
+
+async function readAgain() {
+  againButton.hidden = true;
+  try {
+    putPart(part, await fetchPart("review"));
+    showDrafts();
+    if (location.hash) review.querySelector(`[id="${CSS.escape(location.hash.slice(1))}"]`)?.scrollIntoView();
+  } catch {
+    const line = document.createElement("p");
+    line.className = "finding error";
+    line.textContent = "The changes cannot be read now: `remit verify` in a terminal says why.";
+    part.replaceChildren(line);
+  }
+}
+
+againButton.addEventListener("click", readAgain);
+let seen = null;
+document.addEventListener("remit:state", (event) => {
+  const now = event.detail.log_bytes[review.dataset.repository];
+  if (seen !== null && seen !== now && !part.querySelector("[data-coming]")) againButton.hidden = false;
+  seen = now;
+});
+showDrafts();
+if (part.querySelector("[data-coming]")) readAgain();

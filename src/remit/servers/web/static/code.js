@@ -74,6 +74,7 @@ async function openWhy(first, last) {
   const address = withQuery({ l: first === last ? first : `${first}-${last}` });
   history.replaceState({}, "", address);
   why.hidden = false;
+  why.classList.add("peek");
   why.setAttribute("aria-busy", "true");
   reader.classList.add("with-peek");
   if (!why.children.length) why.textContent = "Reading why…";
@@ -91,6 +92,7 @@ async function openWhy(first, last) {
 function closeWhy() {
   asked++;
   why.hidden = true;
+  why.classList.remove("peek");
   putPart(why, "");
   reader.classList.remove("with-peek");
   for (const row of chosenRows()) row.classList.remove("chosen");
