@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from remit.core.decision import Extent
-from remit.core.untrusted_input import escape_json
+from remit.core.untrusted_input import escape_json, escape_surrogates
 from remit.gate.approval_answers import QuestionClosed, find_covered_rule, record_reply
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.state.questions import ApprovalReply
@@ -28,11 +28,13 @@ from remit.servers.web.openapi import describe_api
 from remit.servers.web.pages.approvals import read_card
 from remit.servers.web.pages.ledger import export_records
 from remit.servers.web.pages.page import Page, PageRequest
+from remit.servers.web.pages.settings import SettingBody, TriedText, change_setting, redact_text
 from remit.servers.web.pairing import COOKIE_LIFETIME_S, PairedBrowser, PairingRefused
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
 from remit.servers.web.repositories import Repositories
 from remit.servers.web.routes import NAVIGATION, PAGES
 
+THEME_COOKIE, THEMES = "remit_theme", ("light", "dark")  # the choice of the page Settings; it decides nothing else
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -61,6 +63,8 @@ BODIES: dict[str, type[Struct] | None] = {
     "/pair": PairBody,
     "/approvals/{question}/answer": AnswerBody,
     "/unpair/{browser}": None,
+    "/settings": SettingBody,
+    "/settings/redaction": TriedText,
 }
 """What the requests that write hold; `openapi.json` describes them."""
 
@@ -97,6 +101,8 @@ class Console:
             Route("/pair", self.wrap(self.pair_browser), methods=["POST"]),
             Route("/approvals/{question}/answer", self.wrap(self.answer_question), methods=["POST"]),
             Route("/unpair/{browser}", self.wrap(self.unpair_browser), methods=["POST"]),
+            Route("/settings", self.wrap(self.change_setting), methods=["POST"]),
+            Route("/settings/redaction", self.wrap(self.try_redaction), methods=["POST"]),
             Route("/r/{repository}/export/{form}", self.wrap(self.export_ledger)),
             Mount(f"/static/{static_version()}", StaticFiles(directory=FOLDER / "static"), name="static"),
         ]
@@ -155,7 +161,9 @@ class Console:
 
     async def answer_page(self, page: Page, request: Request) -> Response:
         asked, data = await self.read_data(page, request)
+        theme = request.cookies.get(THEME_COOKIE, "")
         values = await self.run(self.make_values, page, asked, data)
+        values["theme"] = theme if theme in THEMES else ""
         part = request.headers.get("remit-part")
         try:
             html = render_part(page.template, part, values) if part else render_page(page.template, values)
@@ -187,6 +195,7 @@ class Console:
             "navigation": NAVIGATION,
             "base": f"/r/{quote(current.name)}" if current else "",
             "waiting": len(self.watcher.state.questions),
+            "theme": "",
             "browsers": self.guard.pairing.state.browsers,
         }
 
@@ -244,6 +253,17 @@ class Console:
             raise Refused(404, "no such browser is paired")
         await self.watcher.look_again()
         return JSONResponse({"schema_version": 1, "data": {"unpaired": request.path_params["browser"]}})
+
+    # Settings
+
+    async def change_setting(self, request: Request) -> Response:
+        body = decode_body(await self.guard.check_write(request, self.run), SettingBody)
+        return JSONResponse({"schema_version": 1, "data": await self.run(change_setting, self.repositories, body)})
+
+    async def try_redaction(self, request: Request) -> Response:
+        body = decode_body(await self.guard.check_write(request, self.run), TriedText)
+        text = await self.run(redact_text, self.repositories, body)
+        return JSONResponse({"schema_version": 1, "data": {"text": escape_surrogates(text)}})
 
     # Deciding
 

@@ -14,6 +14,7 @@ from msgspec import Struct, json
 from remit.gate.approval_answers import close_orphaned_questions
 from remit.ledger.log_files import LedgerError, list_readable_places
 from remit.ledger.reader import measure_log_bytes
+from remit.servers.web.render import static_version
 from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
@@ -59,6 +60,7 @@ class ChangeWatcher:
         sent: LiveState | None = None
         try:
             yield b"retry: 500\n\n"
+            yield b"event: hello\ndata: " + json.encode({"version": static_version()}) + b"\n\n"
             while not self.is_closed and is_allowed():
                 if self.state is not sent:
                     sent = self.state

@@ -106,7 +106,7 @@ class Repositories(Struct, frozen=True):
                 process.kill()
             await process.wait()
 
-    def run_cached(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
+    def read_cached_answer(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command that depends on HEAD, the logs and the hour alone. Raises Refused."""
         with self.open_gate(repository) as gate:
             folder = gate.workspace.log_folder

@@ -7,20 +7,22 @@ from remit.servers.web.pages.commands import (
     read_changes,
     read_coverage,
     read_recovery,
-    read_settings,
 )
 from remit.servers.web.pages.intents import read_intent, read_intents
 from remit.servers.web.pages.ledger import LEDGER_QUERY, read_ledger, read_record
 from remit.servers.web.pages.metrics import METRICS_QUERY, read_metrics
 from remit.servers.web.pages.now import read_now
 from remit.servers.web.pages.page import Page
+from remit.servers.web.pages.search import SEARCH_QUERY, read_search
 from remit.servers.web.pages.sessions import read_session, read_sessions
+from remit.servers.web.pages.settings import SETTINGS_QUERY, read_settings
 
 PAGES = (
     Page("/", "now", "Now", "now.html", read_now),
     Page("/approvals", "approvals", "Approvals", "approvals.html", read_approvals),
     Page("/approvals/{question}", "approvals", "Approvals", "approvals.html", read_approvals),
-    Page("/settings", "settings", "Settings", "settings.html", read_settings),
+    Page("/search", "search", "Search", "search.html", read_search, SEARCH_QUERY),
+    Page("/settings", "settings", "Settings", "settings.html", read_settings, SETTINGS_QUERY),
     Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
     Page("/r/{repository}/intents/{intent}", "intents", "Intent", "intent.html", read_intent),
     Page("/r/{repository}/sessions", "sessions", "Sessions", "sessions.html", read_sessions),

@@ -29,13 +29,3 @@ def read_changes(request: PageRequest) -> CommandAnswer:
 
 def read_recovery(request: PageRequest) -> CommandAnswer:
     return run(request, "restore", "list")
-
-
-class SettingsPage(Struct, frozen=True):
-    """The governed repositories and the places of the console's files."""
-
-    repositories: list[dict[str, str]]
-
-
-def read_settings(request: PageRequest) -> SettingsPage:
-    return SettingsPage([{"name": r.name, "root": r.root} for r in request.repositories.list_all()])

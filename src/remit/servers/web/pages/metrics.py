@@ -72,7 +72,7 @@ def read_metrics(request: PageRequest) -> MetricsPage:
         raise Refused(400, f"groups are {by[:40]!r}; expected {', '.join(GROUPINGS)}", "take `by` out of the address")
     start = parse_since(since)
     words = ["stats", *(["--since", start] if start else [])]
-    figures = request.repositories.run_cached(request.one_repository, *words)
+    figures = request.repositories.read_cached_answer(request.one_repository, *words)
     with request.repositories.open_index(request.one_repository) as index:
         index.catch_up()
         times = index.list_times(MAX_TIMED_RECORDS, since=start or None)
