@@ -229,8 +229,7 @@ def test_states_of_the_shell_break_no_rule_of_accessibility(
     base = f"/r/{agent.cwd.name}"
     found: dict[str, list[str]] = {}
     for address in (
-        "/settings",
-        f"{base}/metrics",
+        *addresses(agent),
         f"{base}/metrics?as=table&by=intent",
         f"{base}/ledger?verify=1",
         f"{base}/ledger?event=denied&q=none",

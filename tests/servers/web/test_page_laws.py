@@ -82,6 +82,9 @@ def test_every_page_is_whole_a_part_and_data_and_nothing_in_it_runs_or_leads_awa
         envelope = entry["responses"]["200"]["content"]["application/json"]["schema"]
         assert envelope["required"] == list(json.loads(twin.body)), address
     assert browser.get("/", Remit_Part="nowhere").status == 404
+    writes = {path: item["post"] for path, item in described["paths"].items() if "post" in item}
+    assert writes.keys() >= {"/pair", "/approvals/{question}/answer", "/unpair/{browser}", "/settings"}
+    assert all(write["security"] == [{"cookie": [], "proof": []}] for write in writes.values())
 
 
 def find_what_runs_or_leads_away(html: str) -> list[str]:

@@ -66,7 +66,7 @@ BODIES: dict[str, type[Struct] | None] = {
     "/settings": SettingBody,
     "/settings/redaction": TriedText,
 }
-"""What the requests that write hold; `openapi.json` describes them."""
+"""What the requests that write hold; `openapi.json` describes every such address, and these bodies."""
 
 
 class AnyPath(PathConvertor):
@@ -181,7 +181,9 @@ class Console:
 
     async def show_api(self, request: Request) -> Response:
         self.guard.find_reader(request)
-        return JSONResponse(describe_api(PAGES, BODIES))
+        routes: list[BaseRoute] = request.app.routes
+        writes = [route.path for route in routes if isinstance(route, Route) and "POST" in (route.methods or ())]
+        return JSONResponse(describe_api(PAGES, {path: BODIES.get(path) for path in writes}))
 
     def make_values(self, page: Page, asked: PageRequest, data: object) -> dict[str, Any]:
         known = self.repositories.list_all()
