@@ -121,6 +121,9 @@ def test_each_setting_names_the_file_that_holds_it_and_is_written_there(agent: A
         assert write(browser, name, value).status == status, (name, value)
         assert file.read_bytes() == content
     assert write(browser, "approvals.grant_hours", "").data["row"]["line"] is None
+    shown = write(browser, "run.instructions", '"a\u202eb"').data["row"]["value"]
+    assert shown == '"a\\u202eb"'  # an escape, which is seen, and written back is the same
+    assert write(browser, "run.instructions", shown).data["row"]["value"] == shown
 
 
 def test_no_setting_is_written_without_this_browser_s_signature(browser: Browser) -> None:

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from remit.core.decision import Extent
-from remit.core.untrusted_input import escape_json, escape_surrogates
+from remit.core.untrusted_input import encode_json, escape_surrogates
 from remit.gate.approval_answers import QuestionClosed, find_covered_rule, record_reply
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.state.questions import ApprovalReply
@@ -144,7 +144,7 @@ class Console:
 
     async def answer_json(self, page: Page, request: Request) -> Response:
         _, data = await self.read_data(page, request)
-        text = escape_json(json.encode({"schema_version": 1, "data": data}).decode())
+        text = encode_json({"schema_version": 1, "data": data})
         return Response(text, media_type="application/json")
 
     async def answer_either(self, page: Page, request: Request) -> Response:

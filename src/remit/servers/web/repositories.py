@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from remit.core.untrusted_input import escape_surrogates
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
@@ -47,7 +48,7 @@ class Repositories(Struct, frozen=True):
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
         for root in list_governed_roots(self.environment().home):
-            name = Path(root).name or "root"
+            name = escape_surrogates(Path(root).name) or "root"
             twins = sum(each.name == name or each.name.startswith(f"{name}~") for each in found)
             found.append(GovernedRepository(f"{name}~{twins + 1}" if twins else name, root))
         return found

@@ -10,6 +10,7 @@ from msgspec import Struct
 from remit.core.config import Config
 from remit.core.diff.contents import sha256
 from remit.core.redaction import compile_team_pattern, redact
+from remit.core.untrusted_input import encode_json
 from remit.gate.governing import load_rules, write_setting
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
@@ -95,7 +96,7 @@ def list_rows(config: Config, text: str) -> Iterator[SettingRow]:
 
 
 def make_row(name: str, value: Any, default: Any, is_set: bool, text: str) -> SettingRow:
-    shown, usual = (msgspec.json.encode(each).decode() for each in (value, default))
+    shown, usual = (encode_json(each) for each in (value, default))
     return SettingRow(name, shown, usual, find_line(text, name) if is_set else None, name not in LOCKED_SETTINGS)
 
 
