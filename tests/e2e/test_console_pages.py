@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from conftest import run_git
 from e2e.npm import installed
+from e2e.one_chromium import open_chromium
 from gate.driving import Agent, governed
 from remit.servers.web.routes import PAGES
 from remit.servers.web.server import ConsoleServer
@@ -39,10 +40,8 @@ def chromium() -> Iterator[Chromium]:
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("THE CONSOLE IS NOT TESTED IN A BROWSER: there is no chromium on this machine")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+    with open_chromium(program, FLAGS) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
