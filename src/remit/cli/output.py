@@ -13,11 +13,10 @@ from sqlite3 import Error as SqliteError
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 import click
-import msgspec
 from click.core import ParameterSource
 
 from remit.cli.screen import Screen, choose_pager, forced_colour, open_screen, show_in_pager
-from remit.core.untrusted_input import escape_json, sanitise_text
+from remit.core.untrusted_input import encode_json, sanitise_text
 from remit.ledger.index import index as ledger_index
 from remit.ledger.index.index import Index
 from remit.ledger.log_files import LedgerError
@@ -286,10 +285,6 @@ def print_text(text: str, *, has_colour: bool | None = None) -> None:
 
 def warn(text: str) -> None:
     click.echo(f"warning: {text}", err=True)
-
-
-def encode_json(value: object) -> str:
-    return escape_json(msgspec.json.encode(value).decode())
 
 
 # --- failures ----------------------------------------------------------------------------------------------

@@ -35,6 +35,29 @@ def escape_json(text: str) -> str:
     return re.sub(INVISIBLE_CHARS, escape, text)
 
 
+def encode_json(value: object) -> str:
+    """Return a value as JSON that a terminal neither obeys nor hides. Bytes of names that are no text are escapes."""
+    import msgspec  # commands that print no JSON start without it
+
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(escape_all_surrogates(msgspec.to_builtins(value)))
+    return escape_json(encoded.decode())
+
+
+def escape_all_surrogates(value: object) -> object:
+    """Return a value of builtin types with the surrogates in its texts escaped."""
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, dict):
+        pairs = cast("dict[object, object]", value).items()
+        return {escape_surrogates(str(key)): escape_all_surrogates(inner) for key, inner in pairs}
+    if isinstance(value, list):
+        return [escape_all_surrogates(inner) for inner in cast("list[object]", value)]
+    return value
+
+
 def sanitise_line(text: str, limit: int = 300) -> str:
     """Return `text` on a single line without control or invisible characters, truncated at `limit`."""
     if len(text) <= limit and text.isprintable():

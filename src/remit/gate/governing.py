@@ -27,11 +27,13 @@ from remit.workspace.place.config import (
     HOOKS_FOLDER,
     ConfigError,
     HookFolder,
+    decode_toml,
     list_hook_files,
     number_hooks,
     read_config,
     read_config_text,
     read_hooks,
+    set_value,
 )
 from remit.workspace.place.resolve_paths import resolve_real_paths
 from remit.workspace.place.workspace import (
@@ -296,6 +298,23 @@ def set_mode(workspace: Workspace, mode: Mode) -> None:
         raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
     save_copies(workspace)
     update_marker(workspace, mode)
+
+
+def write_setting(
+    workspace: Workspace, name: str, value: bool | float | str | list[str] | None, known_sha256: str
+) -> None:
+    """Write a setting into `remit.toml`, and leave the rest byte for byte; None takes it out. Raises ConfigError, also
+    for a file that is not the one with the known SHA-256, OSError.
+    """
+    path = workspace.config_path
+    old = read_config_text(path) or ""
+    if sha256(old.encode()) != known_sha256:
+        raise ConfigError(f"{path.name} was changed meanwhile: load the page again")
+    new = set_value(old, name, value).encode()
+    decode_toml(new, Config)
+    workspace.folder.mkdir(exist_ok=True)
+    write_below(workspace.root, path, new)
+    save_copies(workspace)
 
 
 # Workspaces of a call

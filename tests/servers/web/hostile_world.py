@@ -48,6 +48,9 @@ class HostileWorld:
 
     def govern(self) -> None:
         governed(self.root, intents=self.write_intents())
+        settings = self.root / ".orchestration" / "remit.toml"
+        words = quote_widely(" ".join(self.list_texts(longest=500, without=SURROGATES)))
+        settings.write_text(f"{settings.read_text()}\n[run]\ninstructions = {words}\n")
         register_repository(self.home, workspace_at(self.root, self.root))
 
     def write_intents(self) -> str:
@@ -75,10 +78,7 @@ class HostileWorld:
                     "acceptance_criteria": [{"text": text, "verify": text}],
                 }
             )
-        text = json.dumps(rows, ensure_ascii=False)
-        # YAML writes characters beyond the first plane in one escape, not as a pair of surrogates.
-        text = "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in text)
-        return f'version: "1.0"\nactive_intents: {text}\n'
+        return f'version: "1.0"\nactive_intents: {quote_widely(rows)}\n'
 
     def speak(self) -> None:
         """Let an agent write files, run commands and use tools with these texts, through its hooks."""
@@ -155,6 +155,11 @@ class HostileWorld:
 
     def open_gate(self) -> Gate:
         return Gate(locate_workspace(self.root), machine(self.home))
+
+
+def quote_widely(value: object) -> str:
+    """Return JSON that YAML and TOML read too: they write characters beyond the first plane in one escape."""
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in json.dumps(value, ensure_ascii=False))
 
 
 class ShownPage(HTMLParser):

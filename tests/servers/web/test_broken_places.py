@@ -1,9 +1,11 @@
 """What is broken below the console has a page with the next step, on every page, and is never a defect of the page."""
 
+import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -127,3 +129,26 @@ def test_a_repository_without_commits_and_one_without_records_have_pages(tmp_pat
         for page in ("intents", "sessions", "code", "agents", "changes", "restore", "governed", "metrics", "ledger"):
             found = browser.get(f"/r/young/{page}")
             assert found.status == 200, (page, ShownPage(found.text).text)
+
+
+def test_a_repository_whose_folder_is_no_text_has_pages(tmp_path: Path, home: Path) -> None:
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    root.mkdir()
+    run_git(root, "init", "-q")
+    (root / "a.py").write_text("one\n")
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-qm", "first")
+    governed(root)
+    register_repository(home, workspace_at(root, root))
+    with serving(home) as server:
+        browser = Browser(server)
+        browser.pair()
+        (repository,) = browser.get("/index.json").data["repositories"]
+        base = f"/r/{quote(repository['name'])}"
+        pages = ("intents", "sessions", "code", "code/a.py", "agents", "changes", "restore", "governed", "metrics")
+        for address in ("/", "/settings", "/search?q=a", "/approvals", *(f"{base}/{page}" for page in pages)):
+            found = browser.get(address)
+            assert found.status == 200, (address, ShownPage(found.text).text)
+            path, _, query = address.partition("?")
+            twin = browser.get("/index.json" if path == "/" else f"{path}.json?{query}")
+            assert twin.status == 200, (address, twin.text)

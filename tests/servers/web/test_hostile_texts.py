@@ -107,6 +107,9 @@ def test_every_page_shows_hostile_texts_as_texts(tmp_path: Path, home: Path) -> 
             found = find_faults(page.text, allowed, (base, "/r/plain/"))
             if found or (page.status, twin.status) != (200, 200):
                 faults[address] = [f"{page.status}, its JSON {twin.status}", *found]
+        html = browser.get("/approvals/q000").text
+        names = [value for _, name, value in ShownPage(html).values if name == "data-repository"]
+        assert set(names) == {plain.root.name, world.root.name}  # as it is, since scripts send it back
         links = {value for _, name, value in ShownPage(browser.get(f"{base}code/src").text).values if name == "href"}
         sessions = {value for _, name, value in ShownPage(browser.get(f"{base}sessions").text).values if name == "href"}
     assert faults == {}, json.dumps({address[-90:]: found[:5] for address, found in faults.items()}, indent=1)
@@ -164,7 +167,7 @@ def test_a_stream_carries_the_names_of_repositories_in_frames_of_its_own(tmp_pat
             lines.append(response.readline().decode().rstrip("\n"))
         connection.close()
     assert {line.partition(":")[0] for line in lines if line} <= {"retry", "event", "data"}
-    assert {line for line in lines if line.startswith("event")} == {"event: state"}
-    states = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    assert {line for line in lines if line.startswith("event")} == {"event: hello", "event: state"}
+    _, *states = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
     assert list(states[-1]["log_bytes"]) == [world.root.name]
     assert sorted(states[-1]["questions"]) == world.questions

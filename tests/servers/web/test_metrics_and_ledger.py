@@ -83,6 +83,8 @@ def test_metrics_are_the_command_s_figures_as_charts_and_as_tables(agent: Agent,
     data = browser.get(f"{page}.json").data
     assert data["data"] == ask_command(agent, "stats")
     assert [(bar["name"], bar["written"]) for bar in data["groups"]] == [("claude-code", 20)]
+    assert data["groups"][0]["spark"].startswith("M0.0 18.0L")  # nothing two weeks ago
+    assert data["groups"][0]["spark"].endswith("L90.0 0.0")  # most today
     assert [(tile["name"], tile["value"]) for tile in data["tiles"]] == [("INT-001", 20)]
     assert browser.get(f"{page}.json?by=intent").data["groups"][0]["name"] == "INT-001"
     assert data["days"][-1]["denied"] == len(records(agent.cwd, "denied")) == 1

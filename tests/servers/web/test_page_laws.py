@@ -83,6 +83,9 @@ def test_every_page_is_whole_a_part_and_data_and_nothing_in_it_runs_or_leads_awa
         envelope = entry["responses"]["200"]["content"]["application/json"]["schema"]
         assert envelope["required"] == list(json.loads(twin.body)), address
     assert browser.get("/", Remit_Part="nowhere").status == 404
+    writes = {path: item["post"] for path, item in described["paths"].items() if "post" in item}
+    assert writes.keys() >= {"/pair", "/approvals/{question}/answer", "/unpair/{browser}", "/settings"}
+    assert all(write["security"] == [{"cookie": [], "proof": []}] for write in writes.values())
 
 
 def name_part(template: str) -> str:
@@ -110,7 +113,7 @@ def test_an_empty_repository_s_pages_say_what_to_do(repository: Path, home: Path
             if "{" not in page.url.replace("{repository}", "") and not is_form:
                 html = browser.get(page.url.replace("{repository}", "repo"))
                 assert html.status == 200, (page.url, html.text)
-                needs_words = page.nav not in ("settings", "code", "metrics", "coverage", "ledger", "changes")
+                needs_words = page.nav not in ("settings", "code", "metrics", "coverage", "ledger", "changes", "search")
                 assert 'class="empty"' in html.text or not needs_words, page.url
 
 

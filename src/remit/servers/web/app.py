@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from msgspec import Struct, json
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from remit.core.untrusted_input import escape_json
+from remit.core.untrusted_input import encode_json, escape_surrogates
 from remit.gate.context import RECORDING_ERRORS
 from remit.servers.web.approval_actions import AnswerBody, ApprovalActions, EqualAnswerBody
 from remit.servers.web.change_actions import ChangeActions
@@ -25,11 +25,13 @@ from remit.servers.web.live import MAX_STREAMS, ChangeWatcher
 from remit.servers.web.openapi import describe_api
 from remit.servers.web.pages.ledger import export_records
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
+from remit.servers.web.pages.settings import SettingBody, TriedText, change_setting, redact_text
 from remit.servers.web.pairing import COOKIE_LIFETIME_S, PairedBrowser, PairingRefused
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
 from remit.servers.web.repositories import Repositories
 from remit.servers.web.routes import NAVIGATION, PAGES, WRITES
 
+THEME_COOKIE, THEMES = "remit_theme", ("light", "dark")  # the choice of the page Settings; it decides nothing else
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -47,8 +49,10 @@ BODIES: dict[str, type[Struct] | None] = {
     "/approvals/{question}/answer": AnswerBody,
     "/approvals/answer-equal": EqualAnswerBody,
     "/unpair/{browser}": None,
+    "/settings": SettingBody,
+    "/settings/redaction": TriedText,
 }
-"""What the requests that write hold; `openapi.json` describes them."""
+"""What the requests that write hold; `openapi.json` describes every such address, and these bodies."""
 
 
 class AnyPath(PathConvertor):
@@ -90,6 +94,8 @@ class Console:
             *ApprovalActions(self.guard, repositories=self.repositories, run=self.run).list_routes(self.wrap),
             Route("/unpair/{browser}", self.wrap(self.unpair_browser), methods=["POST"]),
             *ChangeActions(self.guard, repositories=self.repositories, run=self.run).list_routes(self.wrap),
+            Route("/settings", self.wrap(self.change_setting), methods=["POST"]),
+            Route("/settings/redaction", self.wrap(self.try_redaction), methods=["POST"]),
             Route("/r/{repository}/export/{form}", self.wrap(self.export_ledger)),
             Mount(f"/static/{static_version()}", StaticFiles(directory=FOLDER / "static"), name="static"),
         ]
@@ -138,12 +144,12 @@ class Console:
     async def perform_write(self, write: PageWrite, request: Request) -> Response:
         body = decode_body(await self.guard.check_write(request, self.run), write.shape)
         data = await self.run(write.act, await self.read_request(request), body)
-        text = escape_json(json.encode({"schema_version": 1, "data": data}).decode())
+        text = encode_json({"schema_version": 1, "data": data})
         return Response(text, media_type="application/json")
 
     async def answer_json(self, page: Page, request: Request) -> Response:
         _, data = await self.read_data(page, request, wants_all=True)
-        text = escape_json(json.encode({"schema_version": 1, "data": data}).decode())
+        text = encode_json({"schema_version": 1, "data": data})
         return Response(text, media_type="application/json")
 
     async def answer_either(self, page: Page, request: Request) -> Response:
@@ -160,7 +166,9 @@ class Console:
 
     async def answer_page(self, page: Page, request: Request) -> Response:
         asked, data = await self.read_data(page, request)
+        theme = request.cookies.get(THEME_COOKIE, "")
         values = await self.run(self.make_values, page, asked, data)
+        values["theme"] = theme if theme in THEMES else ""
         part = request.headers.get("remit-part")
         try:
             if part:
@@ -182,7 +190,10 @@ class Console:
 
     async def show_api(self, request: Request) -> Response:
         self.guard.find_reader(request)
-        return JSONResponse(describe_api(PAGES, BODIES | {write.url: write.shape for write in WRITES}))
+        routes: list[BaseRoute] = request.app.routes
+        writes = [route.path for route in routes if isinstance(route, Route) and "POST" in (route.methods or ())]
+        bodies = BODIES | {write.url: write.shape for write in WRITES}
+        return JSONResponse(describe_api(PAGES, {path: bodies.get(path) for path in writes}))
 
     def make_values(self, page: Page, asked: PageRequest, data: object) -> dict[str, Any]:
         known = self.repositories.list_all()
@@ -196,6 +207,7 @@ class Console:
             "navigation": NAVIGATION,
             "base": f"/r/{quote(current.name)}" if current else "",
             "waiting": len(self.watcher.state.questions),
+            "theme": "",
             "browsers": self.guard.pairing.state.browsers,
         }
 
@@ -253,3 +265,14 @@ class Console:
             raise Refused(404, "no such browser is paired")
         await self.watcher.look_again()
         return JSONResponse({"schema_version": 1, "data": {"unpaired": request.path_params["browser"]}})
+
+    # Settings
+
+    async def change_setting(self, request: Request) -> Response:
+        body = decode_body(await self.guard.check_write(request, self.run), SettingBody)
+        return JSONResponse({"schema_version": 1, "data": await self.run(change_setting, self.repositories, body)})
+
+    async def try_redaction(self, request: Request) -> Response:
+        body = decode_body(await self.guard.check_write(request, self.run), TriedText)
+        text = await self.run(redact_text, self.repositories, body)
+        return JSONResponse({"schema_version": 1, "data": {"text": escape_surrogates(text)}})

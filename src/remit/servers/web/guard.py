@@ -1,5 +1,6 @@
 """Access rules: exact host and origin, a paired browser for reading, a signature by the browser's key for writing."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ T = TypeVar("T")
 
 COOKIE = "remit_read"
 MAX_BODY_BYTES = 1 << 20
+BODY_TIMEOUT_S = 10.0
 MAX_QUERY_BYTES = 8 << 10
 HEADERS = {
     "content-security-policy": (
@@ -80,11 +82,15 @@ class Guard(Struct, frozen=True):
     async def read_body(self, request: Request) -> bytes:
         blocks: list[bytes] = []
         size = 0
-        async for block in request.stream():
-            size += len(block)
-            if size > MAX_BODY_BYTES:
-                raise Refused(413, "the request is too large", f"send at most {MAX_BODY_BYTES} bytes")
-            blocks.append(block)
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                async for block in request.stream():
+                    size += len(block)
+                    if size > MAX_BODY_BYTES:
+                        raise Refused(413, "the request is too large", f"send at most {MAX_BODY_BYTES} bytes")
+                    blocks.append(block)
+        except TimeoutError:
+            raise Refused(408, "the request came too slowly", "send it again") from None
         return b"".join(blocks)
 
     async def check_write(self, request: Request, run: Callable[..., Awaitable[str | None]]) -> bytes:

@@ -17,6 +17,7 @@ from remit.gate.approval_answers import close_orphaned_questions
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
 from remit.ledger.reader import measure_log_bytes
 from remit.ledger.tail import LogTail
+from remit.servers.web.render import static_version
 from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
@@ -78,6 +79,7 @@ class ChangeWatcher:
         sent: LiveState | None = None
         try:
             yield b"retry: 500\n\n"
+            yield b"event: hello\ndata: " + json.encode({"version": static_version()}) + b"\n\n"
             while not self.is_closed and is_allowed():
                 if self.state is not sent:
                     sent = self.state

@@ -12,7 +12,7 @@ from remit.servers.web.pages.page import Page
 
 PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 REFERENCE = "#/components/schemas/{name}"
-REFUSALS = ("400", "401", "403", "404", "409", "413", "414", "421", "429", "500", "503", "504")
+REFUSALS = ("400", "401", "403", "404", "408", "409", "413", "414", "421", "429", "500", "503", "504")
 
 
 class RequestError(Struct, frozen=True):

@@ -89,6 +89,11 @@ def shorten(text: object, limit: int = 200) -> str:
     return value if len(value) <= limit else f"{value[:limit]}…"
 
 
+def format_count(number: int, noun: str) -> str:
+    """Return the number with its noun: `1 file`, `3 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def format_age(at: str | float | None) -> str:
     """Return how long ago a time was: `now`, `22 s`, `3 min`, `2 h`, `5 d`."""
     if at is None or at == "":
@@ -217,7 +222,7 @@ def open_templates() -> jinja2.Environment:
     filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts, "highlighted": highlight_line}
     filters |= {"left": format_left}
     filters |= {"age": format_age, "clock": format_clock, "day": format_day, "line": show_line}
-    filters |= {"shorten": shorten, "hue": hue_class, "without": drop_filter}
+    filters |= {"shorten": shorten, "hue": hue_class, "without": drop_filter, "count": format_count, "exact": escape}
     filters |= {"duration": format_duration, "thousands": "{:,}".format}
     templates.filters.update(filters)
     # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.

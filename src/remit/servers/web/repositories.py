@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct, field
 
+from remit.core.untrusted_input import escape_surrogates
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
@@ -59,7 +60,7 @@ class Repositories(Struct, frozen=True):
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
         for root in list_governed_roots(self.environment().home):
-            name = Path(root).name or "root"
+            name = escape_surrogates(Path(root).name) or "root"
             twins = sum(each.name == name or each.name.startswith(f"{name}~") for each in found)
             found.append(GovernedRepository(f"{name}~{twins + 1}" if twins else name, root))
         return found
@@ -138,7 +139,7 @@ class Repositories(Struct, frozen=True):
                 process.kill()
             await process.wait()
 
-    def run_cached(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
+    def read_cached_answer(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command that depends on HEAD, the logs and the hour alone. Raises Refused."""
         with self.open_gate(repository) as gate:
             folder = gate.workspace.log_folder

@@ -16,9 +16,6 @@ from remit.servers.web.pages.chat import (
     stop_run,
 )
 from remit.servers.web.pages.code import CODE_QUERY, read_code
-from remit.servers.web.pages.commands import (
-    read_settings,
-)
 from remit.servers.web.pages.coverage import ModeBody, change_mode, read_coverage, read_simulation
 from remit.servers.web.pages.intent_edits import (
     BindBody,
@@ -54,14 +51,17 @@ from remit.servers.web.pages.recovery import (
     restore_files,
     undo_session_changes,
 )
+from remit.servers.web.pages.search import SEARCH_QUERY, read_search
 from remit.servers.web.pages.sessions import read_session, read_sessions, read_tail
+from remit.servers.web.pages.settings import SETTINGS_QUERY, read_settings
 
 PAGES = (
     Page("/", "now", "Now", "now.html", read_now),
     Page("/approvals", "approvals", "Approvals", "approvals.html", read_approvals),
     Page("/approvals/{question}", "approvals", "Approvals", "approvals.html", read_approvals),
     Page("/p/{question}", "approvals", "An agent asks", "phone.html", read_approvals),
-    Page("/settings", "settings", "Settings", "settings.html", read_settings),
+    Page("/search", "search", "Search", "search.html", read_search, SEARCH_QUERY),
+    Page("/settings", "settings", "Settings", "settings.html", read_settings, SETTINGS_QUERY),
     Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
     Page("/r/{repository}/new-intent", "intents", "New intent", "intent_form.html", read_new_intent),
     Page("/r/{repository}/scope", "intents", "Scope", "scope.html", read_scope),

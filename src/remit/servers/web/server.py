@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvicorn
 from msgspec.structs import replace
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from remit.core.record import Body, CallPart
 from remit.gate.context import RECORDING_ERRORS
@@ -25,7 +26,20 @@ from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
 START_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 5.0
 LOOPBACK = "127.0.0.1"
+
+
+class PunctualProtocol(H11Protocol):
+    """HTTP of a client that sends its first request in time; a slow one loses its connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_TIMEOUT_S, self.close_if_silent)
+
+    def close_if_silent(self) -> None:
+        if not self.cycle and not self.transport.is_closing():
+            self.transport.close()
 
 
 class PortTaken(OSError):
@@ -57,6 +71,7 @@ class ConsoleServer:
             server_header=False,
             timeout_graceful_shutdown=1,
             limit_concurrency=128,
+            http=PunctualProtocol,
         )
         self.server = uvicorn.Server(config)
         self.loop: asyncio.AbstractEventLoop | None = None

@@ -165,6 +165,48 @@ def remove_grant(text: str, grant_id: str) -> str:
     raise ConfigError(f"the table {GRANT_HEADER} with `id = {json.dumps(grant_id)}` cannot be taken out; do it by hand")
 
 
+TOML_STRING = r"""(?:"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*')"""
+TOML_VALUE = rf"""(?:{TOML_STRING}|\[(?:{TOML_STRING}|\#[^\n]*|[^\[\]"'\#])*\]|[^\s\#\[\]"']+)"""
+"""A value on one line, or a list without lists."""
+
+
+def set_value(text: str, name: str, value: bool | float | str | list[str] | None) -> str:
+    """Return the text of `remit.toml` with a setting such as `approvals.timeout_s`; None takes the setting out. All
+    other bytes stay. Raises ConfigError if the lines of the setting cannot be identified.
+    """
+    table, _, key = name.rpartition(".")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    # 1. Where the table's lines begin and end, and the setting in them.
+    start = 0
+    header = re.compile(rf"^[ \t]*\[[ \t]*{re.escape(table)}[ \t]*\][^\n]*(?:\n|\Z)", re.MULTILINE).search(text)
+    if table:
+        start = header.end() if header else len(text)
+    following = re.compile(r"^[ \t]*\[", re.MULTILINE).search(text, start)
+    end = following.start() if following else len(text)
+    pattern = rf"^([ \t]*{re.escape(key)}[ \t]*=[ \t]*){TOML_VALUE}([^\n]*(?:\n|\Z))"
+    line = re.compile(pattern, re.MULTILINE).search(text, start, end)
+    # 2. The text with the line changed, inserted or taken out.
+    written = f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}".replace("\x7f", "\\u007f")
+    if line and value is None:
+        after = text[: line.start()] + text[line.end() :]
+    elif line:
+        after = text[: line.start()] + line[1] + written[len(key) + 3 : -len(newline)] + line[2] + text[line.end() :]
+    elif value is None:
+        after = text
+    else:
+        gap = newline if start and not text[:start].endswith("\n") else ""
+        opening = "" if header or not table else f"{newline if text else ''}[{table}]{newline}"
+        after = text[:start] + gap + opening + written + text[start:]
+    # 3. It must read as wanted.
+    wanted = parse_toml(text)
+    inner: dict[str, Any] = wanted.setdefault(table, {}) if table and (value is not None or table in wanted) else wanted
+    inner.pop(key, None)
+    inner |= {} if value is None else {key: value}
+    if not _reads_as(after, wanted):
+        raise ConfigError(f"the setting {name} cannot be changed safely; write it by hand")
+    return after
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)

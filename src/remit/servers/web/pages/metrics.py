@@ -3,10 +3,12 @@
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from remit.ledger.index.index import Filters, Index
 from remit.ledger.parse_time import NotATime, parse_time
 from remit.servers.web.charts import HEIGHT, WIDTH, TreeTile, make_line, make_treemap
 from remit.servers.web.guard import Refused
@@ -16,6 +18,8 @@ METRICS_QUERY = ("since", "by", "as")
 GROUPINGS = {"agent": "agents", "intent": "intents", "model": "models"}
 MAX_DAYS, MAX_TIMED_RECORDS, MAX_GROUPS, MAX_TILES = 90, 200_000, 20, 60
 LINE_HEIGHT = 120.0
+SPARK_FIELDS: dict[str, Literal["agent", "intent_id"]] = {"agent": "agent", "intent": "intent_id"}
+SPARK_DAYS, SPARK_WIDTH, SPARK_HEIGHT = 14, 90.0, 18.0
 
 
 class DayCounts(Struct, frozen=True):
@@ -28,7 +32,9 @@ class DayCounts(Struct, frozen=True):
 
 
 class GroupBar(Struct, frozen=True):
-    """Lines of an agent, intent or model: written, and of those still there."""
+    """Lines of an agent, intent or model: written, and of those still there. `spark` is a path through its records of
+    each of the last days.
+    """
 
     name: str
     written: int
@@ -36,6 +42,7 @@ class GroupBar(Struct, frozen=True):
     overridden: int
     calls: int
     denied: int
+    spark: str = ""
 
 
 class DayLines(Struct, frozen=True):
@@ -72,12 +79,14 @@ def read_metrics(request: PageRequest) -> MetricsPage:
         raise Refused(400, f"groups are {by[:40]!r}; expected {', '.join(GROUPINGS)}", "take `by` out of the address")
     start = parse_since(since)
     words = ["stats", *(["--since", start] if start else [])]
-    figures = request.repositories.run_cached(request.one_repository, *words)
+    figures = request.repositories.read_cached_answer(request.one_repository, *words)
+    groups = list_groups(figures["groups"][GROUPINGS[by]])
     with request.repositories.open_index(request.one_repository) as index:
         index.catch_up()
         times = index.list_times(MAX_TIMED_RECORDS, since=start or None)
         sessions = len(index.list_sessions(10_000))
-    groups: dict[str, dict[str, int]] = figures["groups"][GROUPINGS[by]]
+        if by in SPARK_FIELDS:
+            groups = [replace(group, spark=draw_spark(index, SPARK_FIELDS[by], group.name)) for group in groups]
     by_intent: dict[str, int] = figures["by_intent"]
     days = count_days(times)
     return MetricsPage(
@@ -87,7 +96,7 @@ def read_metrics(request: PageRequest) -> MetricsPage:
         by,
         request.query.get("as") == "table",
         sessions,
-        list_groups(groups),
+        groups,
         make_treemap(dict(Counter(by_intent).most_common(MAX_TILES))),
         days,
         draw_days(days),
@@ -128,6 +137,16 @@ def count_days(times: list[tuple[str, str]]) -> list[DayCounts]:
     names = [(first + timedelta(days=n)).isoformat() for n in range(max(0, (last - first).days) + 1)]
     found = [(name, counts.get(name, Counter[str]())) for name in names]
     return [DayCounts(name, c["tool_use"], c["denied"], c["approval_requested"]) for name, c in found]
+
+
+def draw_spark(index: Index, field: Literal["agent", "intent_id"], name: str) -> str:
+    """Return a path through the number of records of each of the last SPARK_DAYS days."""
+    today = datetime.fromtimestamp(time.time(), UTC).date()
+    days = [(today - timedelta(days=n)).isoformat() for n in reversed(range(SPARK_DAYS))]
+    by = Filters(agent=name) if field == "agent" else Filters(intent_id=name)
+    by["since"] = days[0]
+    counts = Counter(at[:10] for at, _ in index.list_times(MAX_TIMED_RECORDS, **by))
+    return make_line([counts[day] for day in days], max(counts.values(), default=0), SPARK_WIDTH, SPARK_HEIGHT)
 
 
 def draw_days(days: list[DayCounts]) -> DayLines:

@@ -1,48 +1,15 @@
-// Every page: live state, keys, theme. What only one page needs is in a module of its own.
+// Every page: live state and keys. What only one page needs is in a module of its own.
 import { policy, refreshPart, say } from "./parts.js";
-import { postSigned } from "./proof.js";
 import { followQuestions, answerByKey } from "./approvals.js";
+import { openPalette } from "./palette.js";
 
 const page = document.body.dataset.page;
 const base = document.body.dataset.base;
-const root = document.documentElement;
 const title = document.title;
 
-// -- theme and settings ----------------------------------------------------------------------------------------
+// -- settings, which `settings.js` changes ----------------------------------------------------------------------------------------
 
 const settings = JSON.parse(localStorage.getItem("remit") ?? "{}");
-const keepSettings = () => localStorage.setItem("remit", JSON.stringify(settings));
-if (settings.theme) root.dataset.theme = settings.theme;
-for (const button of document.querySelectorAll("[data-theme-choice]")) {
-  const choice = button.dataset.themeChoice;
-  const show = () => button.setAttribute("aria-pressed", String((settings.theme ?? "system") === choice));
-  button.addEventListener("click", () => {
-    settings.theme = choice === "system" ? undefined : choice;
-    if (settings.theme) root.dataset.theme = settings.theme;
-    else delete root.dataset.theme;
-    keepSettings();
-    for (const each of document.querySelectorAll("[data-theme-choice]"))
-      each.setAttribute("aria-pressed", String(each === button));
-  });
-  show();
-}
-const keysChoice = document.querySelector("[data-keys-choice]");
-if (keysChoice) {
-  keysChoice.checked = settings.keys !== false;
-  keysChoice.addEventListener("change", () => {
-    settings.keys = keysChoice.checked;
-    keepSettings();
-  });
-}
-for (const button of document.querySelectorAll("[data-unpair]"))
-  button.addEventListener("click", async () => {
-    try {
-      await postSigned(`/unpair/${button.dataset.unpair}`, {});
-      button.closest("tr").remove();
-    } catch (error) {
-      say(error.message);
-    }
-  });
 
 // -- live ------------------------------------------------------------------------------------------------------
 
@@ -55,6 +22,7 @@ function showReachable(isReachable) {
   const words = document.querySelector("[data-live-words]");
   if (words) words.textContent = isReachable ? "Live" : "not live";
   if (offline) offline.hidden = isReachable;
+  document.body.toggleAttribute("data-away", !isReachable);
 }
 
 function showWaiting(count) {
@@ -87,12 +55,26 @@ async function showState(state) {
 
 function hear(message) {
   if (message.kind === "state") showState(message.state).catch(() => showReachable(false));
+  else if (message.kind === "hello") offerReload(message.version);
   else {
     showReachable(message.kind === "open");
     document.dispatchEvent(new CustomEvent("remit:stream"));
-    if (offline && message.kind === "unpaired")
-      offline.textContent = "This browser is not paired any more. Run `remit serve` in a terminal, and open the link.";
+    const words = document.querySelector("[data-offline-words]");
+    if (!words || message.kind === "open") return;
+    const since = new Date(message.since ?? Date.now()).toTimeString().slice(0, 5);
+    words.textContent =
+      message.kind === "unpaired"
+        ? "This browser is not paired any more. Run `remit serve` in a terminal, and open the link."
+        : `Remit is not reachable since ${since}. Agents are still governed. Trying again…`;
   }
+}
+
+function offerReload(version) {
+  if (document.body.dataset.static.endsWith(`/${version}`)) return;
+  const button = document.createElement("button");
+  button.textContent = "Reload";
+  button.addEventListener("click", () => location.reload());
+  say("Remit was updated.", button);
 }
 
 function openStream() {
@@ -102,6 +84,7 @@ function openStream() {
     worker.port.onmessage = (event) => hear(event.data);
     worker.port.start();
     addEventListener("pagehide", () => worker.port.postMessage("bye"));
+    document.querySelector("[data-retry]")?.addEventListener("click", () => worker.port.postMessage("retry"));
     return;
   }
   const source = new EventSource("/live");
@@ -143,28 +126,55 @@ function openRow() {
   if (link) location.assign(link.href);
 }
 
+// The neighbour of what is open: of the record beside a list, else of the part of a list that is shown.
+function openNeighbour(step) {
+  const open = new URL(location.href).searchParams.get("e");
+  const rows = [...document.querySelectorAll("[data-row][data-id]")];
+  const place = rows.findIndex((each) => each.dataset.id === open);
+  const link = place < 0 ? document.querySelector(step < 0 ? "[data-newer]" : "[data-older]") : rows[place + step]?.querySelector("a");
+  if (link) location.assign(link.href);
+}
+
+const acts = {
+  "?": () => document.querySelector("[data-keys]").showModal(),
+  "/": (event) => {
+    document.querySelector(".search input")?.focus();
+    event.preventDefault();
+  },
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  "[": () => openNeighbour(-1),
+  "]": () => openNeighbour(1),
+  Enter: (event) => { if (event.target === document.body) openRow(); },
+};
+
 addEventListener("keydown", (event) => {
   const inField = event.target.closest?.("input, select, textarea, [contenteditable]");
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+    openPalette(document.body.dataset.repository);
+    event.preventDefault();
+    return;
+  }
+  if (document.querySelector("dialog[open]")) return;
   if (event.key === "Escape") {
     if (inField) event.target.blur();
     else document.querySelector("[data-close]")?.click();
     return;
   }
-  if (inField || event.ctrlKey || event.metaKey || event.altKey || event.repeat || settings.keys === false) return;
+  if (event.key === "Alt" || event.key === "Shift") return;
+  const needsAlt = settings.keys === "alt";
+  if (inField || event.ctrlKey || event.metaKey || event.altKey !== needsAlt || event.repeat || settings.keys === false) return;
+  const key = needsAlt && /^Key/.test(event.code) ? event.code.slice(3).toLowerCase() : event.key;
+  if (needsAlt) event.preventDefault();
   if (afterG) {
     afterG = false;
-    const place = places[event.key];
+    const place = places[key];
     if (place && (place.startsWith("/") || base)) location.assign(place.startsWith("/") ? place : `${base}/${place}`);
-    return;
-  }
-  if (event.key === "g") {
+  } else if (key === "g") {
     afterG = true;
     setTimeout(() => { afterG = false; }, 1200);
-  } else if (event.key === "?") document.querySelector("[data-keys]").showModal();
-  else if (event.key === "/") {
-    document.querySelector(".search input")?.focus();
-    event.preventDefault();
-  } else if (event.key === "j" || event.key === "k") moveRow(event.key === "j" ? 1 : -1);
-  else if (event.key === "Enter" && event.target === document.body) openRow();
-  else answerByKey(event.key);
+  } else if (acts[key]) acts[key](event);
+  else answerByKey(key);
 });
+document.querySelector("[data-palette]")?.addEventListener("click", () => openPalette(document.body.dataset.repository));
+

@@ -1,6 +1,7 @@
 // Pairing: the secret stands in the fragment, which no server and no log ever sees.
 import { exportPublicKey, keepKey, makeKey } from "./proof.js";
 
+const WANTED_MS = 15 * 60_000;
 const words = document.querySelector("[data-words]");
 const secret = location.hash.slice(1);
 history.replaceState(null, "", location.pathname);
@@ -23,7 +24,14 @@ async function pair() {
     return;
   }
   await keepKey(answer.data.id, key);
-  location.replace("/");
+  location.replace(takeWantedAddress());
+}
+
+function takeWantedAddress() {
+  const wanted = JSON.parse(localStorage.getItem("remit-wanted") ?? "{}");
+  localStorage.removeItem("remit-wanted");
+  const isHere = typeof wanted.address === "string" && new URL(wanted.address, location.origin).origin === location.origin;
+  return isHere && wanted.address.startsWith("/") && Date.now() - wanted.at < WANTED_MS ? wanted.address : "/";
 }
 
 pair().catch((error) => {

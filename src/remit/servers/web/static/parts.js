@@ -25,9 +25,9 @@ export async function refreshPart(name, address) {
   if (element) putPart(element, await fetchPart(name, address));
 }
 
-export function say(words) {
+export function say(words, ...more) {
   const line = document.createElement("p");
-  line.textContent = words;
+  line.append(words, " ", ...more);
   document.querySelector("[data-toasts]")?.append(line);
-  setTimeout(() => line.remove(), 6000);
+  if (!more.length) setTimeout(() => line.remove(), 6000);
 }

@@ -1,23 +1,43 @@
 // One live stream for all tabs of a browser: browsers open only six connections to a host.
-const ports = new Set();
-let last = null;
-let isAway = false;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 10_000;
 
-const source = new EventSource("/live");
-source.addEventListener("state", (event) => {
-  last = JSON.parse(event.data);
-  isAway = false;
-  broadcast({ kind: "state", state: last });
-});
-source.onopen = () => {
-  isAway = false;
-  broadcast({ kind: "open" });
-};
-source.onerror = async () => {
-  isAway = true;
-  const isUnpaired = await fetch("/index.json").then((response) => response.status === 401, () => false);
-  broadcast({ kind: isUnpaired ? "unpaired" : "away" });
-};
+const ports = new Set();
+let source = null;
+let last = null;
+let version = null;
+let awaySince = 0;
+let wait = FIRST_WAIT_MS;
+let timer = 0;
+
+function open() {
+  clearTimeout(timer);
+  source?.close();
+  source = new EventSource("/live");
+  source.addEventListener("hello", (event) => {
+    version = JSON.parse(event.data).version;
+    broadcast({ kind: "hello", version });
+  });
+  source.addEventListener("state", (event) => {
+    last = JSON.parse(event.data);
+    awaySince = 0;
+    wait = FIRST_WAIT_MS;
+    broadcast({ kind: "state", state: last });
+  });
+  source.onopen = () => {
+    awaySince = 0;
+    broadcast({ kind: "open" });
+  };
+  source.onerror = async () => {
+    source.close();
+    awaySince ||= Date.now();
+    timer = setTimeout(open, wait * (0.75 + Math.random() / 2));
+    wait = Math.min(LONGEST_WAIT_MS, wait * 2);
+    const status = await fetch("/index.json").then((response) => response.status, () => 0);
+    broadcast({ kind: status === 401 ? "unpaired" : "away", since: awaySince });
+  };
+}
+open();
 
 function broadcast(message) {
   for (const port of ports) port.postMessage(message);
@@ -26,8 +46,14 @@ function broadcast(message) {
 self.onconnect = (event) => {
   const port = event.ports[0];
   ports.add(port);
-  port.onmessage = () => ports.delete(port);
+  port.onmessage = (message) => {
+    if (message.data === "retry") {
+      wait = FIRST_WAIT_MS;
+      open();
+    } else ports.delete(port);
+  };
   port.start();
-  if (last) port.postMessage({ kind: "state", state: last });
-  else if (isAway) port.postMessage({ kind: "away" });
+  if (version) port.postMessage({ kind: "hello", version });
+  if (awaySince) port.postMessage({ kind: "away", since: awaySince });
+  else if (last) port.postMessage({ kind: "state", state: last });
 };
