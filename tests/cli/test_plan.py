@@ -33,7 +33,7 @@ def test_intents_that_are_apart_can_start(governed_repository: Path) -> None:
     make(governed_repository, "Tokens", "src/auth/**")
     make(governed_repository, "Views", "src/api/**")
     text = remit(governed_repository, "plan", "check")
-    assert "2 tasks, 1 pairs proved apart, 0 not" in text
+    assert "2 tasks, 1 pair proved apart, 0 not" in text
     assert "warning: IMPORTS_ACROSS: 'src/api/views.py' of INT-002 imports 'src/auth/tokens.py' of INT-001" in text
 
 

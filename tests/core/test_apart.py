@@ -1,6 +1,7 @@
 """Proofs that scopes share no path, against brute force, against the law, and in a table of facts."""
 
 import random
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
@@ -161,3 +162,23 @@ def test_of_several_scopes_a_side_is_what_they_have_in_common() -> None:
     assert decide_apart(one, two) == Shared("src/x")
     assert decide_all_apart((one, tests), (two, tests)) == Shared("src/test_x.py")
     assert decide_all_apart((one, Scope(("tests/**",))), (two, tests)) == Apart()
+
+
+ODD_NAMES = [
+    *("a", "s", "\u00df", "ss", "S?", "??", "*", "e*", "\u00e9", "[!s]", "[!e]?", "k", "\u212a*", "\ufb00", "f?", "**"),
+    *("[!S]*", "*s", "\u017f*", "SS", "[[:lower:]]?", "e?"),
+]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_folds_by_more_than_case_is_never_called_apart(seed: int) -> None:
+    draw = random.Random(seed)
+    paths = list_paths("aesS\u00df\u00e9\u0301Kk\u212af\ufb00/E", 3)
+    scopes: list[Scope] = []
+    for _ in range(24):
+        lines = ["/".join(draw.choices(ODD_NAMES, k=draw.choice([1, 1, 2]))) for _ in range(draw.choice([1, 1, 2]))]
+        scopes.append(Scope((lines[0], *(f"!{line}" if draw.random() < 0.4 else line for line in lines[1:]))))
+    matches = [select_matches(scope, paths, fold=True) for scope in scopes]
+    for (a, in_a), (b, in_b) in combinations(zip(scopes, matches, strict=True), 2):
+        if in_a & in_b:
+            assert decide_apart(a, b, fold=True) != Apart(), (a, b)

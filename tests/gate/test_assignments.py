@@ -10,12 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from conftest import run_git
-from gate.driving import Agent, allowed, governed, machine, overlay, refusal
+from gate.driving import Agent, allowed, governed, machine, overlay, records, refusal
 from remit.core.assignment import Assignment
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.containment.run_command import run_contained
+from remit.core.decision import Mode
+from remit.gate.containment.contained_command import ContainedCommand
+from remit.gate.containment.run_command import plan_sandbox, run_contained
 from remit.gate.containment.take_over import ContainedResult
 from remit.gate.gate import Gate
+from remit.gate.governing import set_mode
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import Containment, Limits
@@ -58,6 +61,17 @@ def test_the_worktree_binds_the_session_and_narrows_its_scope(agent: Agent) -> N
 def test_it_is_in_a_file_of_its_own_that_only_the_user_reads(file: AssignmentFile, attempt: Workspace) -> None:
     assert file.path == Path(str(attempt.git_dir), "remit", "assignment.json")
     assert file.path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", ["observe", "warn"])
+def test_an_attempt_is_held_to_its_set_in_every_mode(agent: Agent, repository: Path, mode: Mode) -> None:
+    found = locate_workspace(repository)
+    assert found is not None
+    set_mode(found, mode)
+    assert refusal(agent.write("docs/a.md", "a\n")) == "SCOPE_VIOLATION"
+    assert allowed(agent.write("src/a.py", "a = 1\n"))
+    other = Agent(repository, agent.home, "other")
+    assert allowed(other.write("docs/a.md", "a\n"))
 
 
 def test_an_ended_assignment_stops_changes_and_leaves_reading(agent: Agent, file: AssignmentFile) -> None:
@@ -183,6 +197,32 @@ def test_a_contained_command_reaches_no_assignment(attempt: Workspace, file: Ass
     run(gate, overlay(home), f"n={file.path}; echo x > $n; rm -f $n; mv $n $n.2; rm -rf {file.path.parent}")
     assert file.path.read_bytes() == before
     assert file.path in [*map(Path, file.path.parent.iterdir())]
+
+
+def test_the_folders_that_a_command_may_write_are_those_of_the_assignment(
+    attempt: Workspace, file: AssignmentFile, home: Path
+) -> None:
+    (attempt.root / "src" / "a").mkdir()
+    gate = Gate.open(attempt.root, machine(home))
+    gate.intents.select(SessionKey("s1"), "test", "INT-001")
+    call = ToolCall("test", SessionKey("s1"), "Bash", "execute", str(attempt.root), "c1", command="make")
+    for terms in (replace(TERMS, scope=("src/a/**",)), replace(TERMS, paths=("src/a/**",))):
+        file.change_state(terms, 60)
+        writable = plan_sandbox(ContainedCommand(gate, call), Containment("landlock")).writable
+        assert [path for path in writable if path.is_relative_to(attempt.root)] == [attempt.root / "src" / "a"]
+    file.change_state(replace(TERMS, scope=()), 60)
+    writable = plan_sandbox(ContainedCommand(gate, call), Containment("landlock")).writable
+    assert not [path for path in writable if path.is_relative_to(attempt.root)]
+
+
+def test_an_attempt_that_is_done_is_handed_in_and_not_done(agent: Agent, repository: Path) -> None:
+    said = agent.ask("Bash", command="remit intent complete INT-001 --notes 'all of it'")
+    assert allowed(said), said
+    assert "status: DONE" not in (repository / ".orchestration" / "active_intents.yaml").read_text()
+    (record,) = records(repository, "task_handed_in")
+    body = record["metadata"]["dev.remit"]
+    assert (body["intent_id"], body["notes"]) == ("INT-001", "all of it")
+    assert allowed(agent.write("src/a.py", "a = 1\n"))
 
 
 def test_a_main_worktree_has_no_assignment(repository: Path) -> None:

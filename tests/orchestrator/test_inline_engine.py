@@ -176,6 +176,17 @@ def test_a_dropped_task_ends_its_attempt_and_frees_its_paths() -> None:
     assert list(engine.live) == [TWO]
 
 
+def test_stopping_everything_leaves_only_what_lands() -> None:
+    engine = open_engine(make_task("INT-001", "a"), make_task("INT-002", "b"), make_task("INT-003", "a"))
+    start_all(engine)
+    hand_in(engine, ONE)
+    landing = gather(engine)
+    engine.give_order(Order(0, "r", OrderKind.STOP))
+    assert get_states(engine) == [S.LANDING, S.DROPPED, S.DROPPED]
+    assert engine.settle_landing(landing, ["INT-001"])
+    assert engine.holds == engine.live == {}
+
+
 def test_a_reassigned_task_goes_to_the_agent_that_a_person_named() -> None:
     engine = open_engine(make_task("INT-001", "a"))
     engine.beat(Worker("w2", "h2", slots=1, agents=("b",)))
@@ -192,7 +203,9 @@ def test_a_task_that_is_handed_in_while_paused_lands_once_it_is_resumed() -> Non
     hand_in(engine, ONE)
     assert engine.tasks[ONE].state is S.PAUSED
     assert engine.gather_landing("r", "remit/next", "c0", {}) is None
+    engine.wanted.clear()
     engine.give_order(Order(0, "r", OrderKind.RESUME, "INT-001"))
+    assert list(engine.wanted) == [("r", "remit/next")]
     assert gather(engine).members == ("INT-001",)
 
 

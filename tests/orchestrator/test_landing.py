@@ -1,20 +1,23 @@
 """Landing of real attempts: three agents through the hook, their worktrees, the object store, blame of every line."""
 
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from cli.running import data, remit
 from conftest import run_git
 from gate.driving import Agent, allowed, governed, machine, overlay, records
 from remit.core.assignment import Assignment
 from remit.gate.gate import Gate
 from remit.orchestrator.landing.checks import CheckResult, ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms
-from remit.orchestrator.landing.merge_rules import bisect_by_halves
+from remit.orchestrator.landing.merge_rules import IsGreen
 from remit.orchestrator.landing.undo import LandingUndo
+from remit.orchestrator.trains import bisect_train
 from remit.provenance.blame.blame import Blamer
 from remit.workspace.merging import Identity, RefCheckedOut
 from remit.workspace.place.assignment_file import AssignmentFile
@@ -40,6 +43,11 @@ SCOPES = {"INT-001": "src/a/**", "INT-002": "src/b/**", "INT-003": "src/c/**"}
 TARGET = "refs/heads/remit/next"
 
 
+def bisect(members: Sequence[str], is_green: IsGreen) -> tuple[str, str]:
+    found = bisect_train(members, is_green)
+    return found.intent, found.partner
+
+
 class Fleet:
     """A repository, its worktrees and its lander."""
 
@@ -55,7 +63,7 @@ class Fleet:
         self.gate = Gate.open(root, machine(home))
         self.trees = Worktrees(self.gate.workspace, folder)
         self.checks = ContainedChecks(machine(home), folder / "checks")
-        self.lander = Lander(self.gate, self.trees, self.checks.run, bisect_by_halves)
+        self.lander = Lander(self.gate, self.trees, self.checks.run, bisect)
 
     def attempt(self, intent: str, files: dict[str, str], number: int = 1) -> LandingMember:
         """What an agent that writes these files hands in."""
@@ -131,6 +139,20 @@ def test_every_line_keeps_its_intent(fleet: Fleet, form: str) -> None:
     assert right == lines > 60
 
 
+@pytest.mark.parametrize("form", ["merge", "squash"])
+def test_a_person_asks_who_wrote_a_landed_line_and_why(fleet: Fleet, form: str) -> None:
+    members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+    fleet.lander.land(LandingTerms(form="squash" if form == "squash" else "merge"), members)
+    run_git(fleet.root, "merge", "-q", "--ff-only", "remit/next")
+    for part, intent in (("a", "INT-001"), ("b", "INT-002")):
+        lines = data(fleet.root, "blame", f"src/{part}/new.py")["lines"]
+        assert {line["intent_id"] for line in lines} == {intent}
+        told = remit(fleet.root, "why", f"src/{part}/old.py:1")
+        assert intent in told
+    notes = run_git(fleet.root, "log", "--format=%N", "--notes=ai", "main..remit/next")
+    assert notes == "" or "INT-00" in notes
+
+
 def test_a_landing_is_one_move_with_the_intents_done_in_it(fleet: Fleet) -> None:
     member = fleet.attempt("INT-001", work("INT-001", "a"))
     head, status = fleet.commit("HEAD"), run_git(fleet.root, "status", "--porcelain")
@@ -195,6 +217,32 @@ def test_what_is_no_commit_here_does_not_land(fleet: Fleet) -> None:
     assert [fault.kind for fault in fleet.lander.land(LandingTerms(), [member]).faults] == ["unknown"]
 
 
+@pytest.mark.parametrize("author", ["A <a@b> 99999999999999999999 +0000", "A a@b 1", "<<>> 1 +0000"])
+def test_a_commit_that_git_cannot_work_with_holds_up_nobody(fleet: Fleet, author: str) -> None:
+    fine = fleet.smuggle("INT-001", {"src/a/new.py": "fine = 1\n"})
+    raw = run_git(fleet.root, "cat-file", "commit", fine.commit)
+    broken = re.sub(r"^author .*$", f"author {author}", raw, flags=re.MULTILINE)
+    words = ["git", "-C", str(fleet.root), "hash-object", "-t", "commit", "-w", "--literally", "--stdin"]
+    name = subprocess.run(words, input=broken.encode(), capture_output=True, check=True).stdout.decode().strip()
+    good = fleet.attempt("INT-002", work("INT-002", "b"))
+    done = fleet.lander.land(LandingTerms(), [replace(fine, commit=name), good])
+    assert "INT-002" in done.landed
+    assert len(done.landed) + len(done.faults) == 2
+
+
+def test_a_tree_with_hostile_names_holds_up_nobody(fleet: Fleet) -> None:
+    blob = run_git(fleet.root, "rev-parse", "main:src/app.py").strip()
+    entry = b"100644 ../evil\0" + bytes.fromhex(blob)
+    words = ["git", "-C", str(fleet.root), "hash-object", "-t", "tree", "-w", "--literally", "--stdin"]
+    tree = subprocess.run(words, input=entry, capture_output=True, check=True).stdout.decode().strip()
+    commit = run_git(fleet.root, "commit-tree", tree, "-p", "main", "-m", "x").strip()
+    bad = LandingMember("INT-001", 1, 1, commit, (("**",),))
+    good = fleet.attempt("INT-002", work("INT-002", "b"))
+    done = fleet.lander.land(LandingTerms(), [bad, good])
+    assert [fault.intent for fault in done.faults] == ["INT-001"]
+    assert list(done.landed) == ["INT-002"]
+
+
 def test_two_changes_of_one_place_land_once(fleet: Fleet) -> None:
     one = fleet.attempt("INT-001", {"src/a/old.py": "a_0 = 'one'\n"})
     other = replace(fleet.smuggle("INT-002", {"src/a/old.py": "a_0 = 'other'\n"}), patterns=(("src/**",),))
@@ -225,7 +273,7 @@ def test_a_target_that_somebody_moved_meanwhile_stays_theirs(fleet: Fleet) -> No
         run_git(fleet.root, "update-ref", TARGET, theirs)
         return CheckResult(command, is_green=True)
 
-    done = Lander(fleet.gate, fleet.trees, move, bisect_by_halves).land(LandingTerms(), [member])
+    done = Lander(fleet.gate, fleet.trees, move, bisect).land(LandingTerms(), [member])
     assert done.target_moved
     assert fleet.commit(TARGET) == theirs
     assert fleet.lander.land(LandingTerms(), [member]).old == theirs

@@ -39,7 +39,7 @@ from remit.orchestrator.budget import (
     select_budgets,
     settle,
 )
-from remit.orchestrator.endings import find_endings
+from remit.orchestrator.endings import find_endings, find_warnings
 
 E = AttemptEnd
 RUNNING = make_task("INT-001", "a", state=TaskState.RUNNING)
@@ -220,3 +220,11 @@ def test_a_paused_attempt_is_neither_silent_nor_too_long_but_may_be_lost() -> No
     held = replace(board, holds={paused.key: hold_task(paused, until=999)})
     assert find_endings(held) == []
     assert [ending.ended_as for ending in find_endings(board)] == [E.LOST]
+
+
+@pytest.mark.parametrize(("spent", "warned"), [(1.0, False), (1.5, True), (2.5, False)])
+def test_an_agent_is_told_once_four_fifths_of_a_budget_are_used(spent: float, warned: bool) -> None:
+    budget = SpendingBudget("plan", "p", usd=3.0, spent_usd=spent)
+    running = {RUNNING.key: start_attempt(RUNNING, usd=1.0)}
+    found = find_warnings(run_board(0, Role("any"), attempts=running, budgets={("plan", "p"): budget}))
+    assert found == ({RUNNING.key: "plan p"} if warned else {})

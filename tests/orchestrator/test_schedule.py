@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.boards import REPOSITORY, make_board, make_task, prove_scopes
+from orchestrator.boards import REPOSITORY, hold_task, make_board, make_task, prove_scopes
 from remit.orchestrator.board import (
     Board,
     Breaker,
@@ -206,6 +206,33 @@ def test_what_needs_a_stuck_task_is_blocked_through_others_too() -> None:
         "INT-002": (S.BLOCKED, "needs INT-001, which is stuck"),
         "INT-003": (S.BLOCKED, "needs INT-002, which is blocked"),
     }
+
+
+def test_a_held_task_that_needs_what_another_holds_gives_its_paths_back() -> None:
+    held, running = make_task("INT-001", "ab", state=S.HELD), make_task("INT-002", "b", state=S.RUNNING)
+    board = make_board([held, running])
+    board = replace(board, holds={**board.holds, held.key: hold_task(make_task("INT-001", "a"))})
+    answer = schedule(board)
+    assert answer.claims == ()
+    assert [(t.state, t.why) for t in answer.moves] == [(S.WAITING, "gave its paths back: INT-002 may write b too")]
+
+
+def test_a_need_that_is_in_no_plan_blocks_instead_of_breaking_the_fleet() -> None:
+    board = make_board([make_task("INT-001", needs=("INT-009",)), make_task("INT-002")])
+    answer = schedule(board)
+    assert [claim.intent for claim in answer.claims] == ["INT-002"]
+    assert [(task.state, task.why) for task in answer.moves] == [(S.BLOCKED, "needs INT-009, which is in no plan")]
+    assert explain_waits(board)["r", "INT-001"] == "INT-009, which it needs (in no plan)"
+
+
+def test_a_task_is_moved_once() -> None:
+    tasks = [make_task("INT-001", "a", state=S.STUCK), make_task("INT-002", "b", needs=("INT-001",))]
+    held, running = make_task("INT-003", "cd", state=S.HELD), make_task("INT-004", "d", state=S.RUNNING)
+    spent = {("plan", "p"): SpendingBudget("plan", "p", usd=5, spent_usd=4)}
+    board = make_board([*tasks, held, running], budgets=spent, roles={"any": Role("any", ("a",), max_usd=2.0)})
+    states = {task.intent: task.state for task in schedule(board).moves}
+    assert states == {"INT-002": S.BLOCKED, "INT-003": S.WAITING}
+    assert len(schedule(board).moves) == 2
 
 
 def test_a_budget_that_can_pay_for_nothing_more_is_a_question() -> None:

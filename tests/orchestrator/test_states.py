@@ -68,7 +68,7 @@ def test_a_paused_task_returns_to_where_it_was(state: TaskState) -> None:
 @pytest.mark.parametrize(
     ("state", "kind", "after"),
     [
-        (S.RUNNING, OrderKind.TAKE, S.PAUSED),
+        (S.RUNNING, OrderKind.TAKE, S.ASKING),
         (S.RUNNING, OrderKind.REASSIGN, S.WAITING),
         (S.RUNNING, OrderKind.STEER, S.RUNNING),
         (S.WAITING, OrderKind.DROP, S.DROPPED),
@@ -77,12 +77,20 @@ def test_a_paused_task_returns_to_where_it_was(state: TaskState) -> None:
         (S.ASKING, OrderKind.RETRY, S.WAITING),
         # What lands is not stopped in the middle, and what has landed is undone, not dropped.
         (S.LANDING, OrderKind.PAUSE, S.LANDING),
+        (S.LANDING, OrderKind.TAKE, S.LANDING),
         (S.LANDING, OrderKind.DROP, S.LANDING),
         (S.LANDED, OrderKind.DROP, S.LANDED),
     ],
 )
 def test_what_an_order_makes_of_a_task(state: TaskState, kind: OrderKind, after: TaskState) -> None:
     assert apply_order(make_task("INT-001", state=state), order(kind)).state is after
+
+
+def test_resuming_everything_gives_back_no_task_that_a_person_took_over() -> None:
+    taken = apply_order(make_task("INT-001", state=S.RUNNING), order(OrderKind.TAKE))
+    assert describe_wait(taken) == "a person: ana has taken it over, and gives it back"
+    assert apply_order(taken, order(OrderKind.RESUME, intent="")) == taken
+    assert apply_order(taken, order(OrderKind.GIVE_BACK)).state is S.RUNNING
 
 
 def test_resuming_everything_answers_no_question() -> None:

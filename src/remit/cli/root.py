@@ -47,6 +47,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "verify": ("ledger.verify", "whether the ledger is whole, and what agents changed was allowed"),
     },
     "Recover": {
+        "patch": ("patch", "hand a change over: exactly, merged, or refused with who changed the lines"),
         "restore": ("restore", "go back to how the files were before something was done"),
         "doctor": ("agents.doctor", "what is wired, what works, and what to do about the rest"),
     },

@@ -28,6 +28,7 @@ REMIT_TOOLS = frozenset(
 REMIT_COMMANDS = frozenset(
     (
         *(("intent", name) for name in ("select", "clear", "list", "show", "complete")),
+        ("patch", "check"),
         *((name,) for name in ("log", "show", "blame", "why", "lesson", "todo", "status", "--help", "--version")),
     )
 )
@@ -94,6 +95,8 @@ class ToolCall(Struct, frozen=True):
     """The agent's permission mode (`default`, `auto`, `bypassPermissions`), if known."""
     hook_pid: int = 0
     """Process that delivered the call, a descendant of the agent; 0 if unknown."""
+    patch_author: str = ""
+    """The attempt that made a patch which this call applies, as `INT-014/7`, by the patch's own word."""
     unproved: str | None = None
     """Reason why the command's proven effects do not hold here: git settings start a program."""
 

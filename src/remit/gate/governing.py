@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items
@@ -85,7 +86,7 @@ def source_folder(workspace: Workspace) -> Path:
     workspace's own is missing at an old commit, after a stash, or in a fresh worktree. Where an attempt works, the main
     worktree's governs whatever the attempt has brought in.
     """
-    if not workspace.is_assigned and workspace.folder.is_dir():
+    if workspace.folder.is_dir() and not workspace.is_assigned:
         return workspace.folder
     main = find_main_worktree(workspace)
     if main is not None and (main / ORCHESTRATION_FOLDER).is_dir():
@@ -147,7 +148,15 @@ def read_file_state(path: Path | str) -> tuple[int, ...]:
 
 
 def load_rules(workspace: Workspace) -> Rules:
-    """Return the rules in force. A file that cannot be read becomes an error in the rules, never a guess."""
+    """Return the rules in force. A file that cannot be read becomes an error in the rules, never a guess. Where an
+    attempt of a plan works they are enforced, whatever the mode: others were promised that it stays in its set.
+    """
+    rules = load_written_rules(workspace)
+    return replace(rules, mode="enforce") if rules.mode != "enforce" and workspace.is_assigned else rules
+
+
+def load_written_rules(workspace: Workspace) -> Rules:
+    """Return the rules as the governing files have them, from memory where none has changed."""
     folder = source_folder(workspace)
     paths = (*governing_paths(workspace, folder), *list_governed_hooks(folder / HOOKS_FOLDER))
     states = tuple(read_file_state(path) for path in paths)

@@ -15,12 +15,12 @@ from remit.orchestrator.board import (
     TaskKey,
     TaskState,
 )
-from remit.orchestrator.budget import Amount, judge_spending, name_budget, select_budgets
+from remit.orchestrator.budget import Amount, BudgetState, judge_spending, name_budget, select_budgets
 
 
 def find_endings(board: Board) -> list[Ending]:
     """Return the running attempts that a rule ends: lease over, silent, too long, too dear."""
-    exhausted = find_exhausted(board)
+    exhausted = find_charged(board, "exhausted")
     endings: list[Ending] = []
     for key, attempt in board.attempts.items():
         task = board.tasks[key]
@@ -52,19 +52,24 @@ def judge_attempt(
     return None
 
 
-def find_exhausted(board: Board) -> dict[TaskKey, str]:
-    """Return the running tasks charged to a budget that is used up, with the budget's name."""
+def find_warnings(board: Board) -> dict[TaskKey, str]:
+    """Return the running tasks whose agents are told, in their next context, that a budget is nearly used up."""
+    return find_charged(board, "warned")
+
+
+def find_charged(board: Board, state: BudgetState) -> dict[TaskKey, str]:
+    """Return the running tasks charged to a budget in this state, with the budget's name."""
     charged: defaultdict[BudgetKey, list[Attempt]] = defaultdict(list)
     for key, attempt in board.attempts.items() if board.budgets else ():
         for budget in select_budgets(board.budgets.values(), board.tasks[key]):
             charged[budget.scope, budget.key].append(attempt)
-    exhausted: dict[TaskKey, str] = {}
+    found: dict[TaskKey, str] = {}
     for key, attempts in charged.items():
         running = Amount(
             usd=sum(attempt.usd or 0.0 for attempt in attempts),
             tokens=sum(attempt.tokens_in + attempt.tokens_out for attempt in attempts),
             seconds=sum(board.now - attempt.started_at for attempt in attempts),
         )
-        if judge_spending(board.budgets[key], running) == "exhausted":
-            exhausted |= {attempt.key: name_budget(board.budgets[key]) for attempt in attempts}
-    return exhausted
+        if judge_spending(board.budgets[key], running) == state:
+            found |= {attempt.key: name_budget(board.budgets[key]) for attempt in attempts}
+    return found

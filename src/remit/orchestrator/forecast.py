@@ -53,7 +53,7 @@ class Forecast(Struct, frozen=True):
 
     @property
     def work_s(self) -> float:
-        """Seconds that one agent would take for all of it, one task after the other."""
+        """Seconds of all attempts, one after the other, as a single agent would do them."""
         return sum(row.ends_s - row.starts_s for row in self.rows)
 
     @property

@@ -1,6 +1,7 @@
 """What plans have to know of a repository and a machine, gathered from git, the work tree and the search path."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,9 +11,11 @@ from msgspec.structs import replace
 from remit.core.config import OrchestratorSettings
 from remit.core.intent import Intent
 from remit.gate.context import WorkspaceContext
+from remit.gate.intents.intents import changes_in_record, record_body
 from remit.gate.trust import trusted_digests
 from remit.orchestrator.planning.imports import ImportResolver, list_imported_modules
 from remit.orchestrator.planning.plan import RepositoryFacts, list_owned_files
+from remit.orchestrator.planning.suggest.coupling import Commit, RepositoryHistory
 from remit.orchestrator.planning.write_sets import WriteSet
 from remit.wiring.agents import find_agents
 from remit.workspace.git.command import Git, GitError
@@ -22,6 +25,8 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import read_regular_file
 
 MAX_IMPORTING_FILES = 2_000
+MAX_COMMITS = 3_000
+MAX_MUTATIONS = 5_000
 MAX_SOURCE_BYTES = 256 * 1024
 
 
@@ -75,3 +80,35 @@ def read_imports(root: Path, paths: Iterable[str], files: Iterable[str]) -> dict
             if imported := resolver.resolve(path, list_imported_modules(path, text)):
                 found[path] = imported
     return found
+
+
+def read_history(context: WorkspaceContext) -> RepositoryHistory:
+    """Return the newest commits of HEAD without merges, and the files that agents changed under each intent. Raises
+    GitError, LedgerError, OSError.
+    """
+    changed: dict[str, dict[str, None]] = {}
+    with context.index() as index:
+        for document in index.find(event="mutation", limit=MAX_MUTATIONS):
+            intent_id = record_body(document).get("intent_id")
+            if intent_id:
+                own = changed.setdefault(str(intent_id), {})
+                own |= dict.fromkeys(change.path for change in changes_in_record(document))
+    return RepositoryHistory(read_commits(context.workspace), {name: tuple(own) for name, own in changed.items()})
+
+
+def read_commits(workspace: Workspace) -> tuple[Commit, ...]:
+    """Return the newest MAX_COMMITS commits of HEAD, the newest first; none before the first. Raises GitError."""
+    if head_commit(workspace) is None:
+        return ()
+    options = ("--no-merges", "--no-renames", "--name-only", "--relative", "-z", f"--max-count={MAX_COMMITS}")
+    logged = os.fsdecode(Git(workspace.root).run("log", *options, "--format=%x01%h"))
+    commits = (chunk.split("\0") for chunk in logged.split("\x01")[1:])
+    return tuple(
+        Commit(name.strip(), tuple(filter(None, (path.lstrip("\n") for path in paths)))) for name, *paths in commits
+    )
+
+
+def order_by_changes(files: Iterable[str], commits: Iterable[Commit]) -> list[str]:
+    """Return the files, those that most commits changed first."""
+    counts = Counter(path for commit in commits for path in commit.paths)
+    return sorted(files, key=lambda path: (-counts[path], path))

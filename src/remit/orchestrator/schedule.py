@@ -20,7 +20,6 @@ from remit.orchestrator.board import (
     Schedule,
     Task,
     TaskKey,
-    TaskState,
     Worker,
 )
 from remit.orchestrator.breaker import is_open, limit_slots, must_ask
@@ -32,13 +31,27 @@ from remit.orchestrator.budget import (
     reserve,
     select_budgets,
 )
-from remit.orchestrator.states import ASKING, BLOCKED, DROPPED, FINAL_STATES, STUCK, describe_wait, move_task
+from remit.orchestrator.states import (
+    ASKING,
+    BLOCKED,
+    DROPPED,
+    FINAL_STATES,
+    HANDED_IN,
+    HELD,
+    LANDED,
+    LANDING,
+    STUCK,
+    WAITING,
+    describe_wait,
+    move_task,
+)
 
 WIP_TRAINS = 2
 """Trains whose tasks may wait to be landed before nothing new is started: more only burns tokens."""
+APART_ANSWER = ProofAnswer.APART
 UNPROVED_PAIR = Proof(ProofAnswer.UNPROVED)
 HOPELESS_STATES = frozenset({STUCK, BLOCKED, DROPPED})
-UNSETTLED_STATES = frozenset({TaskState.HANDED_IN, TaskState.LANDING})
+UNSETTLED_STATES = frozenset({HANDED_IN, LANDING})
 
 
 class CircularNeeds(Exception):
@@ -85,14 +98,14 @@ class Allocation:
 
     def is_candidate(self, task: Task) -> bool:
         """Whether an attempt is to be started: the task waits, or its hold has no attempt (next stage, redo)."""
-        return task.state is TaskState.WAITING or (task.state is TaskState.HELD and task.key not in self.live)
+        return task.state is WAITING or (task.state is HELD and task.key not in self.live)
 
     def find_overlap(self, task: Task) -> tuple[str, Proof] | None:
         """Return an intent that holds paths which the task may write too, with the proof."""
         own, proofs = task.scope_sha256, self.board.proofs
         for intent, other in self.holds[task.repository]:
             proof = proofs.get((own, other) if own <= other else (other, own), UNPROVED_PAIR)
-            if proof.answer is not ProofAnswer.APART and intent != task.intent:
+            if proof.answer is not APART_ANSWER and intent != task.intent:
                 return intent, proof
         return None
 
@@ -127,17 +140,16 @@ class Allocation:
             del self.free[worker.id]
         self.live.add(task.key)
         self.count_attempt(task, agent)
-        if task.state is TaskState.WAITING:
-            self.holds[task.repository].append((task.intent, task.scope_sha256))
+        self.holds[task.repository].append((task.intent, task.scope_sha256))
         return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds)
 
 
 def schedule(board: Board) -> Schedule:
     """Return what starts now: fair over repositories, in each the longest tail first, nothing that has an obstacle."""
-    moves = find_blocked(board)
+    blocked = find_blocked(board)
     free = find_free_slots(board)
     if not free:
-        return Schedule((), tuple(moves))
+        return Schedule((), tuple(blocked))
     allocation = Allocation(board, free)
     queues = queue_candidates(allocation)
     turns = [(allocation.find_share(repository), repository) for repository in queues]
@@ -152,7 +164,9 @@ def schedule(board: Board) -> Schedule:
             continue
         claims.append(allocation.claim(task))
         heapreplace(turns, (allocation.find_share(repository), repository))
-    return Schedule(tuple(claims), (*moves, *find_unpaid(allocation)))
+    # Of a task that is in several lists the last one counts: what is blocked needs no answer.
+    moves = {task.key: task for task in (*find_unpaid(allocation), *find_crossed(allocation), *blocked)}
+    return Schedule(tuple(claims), tuple(moves.values()))
 
 
 def find_free_slots(board: Board) -> dict[str, int]:
@@ -181,17 +195,16 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
     # 2. What it needs has landed.
     need = find_open_need(task, board)
     if need is not None:
-        return f"{need}, which it needs ({board.tasks[task.repository, need].state})"
+        return f"{need}, which it needs ({describe_state(board, task, need)})"
     # 3. Landing keeps up. Work that was handed in once goes on: it is what landing waits for.
-    if task.state is TaskState.WAITING:
+    if task.state is WAITING:
         unsettled, limit = allocation.unsettled[repository.id], WIP_TRAINS * repository.train
         if unsettled >= limit:
             return f"landing: {unsettled} tasks wait for it, and at most {limit} may"
-        # 4. Nobody else may write what it may write.
-        overlap = allocation.find_overlap(task)
-        if overlap is not None:
-            other, proof = overlap
-            return f"{other}, which {describe_overlap(proof)}"
+    # 4. Nobody else may write what it may write.
+    overlap = allocation.find_overlap(task)
+    if overlap is not None:
+        return f"{overlap[0]}, which {describe_overlap(overlap[1])}"
     # 5. An agent that may play its role has a free slot.
     if plan and plan.limits.workers is not None and allocation.of_plan[plan.id] >= plan.limits.workers:
         return f"a slot: the plan may run {plan.limits.workers} agents at once"
@@ -214,9 +227,15 @@ def explain_waits(board: Board) -> dict[TaskKey, str]:
 def find_open_need(task: Task, board: Board) -> str | None:
     """Return the first intent that the task needs and that has not landed."""
     for need in task.needs:
-        if board.tasks[task.repository, need].state is not TaskState.LANDED:
+        needed = board.tasks.get((task.repository, need))
+        if needed is None or needed.state is not LANDED:
             return need
     return None
+
+
+def describe_state(board: Board, task: Task, need: str) -> str:
+    needed = board.tasks.get((task.repository, need))
+    return needed.state if needed is not None else "in no plan"
 
 
 def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
@@ -227,7 +246,7 @@ def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
         if allocation.is_candidate(task) and find_open_need(task, board) is None:
             queues[task.repository].append(task)
     for queue in queues.values():
-        queue.sort(key=lambda task: (task.state is TaskState.WAITING, -task.rank, -task.tail_s, task.intent))
+        queue.sort(key=lambda task: (task.state is WAITING, -task.rank, -task.tail_s, task.intent))
     return {repository: iter(queue) for repository, queue in queues.items()}
 
 
@@ -259,20 +278,33 @@ def measure_tails(tasks: Sequence[Task]) -> list[Task]:
 
 def find_blocked(board: Board) -> list[Task]:
     """Return the waiting tasks that need what will not land, as they are afterwards; directly or through others."""
-    hopeless = {key: task for key, task in board.tasks.items() if task.state in HOPELESS_STATES}
+    hopeless = {key for key, task in board.tasks.items() if task.state in HOPELESS_STATES}
     blocked: dict[TaskKey, Task] = {}
-    newly = hopeless
-    while newly:
-        newly = {}
+    found = True
+    while found:
+        found = False
         for key, task in board.tasks.items():
-            if task.state is TaskState.WAITING and key not in blocked:
-                need = next((need for need in task.needs if (task.repository, need) in hopeless), None)
+            if task.state is WAITING and task.needs and key not in blocked:
+                needs = ((task.repository, need) for need in task.needs)
+                need = next((need for need in needs if need in hopeless or need not in board.tasks), None)
                 if need is not None:
-                    state = hopeless[task.repository, need].state
-                    newly[key] = move_task(task, BLOCKED, f"needs {need}, which is {state}")
-        blocked |= newly
-        hopeless |= newly
+                    state = "blocked" if need in blocked else describe_state(board, task, need[1])
+                    blocked[key] = move_task(task, BLOCKED, f"needs {need[1]}, which is {state}")
+                    hopeless.add(key)
+                    found = True
     return list(blocked.values())
+
+
+def find_crossed(allocation: Allocation) -> list[Task]:
+    """Return the held tasks that need more than they hold, and somebody else holds it: each gives its paths back.
+
+    Two of them would wait for each other for ever if they kept what they have.
+    """
+    return [
+        move_task(task, WAITING, f"gave its paths back: {overlap[0]} {describe_overlap(overlap[1])}")
+        for task in allocation.board.tasks.values()
+        if task.state is HELD and task.key not in allocation.live and (overlap := allocation.find_overlap(task))
+    ]
 
 
 def find_unpaid(allocation: Allocation) -> list[Task]:

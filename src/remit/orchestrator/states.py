@@ -33,8 +33,8 @@ WAIT_REASONS: Mapping[TaskState, str] = {
     RUNNING: "its agent",
     HANDED_IN: "the next landing",
     LANDING: "the verification of its train",
-    PAUSED: "a person who resumes it",
-    ASKING: "a person's answer",
+    PAUSED: "a person to resume it",
+    ASKING: "a person",
 }
 
 
@@ -74,8 +74,8 @@ def apply_order(task: Task, order: Order) -> Task:
         case OrderKind.PAUSE if PAUSED in MOVES[task.state]:
             return move_task(task, PAUSED, order.body or f"paused by {by}")
         case OrderKind.TAKE if PAUSED in MOVES[task.state]:
-            return move_task(task, PAUSED, f"taken over by {by}")
-        # A question is answered for one task at a time, never by resuming them all.
+            return move_task(task, ASKING, f"{by} has taken it over, and gives it back")
+        # A question is answered, and a task given back, one at a time: never by resuming them all.
         case OrderKind.RESUME | OrderKind.GIVE_BACK if task.state is PAUSED or (task.state is ASKING and order.intent):
             return move_task(task, task.returns_to or WAITING)
         case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state]:

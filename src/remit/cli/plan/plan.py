@@ -11,6 +11,7 @@ from remit.cli.output import FINDINGS, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.start import start
+from remit.cli.plan.suggest import suggest
 from remit.cli.plan.watch import log, pause, resume, status, stop
 from remit.gate.gate import Gate
 from remit.orchestrator.planning.companions import list_companion_patterns
@@ -22,6 +23,9 @@ from remit.orchestrator.repository import gather_facts, list_tracked_files
 @click.group()
 def plan() -> None:
     """Run several agents at once: each intent is a task that writes only what no other task may write."""
+
+
+plan.add_command(suggest)
 
 
 @plan.command("check")

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
+from remit.cli.plan.suggest import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.planning.plan import Plan
 
 
 def describe_plan(made: Plan) -> Iterator[str]:
     errors = len(made.errors)
-    count = len(made.tasks)
-    yield f"{count} task{'' if count == 1 else 's'}, {made.pairs_apart} pairs proved apart, {len(made.shared)} not"
+    proved = f"{count_things(made.pairs_apart, 'pair')} proved apart, {len(made.shared)} not"
+    yield f"{count_things(len(made.tasks), 'task')}, {proved}"
     for finding in made.findings:
         yield f"{finding.severity}: {finding.code}: {sanitise_line(finding.message, 1000)}"
         if finding.fix:

@@ -10,7 +10,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import product, takewhile
+from itertools import combinations, product, takewhile
 from operator import itemgetter
 from typing import Literal, TypeAlias
 
@@ -71,28 +71,28 @@ def decide_all_apart(
     if not all(any(line.is_inclusion for line in own) for own in lines):
         return Apart()
     joined = [_join_sets(line for own in side for line in own) for side in (lines[: len(a)], lines[len(a) :])]
-    # The first round leaves out what few pairs need: folders such as `.git`, and texts of several characters that fold
-    # together.
-    for is_last in (False, True):
-        letters = _list_letters(*joined[0], *joined[1], fold=fold, is_complete=is_last)
+    is_covered = not fold or not any(map(_is_beyond_fold, lines))
+    # Few pairs need the whole alphabet: folders such as `.git`, and texts of several characters that fold together.
+    has_reserved = has_long = False
+    while True:
+        letters = _list_letters(*joined[0], *joined[1], fold=fold, has_reserved=has_reserved, has_long=has_long)
         first = [(letter.first, letter.folded) for letter in letters]
         second = [(letter.second, letter.folded) for letter in letters]
         sides = [
             _Side(automaton, own, first if n < len(a) else second)
             for n, (automaton, own) in enumerate(zip(automata, lines, strict=True))
         ]
-        walk = _Walk(sides, _PathRules(letters, _RESERVED_NAMES if is_last else ("",)), max_steps)
+        walk = _Walk(sides, _PathRules(letters, _RESERVED_NAMES if has_reserved else ("",)), max_steps)
         spellings = walk.find_shared_path()
         if walk.steps < 0:
             return Unproved(f"not decided within {max_steps} steps")
+        if spellings is None and has_long == fold:
+            return Apart() if is_covered else Unproved("ranges or marks beyond ASCII, whose cases are not searched")
         if spellings is not None and (shared := _check_spellings(a, b, spellings, fold=fold)):
             return shared
-        if spellings is None and (is_last or not fold):
-            is_covered = not fold or not any(map(_is_beyond_fold, lines))
-            return (
-                Apart() if is_covered else Unproved("ranges or marks beyond ASCII, whose other cases are not searched")
-            )
-    return Unproved("the search found a path that the patterns do not match")
+        if has_reserved:
+            return Unproved("the search found a path that the patterns do not match")
+        has_reserved, has_long = spellings is not None, fold
 
 
 def _check_spellings(
@@ -258,9 +258,10 @@ _RESERVED_CHARS = frozenset({*"".join(_RESERVED_NAMES), *"ſﬅﬆ"})
 """Characters of those names, and those beyond ASCII that fold to them."""
 _READABLE_CHARS = "xyzwvqabcdefghijklmnoprstu0123456789XYZABCDEFGHIJKLMNOPQRSTUVW_-.+=,:;@#%~^&()[]{}!$'`*?<>|\" \\/"
 """Characters for classes of many, those first that read well in a path."""
-_FOLDING_CHARS = "ßẞﬀﬁﬂﬃﬄﬅﬆſK"
-"""Characters beyond ASCII that fold to ASCII text."""
-_MARKS = "\u0301\u0307\u0323\u030c\u0327\u0302"
+_FOLDING_CHARS = "ßẞﬀﬁﬂﬃﬄﬅﬆſK\u1f82\uac00\uac01"
+"""Characters beyond ASCII that fold to ASCII, and three that fold together with two, three and four characters."""
+_MARKS = "\u0323\u0327\u0302\u0303\u0308\u0304\u0301\u0307\u030c"
+"""Combining marks, one of which composes with each letter that has any, in the order in which two of them compose."""
 
 
 class _Letter(Struct, frozen=True):
@@ -272,20 +273,20 @@ class _Letter(Struct, frozen=True):
 
 
 def _list_letters(
-    exact_a: _Sets, folded_a: _Sets, exact_b: _Sets, folded_b: _Sets, *, fold: bool, is_complete: bool
+    exact_a: _Sets, folded_a: _Sets, exact_b: _Sets, folded_b: _Sets, *, fold: bool, has_reserved: bool, has_long: bool
 ) -> tuple[_Letter, ...]:
     """Return a letter for each class of texts that the sets tell apart, those that read well first."""
-    reserved = frozenset(map(make_literal, _RESERVED_CHARS)) if is_complete else frozenset[CharSet]()
+    reserved = frozenset(map(make_literal, _RESERVED_CHARS)) if has_reserved else frozenset[CharSet]()
     folded_sets = folded_a | folded_b | reserved
     chars = _list_representatives(exact_a | exact_b | folded_sets, fold=fold)
     if not fold:
-        return tuple(_Letter(char, char, fold_case(char) if is_complete else char) for char in chars)
+        return tuple(_Letter(char, char, fold_case(char) if has_reserved else char) for char in chars)
     pairs = [pair for char in chars for pair in product(_list_cases(char), repeat=2)]
-    if is_complete:
-        several = [*_FOLDING_CHARS, *(c for c in chars if not c.isascii()), *filter(None, map(_compose, chars))]
-        for char in several:
-            cases = map("".join, product(*map(_list_cases, fold_case(char))))
-            pairs += [p for text in (unicodedata.normalize("NFD", char), *cases) for p in ((char, text), (text, char))]
+    if has_long:
+        for char in (*_FOLDING_CHARS, *(c for c in chars if not c.isascii()), *(c for x in chars for c in _compose(x))):
+            spelled = (unicodedata.normalize("NFD", char), fold_case(char))
+            texts = {char: None} | {"".join(cs): None for text in spelled for cs in product(*map(_list_cases, text))}
+            pairs += ((x, y) for x, y in product(texts, repeat=2) if not (x + y).isascii())
     classes = [_Classes(sets) for sets in (exact_a, exact_b, folded_sets)]
     letters: dict[tuple[object, ...], _Letter] = {}
     for x, y in dict.fromkeys(pairs):
@@ -313,10 +314,14 @@ class _Classes:
         return known
 
 
-def _compose(char: str) -> str | None:
-    """Return an ASCII letter with a mark as one character."""
-    marked = (unicodedata.normalize("NFC", char + mark) for mark in _MARKS if char.isalpha() and char.isascii())
-    return next((text for text in marked if len(text) == 1), None)
+@lru_cache(maxsize=256)
+def _compose(char: str) -> tuple[str, ...]:
+    """Return an ASCII letter with one mark, and with two, where each is one character."""
+    if not (char.isalpha() and char.isascii()):
+        return ()
+    marks = (sorted(_MARKS, key="\u0301".__ne__), (a + b for a, b in combinations(_MARKS, 2)))
+    composed = ((c for m in each if len(c := unicodedata.normalize("NFC", char + m)) == 1) for each in marks)
+    return tuple(c for each in composed if (c := next(each, "")))
 
 
 def _list_representatives(sets: _Sets, *, fold: bool) -> list[str]:
@@ -375,7 +380,11 @@ class _Side:
         self.long = [(n, *both) for n, both in enumerate(texts) if max(map(len, both)) > 1]
         self.short = (1 << len(texts)) - 1 - sum(1 << n for n, _, _ in self.long)
         self.known: dict[int, _Ways] = {}
-        self.read: dict[tuple[int, str], int] = {}
+        used = dict.fromkeys(char for _, text, low in self.long for char in text + low)
+        self.accepted = {
+            chars: [char for char in used if chars.contains(char)] for chars in (exact | folded if used else ())
+        }
+        self.read: dict[int, dict[str, int]] = {}
 
     def expand(self, state: int) -> _Ways:
         if (known := self.known.get(state)) is not None:
@@ -398,12 +407,21 @@ class _Side:
 
     def _read_text(self, state: int, text: str) -> int:
         for char in text:
-            later = self.read.get((state, char))
-            if later is None:
-                moves = (move for place in _list_bits(state) for move in self.automaton.moves[place])
-                later = self.read[state, char] = sum({target for chars, target in moves if chars.contains(char)})
-            state = later
+            if not state:
+                return 0
+            state = self._read_chars(state).get(char, 0)
         return state
+
+    def _read_chars(self, state: int) -> dict[str, int]:
+        """Return the next state by character, for the characters of long texts."""
+        reached = self.read.get(state)
+        if reached is None:
+            reached = self.read[state] = {}
+            for place in _list_bits(state):
+                for chars, target in self.automaton.moves[place]:
+                    for char in self.accepted[chars]:
+                        reached[char] = reached.get(char, 0) | target
+        return reached
 
 
 def _mark_letters(chars: CharSet, texts: Sequence[str]) -> int:

@@ -282,6 +282,9 @@ def mutation_record(
     """Return the record of files that a call changed."""
     intent, intent_id = intent_at_decision(pending), pending.intent_id if pending else None
     link = Related(type="specification", url=f"urn:remit:intent:{intent_id}", value=intent_id) if intent_id else None
+    links = (link,) if link else ()
+    if call.patch_author:
+        links += (Related(type="patch", url=f"urn:remit:attempt:{call.patch_author}", value=call.patch_author),)
     files: list[MutatedFile] = []
     published: list[TracedFile] = []
     for change in changes:
@@ -292,8 +295,8 @@ def mutation_record(
         is_likely, is_layout = path in evidence.likely, path in evidence.layouts
         parts = (intent, ranges, difference, unproved)
         files.append(mutated_file(change, *parts, likely=is_likely, layout=is_layout))
-        candidate, related = traced_ranges(after, unproved), (link,) if link else ()
-        published.append(traced_file(path, own, candidate, call.session.session_id, related, evidence.model))
+        candidate = traced_ranges(after, unproved)
+        published.append(traced_file(path, own, candidate, call.session.session_id, links, evidence.model))
     judged = set(map(quote_path, pending.judged)) if pending else set[str]()
     # The class of a change where no parser is needed; readers of the ledger find the rest. Code that comes or goes is
     # no refactoring, whatever else changed in the same call.

@@ -31,7 +31,6 @@ from remit.orchestrator.board import (
     SpendingBudget,
     Task,
     TaskKey,
-    TaskState,
     Worker,
     pair_scopes,
 )
@@ -40,7 +39,19 @@ from remit.orchestrator.budget import Amount, reserve, select_budgets, settle
 from remit.orchestrator.conflict import Evidence, SettlementKind, decide
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.schedule import measure_tails, schedule
-from remit.orchestrator.states import FINAL_STATES, apply_order, move_task, needs_hold
+from remit.orchestrator.states import (
+    ASKING,
+    BLOCKED,
+    FINAL_STATES,
+    HANDED_IN,
+    HELD,
+    LANDED,
+    LANDING,
+    STUCK,
+    apply_order,
+    move_task,
+    needs_hold,
+)
 from remit.orchestrator.trains import gather_train, order_landing
 
 
@@ -160,9 +171,7 @@ class InlineEngine:
         self._store(settled)
         if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
             self._note_breaker(BreakerKind.AGENT, self._name_row(attempt), failure=failure)
-        if settled.state is TaskState.HANDED_IN:
-            self.enqueue_landing(task.repository, self.plans[task.plan].target)
-        if settled.state is TaskState.STUCK and is_plan_failing(self._list_tasks(task.plan)):
+        if settled.state is STUCK and is_plan_failing(self._list_tasks(task.plan)):
             self.plans[task.plan] = replace(self.plans[task.plan], is_paused=True)
         return True
 
@@ -196,7 +205,7 @@ class InlineEngine:
             if order.kind is OrderKind.RETRY and after is not task:
                 # What was blocked waits again; the next dispatch blocks what still needs something else.
                 for blocked in self._list_tasks(task.plan):
-                    self._store(apply_order(blocked, given) if blocked.state is TaskState.BLOCKED else blocked)
+                    self._store(apply_order(blocked, given) if blocked.state is BLOCKED else blocked)
         return given.id
 
     def take_orders(self, worker: str) -> Sequence[Order]:
@@ -221,9 +230,7 @@ class InlineEngine:
         ready = [
             task
             for task in self.tasks.values()
-            if task.repository == repository
-            and task.state is TaskState.HANDED_IN
-            and self.plans[task.plan].target == target
+            if task.repository == repository and task.state is HANDED_IN and self.plans[task.plan].target == target
         ]
         if not ready:
             return None
@@ -234,7 +241,7 @@ class InlineEngine:
             self.enqueue_landing(repository, target)
         self.landing[place] = {task.key: self.holds[task.key].token for task in train}
         for task in train:
-            self._store(move_task(task, TaskState.LANDING))
+            self._store(move_task(task, LANDING))
         members = tuple(task.intent for task in train)
         landing = Landing(len(self.landings) + 1, repository, target, members, old=old, at=self.now)
         self.landings.append(landing)
@@ -248,14 +255,13 @@ class InlineEngine:
         self.landings[landing.id - 1] = landing
         self._event(EventKind.LANDING, landing.repository, "", "")
         for intent in landed:
-            task = move_task(self.tasks[landing.repository, intent], TaskState.LANDED, f"in {landing.new}")
+            task = move_task(self.tasks[landing.repository, intent], LANDED, f"in {landing.new}")
             self._store(replace(task, landed=landing.new))
         for evidence in conflicts:
             self._settle_conflict(landing, evidence)
         for key in members:
-            if self.tasks[key].state is TaskState.LANDING:
-                self._store(move_task(self.tasks[key], TaskState.HANDED_IN, "its train did not land"))
-                self.enqueue_landing(landing.repository, landing.target)
+            if self.tasks[key].state is LANDING:
+                self._store(move_task(self.tasks[key], HANDED_IN, "its train did not land"))
         if landing.state in (LandingState.RED, LandingState.LANDED):
             why = landing.why if landing.state is LandingState.RED else None
             self._note_breaker(BreakerKind.REPOSITORY, landing.repository, failure=why)
@@ -289,11 +295,13 @@ class InlineEngine:
         )
 
     def _store(self, task: Task) -> None:
-        """Store a task, and free its hold where its state needs none."""
+        """Store a task; free its hold where its state needs none, and ask for a landing where it is handed in."""
         before = self.tasks[task.key]
         self.tasks[task.key] = task
         if not needs_hold(task):
             self.holds.pop(task.key, None)
+        if task.state is HANDED_IN and before.state is not HANDED_IN:
+            self.enqueue_landing(task.repository, self.plans[task.plan].target)
         if task.state is not before.state:
             self._event(EventKind.TASK, task.repository, task.plan, task.intent, state=task.state, why=task.why)
 
@@ -331,10 +339,10 @@ class InlineEngine:
         self.rounds[pair] += 1
         self._event(EventKind.CONFLICT, landing.repository, "", settlement.redo, settled_as=settlement.kind)
         if settlement.kind is SettlementKind.REASSIGN:
-            self._store(move_task(self.tasks[landing.repository, settlement.redo], TaskState.HELD, settlement.why))
+            self._store(move_task(self.tasks[landing.repository, settlement.redo], HELD, settlement.why))
         if settlement.kind is SettlementKind.ASK:
-            asking = move_task(self.tasks[landing.repository, settlement.redo], TaskState.ASKING, settlement.why)
-            self._store(replace(asking, returns_to=TaskState.HELD))
+            asking = move_task(self.tasks[landing.repository, settlement.redo], ASKING, settlement.why)
+            self._store(replace(asking, returns_to=HELD))
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))

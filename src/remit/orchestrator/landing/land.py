@@ -171,7 +171,11 @@ class Lander:
         faults: list[LandingFault] = []
         at = tip
         for member in members:
-            made = self.merge_member(terms, at, member)
+            try:
+                made = self.merge_member(terms, at, member)
+            except GitError as error:
+                # What an attempt has put into its objects holds up nobody else.
+                made = LandingFault(member.intent, "unknown", f"git cannot work with its commit: {error}"[:500])
             if isinstance(made, LandingFault):
                 faults.append(made)
             else:
@@ -195,7 +199,7 @@ class Lander:
         if merged.conflicts:
             why = f"{merged.conflicts[0]!r} was changed by both, and git cannot merge it"
             return LandingFault(member.intent, "conflict", why, merged.conflicts)
-        if fault := self.check_merge(member, base, tip, commit, merged.tree):
+        if fault := self.check_merge(member, changes, (base, tip, commit, merged.tree)):
             return fault
         tree = self.close_intent(tip, merged.tree, member)
         at = int(self.context.environment.clock())
@@ -226,21 +230,28 @@ class Lander:
             return LandingFault(member.intent, "markers", f"{marked[0]!r} holds conflict markers", marked)
         return None
 
-    def check_merge(self, member: LandingMember, base: str, tip: str, commit: str, tree: str) -> LandingFault | None:
-        """Return the fault of a merge that leads out of the write set, or has lost a line of either side (law L6)."""
+    def check_merge(
+        self, member: LandingMember, changes: Sequence[ChangedEntry], states: tuple[str, str, str, str]
+    ) -> LandingFault | None:
+        """Return the fault of a merge that leads out of the write set, or has lost a line of either side (law L6).
+
+        `states` are the merge base, the tip, the member's commit and the merged tree; `changes` are the member's.
+        """
+        base, tip, _, tree = states
         landing = self.store.list_changes(tip, tree)
+        if landing == changes:
+            return None
         if fault := self.check_member(member, landing):
             return fault
-        sides = [self.store.list_changes(base, side) for side in (tip, commit, tree)]
-        touched = {change.path for change in sides[1]} | {change.path for change in sides[2]}
-        both = touched & {change.path for change in sides[0]}
+        others = self.store.list_changes(base, tip)
+        both = {change.path for change in (*changes, *landing)} & {change.path for change in others}
         if not both:
             # No file was changed by both: the result has to hold the member's files, byte for byte.
-            wanted, found = ({c.path: c.new_blob for c in side} for side in (sides[1], landing))
+            wanted, found = ({c.path: c.new_blob for c in side} for side in (changes, landing))
             lost = tuple(path for path, blob in wanted.items() if found.get(path) != blob)
             return LandingFault(member.intent, "lost_line", f"the merge changed {lost[0]!r}", lost) if lost else None
-        paths = sorted({change.path for side in sides for change in side})
-        contents = [self.store.read_files(state, paths) for state in (base, tip, commit, tree)]
+        paths = sorted({change.path for side in (changes, landing, others) for change in side})
+        contents = [self.store.read_files(state, paths) for state in states]
         line = find_lost_line(*([text for text in found.values() if text is not None] for found in contents))
         if line is None:
             return None
@@ -262,6 +273,8 @@ class Lander:
     def read_author(self, commit: str) -> Identity:
         text = self.store.git.text("show", "--no-patch", "--format=%an%x00%ae%x00%at", commit)
         name, email, at = text.split("\0")
+        if not at.isdecimal():
+            raise GitError(("show", commit), None, f"the author's time {at[:40]!r} is no time")
         return Identity(name, email, int(at))
 
     # 3 Common files
@@ -277,7 +290,7 @@ class Lander:
         prefix = prefix_in_repository(tree)
         for path in (path for common in terms.commons for path in common.paths):
             place = tree.root / path
-            is_own = place.is_file() and not place.is_symlink()
+            is_own = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(tree.root)
             files[f"{prefix}{path}"] = place.read_bytes() if is_own else None
         present = self.store.read_files(commit, files)
         changed = {path: content for path, content in files.items() if present.get(path) != content}
@@ -336,8 +349,8 @@ class Lander:
 
     def move_target(self, terms: LandingTerms, new: str, old: str) -> None:
         """Move the target from `old` to `new`, at the remote first. Raises RefMoved, RefCheckedOut."""
-        self.store.refuse_checked_out(terms.ref)
         if terms.remote:
+            self.store.refuse_checked_out(terms.ref)
             self.store.push_ref(terms.remote, terms.ref, new, old)
         self.store.swap_ref(terms.ref, new, old)
 

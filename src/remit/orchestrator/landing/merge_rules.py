@@ -76,22 +76,3 @@ def count_each_line(contents: Iterable[bytes]) -> Counter[bytes]:
     for content in contents:
         counts.update(line.removesuffix(b"\r") for line in content.split(b"\n"))
     return counts
-
-
-def bisect_by_halves(members: Sequence[str], is_green: IsGreen) -> tuple[str, str]:
-    """Return the culprit of a red train by halving it: the last member of its shortest red start, and its partner."""
-    last = members[count_green(members, is_green)]
-    before = members[: members.index(last)]
-    if not is_green([last]):
-        return last, ""
-    at = count_green(before, lambda some: is_green([*some, last])) if before else 0
-    return last, before[at] if at < len(before) else ""
-
-
-def count_green(members: Sequence[str], is_green: IsGreen) -> int:
-    """Return the length of the longest green start of members that are red together."""
-    green, red = 0, len(members)
-    while red - green > 1:
-        middle = (green + red) // 2
-        green, red = (middle, red) if is_green(members[:middle]) else (green, middle)
-    return green

@@ -1,0 +1,140 @@
+"""`remit patch`: a change handed over with the hashes of what it was made for."""
+
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+from msgspec import json
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
+from remit.cli.person_only import PERSON, require_person
+from remit.core.call import SessionKey
+from remit.core.diff.unified import MAX_DIFF_BYTES, UnifiedFile, write_unified
+from remit.core.untrusted_input import sanitise_full_line
+from remit.gate.gate import Gate
+from remit.gate.intents.refusals import IntentRefused
+from remit.orchestrator.exchange import (
+    ExchangedPatch,
+    PatchRejected,
+    PatchRejection,
+    apply_patch_to_workspace,
+    check_patch,
+    make_patch,
+    read_patch,
+)
+
+patch_argument = click.argument("file", type=click.File("rb"))
+
+
+@click.group()
+def patch() -> None:
+    """Hand a change over: exactly, merged with what happened since, or refused with who changed the lines.
+
+    A patch is JSON with the hashes of what it was made for (`remit.patch/1`); git's own unified diff is taken too.
+    """
+
+
+@patch.command()
+@click.argument("base")
+@click.argument("to", default="HEAD")
+@click.option(
+    "--intent", "intent_id", default="", metavar="ID", help="Whose work it is.", shell_complete=complete_intents
+)
+@click.option("--attempt", default=0, metavar="N", help="Which attempt at it.")
+@click.option("--diff", is_flag=True, help="Print git's unified diff, without the hashes.")
+@command_options
+def make(base: str, to: str, intent_id: str, attempt: int, diff: bool, repo: Path, as_json: bool) -> None:
+    """Print the patch from the commit BASE to the commit TO."""
+    gate = governed_gate(repo)
+    try:
+        made = make_patch(gate, base, to, intent_id, attempt)
+    except PatchRejected as error:
+        raise as_failure(error.rejection) from error
+    if diff:
+        sys.stdout.buffer.write(format_diff(made))
+    else:
+        sys.stdout.buffer.write(json.format(json.encode(made), indent=0 if as_json else 2) + b"\n")
+
+
+@patch.command()
+@patch_argument
+@command_options
+def check(file: BinaryIO, repo: Path, as_json: bool) -> None:
+    """Say whether the patch in FILE (`-`: standard input) can be applied here; nothing is written."""
+    gate = governed_gate(repo)
+    found = read_file(gate, file, as_json)
+    try:
+        contents = check_patch(gate, found)
+    except PatchRejected as error:
+        raise report_rejection(error.rejection, as_json) from error
+    merged = [content.path for content in contents if content.is_merged]
+    emit({"paths": found.paths, "merged": merged}, as_json, describe(found.paths, merged, "can be applied"))
+
+
+@patch.command()
+@patch_argument
+@click.option("--intent", "intent_id", metavar="ID", help="Work under this intent.", shell_complete=complete_intents)
+@command_options
+def apply(file: BinaryIO, intent_id: str | None, repo: Path, as_json: bool) -> None:
+    """Apply the patch in FILE (`-`: standard input): all files or none, as one recorded call under an intent."""
+    require_person("applying a patch")
+    gate = governed_gate(repo)
+    found = read_file(gate, file, as_json)
+    session = SessionKey(f"patch-{found.sha256[:16] or gate.recorder.repository[:16]}")
+    try:
+        if intent_id is not None:
+            gate.intents.select(session, PERSON, intent_id, source="patch")
+        done = apply_patch_to_workspace(gate, found, session, PERSON, f"{session.session_id}-apply")
+    except IntentRefused as error:
+        raise Failure(error.violation.error_type, error.violation.message, exit_code=REFUSED) from error
+    except PatchRejected as error:
+        raise report_rejection(error.rejection, as_json) from error
+    emit(done, as_json, describe(done.paths, done.merged, "applied"))
+
+
+def read_file(gate: Gate, file: BinaryIO, as_json: bool) -> ExchangedPatch:
+    try:
+        return read_patch(gate, file.read(2 * MAX_DIFF_BYTES + 1))
+    except PatchRejected as error:
+        raise report_rejection(error.rejection, as_json) from error
+
+
+def report_rejection(rejection: PatchRejection, as_json: bool) -> Failure:
+    """Print the lines that the patch met, and return the failure; with `--json` the rejection is the answer."""
+    if as_json:
+        click.echo(json.encode(rejection).decode())
+        raise SystemExit(REFUSED)
+    for sign, lines in (("-", rejection.expected.lines), ("+", rejection.found.lines)):
+        for line in lines:
+            click.echo(f"  {sign} {sanitise_full_line(line)}", err=True)
+    return as_failure(rejection)
+
+
+def as_failure(rejection: PatchRejection) -> Failure:
+    where = f"{rejection.path}, hunk {rejection.hunk}" if rejection.hunk else rejection.path or "the patch"
+    whose = dict.fromkeys(one.intent_id or one.commit or "a person" for one in rejection.changed_by)
+    by = f" (changed by {', '.join(name[:12] for name in whose)})" if whose else ""
+    message = f"{sanitise_full_line(where)}: {rejection.reason}: {sanitise_full_line(rejection.message)}{by}"
+    return Failure("PATCH_REJECTED", message, fix="read the file, and make the patch anew", exit_code=REFUSED)
+
+
+def describe(paths: tuple[str, ...], merged: list[str] | tuple[str, ...], what: str) -> list[str]:
+    return [f"{what}: {sanitise_full_line(p)}{' (merged with changes since)' if p in merged else ''}" for p in paths]
+
+
+def format_diff(made: ExchangedPatch) -> bytes:
+    files = (
+        UnifiedFile(
+            file.path,
+            file.operation,
+            file.old_path or file.path,
+            new_mode=file.mode,
+            old_blob=file.base.git_blob if file.base else "0" * 40,
+            new_blob=file.result.git_blob if file.result else "0" * 40,
+            hunks=file.hunks,
+        )
+        for file in made.files
+    )
+    return write_unified(files)

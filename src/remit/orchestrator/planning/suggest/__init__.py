@@ -1,0 +1,1 @@
+"""Proposals of how to cut work into parts that share no file."""
