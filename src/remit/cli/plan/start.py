@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LOG_PATH = f"{STATE_FOLDER}/worker.log"
 MAX_LOG_BYTES = 4 << 20
-SEQUENCED = ("OVERLAP", "UNPROVED")
+SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
 """Findings that keep no plan from starting: the two tasks run one after the other."""
 
 
@@ -100,7 +100,7 @@ def plan_intents(gate: "Gate", ids: tuple[str, ...], settings: OrchestratorSetti
     chosen = tuple(select_planned({intent.id: intent for intent in document.intents}, ids).values())
     facts = gather_facts(gate, chosen, settings, os.environ.get("PATH", os.defpath))
     made = make_plan(document, ids, find_role(settings, BUILDER), settings, facts)
-    passed = (*SEQUENCED, "NO_AGENT") if has_own_agents else SEQUENCED
+    passed = (*SEQUENCED_CODES, "NO_AGENT") if has_own_agents else SEQUENCED_CODES
     errors = [finding for finding in made.errors if finding.code not in passed]
     if errors:
         click.echo("\n".join(describe_plan(made)), err=True)

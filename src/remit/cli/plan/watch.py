@@ -37,12 +37,12 @@ def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None
         if watch and sys.stdout.isatty():
             click.clear()
         emit({"tasks": tasks, "workers": list(board.workers.values())}, as_json, list_status(board, tasks))
-        if not watch or all(is_over(task) for task in tasks):
+        if not watch or all(is_task_over(task) for task in tasks):
             return
         time.sleep(WATCH_INTERVAL_S)
 
 
-def is_over(task: "Task") -> bool:
+def is_task_over(task: "Task") -> bool:
     from remit.orchestrator.states import FINAL_STATES
 
     return task.state in FINAL_STATES or task.state == "asking"
@@ -62,7 +62,7 @@ def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
         reason = f"waits for {waits[task.key]}" if task.key in waits else task.why
         lines.append("  ".join(part for part in (task.intent, f"{task.state:9}", by, reason) if part))
     slots = sum(worker.slots for worker in board.workers.values())
-    if not board.workers and not all(is_over(task) for task in tasks):
+    if not board.workers and not all(is_task_over(task) for task in tasks):
         lines.append("no worker is alive: start one with `remit worker`")
     elif board.workers:
         lines.append(f"{len(board.workers)} workers, {len(board.attempts)} of {slots} slots in use")

@@ -69,7 +69,7 @@ def worker(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    made.run()
+    made.run_until_stopped()
     os._exit(0)  # threads of the engine that still wait for something end with the process
 
 

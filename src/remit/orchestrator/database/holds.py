@@ -26,7 +26,7 @@ from remit.orchestrator.board import (
     pair_scopes,
 )
 from remit.orchestrator.budget import Amount, reserve, select_budgets
-from remit.orchestrator.database.rows import ENDED, find_live, find_task, is_key, store_budgets, store_task
+from remit.orchestrator.database.rows import ENDED_STATE, find_live, find_task, is_key, store_budgets, store_task
 from remit.orchestrator.database.store import (
     Store,
     add_event,
@@ -65,10 +65,14 @@ def claim_task(store: Store, connection: sa.Connection, claim: Claim, lease_s: f
     if task is None or not is_candidate or find_live(connection, claim.key) is not None:
         raise ClaimRefused(f"{claim.intent} is not waiting any more")
     require_slot(connection, claim.worker)
-    for other in read_values(connection, Hold, sa.select(holds).where(holds.c.repository == claim.repository)):
-        proof = prove_pair(connection, task, other) if other.intent != claim.intent else Proof(ProofAnswer.APART)
-        if proof.answer is not ProofAnswer.APART:
-            raise ClaimRefused(f"{other.intent} holds its write set, and {describe_overlap(proof)}")
+    theirs = sa.and_(holds.c.repository == claim.repository, holds.c.intent != claim.intent)
+    others = read_values(connection, Hold, sa.select(holds).where(theirs))
+    apart = list_scopes_apart(connection, task) if others else frozenset[str]()
+    for other in others:
+        if other.scope_sha256 not in apart:
+            proof = prove_pair(connection, task, other)
+            if proof.answer is not ProofAnswer.APART:
+                raise ClaimRefused(f"{other.intent} holds its write set, and {describe_overlap(proof)}")
     held, hold, attempt = open_attempt(task, claim, token, store.now(connection))
     connection.execute(sa.delete(holds).where(*is_key(holds, claim.key)))
     connection.execute(sa.insert(holds).values(**row_of(replace(hold, until=hold.since + lease_s), holds)))
@@ -103,9 +107,18 @@ def require_slot(connection: sa.Connection, worker: str) -> None:
     """Raise ClaimRefused unless the worker is there, takes work, and has a slot that no attempt uses."""
     query = sa.select(workers).where(workers.c.id == worker).with_for_update()
     found = next(iter(read_values(connection, Worker, query)), None)
-    used = sa.select(sa.func.count()).where(attempts.c.worker == worker, attempts.c.state != ENDED)
+    used = sa.select(sa.func.count()).where(attempts.c.worker == worker, attempts.c.state != ENDED_STATE)
     if found is None or found.draining or connection.execute(used).scalar_one() >= found.slots:
         raise ClaimRefused(f"worker {worker} has no free slot")
+
+
+def list_scopes_apart(connection: sa.Connection, task: Task) -> frozenset[str]:
+    """Return the write sets that are proved apart from the task's, by their hashes."""
+    own = task.scope_sha256
+    is_own = sa.or_(proofs.c.a_sha256 == own, proofs.c.b_sha256 == own)
+    pairs = sa.select(proofs.c.a_sha256, proofs.c.b_sha256).where(proofs.c.answer == str(ProofAnswer.APART), is_own)
+    found = connection.execute(pairs).all()
+    return frozenset(b if a == own else a for a, b in found)
 
 
 def prove_pair(connection: sa.Connection, task: Task, other: Task | Hold) -> Proof:
@@ -124,7 +137,7 @@ def renew_holds(store: Store, connection: sa.Connection, worker: str, lease_s: f
     """Renew the leases of all live attempts of a worker at once, and return the holds that it still has."""
     is_mine = sa.exists().where(
         attempts.c.worker == worker,
-        attempts.c.state != ENDED,
+        attempts.c.state != ENDED_STATE,
         attempts.c.repository == holds.c.repository,
         attempts.c.intent == holds.c.intent,
         attempts.c.token == holds.c.token,
@@ -151,5 +164,5 @@ def become_leader(store: Store, connection: sa.Connection, name: str, holder: st
 
 def list_attempts_of(connection: sa.Connection, dead: Iterable[str]) -> tuple[Attempt, ...]:
     """Return the live attempts of workers."""
-    theirs = sa.and_(attempts.c.state != ENDED, attempts.c.worker.in_(list(dead)))
+    theirs = sa.and_(attempts.c.state != ENDED_STATE, attempts.c.worker.in_(list(dead)))
     return read_values(connection, Attempt, sa.select(attempts).where(theirs))

@@ -47,13 +47,13 @@ from remit.orchestrator.database.store import (
 )
 from remit.orchestrator.states import FINAL_STATES, needs_hold
 
-ENDED = str(AttemptState.ENDED)
+ENDED_STATE = str(AttemptState.ENDED)
 
 
 def load_board(store: Store, connection: sa.Connection, dead_after_s: float) -> Board:
     """Return the board. Workers are those that have beaten lately."""
     alive = workers.c.beat_at >= store.clock - dead_after_s
-    live = read_values(connection, Attempt, sa.select(attempts).where(attempts.c.state != ENDED))
+    live = read_values(connection, Attempt, sa.select(attempts).where(attempts.c.state != ENDED_STATE))
     proved = connection.execute(sa.select(proofs)).mappings().all()
     return Board(
         now=store.now(connection),
@@ -129,7 +129,7 @@ def find_hold(connection: sa.Connection, key: TaskKey) -> Hold | None:
 
 def find_live(connection: sa.Connection, key: TaskKey, token: int | None = None) -> Attempt | None:
     """Return the attempt that runs for the task; with a token only that one, while the hold has it too."""
-    query = sa.select(attempts).where(*is_key(attempts, key), attempts.c.state != ENDED)
+    query = sa.select(attempts).where(*is_key(attempts, key), attempts.c.state != ENDED_STATE)
     found = next(iter(read_values(connection, Attempt, query)), None)
     if token is None or found is None:
         return found
@@ -167,7 +167,12 @@ def end_live(
         reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
         store_budgets(connection, settle(select_budgets(known, task), reserved, spent))
     add_event(
-        *(store, connection, EventKind.ATTEMPT, {"state": ENDED, "ended_as": str(ended_as), "why": why or failure}),
+        *(
+            store,
+            connection,
+            EventKind.ATTEMPT,
+            {"state": ENDED_STATE, "ended_as": str(ended_as), "why": why or failure},
+        ),
         repository=attempt.repository,
         intent=attempt.intent,
         attempt=attempt.attempt,

@@ -47,7 +47,7 @@ from remit.orchestrator.breaker import is_plan_failing, limit_train
 from remit.orchestrator.conflict import Evidence, SettlementKind, decide
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
 from remit.orchestrator.database.rows import (
-    ENDED,
+    ENDED_STATE,
     end_live,
     find_hold,
     find_live,
@@ -96,15 +96,15 @@ LANDING_QUEUE = "landing"
 MAX_RECOVERY_ATTEMPTS = 5
 ATTEMPT_WORKFLOW, LANDING_WORKFLOW = "attempt", "land"
 ATTEMPT_STEPS = ("prepare", "run", "check", "hand_in")
-BROKEN = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+BROKEN_STATES = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 """States of a workflow that ended without its last step."""
 
-ENDED_WORKFLOWS = ["SUCCESS", *BROKEN]
+ENDED_WORKFLOW_STATES = ["SUCCESS", *BROKEN_STATES]
 RETENTION_S = 14 * 24 * 3600.0
 DELETION_INTERVAL_S = 3600.0
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
 SPARE_THREADS = 6  # of an executor, beside one for each slot's workflow and one for its step
-UNSETTLED = ("gathered", "verifying")
+UNSETTLED_STATES = ("gathered", "verifying")
 
 
 class Timing(Struct, frozen=True):
@@ -290,7 +290,7 @@ class DbosEngine:
         if not live:
             return
         found = self.require_client().list_workflows(
-            workflow_ids=list(live), status=BROKEN, load_input=False, load_output=False
+            workflow_ids=list(live), status=BROKEN_STATES, load_input=False, load_output=False
         )
         for status in found:
             attempt = live[status.workflow_id]
@@ -331,7 +331,7 @@ class DbosEngine:
         before = datetime.fromtimestamp(time.time() - RETENTION_S, UTC).isoformat()
         client = self.require_client()
         old = client.list_workflows(
-            status=ENDED_WORKFLOWS, end_time=before, limit=1000, load_input=False, load_output=False
+            status=ENDED_WORKFLOW_STATES, end_time=before, limit=1000, load_input=False, load_output=False
         )
         if old:
             client.delete_workflows([status.workflow_id for status in old])
@@ -457,7 +457,7 @@ class DbosEngine:
         with self.store.write() as connection:
             size = lock_repository(connection, repository).train
             here = sa.and_(landings.c.repository == repository, landings.c.target == target)
-            query = sa.select(landings).where(here, landings.c.state.in_(UNSETTLED))
+            query = sa.select(landings).where(here, landings.c.state.in_(UNSETTLED_STATES))
             if open_ones := read_values(connection, Landing, query):
                 return open_ones[-1]
             ready = self.list_ready(connection, repository, target)
@@ -479,7 +479,7 @@ class DbosEngine:
         with self.store.write() as connection:
             lock_repository(connection, landing.repository)
             known = connection.execute(sa.select(landings.c.state).where(landings.c.id == landing.id)).scalar()
-            if known not in UNSETTLED:
+            if known not in UNSETTLED_STATES:
                 return False
             row = row_of(landing, landings)
             connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
@@ -574,7 +574,7 @@ class DbosEngine:
             is_mine = sa.exists().where(
                 attempts.c.repository == orders.c.repository,
                 attempts.c.worker == worker,
-                attempts.c.state != ENDED,
+                attempts.c.state != ENDED_STATE,
                 sa.or_(orders.c.intent == "", orders.c.intent == attempts.c.intent),
             )
             found = read_values(connection, Order, sa.select(orders).where(orders.c.taken_at.is_(None), is_mine))

@@ -67,7 +67,7 @@ AGENT_COMMANDS: dict[str, AgentCommand] = {
 
 
 class AgentRun(Struct, frozen=True):
-    """What one agent is started with: its words, its folder, all its variables, and what it may write."""
+    """Words, folder, variables and writable paths of an agent's process."""
 
     words: tuple[str, ...]
     folder: Path
@@ -134,7 +134,7 @@ class AgentProcess:
             os.close(writing)
         namespace = open_namespace(reading) if self.run.bubblewrap else -1
         assert process.stdout is not None
-        reader = threading.Thread(target=self.feed.read, args=(process.stdout,), daemon=True)
+        reader = threading.Thread(target=self.feed.read_output, args=(process.stdout,), daemon=True)
         reader.start()
         try:
             while process.poll() is None and not self.cancelled.wait(LOOK_INTERVAL_S):

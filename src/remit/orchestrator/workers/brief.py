@@ -15,7 +15,7 @@ MAX_REASON_CHARS = 300
 
 
 class Handover(Struct, frozen=True):
-    """What the attempt before this one left: why it ended, and which files its last checkpoint changed."""
+    """End of the attempt before this one, and the files that its last checkpoint changed."""
 
     attempt: int
     why: str = ""

@@ -37,7 +37,7 @@ class AgentFeed:
         self.last_word_s: float = time.monotonic()
         self.tail = ""
 
-    def read(self, stream: BinaryIO) -> None:
+    def read_output(self, stream: BinaryIO) -> None:
         """Read to the end of the stream; an overlong line is cut, and read on."""
         written = 0
         with self.log.open("wb") as kept:

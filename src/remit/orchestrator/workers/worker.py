@@ -52,7 +52,7 @@ PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTY
 """Variables that every agent gets. None of them may hold a secret."""
 
 ROLE_EFFECTS: tuple[RoleEffect, ...] = ("read", "write", "execute")
-SUPERSEDED = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
+SUPERSEDED_END = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
 
 
 class WorkerSettings(Struct, frozen=True):
@@ -69,7 +69,7 @@ class WorkerSettings(Struct, frozen=True):
 
 
 class Workplace(Struct):
-    """Where an attempt works: its worktree, its assignment, and its agent once it runs."""
+    """Worktree of an attempt with its assignment, and the agent's process once it runs."""
 
     tree: Workspace
     assignment: AssignmentFile
@@ -90,8 +90,8 @@ def read_boot_clock_s() -> float:
 
 
 class FleetWorker:
-    """An executor: `run` blocks until it is drained, idle, or `stopping` is set. The engine's threads end with the
-    process.
+    """An executor. `run_until_stopped` blocks until it is drained, idle, or `stopping` is set; the engine's threads end
+    with the process.
     """
 
     def __init__(self, engine: DbosEngine, settings: WorkerSettings) -> None:
@@ -117,7 +117,7 @@ class FleetWorker:
 
     # -- the loop
 
-    def run(self) -> None:
+    def run_until_stopped(self) -> None:
         timing = self.engine.timing
         self.retry(lambda: launch_executor(self.engine, self.id, self.settings.slots, self))
         due_beat = due_sweep = 0.0
@@ -296,7 +296,7 @@ class FleetWorker:
             )
             asked = read_boot_clock_s()
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
-                return SUPERSEDED
+                return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
         self.places[attempt.token] = Workplace(tree, assignment, asked)
         return StepEnd()
@@ -321,7 +321,7 @@ class FleetWorker:
             return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}", "no agent")
         process = AgentProcess(self.describe_run(attempt, place, command))
         if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
-            return SUPERSEDED
+            return SUPERSEDED_END
         self.settings.ensure_daemon()
         place.process = process
         end = process.wait(Report(self.engine, attempt).tell)
@@ -335,7 +335,7 @@ class FleetWorker:
         return StepEnd()
 
     def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand) -> AgentRun:
-        """Return what the agent is started with: its prompt, its jail, and the variables that it may see."""
+        """Return the agent's command with its prompt, its jail and its variables."""
         board = self.engine.read_board()
         task = board.tasks[attempt.key]
         neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
@@ -385,11 +385,11 @@ class FleetWorker:
         return Handover(last.attempt, why, tuple(change.path for change in changed))
 
     def check(self, attempt: Attempt) -> StepEnd:
-        """Commit what the agent left, unless it is nothing or lies outside its set."""
+        """Commit the agent's changes. Without any, or with a path outside the write set, the attempt ends."""
         place = self.places.get(attempt.token)
         terms = place.assignment.terms if place else None
         if place is None or terms is None:
-            return SUPERSEDED
+            return SUPERSEDED_END
         message = f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}"
         author = Identity(attempt.agent, f"{attempt.agent}@remit.invalid", int(time.time()))
         handed = self.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
@@ -405,7 +405,7 @@ class FleetWorker:
     def hand_in(self, attempt: Attempt) -> StepEnd:
         head = self.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
         handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
-        return StepEnd() if handed else SUPERSEDED
+        return StepEnd() if handed else SUPERSEDED_END
 
     def leave(self, attempt: Attempt) -> None:
         """Keep what stands in the worktree, and give it back."""

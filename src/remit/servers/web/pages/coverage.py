@@ -135,7 +135,7 @@ def describe_governance(gate: Gate, measure: bool) -> GovernanceFacts:
         except (WiringProblem, NoClient, NotJson, OSError) as error:
             level, wiring, fix = "fail", str(error).partition("\n")[0], "remit doctor"
         latency = measure_latency(row, gate) if measure and place else ""
-        counted = usage.get(row.agent, AgentUsage())
+        counted = usage.get(row.agent, ObservedCalls())
         changed, judged = shares.get(row.agent, (0, 0))
         agents.append(
             GovernedAgent(
@@ -160,7 +160,7 @@ def describe_governance(gate: Gate, measure: bool) -> GovernanceFacts:
     return GovernanceFacts(agents, list(gate.active_grants(gate.rules)))
 
 
-class AgentUsage(Struct):
+class ObservedCalls(Struct):
     """How an agent called tools lately."""
 
     last_call: str = ""
@@ -171,14 +171,14 @@ class AgentUsage(Struct):
     on_notebooks: int = 0
 
 
-def count_usage(index: Index) -> dict[str, AgentUsage]:
+def count_usage(index: Index) -> dict[str, ObservedCalls]:
     """Return the usage of each agent by the newest calls and denials."""
-    found: dict[str, AgentUsage] = {}
+    found: dict[str, ObservedCalls] = {}
     for event in ("tool_use", "denied"):
         for document in index.find(event=event, limit=MAX_CALLS):
             body: dict[str, Any] = document["metadata"][KEY]
             agent = str(document.get("tool", {}).get("name") or "")
-            usage = found.setdefault(agent, AgentUsage())
+            usage = found.setdefault(agent, ObservedCalls())
             usage.last_call = max(usage.last_call, str(document["timestamp"]))
             usage.calls += event == "tool_use"
             usage.denied += event == "denied"
