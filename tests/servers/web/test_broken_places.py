@@ -94,7 +94,12 @@ def test_what_is_broken_has_pages_with_the_next_step(name: str, agent: Agent, br
         page = browser.get(address)
         twin = browser.get("/index.json" if address == "/" else f"{address}.json")
         text = " ".join(ShownPage(page.text).text.split())
-        if page.status == 500 or page.status != twin.status or (page.status != 200 and "Next:" not in text):
+        is_apart = address.endswith("/changes") and page.status == 200  # the page is there before its answers
+        if (
+            page.status == 500
+            or (page.status != twin.status and not is_apart)
+            or (page.status != 200 and "Next:" not in text)
+        ):
             wrong.append(f"{address}: {page.status}, {twin.status}: {text[:300]}")
     assert wrong == []
     assert browser.get("/").status == 200
@@ -110,11 +115,12 @@ def test_a_full_disk_breaks_no_page(agent: Agent, browser: Browser) -> None:
         answers = {address: browser.get(address) for address in asked}
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        browser.server.console.repositories.workers.close()  # they have the limit for good
     for address, page in answers.items():
         text = ShownPage(page.text).text
         assert page.status in (200, 503), (address, page.status, text[:300])
         assert page.status == 200 or "Next:" in text, (address, text)
-    assert all(browser.get(address).status == 200 for address in asked)
+    assert {address: found.status for address in asked if (found := browser.get(address)).status != 200} == {}
 
 
 def test_a_repository_without_commits_and_one_without_records_have_pages(tmp_path: Path, home: Path) -> None:

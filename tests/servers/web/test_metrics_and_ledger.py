@@ -91,7 +91,7 @@ def test_metrics_are_the_command_s_figures_as_charts_and_as_tables(agent: Agent,
     charts, tables = browser.get(page).text, browser.get(f"{page}?as=table").text
     main = charts[charts.index("<main") : charts.index("</main>")]
     assert "treemap" in main
-    assert 'class="bar"' in main
+    assert 'class="share-bar"' in main
     main = tables[tables.index("<main") : tables.index("</main>")]
     assert "<svg" not in main.replace('<svg class="icon"', "")
     for words in ("INT-001", "claude-code", "20"):

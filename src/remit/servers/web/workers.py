@@ -2,6 +2,7 @@
 at a time. A worker has low priority, opens the repository's gate for each job, and ends when nothing is asked.
 """
 
+import json
 import os
 import select
 import subprocess
@@ -13,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
-from msgspec import Struct, json
+from msgspec import Struct, convert, to_builtins
 
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
@@ -55,6 +56,11 @@ class JobAnswer(Struct, frozen=True):
     error: JobError | None = None
 
 
+def encode_line(value: object) -> bytes:
+    """Return a value as a line of JSON. Bytes of names that are no text pass as escapes, which msgspec cannot write."""
+    return json.dumps(to_builtins(value)).encode() + b"\n"
+
+
 class JobProcess:
     """One worker process."""
 
@@ -71,7 +77,7 @@ class JobProcess:
         """Return the answer's line; empty if the worker ended without. Raises OSError, TimeoutExpired."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.encode(job) + b"\n")
+        self.process.stdin.write(encode_line(job))
         self.process.stdin.flush()
         readable, _, _ = select.select([self.process.stdout], [], [], JOB_TIMEOUT_S)
         if not readable:
@@ -111,11 +117,11 @@ class WorkerPool:
             worker.end()
             raise Refused(504, "the console's worker gave no answer", "load the page again; see `remit doctor`")
         self.give_back(worker)
-        answer = json.decode(line, type=JobAnswer)
+        answer = convert(json.loads(line), JobAnswer)
         if answer.error is not None:
             raise Refused(answer.error.status, answer.error.message, answer.error.fix)
         hints: dict[str, Any] = get_type_hints(function)
-        return json.decode(json.encode(answer.data), type=hints["return"])
+        return convert(answer.data, hints["return"])
 
     def take(self) -> JobProcess:
         with self.lock:
@@ -159,7 +165,7 @@ def serve_jobs() -> None:
             pending += block
         line, _, pending = pending.partition(b"\n")
         with open(answers, "wb", closefd=False) as out:
-            out.write(json.encode(perform_job(json.decode(line, type=Job))) + b"\n")
+            out.write(encode_line(perform_job(convert(json.loads(line), Job))))
 
 
 def perform_job(job: Job) -> JobAnswer:
