@@ -28,6 +28,7 @@ def agent(repository: Path, home: Path) -> Agent:
     found = Agent(repository, home)
     found.select()
     found.write("src/app.py", "two\n")
+    found.shell("echo more >> src/app.py")
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-qm", "work")
     return found

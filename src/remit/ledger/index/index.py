@@ -292,7 +292,9 @@ class Index:
         return [path for (path,) in self._query_rows(newest, [since, limit])]
 
     def list_files_of_intent(self, intent_id: str) -> dict[str, str | None]:
-        """Return the files that agents changed under an intent, with the blob name of each before the first change."""
+        """Return the files that agents changed under an intent, as records spell them, with the blob name of each
+        before the first change.
+        """
         statement = (
             "select f.path, f.before_blob from records r join files f on f.record = r.number"
             " where r.intent_id = ? and r.event = 'mutation' order by r.number desc"

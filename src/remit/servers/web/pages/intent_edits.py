@@ -30,7 +30,7 @@ from remit.gate.intents.person_edits import (
 )
 from remit.gate.intents.templates import load_template
 from remit.servers.web.guard import Refused
-from remit.servers.web.pages.intents import find_shown, hash_shown, list_tracked_files
+from remit.servers.web.pages.intents import find_shown, hash_shown, list_touched_files, list_tracked_files
 from remit.servers.web.pages.page import PageRequest
 
 TEMPLATES = ("feature", "bugfix", "refactor", "docs")
@@ -179,7 +179,7 @@ def describe_scope(gate: Gate, scope: list[str], intent_id: str) -> ScopePreview
     touched: list[str] = []
     if intent is not None:
         with gate.index() as index:
-            touched = list(index.list_files_of_intent(intent_id))
+            touched = sorted(list_touched_files(index, intent_id))
     files = list_files_lately(str(gate.workspace.root), int(time.time() / FILES_KEPT_S))
     return preview_scope(scope, files, intents=gate.intents.document.intents, intent=intent, touched=touched)
 

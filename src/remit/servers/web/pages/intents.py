@@ -1,5 +1,6 @@
 """Intents: the list of a repository, and an intent with its scope as a tree, criteria, sessions, grants and history."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ from remit.gate.gate import Gate
 from remit.gate.intents.history import IntentVersion, intent_history
 from remit.gate.intents.person_edits import list_present_files, match_files
 from remit.ledger.index.index import Index
+from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.provenance.verify.verify import missing_evidence, runs_for_intent
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
@@ -167,10 +169,15 @@ def read_intents(request: PageRequest) -> IntentList:
 
 def make_intent_row(index: Index, intent: Intent, intents: Iterable[Intent]) -> IntentRow:
     scope = Scope(intent.owned_scope)
-    touched = index.list_files_of_intent(intent.id)
+    touched = list_touched_files(index, intent.id)
     outside = sum(not scope.matches(path) for path in touched)
     waiting = list(find_unfinished_dependencies(intent, intents))
     return IntentRow(intent, name_source(intent), len(touched), outside, waiting)
+
+
+def list_touched_files(index: Index, intent_id: str) -> set[str]:
+    """Return the files that agents changed under an intent, with names as the file system has them."""
+    return {unquote_path(os.fsencode(path)) for path in index.list_files_of_intent(intent_id)}
 
 
 def name_source(intent: Intent) -> Source:
@@ -235,7 +242,7 @@ def describe_intent(gate: Gate, intent_id: str) -> IntentPage:
     document = gate.intents.document
     files = list_tracked_files(str(gate.workspace.root))
     with gate.index() as index:
-        touched = index.list_files_of_intent(intent_id)
+        touched = list_touched_files(index, intent_id)
         documents: list[dict[str, Any]] = index.find(event="mutation", intent_id=intent_id, limit=MAX_CHANGES)
         runs = runs_for_intent(index, intent_id)
         sessions, unbound = list_sessions(gate, index, intent_id)
@@ -248,7 +255,7 @@ def describe_intent(gate: Gate, intent_id: str) -> IntentPage:
         for lack in (missing_evidence(each, runs, "person"),)
     ]
     grants = gate.active_grants(gate.rules)
-    shown = sorted(touched) + sorted(owned - touched.keys())
+    shown = sorted(touched) + sorted(owned - touched)
     return IntentPage(
         intent,
         hash_shown(intent),
@@ -256,7 +263,7 @@ def describe_intent(gate: Gate, intent_id: str) -> IntentPage:
         list(find_unfinished_dependencies(intent, document.intents)),
         [status for status in STATUSES if status in TRANSITIONS[intent.status]],
         "; ".join(find_completion_obstacles(intent, document.intents)),
-        build_tree(files, owned, set(touched), set(shown[:MAX_TREE_FILES])),
+        build_tree(files, owned, touched, set(shown[:MAX_TREE_FILES])),
         len(owned),
         len(touched),
         list(map(quote_path, outside)),

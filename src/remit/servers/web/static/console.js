@@ -135,6 +135,8 @@ function openNeighbour(step) {
   if (link) location.assign(link.href);
 }
 
+// A page with steps of its own has them in a module of its own.
+const stepUnlessPageDoes = (step) => { if (!document.querySelector("[data-own-steps]")) openNeighbour(step); };
 const acts = {
   "?": () => document.querySelector("[data-keys]").showModal(),
   "/": (event) => {
@@ -143,8 +145,8 @@ const acts = {
   },
   j: () => moveRow(1),
   k: () => moveRow(-1),
-  "[": () => openNeighbour(-1),
-  "]": () => openNeighbour(1),
+  "[": () => stepUnlessPageDoes(-1),
+  "]": () => stepUnlessPageDoes(1),
   Enter: (event) => { if (event.target === document.body) openRow(); },
 };
 
