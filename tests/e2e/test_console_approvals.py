@@ -252,6 +252,37 @@ def test_a_finger_put_down_as_a_card_arrives_answers_nothing(agent: Agent, visit
     assert call.decision == "deny"
 
 
+HELD_CARDS = """
+const plainFetch = self.fetch;
+self.fetch = async (...asked) => {
+  const response = await plainFetch(...asked);
+  if (asked[1]?.headers?.["Remit-Part"] !== "card" || !self.isHolding) return response;
+  self.hasHeld = true;
+  while (self.isHolding) await new Promise((done) => setTimeout(done, 20));
+  return response;
+};
+"""
+
+
+def test_a_question_that_comes_while_the_next_card_is_on_its_way_is_shown(agent: Agent, visitor: Visitor) -> None:
+    page = visitor.page
+    page.add_init_script(HELD_CARDS)
+    visitor.go("/approvals")
+    visitor.wait_until_live()
+    first = write(agent, "docs/a.md")
+    shown_card(page)
+    page.evaluate("self.isHolding = true")
+    page.keyboard.press("n")
+    wait_until(lambda: page.evaluate("self.hasHeld"))  # the card to come knows of no other question
+    second = push(agent)
+    wait_until(lambda: page.title().startswith("(1)"))
+    page.evaluate("self.isHolding = false")
+    page.locator("[data-typed-input]").wait_for(timeout=30_000)
+    shown_card(page)
+    page.keyboard.press("n")
+    assert (first.decision, second.decision) == ("deny", "deny")
+
+
 NOTICES = """
 self.notices = [];
 self.Notification = class {

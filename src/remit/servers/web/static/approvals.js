@@ -9,6 +9,7 @@ const PREVIEW_MS = 250;
 let shownAt = performance.now();
 let sending = null; // the card whose answer is under way
 let opening = null; // the next card, on its way
+let missed = null; // the newest questions, told while an answer or a card was on its way
 let announced = null;
 const later = new Set(JSON.parse(sessionStorage.getItem("remit-later") ?? "[]"));
 
@@ -96,6 +97,7 @@ async function send(path, body, describe) {
   }
   sending = null;
   if (isOver) await openNext();
+  else followMissed();
 }
 
 // After the key that asked for it: its letter is no word of the field.
@@ -164,7 +166,10 @@ showPreview();
 // -- the queue -------------------------------------------------------------------------------------------------
 
 function openNext() {
-  opening ??= loadNext().finally(() => { opening = null; });
+  opening ??= loadNext().finally(() => {
+    opening = null;
+    followMissed();
+  });
   return opening;
 }
 
@@ -198,12 +203,17 @@ export async function followQuestions(ids, page) {
   notify(ids);
   if (page !== "approvals" && page !== "phone") return;
   const open = card()?.dataset;
-  if (sending || opening) return;
+  missed = sending || opening ? [ids, page] : null;
+  if (missed) return;
   if (open?.open === "yes" && !ids.includes(open.card)) {
     if (!open.done) say(await describeClosing(open.card));
     await openNext();
   } else if (!open && !isPhone && ids.length) await openNext();
   else if (!isPhone) await refreshQueue();
+}
+
+function followMissed() {
+  if (missed && !sending && !opening) followQuestions(...missed);
 }
 
 async function describeClosing(id) {
