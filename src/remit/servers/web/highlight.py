@@ -8,16 +8,13 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 from msgspec import Struct
+from tree_sitter import Node, TreeCursor
 
 from remit.core.code.grammars import parse_tree
 from remit.core.code.languages import find_language
-
-if TYPE_CHECKING:
-    from tree_sitter import Node, TreeCursor
 
 MAX_BYTES = 2 << 20
 MAX_LINE_BYTES = 10_000
@@ -40,7 +37,7 @@ class KeptTree(Struct, frozen=True):
     """The tree of a content; `root` is None for plain text."""
 
     size: int
-    root: "Node | None"
+    root: Node | None
 
 
 class Highlighter:
@@ -50,7 +47,7 @@ class Highlighter:
         self.trees: OrderedDict[Hashable, KeptTree] = OrderedDict()
         self.lock = threading.Lock()
 
-    def find_tree(self, key: Hashable, path: str, content: bytes) -> "Node | None":
+    def find_tree(self, key: Hashable, path: str, content: bytes) -> Node | None:
         """Return the tree of a content, parsed once while `key` stays the same; None for plain text."""
         with self.lock:
             known = self.trees.get(key)
@@ -68,7 +65,7 @@ class Highlighter:
         return root
 
 
-def find_spans(root: "Node", first: int, last: int) -> dict[int, list[Span]]:
+def find_spans(root: Node, first: int, last: int) -> dict[int, list[Span]]:
     """Return the classed spans of the rows `first` to `last`, counted from 0: columns in bytes, in order."""
     spans: dict[int, list[Span]] = {}
     cursor = root.walk()
@@ -82,7 +79,7 @@ def find_spans(root: "Node", first: int, last: int) -> dict[int, list[Span]]:
     return spans
 
 
-def iterate_classed(cursor: "TreeCursor", first: int, last: int) -> Iterator[tuple["Node", str]]:
+def iterate_classed(cursor: TreeCursor, first: int, last: int) -> Iterator[tuple[Node, str]]:
     """Yield the nodes with a class in these rows, in the order of the text. The cursor stands on a first child."""
     parents: list[Node] = []
     while True:
@@ -106,14 +103,14 @@ def iterate_classed(cursor: "TreeCursor", first: int, last: int) -> Iterator[tup
             parents.pop()
 
 
-def enter_children(cursor: "TreeCursor", node: "Node", first: int) -> bool:
+def enter_children(cursor: TreeCursor, node: Node, first: int) -> bool:
     """Move to the first child that reaches the first row."""
     if node.start_point[0] >= first:
         return cursor.goto_first_child()
     return cursor.goto_first_child_for_point((first, 0)) is not None
 
 
-def name_class(node: "Node", field: str | None, parents: Sequence["Node"]) -> str:
+def name_class(node: Node, field: str | None, parents: Sequence[Node]) -> str:
     """Return the class of a node as a whole; empty for plain text, and for nodes whose children have classes."""
     kind = node.type
     if "comment" in kind:
@@ -135,7 +132,7 @@ def name_class(node: "Node", field: str | None, parents: Sequence["Node"]) -> st
     return ""
 
 
-def name_class_of_name(field: str | None, parents: Sequence["Node"]) -> str:
+def name_class_of_name(field: str | None, parents: Sequence[Node]) -> str:
     parent = parents[-1].type if parents else ""
     if "decorator" in parent or "annotation" in parent or "attribute_item" in parent:
         return "d"
