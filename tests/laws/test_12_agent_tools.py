@@ -35,6 +35,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "generate_image": {"prompt": "a key", "path": "key.png"},
     "execute_command": {"command": "echo x > src/made.txt"},
     "read_command_output": {"artifact_id": "cmd-x.txt"},
+    "stop_command": {"artifact_id": "cmd-x.txt"},
     "ask_followup_question": {"question": "Which?", "follow_up": [{"text": "A"}]},
     "attempt_completion": {"result": "done"},
     "switch_mode": {"mode_slug": "ask"},
@@ -61,7 +62,7 @@ ALL_TOOLS = {**TOOLS, **{tool.name: tool for tool in make_mcp_tools(McpConnectio
 @pytest.fixture
 def driver(repository: Path, home: Path) -> ToolDriver:
     driver = ToolDriver(repository, home)
-    driver.person.answers = {"finish": "done", "switch_mode": "ask", "start_child": "done"}
+    driver.person.answers = {"finish": "done", "switch_mode": "ask", "start_child": "done", "stop_command": "done"}
     return driver
 
 

@@ -116,7 +116,9 @@ def test_a_full_disk_breaks_no_page(agent: Agent, browser: Browser) -> None:
         answers = {address: browser.get(address) for address in asked}
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        browser.server.console.repositories.workers.close()  # they have the limit for good
+        pool = browser.server.console.repositories.workers
+        pool.close()  # these processes have the limit for good
+        pool.is_closed = False
     for address, page in answers.items():
         text = ShownPage(page.text).text
         assert page.status in (200, 503), (address, page.status, text[:300])

@@ -79,8 +79,9 @@ class JobProcess:
         assert self.process.stdout is not None
         self.process.stdin.write(encode_line(job))
         self.process.stdin.flush()
-        readable, _, _ = select.select([self.process.stdout], [], [], JOB_TIMEOUT_S)
-        if not readable:
+        answers = select.poll()  # `select` takes no descriptor above 1023
+        answers.register(self.process.stdout, select.POLLIN)
+        if not answers.poll(JOB_TIMEOUT_S * 1000):
             raise subprocess.TimeoutExpired(job.name, JOB_TIMEOUT_S)
         line: bytes = self.process.stdout.readline()
         self.used_at = time.monotonic()
@@ -99,6 +100,7 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self.idle: list[JobProcess] = []
+        self.is_closed = False
         self.lock = threading.Lock()
 
     def call_function(
@@ -135,13 +137,15 @@ class WorkerPool:
 
     def give_back(self, worker: JobProcess) -> None:
         with self.lock:
-            if len(self.idle) < MAX_IDLE_WORKERS:
+            if len(self.idle) < MAX_IDLE_WORKERS and not self.is_closed:
                 self.idle.append(worker)
                 return
         worker.end()
 
     def close(self) -> None:
+        """End the idle workers; one with a job ends after it."""
         with self.lock:
+            self.is_closed = True
             waiting, self.idle = self.idle, []
         for worker in waiting:
             worker.end()
