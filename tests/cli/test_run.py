@@ -347,3 +347,13 @@ def test_a_program_talks_with_the_agent_in_json_lines(repository: Path, script: 
     assert agent.returncode == 0, said
     assert "a line of input was left out" in said
     assert "no question 'q0' waits for an answer" in said
+
+
+def test_a_program_that_leaves_during_a_question_ends_the_run(repository: Path, script: Any) -> None:
+    model = script([call("ask_followup_question", question="Which?", follow_up=[{"text": "red"}])])
+    words = (sys.executable, "-c", MAIN, "run", "--json", "--input", "json", "--model", model)
+    done = subprocess.run(
+        words, cwd=repository, input='{"say": "Hi"}\n', capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Which?" in done.stdout

@@ -130,7 +130,7 @@ class LineFace:
                 if not (line := await read):
                     break
                 await self.take_input(line)
-            await session.wait_until_idle()
+            await session.wait_for_person(self.has_question)  # a question that nobody can answer ends it, too
             if shown.done():
                 await shown
         finally:
