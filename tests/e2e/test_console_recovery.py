@@ -53,6 +53,7 @@ def test_a_person_looks_restores_and_takes_it_back(agent: Agent, visitor: Visito
     page.get_by_role("button", name="Restore all").click()
     page.locator(".finding.done").wait_for(timeout=20_000)
     assert (agent.cwd / "src" / "new.py").read_bytes() == b"fresh = 1\r\n\xff"
+    page.wait_for_load_state()  # keys are heard once the page's modules run
     page.keyboard.press("u")
     page.get_by_role("button", name="Restore all").click()
     page.locator(".finding.done").wait_for(timeout=20_000)

@@ -104,7 +104,7 @@ def test_metrics_are_the_command_s_figures_as_charts_and_as_tables(agent: Agent,
 def test_metrics_are_measured_again_only_after_a_change(agent: Agent, server: ConsoleServer, browser: Browser) -> None:
     page = f"/r/{agent.cwd.name}/metrics.json"
     before = browser.get(page).data["data"]
-    kept = server.console.repositories.answers
+    kept = server.console.repositories.heavy.answers
     (answer,) = kept.values()
     assert browser.get(page).data["data"] == before
     assert list(kept.values()) == [answer]

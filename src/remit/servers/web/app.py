@@ -16,16 +16,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from remit.core.untrusted_input import encode_json, escape_surrogates
+from remit.core.untrusted_input import encode_json
 from remit.gate.context import RECORDING_ERRORS
-from remit.servers.web.approval_actions import AnswerBody, ApprovalActions, EqualAnswerBody
-from remit.servers.web.change_actions import ChangeActions
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
 from remit.servers.web.live import MAX_STREAMS, ChangeWatcher
 from remit.servers.web.openapi import describe_api
 from remit.servers.web.pages.ledger import export_records
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
-from remit.servers.web.pages.settings import SettingBody, TriedText, change_setting, redact_text
 from remit.servers.web.pairing import COOKIE_LIFETIME_S, PairedBrowser, PairingRefused
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
 from remit.servers.web.repositories import Repositories
@@ -46,11 +43,7 @@ class PairBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 BODIES: dict[str, type[Struct] | None] = {
     "/pair": PairBody,
-    "/approvals/{question}/answer": AnswerBody,
-    "/approvals/answer-equal": EqualAnswerBody,
     "/unpair/{browser}": None,
-    "/settings": SettingBody,
-    "/settings/redaction": TriedText,
 }
 """What the requests that write hold; `openapi.json` describes every such address, and these bodies."""
 
@@ -91,11 +84,7 @@ class Console:
             Route("/openapi.json", self.wrap(self.show_api)),
             Route("/pair", self.wrap(self.show_pairing)),
             Route("/pair", self.wrap(self.pair_browser), methods=["POST"]),
-            *ApprovalActions(self.guard, repositories=self.repositories, run=self.run).list_routes(self.wrap),
             Route("/unpair/{browser}", self.wrap(self.unpair_browser), methods=["POST"]),
-            *ChangeActions(self.guard, repositories=self.repositories, run=self.run).list_routes(self.wrap),
-            Route("/settings", self.wrap(self.change_setting), methods=["POST"]),
-            Route("/settings/redaction", self.wrap(self.try_redaction), methods=["POST"]),
             Route("/r/{repository}/export/{form}", self.wrap(self.export_ledger)),
             Mount(f"/static/{static_version()}", StaticFiles(directory=FOLDER / "static"), name="static"),
         ]
@@ -265,14 +254,3 @@ class Console:
             raise Refused(404, "no such browser is paired")
         await self.watcher.look_again()
         return JSONResponse({"schema_version": 1, "data": {"unpaired": request.path_params["browser"]}})
-
-    # Settings
-
-    async def change_setting(self, request: Request) -> Response:
-        body = decode_body(await self.guard.check_write(request, self.run), SettingBody)
-        return JSONResponse({"schema_version": 1, "data": await self.run(change_setting, self.repositories, body)})
-
-    async def try_redaction(self, request: Request) -> Response:
-        body = decode_body(await self.guard.check_write(request, self.run), TriedText)
-        text = await self.run(redact_text, self.repositories, body)
-        return JSONResponse({"schema_version": 1, "data": {"text": escape_surrogates(text)}})

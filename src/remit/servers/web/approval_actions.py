@@ -1,25 +1,21 @@
 """What a person does on the page Approvals: answer one question, or equal ones together."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from remit.core.decision import Extent
 from remit.gate.approval_answers import QuestionClosed, describe_closing, find_covered_rule, record_reply
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
 from remit.policy.grants import GrantRuleError
-from remit.servers.web.guard import Guard, Refused, decode_body
+from remit.servers.web.guard import Refused
 from remit.servers.web.pages.approvals import QuestionCard, read_card
-from remit.servers.web.repositories import GovernedRepository, Repositories
+from remit.servers.web.pages.page import PageRequest
+from remit.servers.web.repositories import GovernedRepository
 
 FACE = "console"  # in the records of answers
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class AnswerBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,79 +37,56 @@ class EqualAnswerBody(Struct, frozen=True, forbid_unknown_fields=True):
     shown: dict[str, str]
 
 
-class ApprovalActions(Struct, frozen=True):
-    """The endpoints of the page Approvals. `run` calls a function in a worker thread."""
+def record_answer(request: PageRequest, body: AnswerBody) -> dict[str, Any]:
+    """Record a person's answer to what they saw. Raises Refused."""
+    question_id, repository = request.path["question"], request.repositories.find(body.repository)
+    with request.repositories.open_gate(repository) as gate:
+        card = find_shown_card(repository, gate, question_id, body.shown_sha256)
+        if body.allow and body.typed != card.typed:
+            raise Refused(400, f"a high risk has to be confirmed: type {card.typed}", "type it, or deny")
+        extent = body.extent if body.allow else "once"
+        reply = ApprovalReply(body.allow, body.words.strip(), "person", extent, body.rule, FACE)
+        try:
+            rule = find_covered_rule(reply, card.question) if body.allow else ""
+            is_late = record_reply(gate, card.question, reply)
+        except GrantRuleError as error:
+            raise Refused(400, f"this yes cannot be given: {error}", "say yes once, or name another rule") from None
+        except QuestionClosed:
+            raise refuse_closed(gate, question_id) from None
+    return {"id": question_id, "allowed": body.allow, "extent": reply.extent, "rule": rule, "late": is_late}
 
-    guard: Guard
-    repositories: Repositories
-    run: Callable[..., Awaitable[Any]]
 
-    def list_routes(self, wrap: Callable[[Endpoint], Endpoint]) -> list[Route]:
-        return [
-            Route("/approvals/answer-equal", wrap(self.answer_equal), methods=["POST"]),
-            Route("/approvals/{question}/answer", wrap(self.answer_question), methods=["POST"]),
-        ]
-
-    async def answer_question(self, request: Request) -> Response:
-        body = decode_body(await self.guard.check_write(request, self.run), AnswerBody)
-        data = await self.run(self.record_answer, str(request.path_params["question"]), body)
-        return JSONResponse({"schema_version": 1, "data": data})
-
-    async def answer_equal(self, request: Request) -> Response:
-        body = decode_body(await self.guard.check_write(request, self.run), EqualAnswerBody)
-        data = await self.run(self.record_equal_answers, body)
-        return JSONResponse({"schema_version": 1, "data": data})
-
-    def record_answer(self, question_id: str, body: AnswerBody) -> dict[str, Any]:
-        """Record a person's answer to what they saw. Raises Refused."""
-        repository = self.repositories.find(body.repository)
-        with self.repositories.open_gate(repository) as gate:
-            card = self.find_shown_card(repository, gate, question_id, body.shown_sha256)
-            if body.allow and body.typed != card.typed:
-                raise Refused(400, f"a high risk has to be confirmed: type {card.typed}", "type it, or deny")
-            extent = body.extent if body.allow else "once"
-            reply = ApprovalReply(body.allow, body.words.strip(), "person", extent, body.rule, FACE)
-            try:
-                rule = find_covered_rule(reply, card.question) if body.allow else ""
-                is_late = record_reply(gate, card.question, reply)
-            except GrantRuleError as error:
-                raise Refused(400, f"this yes cannot be given: {error}", "say yes once, or name another rule") from None
-            except QuestionClosed:
-                raise refuse_closed(gate, question_id) from None
-        return {"id": question_id, "allowed": body.allow, "extent": reply.extent, "rule": rule, "late": is_late}
-
-    def record_equal_answers(self, body: EqualAnswerBody) -> dict[str, Any]:
-        """Record a yes, this once, to equal questions; those that were closed meanwhile keep their answer. Raises
-        Refused, before any is answered, unless all are those that one card showed together.
-        """
-        repository = self.repositories.find(body.repository)
-        answered: list[str] = []
-        with self.repositories.open_gate(repository) as gate:
-            listed = gate.questions.list_unanswered()
-            still_open = {item.question.id: item.question for item in listed}
-            first = next((name for name in body.shown if name in still_open), "")
-            card = read_card(repository, gate, listed, first)
-            if card is None:
-                raise refuse_closed(gate, next(iter(body.shown), ""))
-            together = {each.id: each.shown_sha256 for each in card.together}
-            if any(together.get(name) != shown for name, shown in body.shown.items() if name in still_open):
-                raise Refused(409, "the questions are not those that were shown", "look at them again")
-            for name in body.shown.keys() & still_open.keys():
-                with suppress(QuestionClosed):
-                    record_reply(gate, still_open[name], ApprovalReply(True, through=FACE))
-                    answered.append(name)
-        return {"allowed": answered, "closed": [*(body.shown.keys() - set(answered))]}
-
-    def find_shown_card(
-        self, repository: GovernedRepository, gate: Gate, question_id: str, shown_sha256: str
-    ) -> QuestionCard:
-        """Return the card of a question that is as the person saw it. Raises Refused."""
-        card = read_card(repository, gate, gate.questions.list_unanswered(), question_id)
+def record_equal_answers(request: PageRequest, body: EqualAnswerBody) -> dict[str, Any]:
+    """Record a yes, this once, to equal questions; those that were closed meanwhile keep their answer. Raises
+    Refused, before any is answered, unless all are those that one card showed together.
+    """
+    repository = request.repositories.find(body.repository)
+    answered: list[str] = []
+    with request.repositories.open_gate(repository) as gate:
+        listed = gate.questions.list_unanswered()
+        still_open = {item.question.id: item.question for item in listed}
+        first = next((name for name in body.shown if name in still_open), "")
+        card = read_card(repository, gate, listed, first)
         if card is None:
-            raise refuse_closed(gate, question_id)
-        if card.shown_sha256 != shown_sha256:
-            raise Refused(409, "the question is not the one that was shown", "read it again")
-        return card
+            raise refuse_closed(gate, next(iter(body.shown), ""))
+        together = {each.id: each.shown_sha256 for each in card.together}
+        if any(together.get(name) != shown for name, shown in body.shown.items() if name in still_open):
+            raise Refused(409, "the questions are not those that were shown", "look at them again")
+        for name in body.shown.keys() & still_open.keys():
+            with suppress(QuestionClosed):
+                record_reply(gate, still_open[name], ApprovalReply(True, through=FACE))
+                answered.append(name)
+    return {"allowed": answered, "closed": [*(body.shown.keys() - set(answered))]}
+
+
+def find_shown_card(repository: GovernedRepository, gate: Gate, question_id: str, shown_sha256: str) -> QuestionCard:
+    """Return the card of a question that is as the person saw it. Raises Refused."""
+    card = read_card(repository, gate, gate.questions.list_unanswered(), question_id)
+    if card is None:
+        raise refuse_closed(gate, question_id)
+    if card.shown_sha256 != shown_sha256:
+        raise Refused(409, "the question is not the one that was shown", "read it again")
+    return card
 
 
 def refuse_closed(gate: Gate, question_id: str) -> Refused:

@@ -1,26 +1,21 @@
 """What a person does on the page Changes: mark hunks as reviewed, take one back, send comments to an agent."""
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from remit.core.call import SessionKey
 from remit.core.untrusted_input import quote_path
 from remit.gate.reviews import ReviewComment, ReviewRefused, mark_reviewed, revert_change, send_comments
 from remit.gate.snapshots.restore import CannotUndo
 from remit.provenance.verify.changed_hunks import CompareEnds, HunkPatch, find_ends, read_hunk_patches
-from remit.servers.web.guard import Guard, Refused, decode_body
-from remit.servers.web.repositories import GovernedRepository, Repositories
+from remit.servers.web.guard import Refused
+from remit.servers.web.pages.page import PageRequest
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.snapshots.restore import RestoreRunning
 
 MAX_COMMENTS = 100
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class MarkBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,64 +40,40 @@ class CommentsBody(Struct, frozen=True, forbid_unknown_fields=True):
     comments: list[ReviewComment]
 
 
-class ChangeActions(Struct, frozen=True):
-    """The endpoints of the page Changes. `run` calls a function in a worker thread."""
+def mark_hunks(request: PageRequest, body: MarkBody) -> dict[str, Any]:
+    with request.repositories.open_gate(request.one_repository) as gate:
+        mark_reviewed(gate.state, body.hunks, body.records, reviewed=body.reviewed)
+    return {"hunks": body.hunks, "reviewed": body.reviewed}
 
-    guard: Guard
-    repositories: Repositories
-    run: Callable[..., Awaitable[Any]]
 
-    def list_routes(self, wrap: Callable[[Endpoint], Endpoint]) -> list[Route]:
-        found: tuple[tuple[str, type[Any], Callable[[GovernedRepository, Any], dict[str, Any]]], ...] = (
-            ("reviewed", MarkBody, self.mark),
-            ("revert", RevertBody, self.revert),
-            ("comments", CommentsBody, self.send),
-        )
-        return [
-            Route(f"/r/{{repository}}/changes/{name}", wrap(self.make_endpoint(shape, act)), methods=["POST"])
-            for name, shape, act in found
-        ]
+def send_message(request: PageRequest, body: CommentsBody) -> dict[str, Any]:
+    if not 0 < len(body.comments) <= MAX_COMMENTS or not all(each.text.strip() for each in body.comments):
+        raise Refused(400, f"a message has 1 to {MAX_COMMENTS} comments, none of them empty")
+    with request.repositories.open_gate(request.one_repository) as gate:
+        try:
+            message = send_comments(gate, SessionKey(body.session), body.comments)
+        except ReviewRefused as refused:
+            raise Refused(400, str(refused), "shorten the comments, or send fewer") from None
+    return {"session": body.session, "comments": len(body.comments), "message": message}
 
-    def make_endpoint(self, shape: type[Any], act: Callable[[GovernedRepository, Any], dict[str, Any]]) -> Endpoint:
-        async def answer(request: Request) -> Response:
-            body = decode_body(await self.guard.check_write(request, self.run), shape)
-            repository = await self.run(self.repositories.find, str(request.path_params["repository"]))
-            return JSONResponse({"schema_version": 1, "data": await self.run(act, repository, body)})
 
-        return answer
-
-    def mark(self, repository: GovernedRepository, body: MarkBody) -> dict[str, Any]:
-        with self.repositories.open_gate(repository) as gate:
-            mark_reviewed(gate.state, body.hunks, body.records, reviewed=body.reviewed)
-        return {"hunks": body.hunks, "reviewed": body.reviewed}
-
-    def send(self, repository: GovernedRepository, body: CommentsBody) -> dict[str, Any]:
-        if not 0 < len(body.comments) <= MAX_COMMENTS or not all(each.text.strip() for each in body.comments):
-            raise Refused(400, f"a message has 1 to {MAX_COMMENTS} comments, none of them empty")
-        with self.repositories.open_gate(repository) as gate:
-            try:
-                message = send_comments(gate, SessionKey(body.session), body.comments)
-            except ReviewRefused as refused:
-                raise Refused(400, str(refused), "shorten the comments, or send fewer") from None
-        return {"session": body.session, "comments": len(body.comments), "message": message}
-
-    def revert(self, repository: GovernedRepository, body: RevertBody) -> dict[str, Any]:
-        with self.repositories.open_gate(repository) as gate:
-            git = Git(gate.workspace.root)
-            try:
-                ends = find_ends(git, body.range or None)
-                found = next((each for each in read_hunk_patches(git, ends) if body.hunk in each.ids), None)
-                if found is None:
-                    raise Refused(409, "this hunk is there no more", "load the page again")
-                before, after = read_sides(git, ends, found, found.ids.index(body.hunk))
-                done = revert_change(gate, found.path, before, after, body.hunk)
-            except CannotUndo as error:
-                raise Refused(409, f"the hunk cannot be taken back: {error}", "take it back by hand") from None
-            except (GitError, RestoreRunning) as error:
-                raise Refused(409, str(error).partition("\n")[0], "try again") from None
-        if done.failed:
-            raise Refused(500, f"the hunk was not taken back: {'; '.join(done.failed.values())}", "run `remit doctor`")
-        return {"hunk": body.hunk, "path": quote_path(found.path), "saved": done.saved.id}
+def revert_hunk(request: PageRequest, body: RevertBody) -> dict[str, Any]:
+    with request.repositories.open_gate(request.one_repository) as gate:
+        git = Git(gate.workspace.root)
+        try:
+            ends = find_ends(git, body.range or None)
+            found = next((each for each in read_hunk_patches(git, ends) if body.hunk in each.ids), None)
+            if found is None:
+                raise Refused(409, "this hunk is there no more", "load the page again")
+            before, after = read_sides(git, ends, found, found.ids.index(body.hunk))
+            done = revert_change(gate, found.path, before, after, body.hunk)
+        except CannotUndo as error:
+            raise Refused(409, f"the hunk cannot be taken back: {error}", "take it back by hand") from None
+        except (GitError, RestoreRunning) as error:
+            raise Refused(409, str(error).partition("\n")[0], "try again") from None
+    if done.failed:
+        raise Refused(500, f"the hunk was not taken back: {'; '.join(done.failed.values())}", "run `remit doctor`")
+    return {"hunk": body.hunk, "path": quote_path(found.path), "saved": done.saved.id}
 
 
 def read_sides(git: Git, ends: CompareEnds, changed: HunkPatch, position: int) -> tuple[bytes | None, bytes | None]:

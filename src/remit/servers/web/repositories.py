@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.gate import Gate
+from remit.gate.intents.person_edits import list_present_files
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.ledger.log_files import list_readable_places
@@ -32,7 +33,6 @@ T = TypeVar("T")
 COMMAND_TIMEOUT_S = 60.0
 FILES_AGE_S = 2.0
 UNAVAILABLE = 4  # exit code of a command that met a broken disk, database or git: contracts §8
-MAX_ANSWERS = 32
 BLOCK_BYTES = 64 << 10
 
 
@@ -54,8 +54,6 @@ class Repositories(Struct, frozen=True):
     heavy: HeavyReads = field(default_factory=HeavyReads)
     highlighter: Highlighter = field(default_factory=Highlighter)
     files: dict[str, tuple[float, list[str]]] = field(default_factory=dict[str, tuple[float, list[str]]])
-    answers: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict[tuple[object, ...], dict[str, Any]])
-    """Answers of slow commands while HEAD and the logs are as they were, the newest last."""
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -97,10 +95,14 @@ class Repositories(Struct, frozen=True):
         return self.workers.call_function(repository.root, function, *arguments, **named)
 
     def list_files(self, repository: GovernedRepository, *, max_age_s: float = FILES_AGE_S) -> list[str]:
-        """Return the files that git tracks or would add, bytes outside UTF-8 as surrogates."""
+        """Return the files that git does not ignore, bytes outside UTF-8 as surrogates; none where git cannot tell."""
         at, files = self.files.get(repository.root, (0.0, []))
         if time.monotonic() - at > max_age_s:
-            files = list_files(repository.root)
+            workspace = locate_workspace(Path(repository.root))
+            try:
+                files = list_present_files(workspace) if workspace is not None else []
+            except GitError:
+                files = []
             self.files[repository.root] = (time.monotonic(), files)
         return files
 
@@ -146,19 +148,8 @@ class Repositories(Struct, frozen=True):
             size = sum(measure_log_bytes(folder / place) for place in list_readable_places(folder))
             head = Git(gate.workspace.root).read_head()
         key = (repository.root, words, head, size, int(time.time() // 3600))
-        answer = self.answers.pop(key, None) or self.run_command(repository, *words)
-        self.answers[key] = answer
-        for old in list(self.answers)[:-MAX_ANSWERS]:
-            self.answers.pop(old, None)
+        answer: dict[str, Any] = self.heavy.ask(key, lambda: self.run_command(repository, *words)).result()
         return answer
-
-
-def list_files(root: str) -> list[str]:
-    try:
-        listed = Git(Path(root)).run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
-    except GitError:
-        return []
-    return [path for path in listed.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
 RUN_NICED = "import os; os.nice(5); from remit.cli import main; main()"

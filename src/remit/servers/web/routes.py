@@ -2,6 +2,15 @@
 address with `.json`.
 """
 
+from remit.servers.web.approval_actions import AnswerBody, EqualAnswerBody, record_answer, record_equal_answers
+from remit.servers.web.change_actions import (
+    CommentsBody,
+    MarkBody,
+    RevertBody,
+    mark_hunks,
+    revert_hunk,
+    send_message,
+)
 from remit.servers.web.pages.agents import ReleaseBody, read_agents, release_call
 from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.changes import read_changes
@@ -53,7 +62,14 @@ from remit.servers.web.pages.recovery import (
 )
 from remit.servers.web.pages.search import SEARCH_QUERY, read_search
 from remit.servers.web.pages.sessions import read_session, read_sessions, read_tail
-from remit.servers.web.pages.settings import SETTINGS_QUERY, read_settings
+from remit.servers.web.pages.settings import (
+    SETTINGS_QUERY,
+    SettingBody,
+    TriedText,
+    change_setting,
+    read_settings,
+    redact_text,
+)
 
 PAGES = (
     Page("/", "now", "Now", "now.html", read_now),
@@ -100,6 +116,13 @@ PAGES = (
 )
 
 WRITES = (
+    PageWrite("/approvals/{question}/answer", AnswerBody, record_answer),
+    PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers),
+    PageWrite("/settings", SettingBody, change_setting),
+    PageWrite("/settings/redaction", TriedText, redact_text),
+    PageWrite("/r/{repository}/changes/reviewed", MarkBody, mark_hunks),
+    PageWrite("/r/{repository}/changes/revert", RevertBody, revert_hunk),
+    PageWrite("/r/{repository}/changes/comments", CommentsBody, send_message),
     PageWrite("/r/{repository}/chat", BeginBody, begin_run),
     PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words),
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),

@@ -15,7 +15,7 @@ from remit.gate.governing import load_rules, write_setting
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.pairing import STATE_FILE
-from remit.servers.web.repositories import GovernedRepository, Repositories
+from remit.servers.web.repositories import GovernedRepository
 from remit.workspace.place.config import ConfigError, parse_toml, read_config_text
 
 SETTINGS_QUERY = ("repo",)
@@ -112,8 +112,9 @@ def find_line(text: str, name: str) -> int | None:
     return None
 
 
-def change_setting(repositories: Repositories, body: SettingBody) -> dict[str, Any]:
+def change_setting(request: PageRequest, body: SettingBody) -> dict[str, Any]:
     """Write a setting that a person changed; return its row, and the file's name and SHA-256. Raises Refused."""
+    repositories = request.repositories
     repository = repositories.find(body.repository)
     page = read_settings(PageRequest(repositories, None, {}, {"repo": repository.name}))
     row = next((row for row in page.rows if row.name == body.name and row.is_editable), None)
@@ -134,8 +135,8 @@ def change_setting(repositories: Repositories, body: SettingBody) -> dict[str, A
     return {"row": msgspec.to_builtins(row), "file": page.file, "file_sha256": page.file_sha256}
 
 
-def redact_text(repositories: Repositories, body: TriedText) -> str:
+def redact_text(request: PageRequest, body: TriedText) -> dict[str, str]:
     """Return the text as a record would hold it."""
-    with repositories.open_gate(repositories.find(body.repository)) as gate:
+    with request.repositories.open_gate(request.repositories.find(body.repository)) as gate:
         patterns = load_rules(gate.workspace).config.redact.patterns
-    return redact(body.text[:MAX_TRIED_CHARS], tuple(map(compile_team_pattern, patterns)))
+    return {"text": redact(body.text[:MAX_TRIED_CHARS], tuple(map(compile_team_pattern, patterns)))}

@@ -1,15 +1,12 @@
 // Every page: live state and keys. What only one page needs is in a module of its own.
 import { policy, refreshPart, say } from "./parts.js";
 import { followQuestions, answerByKey } from "./approvals.js";
+import { readKey } from "./page_keys.js";
 import { openPalette } from "./palette.js";
 
 const page = document.body.dataset.page;
 const base = document.body.dataset.base;
 const title = document.title;
-
-// -- settings, which `settings.js` changes ----------------------------------------------------------------------------------------
-
-const settings = JSON.parse(localStorage.getItem("remit") ?? "{}");
 
 // -- live ------------------------------------------------------------------------------------------------------
 
@@ -163,11 +160,9 @@ addEventListener("keydown", (event) => {
     else document.querySelector("[data-close]")?.click();
     return;
   }
-  if (event.key === "Alt" || event.key === "Shift") return;
-  const needsAlt = settings.keys === "alt";
-  if (inField || event.ctrlKey || event.metaKey || event.altKey !== needsAlt || event.repeat || settings.keys === false) return;
-  const key = needsAlt && /^Key/.test(event.code) ? event.code.slice(3).toLowerCase() : event.key;
-  if (needsAlt) event.preventDefault();
+  const key = readKey(event);
+  if (!key) return;
+  if (event.altKey) event.preventDefault();
   if (afterG) {
     afterG = false;
     const place = places[key];

@@ -1,25 +1,30 @@
-// Keys of one page: never in fields, never with modifiers or on repeat, never where a person switched keys off.
+// Keys without a field: never on repeat, never with modifiers but the Alt that a person asked for, never where a person
+// switched keys off. `readKey` returns the letter, or nothing.
 
-export function isFree(event) {
-  if (event.target.closest?.("input, select, textarea, [contenteditable], dialog")) return false;
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.defaultPrevented) return false;
-  return JSON.parse(localStorage.getItem("remit") ?? "{}").keys !== false;
+export function readKey(event) {
+  const choice = JSON.parse(localStorage.getItem("remit") ?? "{}").keys;
+  const needsAlt = choice === "alt";
+  if (event.key === "Alt" || event.key === "Shift") return "";
+  if (event.target.closest?.("input, select, textarea, [contenteditable], dialog")) return "";
+  if (event.ctrlKey || event.metaKey || event.altKey !== needsAlt || event.repeat || choice === false) return "";
+  return needsAlt && /^Key/.test(event.code) ? event.code.slice(3).toLowerCase() : event.key;
 }
 
 let isAfterG = false;
 export function onKeys(actions) {
   addEventListener("keydown", (event) => {
-    if (!isFree(event)) return;
+    const key = event.defaultPrevented && !event.altKey ? "" : readKey(event);
+    if (!key) return;
     if (isAfterG) {
       isAfterG = false;
       return;
     }
-    if (event.key === "g") {
+    if (key === "g") {
       isAfterG = true;
       setTimeout(() => { isAfterG = false; }, 1200);
       return;
     }
-    const act = actions[event.key];
+    const act = actions[key];
     if (act) {
       event.preventDefault();
       act(event);

@@ -1,6 +1,7 @@
 // Forms that write. `<form data-write="/address" data-then="/page?x={field}">` is signed by this browser's key and sent
 // as JSON: a field's name is its key; `data-kind="lines"` is a list with an item a line, `list` the checked boxes of a
 // name, `flag` true or false, `number` a number. What the console refuses is said beside the form, with the next step.
+import { readKey } from "./page_keys.js";
 import { refreshPart, say } from "./parts.js";
 import { postSigned } from "./proof.js";
 
@@ -97,10 +98,7 @@ document.addEventListener("input", (event) => {
 
 export function onKey(key, act) {
   addEventListener("keydown", (event) => {
-    const settings = JSON.parse(localStorage.getItem("remit") ?? "{}");
-    const inField = event.target.closest?.("input, select, textarea, dialog");
-    if (event.key !== key || inField || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-    if (settings.keys !== false) act(event);
+    if (readKey(event) === key) act(event);
   });
 }
 for (const link of document.querySelectorAll("[data-key]")) onKey(link.dataset.key, () => link.click());
