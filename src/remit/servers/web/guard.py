@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import DecodeError, Struct, ValidationError, field, json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from remit.servers.web.pairing import PairedBrowser, Pairing, ProofRefused
-from remit.servers.web.peer import find_agent_above
+from remit.servers.web.peer import ClientProcesses
 
 T = TypeVar("T")
 
@@ -50,6 +50,7 @@ class Guard(Struct, frozen=True):
     pairing: Pairing
     port: int
     record_attempt: Callable[[str, str], None]
+    clients: ClientProcesses = field(default_factory=ClientProcesses)
 
     @property
     def origin(self) -> str:
@@ -110,7 +111,7 @@ class Guard(Struct, frozen=True):
     async def check_peer(self, request: Request, run: Callable[..., Awaitable[str | None]], action: str) -> None:
         """Check that no agent started the asking process. Raises Refused; an agent's attempt is recorded."""
         client_port = request.client.port if request.client else 0
-        agent = await run(find_agent_above, client_port, self.port)
+        agent = await run(self.clients.find_agent_above, client_port, self.port)
         if agent is None:
             raise Refused(403, "the process that asks cannot be seen from here", "answer in a terminal instead")
         if agent:
