@@ -120,6 +120,7 @@ SETTING_WORDS = {
     "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
     " command that makes them when work lands, or `fragments`, a folder for one file a change",
     "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
+    "orchestrator.first_role": "the role that a task begins in; it goes on in the roles of that role's `chain`",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
     " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `chain`; a role narrows an intent, and never widens it",
     "orchestrator.weights.changes": "for `remit plan suggest`: the weight of commits that changed two files together",

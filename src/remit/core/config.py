@@ -545,7 +545,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     Landed work goes to the branch `target`. `workers` attempts run at a time on this machine, up to `train` tasks land
     together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
-    are folders, such as those of dependencies, that each work tree sees read-only.
+    are folders, such as those of dependencies, that each work tree sees read-only. A task begins in the role
+    `first_role`, and goes on in the roles of its chain.
     """
 
     target: str = "remit/next"
@@ -555,6 +556,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     stall_s: float = 300
     commons: tuple[Commons, ...] = ()
     links: tuple[str, ...] = ()
+    first_role: str = "builder"
     roles: tuple[AgentRole, ...] = ()
     weights: CouplingWeights = CouplingWeights()
 

@@ -24,7 +24,7 @@ from remit.core.intent import PRIORITIES, Intent
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, Task
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
-from remit.orchestrator.planning.roles import BUILDER, find_role, list_roles
+from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def plan_intents(gate: "Gate", ids: tuple[str, ...], settings: OrchestratorSetti
     document = gate.intents.document
     chosen = tuple(select_planned({intent.id: intent for intent in document.intents}, ids).values())
     facts = gather_facts(gate, chosen, settings, os.environ.get("PATH", os.defpath))
-    made = make_plan(document, ids, find_role(settings, BUILDER), settings, facts)
+    made = make_plan(document, ids, find_role(settings, settings.first_role), settings, facts)
     passed = (*SEQUENCED_CODES, "NO_AGENT") if has_own_agents else SEQUENCED_CODES
     errors = [finding for finding in made.errors if finding.code not in passed]
     if errors:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 from sqlalchemy.exc import DBAPIError
 
-from remit.orchestrator.attempts import settle_task, start_task
+from remit.orchestrator.attempts import redo_task, settle_task, start_task
 from remit.orchestrator.board import (
     Attempt,
     AttemptEnd,
@@ -522,11 +522,12 @@ class DbosEngine:
         task = find_task(connection, (landing.repository, settlement.redo))
         if task is None or task.state is not TaskState.LANDING:
             return
-        if settlement.kind is SettlementKind.REASSIGN:
-            store_task(self.store, connection, task, move_task(task, TaskState.HELD, settlement.why))
-        elif settlement.kind is SettlementKind.ASK:
-            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=TaskState.HELD)
-            store_task(self.store, connection, task, asking)
+        states = {SettlementKind.REASSIGN: TaskState.HELD, SettlementKind.ASK: TaskState.ASKING}
+        if settlement.kind in states:
+            role = load_roles(connection).get(task.role) or Role(task.role)
+            again = redo_task(task, role, states[settlement.kind], settlement.why)
+            again = replace(again, returns_to=TaskState.HELD) if again.state is TaskState.ASKING else again
+            store_task(self.store, connection, task, again)
 
     # -- orders
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from remit.orchestrator.attempts import LEASE_S, close_attempt, open_attempt, settle_task, start_task
+from remit.orchestrator.attempts import LEASE_S, close_attempt, open_attempt, redo_task, settle_task, start_task
 from remit.orchestrator.board import (
     Attempt,
     AttemptEnd,
@@ -338,11 +338,12 @@ class InlineEngine:
         settlement = decide(replace(evidence, rounds=self.rounds[pair]))
         self.rounds[pair] += 1
         self._event(EventKind.CONFLICT, landing.repository, "", settlement.redo, settled_as=settlement.kind)
-        if settlement.kind is SettlementKind.REASSIGN:
-            self._store(move_task(self.tasks[landing.repository, settlement.redo], HELD, settlement.why))
-        if settlement.kind is SettlementKind.ASK:
-            asking = move_task(self.tasks[landing.repository, settlement.redo], ASKING, settlement.why)
-            self._store(replace(asking, returns_to=HELD))
+        states = {SettlementKind.REASSIGN: HELD, SettlementKind.ASK: ASKING}
+        if settlement.kind in states:
+            task = self.tasks[landing.repository, settlement.redo]
+            role = self.roles.get(task.role) or Role(task.role)
+            again = redo_task(task, role, states[settlement.kind], settlement.why)
+            self._store(replace(again, returns_to=HELD) if again.state is ASKING else again)
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))

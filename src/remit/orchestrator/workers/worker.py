@@ -17,28 +17,34 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
-from remit.core.assignment import Assignment, RoleEffect
+from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
 from remit.core.intent import TRANSITIONS, Status
 from remit.core.machine_paths import STATE_FOLDER
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
+from remit.gate.state.attempt_messages import AttemptMessages, FleetView
+from remit.gate.state.workspace_state import State
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Role, Task, TaskState, Worker
 from remit.orchestrator.database.holds import become_leader
+from remit.orchestrator.database.notes import find_verdict
 from remit.orchestrator.database.store import FLEET_PATH
 from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
-from remit.orchestrator.planning.roles import find_role
+from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
-from remit.orchestrator.workers.brief import Handover, write_brief
+from remit.orchestrator.workers.brief import MAX_REASON_CHARS, Handover, StageBrief, write_brief
 from remit.orchestrator.workers.feed import AgentFeed
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
-from remit.workspace.git.command import GitError
+from remit.orchestrator.workers.relay import bring_view, take_messages
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.processes.process_tracking import process_start_time
-from remit.workspace.safe_files import hold_lock
+from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.worktrees import Worktrees
 
@@ -76,6 +82,8 @@ class Workplace(Struct):
     renewed_s: float
     process: AgentProcess | None = None
     beats: int = 0
+    view: FleetView | None = None
+    """What the attempt has been brought of others."""
 
 
 def name_worker() -> str:
@@ -181,6 +189,7 @@ class FleetWorker:
                 self.end_place(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
             elif board is not None:
                 self.renew(place, held[token], board, asked)
+                self.relay(place, board.tasks.get(held[token].key), board)
 
     def renew(self, place: Workplace, hold: Hold, board: Board, asked: float) -> None:
         """Write the assignment anew after the lease was renewed, and keep a checkpoint from time to time."""
@@ -274,7 +283,7 @@ class FleetWorker:
         task = board.tasks[attempt.key]
         target = board.plans[task.plan].target
         self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
-        base = find_base(self.find_workspace(attempt.repository), target)
+        base = task.head or find_base(self.find_workspace(attempt.repository), target)
         with self.open_gate(attempt.repository) as gate:
             role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
         trees = self.open_trees(attempt.repository)
@@ -298,7 +307,8 @@ class FleetWorker:
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
-        self.places[attempt.token] = Workplace(tree, assignment, asked)
+        place = self.places[attempt.token] = Workplace(tree, assignment, asked)
+        self.relay(place, task, board)
         return StepEnd()
 
     def settle_old_trees(self, trees: Worktrees) -> None:
@@ -311,6 +321,7 @@ class FleetWorker:
             if terms is None or terms.state == "ended" or terms.token in current:
                 continue
             AssignmentFile(tree).write(replace(terms, state="ended"), 0.0)
+            self.relay_rest(tree, terms, board)
             with suppress(GitError, OSError):
                 trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
 
@@ -340,10 +351,11 @@ class FleetWorker:
         task = board.tasks[attempt.key]
         neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
         neighbours = [hold for hold in neighbours if hold.key != attempt.key]
-        before = self.describe_last_attempt(attempt)
+        before = self.describe_last_attempt(attempt, task)
         with self.open_gate(attempt.repository) as gate:
             workspace, block = gate.workspace, gate.intents.format_block(gate.intents.get(attempt.intent))
-        prompt = write_brief(attempt, task, block, neighbours, before)
+            stage = self.describe_stage(gate, attempt, task, place, board)
+        prompt = write_brief(attempt, task, block, neighbours, before, stage)
         home, settings = self.settings.home, self.settings
         folder = trees_folder(home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
@@ -372,9 +384,26 @@ class FleetWorker:
             bubblewrap=self.bubblewrap,
         )
 
-    def describe_last_attempt(self, attempt: Attempt) -> Handover | None:
+    def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
+        """Return what the attempt is told of its role and of the work so far."""
+        role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+        diff, target = "", board.plans[task.plan].target
+        if task.head:
+            start = find_base(gate.workspace, target)
+            start = self.open_trees(attempt.repository).store.find_merge_base(start, task.head) or start
+            words = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--end-of-options")
+            diff = Git(gate.workspace.root).run("diff", *words, start, task.head).decode("utf-8", "replace")
+        return StageBrief(
+            ROLE_DUTIES.get(role.name, ""),
+            read_instructions(gate.workspace, role.name),
+            is_reviewer(role),
+            diff,
+            place.view.notes if place.view is not None else (),
+        )
+
+    def describe_last_attempt(self, attempt: Attempt, task: Task) -> Handover | None:
         ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
-        if not ended:
+        if not ended or (task.head and ended[-1].ended_as in (AttemptEnd.HANDED_IN, AttemptEnd.SENT_BACK)):
             return None
         last = ended[-1]
         wip = f"refs/remit/wip/{last.intent}/{last.attempt}"
@@ -392,13 +421,32 @@ class FleetWorker:
             return SUPERSEDED_END
         message = f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}"
         author = Identity(attempt.agent, f"{attempt.agent}@remit.invalid", int(time.time()))
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        self.relay(place, task, board)
         handed = self.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
         if handed.outside:
             named = ", ".join(handed.outside[:5])
             return StepEnd(
                 AttemptEnd.FAILED, f"it changed what is not its own: {named}"[:500], f"outside: {named}"[:200]
             )
-        if handed.commit == terms.base:
+        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=handed.commit):
+            return SUPERSEDED_END
+        return self.judge_stage(attempt, task, board, terms, has_changed=handed.commit != terms.base)
+
+    def judge_stage(
+        self, attempt: Attempt, task: Task, board: Board, terms: Assignment, *, has_changed: bool
+    ) -> StepEnd:
+        """Return how a stage ends: by its verdict, where it gave one; else by whether there is any work."""
+        with self.engine.store.read() as connection:
+            verdict = find_verdict(connection, attempt.key, attempt.attempt) if task.stage else None
+        if verdict is not None and verdict.kind == "revise":
+            return StepEnd(AttemptEnd.SENT_BACK, sanitise_line(verdict.text, MAX_REASON_CHARS))
+        if verdict is None and ("write" not in terms.effects or not terms.paths):
+            return StepEnd(AttemptEnd.GAVE_UP, f"the {terms.role} gave no verdict", "no verdict")
+        role = board.roles.get(task.role) or Role(task.role)
+        is_last = task.stage + 1 >= len(role.stages)
+        if not has_changed and not task.head and (is_last or terms.paths == ANYWHERE):
             return StepEnd(AttemptEnd.GAVE_UP, "it changed nothing", "no change")
         return StepEnd()
 
@@ -413,6 +461,8 @@ class FleetWorker:
         if place is None:
             return
         self.keep(place, attempt.intent, attempt.attempt)
+        if place.assignment.terms is not None:
+            self.relay_rest(place.tree, place.assignment.terms, self.engine.read_board())
         self.end_place(attempt.token, AttemptEnd.CANCELLED, "")
         del self.places[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
@@ -423,6 +473,35 @@ class FleetWorker:
         repository = self.find_repository_of(place)
         with suppress(GitError, OSError):
             self.open_trees(repository).checkpoint(place.tree, intent, attempt, "a checkpoint", int(time.time()))
+
+    # -- messages
+
+    def relay(self, place: Workplace, task: Task | None, board: Board) -> None:
+        """Carry messages between the attempt and the fleet. What fails is tried again at the next beat."""
+        terms = place.assignment.terms
+        if terms is None or task is None:
+            return
+        store = self.engine.store
+        with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
+            take_messages(store, state, task, terms.attempt, terms.token)
+            place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
+
+    def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
+        """Take the last messages of an attempt that is over, and forget the rest."""
+        repository, _, intent = terms.task.partition(":")
+        task = board.tasks.get((repository, intent))
+        with suppress(*RECORDING_ERRORS), self.open_state(tree) as state:
+            if task is not None:
+                take_messages(self.engine.store, state, task, terms.attempt, terms.token)
+            AttemptMessages(state, terms.token).forget()
+
+    @contextmanager
+    def open_state(self, tree: Workspace) -> Generator[State]:
+        gate = Gate(tree, self.settings.environment)
+        try:
+            yield gate.state
+        finally:
+            gate.close()
 
     def find_repository_of(self, place: Workplace) -> str:
         return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
@@ -471,6 +550,14 @@ class FleetWorker:
                     return
             time.sleep(LOOK_INTERVAL_S)
         raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
+
+
+def read_instructions(workspace: Workspace, role: str) -> str:
+    """Return what the team tells attempts in this role: `.orchestration/roles/<name>.md`; empty without it."""
+    with suppress(OSError):
+        text = read_regular_file(workspace.folder / "roles" / f"{role}.md", MAX_INSTRUCTION_BYTES)
+        return text.decode("utf-8", "replace").strip()
+    return ""
 
 
 class Report:
