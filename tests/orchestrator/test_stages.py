@@ -120,3 +120,20 @@ def test_work_that_is_sent_back_a_third_time_goes_to_a_person(fleet: StageFleet)
     assert fleet.status()[ID]["why"] == "sent back 3 times: still wrong"
     assert [end for _, end in fleet.ends()] == ["handed_in", "sent_back"] * 3
     assert git(fleet.root, "branch", "--list", "remit/next") == ""
+
+
+def test_a_reviewer_sends_a_patch_along_and_the_builder_applies_it(fleet: StageFleet) -> None:
+    fleet.govern(1)
+    hunk = "@@ -1 +1 @@\n-ANSWER = 41\n+ANSWER = 42\n"
+    diff = f"diff --git a/{CODE} b/{CODE}\n--- a/{CODE}\n+++ b/{CODE}\n{hunk}"
+    fleet.play("builder-1", write(CODE, "ANSWER = 41\n"))
+    sent = {"tool": "submit_patch", "input": {"patch": diff, "to": ID}}
+    fleet.play("reviewer-2", sent, review("revise", "see the patch"))
+    fleet.play("builder-3", {"tool": "submit_patch", "input": {"patch": "1"}})
+    fleet.play("reviewer", review("approve"))
+    fleet.set_roles(ROLES.replace('"tester", ', ""))
+    fleet.start_worker(1)
+    fleet.start_plan([ID])
+    fleet.wait_until_over()
+    assert fleet.show(CODE) == "ANSWER = 42\n"
+    assert "INT-001/2" in fleet.remit("log", "--intent", ID, "--json")

@@ -33,6 +33,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "post_note": {"to": "all", "kind": "note", "text": "x"},
     "read_notes": {},
     "list_workers": {},
+    "submit_patch": {"patch": "1"},
     "submit_review": {"verdict": "approve"},
 }
 

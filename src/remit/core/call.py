@@ -23,6 +23,7 @@ REMIT_TOOLS = frozenset(
         *("complete_intent", "propose_intent", "request_scope_expansion", "record_lesson", "update_todo_list"),
         *("query_traces", "why"),
         *("report_progress", "post_note", "read_notes", "list_workers", "submit_review"),
+        "submit_patch",
     )
 )
 """Names of the agent-facing tools; `remit.tools` offers exactly these."""
