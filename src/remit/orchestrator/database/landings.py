@@ -60,12 +60,22 @@ def ask_for_landing(
     enqueue(connection, id, repository, target)
 
 
-def finish_landing(connection: sa.Connection, repository: str, target: str) -> bool:
-    """Say that no landing is under way, unless something is handed in; return whether it is over."""
-    if list_ready(connection, repository, target):
+def finish_landing(connection: sa.Connection, repository: str, target: str, workflow: str) -> bool:
+    """Say that this landing is not under way any more, unless something is handed in; return whether it is over."""
+    this = sa.and_(is_lander(repository, target), landers.c.workflow == workflow)
+    # A landing that is told twice to finish must not end the one after it.
+    if list_ready(connection, repository, target) and connection.execute(sa.select(landers).where(this)).first():
         return False
-    connection.execute(sa.delete(landers).where(is_lander(repository, target)))
+    connection.execute(sa.delete(landers).where(this))
     return True
+
+
+def give_up_landing(store: Store, connection: sa.Connection, repository: str, workflow: str, why: str) -> None:
+    """Say that a landing broke. Another one takes up its train; the repository's breaker counts it as a red one."""
+    if connection.execute(sa.delete(landers).where(landers.c.workflow == workflow)).rowcount:
+        body = {"state": "broken", "why": why}
+        add_event(store, connection, EventKind.LANDING, body, repository=repository)
+        note_breaker(store, connection, BreakerKind.REPOSITORY, repository, f"a landing broke: {why}")
 
 
 def is_lander(repository: str, target: str) -> sa.ColumnElement[bool]:

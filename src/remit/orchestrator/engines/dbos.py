@@ -36,7 +36,13 @@ from remit.orchestrator.board import (
 from remit.orchestrator.breaker import is_plan_failing
 from remit.orchestrator.conflict import Evidence
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
-from remit.orchestrator.database.landings import ask_for_landing, finish_landing, gather_landing, settle_landing
+from remit.orchestrator.database.landings import (
+    ask_for_landing,
+    finish_landing,
+    gather_landing,
+    give_up_landing,
+    settle_landing,
+)
 from remit.orchestrator.database.orders import give_order, take_orders
 from remit.orchestrator.database.rows import (
     end_live,
@@ -60,6 +66,7 @@ from remit.orchestrator.database.store import (
     attempts,
     events,
     holds,
+    landers,
     orders,
     plans,
     read_values,
@@ -197,6 +204,7 @@ class DbosEngine:
             self.remove_worker(row["id"], "lost")
         self.end_broken()
         self.resume_landings()
+        self.end_broken_landings()
         self.ask_for_missed_landings()
         self.queues.delete_old()
         return endings
@@ -216,8 +224,16 @@ class DbosEngine:
     def end_broken(self) -> None:
         """End attempts whose workflow is over without having said so: it broke, or was started too often."""
         live = {attempt.workflow_id: attempt for attempt in self.read_board().attempts.values()}
-        for id in self.queues.find_broken(live):
-            self.end_attempt(live[id].token, live[id].key, AttemptEnd.FAILED, "workflow", "its workflow broke")
+        for id, why in self.queues.find_ended(live).items():
+            self.end_attempt(live[id].token, live[id].key, AttemptEnd.FAILED, "workflow", f"its workflow broke: {why}")
+
+    def end_broken_landings(self) -> None:
+        """Forget landings whose workflow is over without having said so: what is handed in asks for another one."""
+        under_way = {row["workflow"]: row["repository"] for row in self.store.rows(sa.select(landers))}
+        for id, why in self.queues.find_ended(under_way).items():
+            with self.store.write() as connection:
+                lock_repository(connection, under_way[id])
+                give_up_landing(self.store, connection, under_way[id], id, why)
 
     def resume_landings(self) -> None:
         self.queues.resume_landings({row["id"] for row in self.store.rows(sa.select(workers.c.id))})
@@ -225,7 +241,11 @@ class DbosEngine:
     def ask_for_missed_landings(self) -> None:
         """Ask for the landings of all that is handed in and has none under way, such as after a rebuild."""
         board = self.read_board()
-        waiting = {(t.repository, board.plans[t.plan].target) for t in board.tasks.values() if t.state == "handed_in"}
+        waiting = {
+            (task.repository, board.plans[task.plan].target)
+            for task in board.tasks.values()
+            if task.state in (TaskState.HANDED_IN, TaskState.LANDING)
+        }
         for repository, target in waiting:
             self.enqueue_landing(repository, target)
 
@@ -314,10 +334,10 @@ class DbosEngine:
             lock_repository(connection, repository)
             ask_for_landing(self.store, connection, repository, target, self.queues.enqueue_landing)
 
-    def finish_landing(self, repository: str, target: str) -> bool:
+    def finish_landing(self, repository: str, target: str, workflow: str) -> bool:
         with self.store.write() as connection:
             lock_repository(connection, repository)
-            return finish_landing(connection, repository, target)
+            return finish_landing(connection, repository, target, workflow)
 
     def gather_landing(
         self, repository: str, target: str, old: str, touched: Mapping[str, Sequence[str]]

@@ -29,10 +29,8 @@ LANDING_QUEUE = "landing"
 MAX_RECOVERY_ATTEMPTS = 5
 ATTEMPT_WORKFLOW, LANDING_WORKFLOW = "attempt", "land"
 ATTEMPT_STEPS = ("prepare", "run", "check", "hand_in")
-BROKEN_STATES = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
-"""States of a workflow that ended without its last step."""
-
-ENDED_WORKFLOW_STATES = ["SUCCESS", *BROKEN_STATES]
+ENDED_WORKFLOW_STATES = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+MAX_REASON = 500
 RETENTION_S = 14 * 24 * 3600.0
 DELETION_INTERVAL_S = 3600.0
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
@@ -66,7 +64,7 @@ class WorkflowBoard(Protocol):
 
     def dispatch(self) -> tuple[Claim, ...]: ...
 
-    def finish_landing(self, repository: str, target: str) -> bool: ...
+    def finish_landing(self, repository: str, target: str, workflow: str) -> bool: ...
 
 
 class WorkQueues:
@@ -103,14 +101,14 @@ class WorkQueues:
         if ids:
             self.require_client().cancel_workflows(list(ids))
 
-    def find_broken(self, ids: Collection[str]) -> list[str]:
-        """Return which of these workflows are over without having said so: broken, or started too often."""
+    def find_ended(self, ids: Collection[str]) -> dict[str, str]:
+        """Return which of these workflows are over, and why: they broke, or were started too often."""
         if not ids:
-            return []
+            return {}
         found = self.require_client().list_workflows(
-            workflow_ids=list(ids), status=BROKEN_STATES, load_input=False, load_output=False
+            workflow_ids=list(ids), status=ENDED_WORKFLOW_STATES, load_input=False
         )
-        return [status.workflow_id for status in found]
+        return {status.workflow_id: str(status.error or status.status)[:MAX_REASON] for status in found}
 
     def resume_landings(self, alive: Collection[str]) -> None:
         """Give the landings of workers that are gone to others."""
@@ -218,8 +216,8 @@ def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:
     def land_all(repository: str, target: str) -> None:
         try_until_answered(lambda: runner.land(repository, target))
 
-    def finish(repository: str, target: str) -> bool:
-        return try_until_answered(lambda: board.finish_landing(repository, target))
+    def finish(repository: str, target: str, workflow: str) -> bool:
+        return try_until_answered(lambda: board.finish_landing(repository, target, workflow))
 
     @DBOS.workflow(name=ATTEMPT_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def run_attempt(repository: str, intent: str, number: int, token: int) -> str:
@@ -236,7 +234,7 @@ def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:
     def land(repository: str, target: str) -> None:
         while True:
             DBOS.run_step({"name": "land"}, land_all, repository, target)
-            if DBOS.run_step({"name": "finish"}, finish, repository, target):
+            if DBOS.run_step({"name": "finish"}, finish, repository, target, str(DBOS.workflow_id)):
                 return
 
     del run_attempt, land
