@@ -25,7 +25,8 @@ from remit.gate.machine import Environment
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
 from remit.orchestrator.database.holds import become_leader
 from remit.orchestrator.database.store import FLEET_PATH
-from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
@@ -119,7 +120,8 @@ class FleetWorker:
 
     def run_until_stopped(self) -> None:
         timing = self.engine.timing
-        self.retry(lambda: launch_executor(self.engine, self.id, self.settings.slots, self))
+        slots = self.settings.slots
+        self.retry(lambda: launch_executor(self.engine, self.engine.queues, self.id, slots, timing.poll_s, self))
         due_beat = due_sweep = 0.0
         try:
             while not self.stopping.wait(timing.poll_s):
