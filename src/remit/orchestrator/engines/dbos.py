@@ -282,7 +282,7 @@ class DbosEngine:
         with self.store.write() as connection:
             if find_live(connection, attempt.key, token) is None:
                 return False
-            used = {name: getattr(attempt, name) for name in ("turns", "tokens_in", "tokens_out", "usd")}
+            used = {name: getattr(attempt, name) for name in ("sessions", "turns", "tokens_in", "tokens_out", "usd")}
             set_attempt(connection, attempt, **used, last_event_at=self.store.clock)
             if progress:
                 self.tell_attempt(connection, attempt, EventKind.PROGRESS, {"text": progress})
