@@ -77,7 +77,8 @@ def settle_task(task: Task, ended: Sequence[Attempt], limit: int, role: Role, wh
 
 def redo_task(task: Task, role: Role, state: TaskState, why: str) -> Task:
     """Return a task whose work did not land: its builder does it again, on the target as it is by then."""
-    return replace(move_task(task, state, why), stage=role.builder_stage, head="")
+    again = replace(move_task(task, state, why), stage=role.builder_stage, head="")
+    return replace(again, returns_to=HELD) if state is ASKING else again
 
 
 def _send_back(task: Task, role: Role, why: str) -> Task:

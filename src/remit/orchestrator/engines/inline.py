@@ -342,8 +342,7 @@ class InlineEngine:
         if settlement.kind in states:
             task = self.tasks[landing.repository, settlement.redo]
             role = self.roles.get(task.role) or Role(task.role)
-            again = redo_task(task, role, states[settlement.kind], settlement.why)
-            self._store(replace(again, returns_to=HELD) if again.state is ASKING else again)
+            self._store(redo_task(task, role, states[settlement.kind], settlement.why))
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))
