@@ -137,3 +137,24 @@ def test_a_reviewer_sends_a_patch_along_and_the_builder_applies_it(fleet: StageF
     fleet.wait_until_over()
     assert fleet.show(CODE) == "ANSWER = 42\n"
     assert "INT-001/2" in fleet.remit("log", "--intent", ID, "--json")
+
+
+def test_an_attempt_that_wants_a_neighbours_file_waits_until_that_has_landed(fleet: StageFleet) -> None:
+    one, two = fleet.govern(2)
+    fleet.play("builder", write("src/shared.py", "x\n"))
+    for id in (one, two):
+        own = write(f"src/{id.lower()}/made.py", f"BY = {id!r}\n")
+        wait = {"tool": "execute_command", "input": {"command": "sleep 6"}}
+        other = [write("src/int-001/theirs.py", "x = 1\n"), wait] if id == two else [wait, wait]
+        fleet.play(f"builder-{id}", *other, own)
+    fleet.play("reviewer", review("approve"))
+    fleet.set_roles(ROLES.replace('"tester", ', ""))
+    fleet.start_worker(2)
+    fleet.start_plan([one, two])
+    fleet.wait_for(lambda now: all(task["state"] in ("landed", "stuck", "asking") for task in now.values()))
+    log = fleet.remit("plan", "log", *fleet.database)
+    assert {task["state"] for task in fleet.status().values()} == {"landed"}, log
+    assert "state=paused why=INT-001 holds src/int-001/theirs.py and finishes first" in log
+    assert fleet.landings() == [two, one]
+    lessons = (fleet.root / ".orchestration" / "AGENT.md").read_text()
+    assert "INT-001 and INT-002 met at src/int-001/theirs.py" in lessons

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Claim, Hold, Role, Task, TaskState
 from remit.orchestrator.breaker import find_stuck_reason
-from remit.orchestrator.conflict import MAX_ROUNDS
+from remit.orchestrator.conflict import MAX_ROUNDS, Settlement, SettlementKind
 from remit.orchestrator.states import ASKING, FINAL_STATES, HANDED_IN, HELD, PAUSED, RUNNING, STUCK, WAITING, move_task
 
 LEASE_S = 60.0
@@ -79,6 +79,37 @@ def redo_task(task: Task, role: Role, state: TaskState, why: str) -> Task:
     """Return a task whose work did not land: its builder does it again, on the target as it is by then."""
     again = replace(move_task(task, state, why), stage=role.builder_stage, head="")
     return replace(again, returns_to=HELD) if state is ASKING else again
+
+
+def describe_growth(owner: str, path: str) -> str:
+    """Return why a task waits that wants a path of another one: by this text it is known to wait for it."""
+    return f"{owner} holds {path} and finishes first"
+
+
+def settle_growth(settlement: Settlement, owner: Task, wanting: Task, paths: Sequence[str]) -> list[Task]:
+    """Return the tasks as they are once one that wants paths of another has been settled with it."""
+    first = paths[0] if paths else "a path"
+    match settlement.kind:
+        case SettlementKind.WAIT:
+            return [move_task(wanting, PAUSED, describe_growth(owner.intent, first))]
+        case SettlementKind.REASSIGN:
+            redone, goes_on = (owner, wanting) if settlement.redo == owner.intent else (wanting, owner)
+            again = move_task(redone, WAITING, f"{goes_on.intent} lands first: {settlement.why}")
+            return [replace(again, needs=tuple(dict.fromkeys((*again.needs, goes_on.intent)))), *_release(goes_on)]
+        case SettlementKind.SPLIT:
+            say = f"{first} should be an intent of its own that {owner.intent} and {wanting.intent} need"
+            return [move_task(task, ASKING, say) for task in (owner, wanting) if task.state in (RUNNING, PAUSED)]
+        case _:
+            return [move_task(wanting, ASKING, f"{owner.intent} holds {first}: {settlement.why}")]
+
+
+def release_task(task: Task, owner: str, path: str) -> list[Task]:
+    """Return the task as it goes on after the owner's end; nothing where it is paused for another reason by now."""
+    return _release(task) if task.why == describe_growth(owner, path) else []
+
+
+def _release(task: Task) -> list[Task]:
+    return [move_task(task, task.returns_to or WAITING)] if task.state is PAUSED else []
 
 
 def _send_back(task: Task, role: Role, why: str) -> Task:

@@ -23,11 +23,14 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
+from remit.gate.pending_messages import PendingMessages
 from remit.gate.state.attempt_messages import AttemptMessages, FleetView
 from remit.gate.state.workspace_state import State
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Role, Task, TaskState, Worker
+from remit.orchestrator.conflict import ConflictKind, Evidence
 from remit.orchestrator.database.holds import become_leader
 from remit.orchestrator.database.notes import find_verdict
+from remit.orchestrator.endings import find_endings, find_warnings
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
@@ -42,8 +45,9 @@ from remit.orchestrator.workers.agent import (
     make_jail,
 )
 from remit.orchestrator.workers.brief import MAX_REASON_CHARS, Handover, StageBrief, write_brief
-from remit.orchestrator.workers.feed import AgentFeed
+from remit.orchestrator.workers.feed import AgentFeed, AgentUsage
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
+from remit.orchestrator.workers.meetings import find_owners, list_new_denials, measure_party, write_lessons
 from remit.orchestrator.workers.relay import bring_view, take_messages
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
@@ -90,6 +94,11 @@ class Workplace(Struct):
     renewed_s: float
     process: AgentProcess | None = None
     beats: int = 0
+    began: float = 0.0
+    denied: dict[str, float] = {}
+    """Paths outside of the write set that the agent was denied, with when it last was."""
+    is_warned: bool = False
+    """Whether its agent has been told that a budget is nearly used up."""
     view: FleetView | None = None
     """What the attempt has been brought of others."""
 
@@ -199,6 +208,9 @@ class FleetWorker:
             elif board is not None:
                 self.renew(place, held[token], board, asked)
                 self.relay(place, board.tasks.get(held[token].key), board)
+                self.watch_denials(place, held[token], board)
+        if board is not None:
+            self.watch_budgets(board)
 
     def renew(self, place: Workplace, hold: Hold, board: Board, asked: float) -> None:
         """Write the assignment anew after the lease was renewed, and keep a checkpoint from time to time."""
@@ -220,6 +232,49 @@ class FleetWorker:
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
             self.keep(place, hold.intent, hold.attempt)
+
+    def watch_denials(self, place: Workplace, hold: Hold, board: Board) -> None:
+        """Settle with their owners that the agent wants paths which others hold."""
+        with suppress(*RECORDING_ERRORS):
+            with self.open_state(place.tree) as state:
+                denied = list_new_denials(state, place.began, place.denied)
+            place.denied |= denied
+            for owner, paths in find_owners(board, hold.key, list(denied)).items():
+                self.meet(place, hold, board.holds[hold.repository, owner], paths)
+
+    def meet(self, place: Workplace, hold: Hold, owned: Hold, paths: tuple[str, ...]) -> None:
+        """Have a meeting of two tasks settled, tell the agent, and write the lesson."""
+        theirs = self.places.get(owned.token)
+        mine = place.assignment.terms.base if place.assignment.terms else ""
+        base = theirs.assignment.terms.base if theirs and theirs.assignment.terms else ""
+        earlier = measure_party(owned, theirs.tree if theirs else None, base)
+        evidence = Evidence(ConflictKind.GROW, earlier, measure_party(hold, place.tree, mine), paths)
+        settlement = self.engine.meet_owner(hold.token, hold.key, evidence)
+        if settlement is None:
+            return
+        say = f"Remit: {', '.join(paths[:3])} belongs to {owned.intent}. {settlement.kind}: {settlement.why}. "
+        self.tell_sessions(place, f"{say}Leave it out, or send {owned.intent} the change with submit_patch.")
+        with self.open_gate(hold.repository) as gate:
+            write_lessons(self.engine.store, gate, hold.repository)
+
+    def watch_budgets(self, board: Board) -> None:
+        """End the agents here that have used up a budget, and tell those that soon will."""
+        for ending in find_endings(board):
+            if ending.ended_as is AttemptEnd.OVER_BUDGET:
+                self.end_place(ending.token, ending.ended_as, ending.why)
+        for key, name in find_warnings(board).items():
+            place = self.places.get(board.attempts[key].token)
+            if place is not None and not place.is_warned:
+                place.is_warned = True
+                self.tell_sessions(
+                    place, f"Remit: the budget of {name} is nearly used up. Finish what is begun, and end."
+                )
+
+    def tell_sessions(self, place: Workplace, text: str) -> None:
+        """Leave a message for the agent's sessions, which get it with the answer to their next call or prompt."""
+        with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
+            for session in state.list_recent_sessions():
+                PendingMessages(state).add_message(session, text)
 
     def end_place(self, token: int, ended_as: AttemptEnd, why: str) -> None:
         place = self.places.get(token)
@@ -316,7 +371,7 @@ class FleetWorker:
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
-        place = self.places[attempt.token] = Workplace(tree, assignment, asked)
+        place = self.places[attempt.token] = Workplace(tree, assignment, asked, began=self.settings.environment.clock())
         self.relay(place, task, board)
         return StepEnd()
 
@@ -516,6 +571,8 @@ class FleetWorker:
         # There is one worktree for verification.
         with self.lock(repository, "landing", LANDING_LOCK_S), self.open_gate(repository) as gate:
             land_handed_in(self.engine, gate, self.open_trees(repository), repository, target)
+            with suppress(*RECORDING_ERRORS):
+                write_lessons(self.engine.store, gate, repository)
 
     # -- places and values
 
@@ -573,6 +630,7 @@ class Report:
         self.due_s: float = 0.0
         self.heard_s: float = 0.0
         self.said = ""
+        self.counted = AgentUsage()
 
     def tell(self, feed: AgentFeed, *, is_last: bool = False) -> None:
         if not is_last and (time.monotonic() < self.due_s or feed.last_word_s == self.heard_s):
@@ -591,3 +649,8 @@ class Report:
         self.said = feed.progress
         with suppress(DBAPIError):
             self.engine.record_usage(used.token, used, news)
+            good, bad = usage.turns - self.counted.turns, usage.refusals - self.counted.refusals
+            if good > 0 or bad > 0:
+                why = f"{self.attempt.agent}: {usage.refusals} refusals in {usage.turns + usage.refusals} answers"
+                self.engine.note_answers(self.attempt.agent, max(good, 0), max(bad, 0), why)
+                self.counted = replace(usage)
