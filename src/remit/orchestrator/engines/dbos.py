@@ -44,7 +44,7 @@ from remit.orchestrator.board import (
     Worker,
 )
 from remit.orchestrator.breaker import is_plan_failing, limit_train
-from remit.orchestrator.conflict import Evidence, SettlementKind, decide
+from remit.orchestrator.conflict import ConflictKind, Evidence, SettlementKind, decide
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
 from remit.orchestrator.database.rows import (
     ENDED_STATE,
@@ -484,6 +484,7 @@ class DbosEngine:
             row = row_of(landing, landings)
             connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
             body = {"state": str(landing.state), "members": list(landing.members), "new": landing.new}
+            body |= {"why": landing.why} if landing.why else {}
             add_event(self.store, connection, EventKind.LANDING, body, repository=landing.repository)
             for intent in landed:
                 self.settle_member(connection, landing, intent)
@@ -492,7 +493,7 @@ class DbosEngine:
             for intent in landing.members:
                 task = find_task(connection, (landing.repository, intent))
                 if task is not None and task.state is TaskState.LANDING:
-                    back = move_task(task, TaskState.HANDED_IN, "its train did not land")
+                    back = move_task(task, TaskState.HANDED_IN, landing.why or "its train did not land")
                     store_task(self.store, connection, task, back)
             if landing.state in (LandingState.RED, LandingState.LANDED):
                 why = landing.why if landing.state is LandingState.RED else None
@@ -525,7 +526,9 @@ class DbosEngine:
         if settlement.kind is SettlementKind.REASSIGN:
             store_task(self.store, connection, task, move_task(task, TaskState.HELD, settlement.why))
         elif settlement.kind is SettlementKind.ASK:
-            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=TaskState.HELD)
+            # A change that was only refused lands as it is, once a person has mended what is in the way.
+            back = TaskState.HANDED_IN if evidence.kind is ConflictKind.REFUSED else TaskState.HELD
+            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=back)
             store_task(self.store, connection, task, asking)
 
     # -- orders
