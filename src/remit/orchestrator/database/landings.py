@@ -19,7 +19,7 @@ from remit.orchestrator.board import (
     TaskState,
 )
 from remit.orchestrator.breaker import limit_train
-from remit.orchestrator.conflict import Evidence, SettlementKind, decide
+from remit.orchestrator.conflict import ConflictKind, Evidence, SettlementKind, decide
 from remit.orchestrator.database.rows import find_task, list_tasks, note_breaker, store_task
 from remit.orchestrator.database.store import (
     Store,
@@ -130,6 +130,7 @@ def settle_landing(
     row = row_of(landing, landings)
     connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
     body = {"state": str(landing.state), "members": list(landing.members), "new": landing.new}
+    body |= {"why": landing.why} if landing.why else {}
     add_event(store, connection, EventKind.LANDING, body, repository=landing.repository)
     for intent in landed:
         settle_member(store, connection, landing, intent)
@@ -138,7 +139,7 @@ def settle_landing(
     for intent in landing.members:
         task = find_task(connection, (landing.repository, intent))
         if task is not None and task.state is TaskState.LANDING:
-            back = move_task(task, TaskState.HANDED_IN, "its train did not land")
+            back = move_task(task, TaskState.HANDED_IN, landing.why or "its train did not land")
             store_task(store, connection, task, back)
     if landing.state in (LandingState.RED, LandingState.LANDED):
         why = landing.why if landing.state is LandingState.RED else None
@@ -171,5 +172,7 @@ def settle_conflict(store: Store, connection: sa.Connection, landing: Landing, e
     if settlement.kind is SettlementKind.REASSIGN:
         store_task(store, connection, task, move_task(task, TaskState.HELD, settlement.why))
     elif settlement.kind is SettlementKind.ASK:
-        asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=TaskState.HELD)
+        # A change that was only refused lands as it is, once a person has mended what is in the way.
+        back = TaskState.HANDED_IN if evidence.kind is ConflictKind.REFUSED else TaskState.HELD
+        asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=back)
         store_task(store, connection, task, asking)
