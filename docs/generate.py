@@ -122,6 +122,8 @@ SETTING_WORDS = {
     "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
     " command that makes them when work lands, or `fragments`, a folder for one file a change",
     "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
+    "orchestrator.form": '"merge" lands an intent as a merge commit, "squash" as one commit',
+    "orchestrator.remote": "a remote of git where the target is moved first, and by which several hosts share it",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
     " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `chain`; a role narrows an intent, and never widens it",
     "orchestrator.weights.changes": "for `remit plan suggest`: the weight of commits that changed two files together",
@@ -129,6 +131,8 @@ SETTING_WORDS = {
     "orchestrator.weights.intents": "the weight of intents under which both files changed",
     "verify.on_write": "commands that run after agents' writes; see"
     " [checks after writes](../how-to/check-after-writes.md)",
+    "verify.landing": "commands that verify what several agents land together, in place of the intents' criteria",
+    "verify.landing_timeout_s": "seconds after which such a command is ended",
     "hooks": "commands of yours before and after calls; see [adding hooks](../how-to/add-hooks.md)",
     "grants": "what a person allowed for the project; `remit approvals` writes and revokes them",
 }

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -104,13 +103,6 @@ def revoke_grant(gate: Gate, grant_id: str) -> bool:
 
 def close_orphaned_questions(gate: Gate) -> None:
     ApprovalRequests(gate).close_orphaned_questions(gate.rules)
-
-
-def shorten_path(question: Question, root: Path) -> str:
-    """Return the action of a file tool with the path relative to `root`; return any other action unchanged."""
-    tool, separator, path = question.action.partition(": ")
-    is_inside = not question.is_command and path.startswith(f"{root}/") and "/../" not in path
-    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else question.action
 
 
 # What an answer needs, and what it would cover
