@@ -21,7 +21,7 @@ from remit.orchestrator.board import (
     TaskState,
 )
 from remit.orchestrator.breaker import limit_train
-from remit.orchestrator.conflict import Evidence, SettlementKind
+from remit.orchestrator.conflict import Evidence
 from remit.orchestrator.database.conflicts import settle_evidence
 from remit.orchestrator.database.rows import find_task, list_tasks, load_roles, note_breaker, store_task
 from remit.orchestrator.database.store import (
@@ -132,6 +132,7 @@ def settle_landing(
     row = row_of(landing, landings)
     connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
     body = {"state": str(landing.state), "members": list(landing.members), "new": landing.new}
+    body |= {"why": landing.why} if landing.why else {}
     add_event(store, connection, EventKind.LANDING, body, repository=landing.repository)
     for intent in landed:
         settle_member(store, connection, landing, intent)
@@ -140,7 +141,7 @@ def settle_landing(
     for intent in landing.members:
         task = find_task(connection, (landing.repository, intent))
         if task is not None and task.state is TaskState.LANDING:
-            back = move_task(task, TaskState.HANDED_IN, "its train did not land")
+            back = move_task(task, TaskState.HANDED_IN, landing.why or "its train did not land")
             store_task(store, connection, task, back)
     if landing.state in (LandingState.RED, LandingState.LANDED):
         why = landing.why if landing.state is LandingState.RED else None
@@ -158,9 +159,8 @@ def settle_member(store: Store, connection: sa.Connection, landing: Landing, int
 def settle_conflict(store: Store, connection: sa.Connection, landing: Landing, evidence: Evidence) -> None:
     """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
     settlement = settle_evidence(store, connection, landing.repository, evidence)
-    states = {SettlementKind.REASSIGN: TaskState.HELD, SettlementKind.ASK: TaskState.ASKING}
     task = find_task(connection, (landing.repository, settlement.redo))
-    if task is None or task.state is not TaskState.LANDING or settlement.kind not in states:
+    if task is None or task.state is not TaskState.LANDING:
         return
     role = load_roles(connection).get(task.role) or Role(task.role)
-    store_task(store, connection, task, redo_task(task, role, states[settlement.kind], settlement.why))
+    store_task(store, connection, task, redo_task(task, role, settlement, evidence.kind))

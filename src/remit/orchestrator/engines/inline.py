@@ -49,11 +49,9 @@ from remit.orchestrator.conflict import Evidence, Settlement, SettlementKind, de
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.schedule import measure_tails, schedule
 from remit.orchestrator.states import (
-    ASKING,
     BLOCKED,
     FINAL_STATES,
     HANDED_IN,
-    HELD,
     LANDED,
     LANDING,
     RUNNING,
@@ -309,7 +307,7 @@ class InlineEngine:
             self._settle_conflict(landing, evidence)
         for key in members:
             if self.tasks[key].state is LANDING:
-                self._store(move_task(self.tasks[key], HANDED_IN, "its train did not land"))
+                self._store(move_task(self.tasks[key], HANDED_IN, landing.why or "its train did not land"))
         if landing.state in (LandingState.RED, LandingState.LANDED):
             why = landing.why if landing.state is LandingState.RED else None
             self._note_breaker(BreakerKind.REPOSITORY, landing.repository, failure=why)
@@ -387,11 +385,9 @@ class InlineEngine:
         settlement = decide(replace(evidence, rounds=self.rounds[pair]))
         self.rounds[pair] += 1
         self._event(EventKind.CONFLICT, landing.repository, "", settlement.redo, settled_as=settlement.kind)
-        states = {SettlementKind.REASSIGN: HELD, SettlementKind.ASK: ASKING}
-        if settlement.kind in states:
-            task = self.tasks[landing.repository, settlement.redo]
-            role = self.roles.get(task.role) or Role(task.role)
-            self._store(redo_task(task, role, states[settlement.kind], settlement.why))
+        task = self.tasks.get((landing.repository, settlement.redo))
+        if task is not None and task.state is LANDING:
+            self._store(redo_task(task, self.roles.get(task.role) or Role(task.role), settlement, evidence.kind))
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))

@@ -7,6 +7,7 @@ import hmac
 import secrets
 import sys
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -91,7 +92,7 @@ class RemoteGuard(Guard, frozen=True, kw_only=True):
     def find_reader(self, request: Request) -> Login:
         login = self.logins.find(request.cookies.get(LOGIN_COOKIE, "")) if self.logins else None
         if login is None:
-            raise Refused(401, "you are not logged in here", "log in")
+            raise Refused(401, "you are not logged in here", f"log in, with {urlsplit(self.settings.issuer).netloc}")
         return login
 
 

@@ -4,6 +4,7 @@ The file is the person's own. A repository has no say in who may reach this mach
 """
 
 import os
+from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from remit.core.config import LOOPBACK_HOSTS
 from remit.core.machine_paths import CONFIG_FOLDER, CONFIG_PATH
 from remit.servers.web.pairing import ROLES, Role
 
+EXTRA = ("authlib", "httpx2", "joserfc")  # packages of the extra `remote`
 MAX_FILE_BYTES = 64 * 1024
 MAX_SESSION_HOURS = 168.0
 PROXIED_PORT = 7718
@@ -138,6 +140,8 @@ def check_settings(settings: RemoteSettings, home: Path) -> None:
         raise RemoteRefused(f"{where}: session_hours is {settings.session_hours}", f"up to {MAX_SESSION_HOURS:.0f}")
     if "openid" not in settings.scopes:
         raise RemoteRefused(f'{where}: scopes without "openid" give no identity', 'add "openid"')
+    if missing := [name for name in EXTRA if find_spec(name) is None]:
+        raise RemoteRefused(f"{missing[0]} is not installed, which {where} needs", "pip install 'remit[remote]'")
     for name in ("cert", "key", "client_secret_file"):
         file = getattr(settings, name)
         if file and not os.access(resolve_file(file, home), os.R_OK):
