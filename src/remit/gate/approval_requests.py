@@ -9,7 +9,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
@@ -185,6 +185,7 @@ class ApprovalRequests:
             "extent": grant.extent if grant else "once",
             "words": sanitise_line(redact(reply.words), 500),
             **({"through": reply.through} if reply.through else {}),
+            **({"who": to_builtins(reply.who)} if reply.who else {}),
             "grant": {"id": grant.id, "extent": grant.extent, "rule": grant.rule} if grant else None,
         }
         return self.make_record("approval_answered", question, detail)

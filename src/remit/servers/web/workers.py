@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
+from remit.core.record import Person
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
@@ -38,13 +40,14 @@ RUN_WORKER = (
 
 
 class Job(Struct, frozen=True, tag=True):
-    """A function of the console, by module and name, with JSON arguments and the repository's root."""
+    """A function of the console, by module and name, with JSON arguments, the repository's root and who asks."""
 
     module: str
     name: str
     root: str
     arguments: list[Any]
     named: dict[str, Any]
+    person: Person | None = None
 
 
 class CommandLine(Struct, frozen=True, tag=True):
@@ -121,13 +124,18 @@ class WorkerPool:
         self.lock = threading.Lock()
 
     def call_function(
-        self, root: str, function: Callable[Concatenate[Gate, P], T], *arguments: P.args, **named: P.kwargs
+        self,
+        root: str,
+        person: Person | None,
+        function: Callable[Concatenate[Gate, P], T],
+        *arguments: P.args,
+        **named: P.kwargs,
     ) -> T:
         """Call a function of the console with the repository's gate in a worker. Arguments are JSON; the result is
         decoded by the function's return type. Raises Refused.
         """
         hints: dict[str, Any] = get_type_hints(function)
-        data = self.perform(Job(function.__module__, function.__name__, root, list(arguments), dict(named)))
+        data = self.perform(Job(function.__module__, function.__name__, root, list(arguments), dict(named), person))
         return convert(data, hints["return"])
 
     def run_command(self, *words: str) -> dict[str, Any]:
@@ -240,7 +248,7 @@ def run_command(words: Sequence[str], run_words: Callable[[], None]) -> JobAnswe
 def perform_job(job: Job) -> JobAnswer:
     function = getattr(import_module(job.module), job.name)
     try:
-        gate = Gate.open(Path(job.root), read_environment())
+        gate = Gate.open(Path(job.root), replace(read_environment(), person=job.person))
         try:
             return JobAnswer(function(gate, *job.arguments, **job.named))
         finally:
