@@ -227,7 +227,8 @@ class Console:
         if self.watcher.listeners >= MAX_STREAMS:
             raise Refused(429, "too many pages are open", "close some")
         cookie = request.cookies.get(COOKIE, "")
-        stream = self.watcher.listen(lambda: self.guard.pairing.find_reader(cookie) is not None)
+        last_id = request.headers.get("last-event-id") or request.query_params.get("last", "")
+        stream = self.watcher.listen(lambda: self.guard.pairing.find_reader(cookie) is not None, last_id)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     # Pairing

@@ -52,6 +52,7 @@ async function showState(state) {
 
 function hear(message) {
   if (message.kind === "state") showState(message.state).catch(() => showReachable(false));
+  else if (message.kind === "missed") document.dispatchEvent(new CustomEvent("remit:missed", { detail: message.missed }));
   else if (message.kind === "hello") offerReload(message.version);
   else {
     showReachable(message.kind === "open");
@@ -85,6 +86,7 @@ function openStream() {
     return;
   }
   const source = new EventSource("/live");
+  source.addEventListener("missed", (event) => hear({ kind: "missed", missed: JSON.parse(event.data) }));
   source.addEventListener("state", (event) => hear({ kind: "state", state: JSON.parse(event.data) }));
   source.onerror = () => hear({ kind: "away" });
 }
