@@ -1,17 +1,15 @@
-"""What the fleet's commands share: the extra, the database, the repository as a fleet knows it."""
+"""What the fleet's commands share: the extra, and the database."""
 
 import os
 import shlex
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from remit.cli.output import USAGE, Failure
-from remit.core.diff.contents import sha256
-from remit.workspace.place.workspace import Workspace, find_main_worktree
+from remit.orchestrator.fleet import INSTALL_EXTRA, FleetUnavailable, has_extra, open_fleet
 
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
@@ -25,34 +23,17 @@ pace_option = click.option("--pace", type=click.FloatRange(0.001, 10), default=1
 
 def require_extra(command: str) -> None:
     """Raise Failure unless the extra is installed."""
-    if find_spec("dbos") is None or find_spec("sqlalchemy") is None:
-        message = f"`{command}` needs `pip install 'remit[cluster]'`"
-        raise Failure("EXTRA_MISSING", message, fix="pip install 'remit[cluster]'", exit_code=USAGE)
+    if not has_extra():
+        raise Failure("EXTRA_MISSING", f"`{command}` needs `{INSTALL_EXTRA}`", fix=INSTALL_EXTRA, exit_code=USAGE)
 
 
 def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosEngine":
     """Open the fleet database. Raises Failure without the extra, or where the database cannot be used."""
     require_extra(command)
-    from sqlalchemy.exc import DBAPIError
-
-    from remit.orchestrator.database.store import StoreError, open_store
-    from remit.orchestrator.engines.dbos import DbosEngine, Timing
-
     try:
-        return DbosEngine(open_store(database, Path.home()), Timing().scale(pace))
-    except (StoreError, DBAPIError) as error:
-        reason = str(error).partition("\n")[0]
-        fix = "start the database, or name another with --database"
-        raise Failure("DATABASE", f"the fleet database cannot be used: {reason}", fix=fix) from error
-
-
-def find_repository_root(workspace: Workspace) -> Path:
-    """Return the main worktree: a plan belongs to the repository, whichever worktree it is started from."""
-    return find_main_worktree(workspace) or workspace.root
-
-
-def name_repository(root: Path) -> str:
-    return sha256(str(root).encode("utf-8", "surrogateescape"))[:12]
+        return open_fleet(database, Path.home(), pace)
+    except FleetUnavailable as error:
+        raise Failure("DATABASE", str(error), fix=error.fix) from error
 
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":

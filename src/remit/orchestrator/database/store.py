@@ -13,12 +13,11 @@ import sqlalchemy as sa
 from msgspec import Struct, convert, to_builtins
 from sqlalchemy import event
 
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import FLEET_PATH
 from remit.orchestrator.board import EventKind
 from remit.orchestrator.states import FINAL_STATES
 from remit.workspace.mounts import list_mounts
 
-FLEET_PATH = f"{STATE_FOLDER}/fleet.db"
 SCHEMA = "remit"
 BUSY_TIMEOUT_MS = 30_000
 NETWORK_FILE_SYSTEMS = (

@@ -19,12 +19,11 @@ from sqlalchemy.exc import DBAPIError
 
 from remit.core.assignment import Assignment, RoleEffect
 from remit.core.intent import TRANSITIONS, Status
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import FLEET_PATH, STATE_FOLDER
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
 from remit.orchestrator.database.holds import become_leader
-from remit.orchestrator.database.store import FLEET_PATH
 from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES

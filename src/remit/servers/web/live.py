@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, json
 
+from remit.core.machine_paths import FLEET_PATH
 from remit.gate.approval_answers import close_orphaned_questions
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
 from remit.ledger.reader import LogLine, LogPosition, measure_log_bytes
@@ -35,12 +36,13 @@ MAX_SESSIONS = 200  # sessions whose new records are counted, those with the new
 class LiveState(Struct, frozen=True):
     """State followed by pages. `questions` are the open questions, `log_bytes` grows with each record, by
     repository. `records` counts the new records of the sessions that had some since the console began to look, by
-    repository and session.
+    repository and session. `fleet` differs after each change in the fleet database of this user.
     """
 
     questions: list[str]
     log_bytes: dict[str, int]
     records: dict[str, int]
+    fleet: int = 0
 
 
 class MissedRecords(Struct, frozen=True):
@@ -166,7 +168,7 @@ class ChangeWatcher:
             except (OSError, LedgerError, sqlite3.Error):
                 continue
         self.count_new_records()
-        return LiveState(sorted(open_questions), sizes, dict(self.records))
+        return LiveState(sorted(open_questions), sizes, dict(self.records), self.read_fleet_version())
 
     def count_new_records(self) -> None:
         """Count the records that came since the last look by session, at most each COALESCE_S."""
@@ -209,15 +211,26 @@ class ChangeWatcher:
         workspace = locate_workspace(Path(root))
         if workspace is None:
             return 0, 0
+        version = self.read_data_version(name, workspace.state / "state.db")
+        if name not in self.tails:
+            self.tails.setdefault(name, LogTail(workspace.log_folder))
+        folders = (workspace.log_folder / place for place in list_readable_places(workspace.log_folder))
+        return version, sum(measure_log_bytes(folder) for folder in folders)
+
+    def read_fleet_version(self) -> int:
+        """Return a number that changes with the fleet database of this user; 0 where there is none."""
+        path = self.repositories.environment().home / FLEET_PATH
+        try:
+            return self.read_data_version("", path) if path.exists() else 0
+        except (OSError, sqlite3.Error):
+            return 0
+
+    def read_data_version(self, name: str, path: Path) -> int:
         database = self.databases.get(name)
         if database is None:
-            path = workspace.state / "state.db"
             database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
             self.databases[name] = database
-            self.tails.setdefault(name, LogTail(workspace.log_folder))
-        (version,) = database.execute("PRAGMA data_version").fetchone()
-        folders = (workspace.log_folder / place for place in list_readable_places(workspace.log_folder))
-        return int(version), sum(measure_log_bytes(folder) for folder in folders)
+        return int(database.execute("PRAGMA data_version").fetchone()[0])
 
 
 def count_by_session(lines: Iterable[LogLine]) -> Counter[str]:

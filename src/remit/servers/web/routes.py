@@ -26,6 +26,7 @@ from remit.servers.web.pages.chat import (
 )
 from remit.servers.web.pages.code import CODE_QUERY, read_code
 from remit.servers.web.pages.coverage import ModeBody, change_mode, read_coverage, read_simulation
+from remit.servers.web.pages.fleet import OrderBody, order_task, read_fleet
 from remit.servers.web.pages.intent_edits import (
     BindBody,
     DeleteBody,
@@ -96,6 +97,7 @@ PAGES = (
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code, CODE_QUERY),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
+    Page("/r/{repository}/fleet", "fleet", "Fleet", "fleet.html", read_fleet),
     Page("/r/{repository}/chat", "chat", "Chat", "chat.html", read_chat),
     Page("/r/{repository}/chat/{run}", "chat", "Chat", "chat_run.html", read_chat_run),
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range",)),
@@ -128,6 +130,7 @@ WRITES = (
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),
     PageWrite("/r/{repository}/mode", ModeBody, change_mode),
     PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
+    PageWrite("/r/{repository}/fleet/orders", OrderBody, order_task),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),
     PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent),
@@ -151,6 +154,7 @@ NAVIGATION = (
         ("code", "Code", "file-code", "code"),
         ("changes", "Changes", "git-pull-request-arrow", "changes"),
         ("agents", "Agents", "bot", "agents"),
+        ("fleet", "Fleet", "workflow", "fleet"),
         ("chat", "Chat", "message-square", "chat"),
         ("recovery", "Recovery", "history", "restore"),
     ),

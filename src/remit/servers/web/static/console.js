@@ -45,10 +45,14 @@ async function showState(state) {
     const hasRecords = JSON.stringify(before.log_bytes) !== JSON.stringify(state.log_bytes);
     if ((page === "now" || page === "agents") && (hasRecords || asked)) await refreshPart("list");
     if (page === "sessions" && hasRecords) await refreshPart("list");
+    if (page === "fleet" && (hasRecords || before.fleet !== state.fleet)) await refreshPart("list");
   } finally {
     setTimeout(() => { isRefreshing = false; }, 250);
   }
 }
+
+// A fleet database on another machine does not say that it changed.
+setInterval(() => { if (document.querySelector("[data-polled]")) refreshPart("list").catch(() => {}); }, 3000);
 
 function hear(message) {
   if (message.kind === "state") showState(message.state).catch(() => showReachable(false));
@@ -106,7 +110,7 @@ showTimeLeft();
 
 // -- keys ------------------------------------------------------------------------------------------------------
 
-const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", e: "chat", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
+const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", f: "fleet", e: "chat", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
 let afterG = false;
 let row = -1;
 
