@@ -11,7 +11,15 @@ from remit.servers.web.change_actions import (
     revert_hunk,
     send_message,
 )
-from remit.servers.web.pages.agents import ReleaseBody, read_agents, release_call
+from remit.servers.web.pages.agents import (
+    ClaimBody,
+    HandOverBody,
+    ReleaseBody,
+    claim_intent,
+    hand_over_intent,
+    read_agents,
+    release_call,
+)
 from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.changes import read_changes
 from remit.servers.web.pages.chat import (
@@ -130,6 +138,8 @@ WRITES = (
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),
     PageWrite("/r/{repository}/mode", ModeBody, change_mode),
     PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
+    PageWrite("/r/{repository}/agents/intent", ClaimBody, claim_intent),
+    PageWrite("/r/{repository}/agents/hand-over", HandOverBody, hand_over_intent),
     PageWrite("/r/{repository}/fleet/orders", OrderBody, order_task),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),

@@ -43,7 +43,8 @@ async function showState(state) {
   isRefreshing = true;
   try {
     const hasRecords = JSON.stringify(before.log_bytes) !== JSON.stringify(state.log_bytes);
-    if ((page === "now" || page === "agents") && (hasRecords || asked)) await refreshPart("list");
+    const isUsed = document.querySelector('[data-part="list"] details[open]'); // what a person uses stays as it is
+    if ((page === "now" || page === "agents") && (hasRecords || asked) && !isUsed) await refreshPart("list");
     if (page === "sessions" && hasRecords) await refreshPart("list");
     if (page === "fleet" && (hasRecords || before.fleet !== state.fleet)) await refreshPart("list");
   } finally {
