@@ -108,7 +108,7 @@ PAGES = (
     Page("/r/{repository}/fleet", "fleet", "Fleet", "fleet.html", read_fleet),
     Page("/r/{repository}/chat", "chat", "Chat", "chat.html", read_chat),
     Page("/r/{repository}/chat/{run}", "chat", "Chat", "chat_run.html", read_chat_run),
-    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range",)),
+    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range", "only", "view")),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page(
         "/r/{repository}/restore/session/{session}",
