@@ -42,7 +42,8 @@ _SqlValue: TypeAlias = str | int | None
 class Filters(TypedDict, total=False):
     """Filters for records; None and missing keys have no effect. `path` is a path named or changed by a call; `line`,
     together with `path`, a line written by the record, in the numbering of that time; `content_hash` the hash of
-    written lines or of a file before or after, with or without `sha256:`. Times are ISO 8601 in UTC; `since` is
+    written lines or of a file before or after, with or without `sha256:`; `decision` an effect, such as `deny`;
+    `agent_id` a sub-agent. Times are ISO 8601 in UTC; `since` is
     inclusive, `until` exclusive.
     """
 
@@ -50,6 +51,9 @@ class Filters(TypedDict, total=False):
     session_id: str | None
     intent_id: str | None
     agent: str | None
+    tool: str | None
+    decision: str | None
+    agent_id: str | None
     path: str | None
     line: int | None
     content_hash: str | None
@@ -112,9 +116,14 @@ _SELECT_CHANGING = """select distinct r.number, r.log, r.segment, r.offset, r.le
 _HAS_HASH = """r.number in (select record from ranges where content_hash = ?
   union select record from files where after_sha = ? union select record from files where before_sha = ?)"""
 
-_EqualityField: TypeAlias = Literal["session_id", "intent_id", "agent", "event"]
-_EQUALITY_FIELDS: tuple[_EqualityField, ...] = ("session_id", "intent_id", "agent", "event")
-"""Ordered by how selective their SQL indexes are; SQLite uses only one of them per query."""
+_EqualityField: TypeAlias = Literal["session_id", "intent_id", "agent", "event", "tool", "decision", "agent_id"]
+_EQUALITY_FIELDS: tuple[_EqualityField, ...] = (
+    *("session_id", "intent_id", "agent", "event"),
+    *("tool", "decision", "agent_id"),
+)
+"""Ordered by how selective their SQL indexes are; SQLite uses only one of them per query. The last three have none."""
+
+FacetField: TypeAlias = Literal["event", "tool", "decision", "agent_id"]
 
 
 class Index:
@@ -205,11 +214,19 @@ class Index:
         older = f"select count(*) from ({query.text}) where number < (select number from records where id = ?)"
         return int(self._query_rows(older, [*query.values, record_id])[0][0])
 
-    def count_by_event(self, **by: Unpack[Filters]) -> dict[str, int]:
-        """Return how many matching records each event has."""
+    def count_by(self, field: FacetField, **by: Unpack[Filters]) -> dict[str, int]:
+        """Return how many matching records have each value of a field; records without one are left out."""
         query = _build_place_query(by)
-        counted = f"select event, count(*) from records where number in (select number from ({query.text})) group by 1"
-        return {str(event): int(count) for event, count in self._query_rows(counted, query.values)}
+        counted = f"""select {field}, count(*) from records
+          where {field} is not null and number in (select number from ({query.text})) group by 1"""
+        return {str(value): int(count) for value, count in self._query_rows(counted, query.values)}
+
+    def count_by_path(self, limit: int, **by: Unpack[Filters]) -> dict[str, int]:
+        """Return how many matching records name each path, those with the most records first."""
+        query = _build_place_query(by)
+        counted = f"""select path, count(distinct record) from paths
+          where record in (select number from ({query.text})) group by 1 order by 2 desc, 1 limit ?"""
+        return {str(path): int(count) for path, count in self._query_rows(counted, [*query.values, limit])}
 
     def list_times(self, limit: int, **by: Unpack[Filters]) -> list[tuple[str, str]]:
         """Return time and event of the newest matching records, oldest first."""

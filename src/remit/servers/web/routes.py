@@ -70,7 +70,7 @@ from remit.servers.web.pages.recovery import (
     undo_session_changes,
 )
 from remit.servers.web.pages.search import SEARCH_QUERY, read_search
-from remit.servers.web.pages.sessions import read_session, read_sessions, read_tail
+from remit.servers.web.pages.sessions import SESSION_QUERY, read_session, read_sessions, read_tail
 from remit.servers.web.pages.settings import (
     SETTINGS_QUERY,
     SettingBody,
@@ -100,7 +100,7 @@ PAGES = (
         "Session",
         "session.html",
         read_session,
-        ("from", "count", "kind", "e"),
+        SESSION_QUERY,
     ),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code, CODE_QUERY),

@@ -76,7 +76,7 @@ def read_ledger(request: PageRequest) -> LedgerPage:
             start = max(0, total - skip - ROWS_SHOWN)
             documents = index.find_window(start, max(0, total - skip - start), **filters)[::-1]  # type: ignore[arg-type]
             has_older = start > 0
-        counts = index.count_by_event()
+        counts = index.count_by("event")
         agents = list(index.list_values("agent", MAX_CHOICES))
         intents = list(index.list_values("intent_id", MAX_CHOICES))
     shown = {name: request.query[name] for name in (*FIELDS, "q") if request.query.get(name)}
