@@ -46,8 +46,8 @@ create table line_origins (
 create table sought (only integer primary key check (only = 0), number integer not null);
 {SEARCH_TABLE}
 """
-"""`log` is the log's path relative to the log folder; `segment` is the first seq of the segment. `tool` is the name of the
-call's tool, `decision` the effect of the decision about it, `agent_id` the sub-agent that called.
+"""`log` is the log's path relative to the log folder; `segment` is the first seq of the segment. `tool` is the name of
+the call's tool, `decision` the effect of the decision about it, `agent_id` the sub-agent that called.
 
 The first search fills `words`, up to the record in `sought`. Blame fills `put_words`: marks of the words and lines that
 a record put into a file, null if unknown. Blame also fills `named_blobs`, the git blobs of `<commit>:<path>`, and

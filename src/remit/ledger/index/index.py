@@ -165,6 +165,7 @@ class Index:
         ranked: bool = False,
         any_word: bool = False,
         limit: int = 50,
+        offset: int = 0,
         **by: Unpack[Filters],
     ) -> list[dict[str, Any]]:
         """Return whole records, newest first, or `ranked` by relevance to the `words`. Records match all `words`, or
@@ -174,7 +175,15 @@ class Index:
         self.catch_up()
         if not words:
             query = _build_place_query(by)
-            return self._read_documents(f"{query.text} order by {query.newest_first} limit ?", [*query.values, limit])
+            order = query.newest_first
+        else:
+            query = self._build_word_query(words, by, any_word=any_word)
+            order = RANK_ORDER if ranked else query.newest_first
+        statement = f"{query.text} order by {order} limit ? offset ?"
+        return self._read_documents(statement, [*query.values, limit, offset])
+
+    def _build_word_query(self, words: Sequence[str], by: Filters, *, any_word: bool = False) -> "_PlaceQuery":
+        """Return the query for words and filters, once the words of all records are indexed. Raises NoSearchWords."""
         wanted = build_query(words, any_word=any_word)
         self._retry_after_damage(lambda: index_search_texts(self._database, self.folder))
         tests, values = _build_conditions(by, indexed=False)
@@ -186,9 +195,8 @@ class Index:
                 tests.append(f"r.number in ({lines})")
                 values += [path, line, line]
         where = " and ".join(["words match ?", *tests])
-        order = RANK_ORDER if ranked else "words.rowid desc"
-        statement = f"{_SELECT_PLACE} from words cross join records r on r.number = words.rowid where {where}"
-        return self._read_documents(f"{statement} order by {order} limit ?", [wanted, *values, limit])
+        text = f"{_SELECT_PLACE} from words cross join records r on r.number = words.rowid where {where}"
+        return _PlaceQuery(text, [wanted, *values], "r.number", "words.rowid desc")
 
     def iterate_records(self, **by: Unpack[Filters]) -> Iterator[dict[str, Any]]:
         """Yield all matching records, oldest first, with few of them in memory."""
@@ -204,8 +212,9 @@ class Index:
         statement = f"{query.text} order by {query.number} limit ? offset ?"
         return self._read_documents(statement, [*query.values, count, start])
 
-    def count_matching(self, **by: Unpack[Filters]) -> int:
-        query = _build_place_query(by)
+    def count_matching(self, *, words: Sequence[str] = (), **by: Unpack[Filters]) -> int:
+        """Return how many records match the filters and have all the words. Raises NoSearchWords."""
+        query = self._build_word_query(words, by) if words else _build_place_query(by)
         return int(self._query_rows(f"select count(*) from ({query.text})", query.values)[0][0])
 
     def count_before(self, record_id: str, **by: Unpack[Filters]) -> int:
@@ -213,6 +222,19 @@ class Index:
         query = _build_place_query(by)
         older = f"select count(*) from ({query.text}) where number < (select number from records where id = ?)"
         return int(self._query_rows(older, [*query.values, record_id])[0][0])
+
+    def find_neighbours(
+        self, record_id: str, *, words: Sequence[str] = (), **by: Unpack[Filters]
+    ) -> tuple[str | None, str | None]:
+        """Return the ids of the nearest older and newer record that match; the record itself need not."""
+        query = self._build_word_query(words, by) if words else _build_place_query(by)
+        found: list[str | None] = []
+        for nearest, side in (("max", "<"), ("min", ">")):
+            beyond = f"number {side} (select number from records where id = ?)"
+            number = f"select {nearest}(number) from ({query.text}) where {beyond}"
+            rows = self._query_rows(f"select id from records where number = ({number})", [*query.values, record_id])
+            found.append(str(rows[0][0]) if rows else None)
+        return found[0], found[1]
 
     def count_by(self, field: FacetField, **by: Unpack[Filters]) -> dict[str, int]:
         """Return how many matching records have each value of a field; records without one are left out."""

@@ -54,7 +54,7 @@ from remit.servers.web.pages.intent_edits import (
     revoke_one_grant,
 )
 from remit.servers.web.pages.intents import read_intent, read_intents
-from remit.servers.web.pages.ledger import LEDGER_QUERY, read_ledger, read_record
+from remit.servers.web.pages.ledger import FIELDS, LEDGER_QUERY, read_ledger, read_record
 from remit.servers.web.pages.metrics import METRICS_QUERY, read_metrics
 from remit.servers.web.pages.now import read_now
 from remit.servers.web.pages.page import Page, PageWrite
@@ -122,7 +122,7 @@ PAGES = (
     Page("/r/{repository}/governed/simulate", "coverage", "Try a call", "simulate.html", read_simulation),
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics, METRICS_QUERY),
     Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger, LEDGER_QUERY),
-    Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
+    Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record, (*FIELDS, "q")),
 )
 
 WRITES = (
