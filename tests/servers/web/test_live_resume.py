@@ -48,6 +48,7 @@ class Stream:
             assert time.monotonic() < until
 
     def close(self) -> None:
+        self.response.close()
         self.connection.close()
 
 

@@ -89,9 +89,14 @@ def shorten(text: object, limit: int = 200) -> str:
     return value if len(value) <= limit else f"{value[:limit]}…"
 
 
+def choose_form(number: int, one: str, many: str = "") -> str:
+    """Return the words that fit a number: those for one, or for many, which have an `s` more by default."""
+    return one if number == 1 else many or f"{one}s"
+
+
 def format_count(number: int, noun: str) -> str:
     """Return the number with its noun: `1 file`, `3 files`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {choose_form(number, noun)}"
 
 
 def format_age(at: str | float | None) -> str:
@@ -239,6 +244,7 @@ def open_templates() -> jinja2.Environment:
         "without": drop_filter,
         "with": add_filters,
         "count": format_count,
+        "form": choose_form,
         "exact": escape,
     }
     filters |= {"duration": format_duration, "thousands": "{:,}".format}
