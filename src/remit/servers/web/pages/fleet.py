@@ -197,10 +197,12 @@ def send_order(gate: Gate, kind: str, intent: str) -> dict[str, Any]:
     if not has_extra():
         raise Refused(409, "several agents at once need the extra `cluster`", INSTALL_EXTRA)
     repository = name_repository(find_repository_root(gate.workspace))
+    person = gate.environment.person
+    by = f"{sanitise_line(person.name, 80) if person else getpass.getuser()} in the console"
     try:
         engine = open_fleet(os.environ.get(DATABASE_VARIABLE), gate.environment.home)
         with closing(engine.store), report_database_errors():
-            give_order(engine, repository, OrderKind(kind), intent, f"{getpass.getuser()} in the console")
+            give_order(engine, repository, OrderKind(kind), intent, by)
     except UnknownTask as error:
         raise Refused(404, str(error), "load the page again") from None
     except FleetUnavailable as error:
