@@ -266,6 +266,7 @@ EVENT_WORDS = {
     "task_landed": "what an intent did became part of the target branch, or was taken out of it again (`undone`)",
     "console_paired": "a browser was paired with the console",
     "review_sent": "a person's comments on changes were sent to the session: `notes` is the message",
+    "setting_changed": "a person changed a setting in the console: its `name`, `from` and `to` as JSON, redacted",
     "pruned": "old records were dropped by a person's command: which parts of the log, and how many of each event",
 }
 
