@@ -120,8 +120,8 @@ SETTING_WORDS = {
     "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
     " command that makes them when work lands, or `fragments`, a folder for one file a change",
     "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
-    "orchestrator.setup": "the command that prepares a work tree before its agent starts, such as `npm ci`; it has to be"
-    " trusted (`remit trust`), and runs in the agent's jail",
+    "orchestrator.setup": "the command that prepares a work tree before its agent starts, such as `npm ci`; it has to"
+    " be trusted (`remit trust`), and runs in the agent's jail",
     "orchestrator.setup_minutes": "minutes after which that command is ended",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
     " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `chain`; a role narrows an intent, and never widens it",
