@@ -28,7 +28,8 @@ from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
 from remit.orchestrator.database.holds import become_leader
-from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import (
@@ -138,7 +139,8 @@ class FleetWorker:
 
     def run_until_stopped(self) -> None:
         timing = self.engine.timing
-        self.retry(lambda: launch_executor(self.engine, self.id, self.settings.slots, self))
+        slots = self.settings.slots
+        self.retry(lambda: launch_executor(self.engine, self.engine.queues, self.id, slots, timing.poll_s, self))
         due_beat = due_sweep = 0.0
         try:
             while not self.stopping.wait(timing.poll_s):
@@ -324,16 +326,17 @@ class FleetWorker:
         """Run the repository's command that prepares a worktree, if a person trusts it."""
         with self.open_gate(attempt.repository) as gate:
             settings = gate.rules.config.orchestrator
-            if not settings.setup:
+            command, minutes = gate.rules.config.orchestrator.setup, gate.rules.config.orchestrator.setup_minutes
+            if not command:
                 return StepEnd()
             if not are_trusted(settings.setup_items, gate.recorder):
                 why = "nobody on this host trusts `[orchestrator] setup`: `remit trust` shows it and asks"
                 return StepEnd(AttemptEnd.FAILED, why, "setup is not trusted")
-            words = ("/bin/sh", "-c", settings.setup) if isinstance(settings.setup, str) else settings.setup
+            words = ("/bin/sh", "-c", command) if isinstance(command, str) else command
             places = self.find_places(attempt, gate.workspace)
             jail = make_jail(places, "", words, self.settings.environment, self.search_path, settings.links)
             variables = {**command_environment(self.settings.environment), "TMPDIR": str(places.temporary)}
-            ran = run_setup(words, jail, variables, settings.setup_minutes * 60)
+            ran = run_setup(words, jail, variables, minutes * 60)
             if ran.exit_code != 0:
                 told = ran.failure or f"it ended with {ran.exit_code}"
                 why = f"the setup command failed ({told}): {sanitise_line(output_tail(ran), MAX_WHY_CHARS)}"
