@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gate.team_hooks.trusted_hooks import trust_all
 from orchestrator.fleet_driving import Fleet, git
 
 pytestmark = pytest.mark.slow
@@ -30,13 +31,13 @@ def test_worktrees_are_set_up_once_a_person_trusts_the_command(fleet: Fleet) -> 
     fleet.remit("plan", "start", "INT-001", "--yes", "--pace=0.2", fleet.agent_option(0.1))
     fleet.wait_for(lambda now: now["INT-001"]["state"] == "stuck")
     assert "`remit trust` shows it and asks" in fleet.remit("plan", "log")
-    fleet.remit("trust", "--yes")
+    trust_all(fleet.root, fleet.home)
     fleet.remit("task", "retry", "INT-001")
     fleet.start_worker(1, 0.1)
     fleet.wait_until_landed()
     assert "ready" not in git(fleet.root, "ls-tree", "-r", "--name-only", "remit/next").split()
     set_up(fleet, "echo no package here; exit 3")
-    fleet.remit("trust", "--yes")
+    trust_all(fleet.root, fleet.home)
     fleet.remit("intent", "new", "another", "--scope", "src/int-002/**")
     fleet.remit(
         "plan", "start", "INT-002", "--yes", "--database", f"sqlite:///{fleet.home}/.local/state/remit/fleet.db"
