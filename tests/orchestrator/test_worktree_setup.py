@@ -18,7 +18,7 @@ def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
     made.stop()
 
 
-def set_up(fleet: Fleet, command: str) -> None:
+def set_setup_command(fleet: Fleet, command: str) -> None:
     (fleet.root / ".orchestration" / "remit.toml").write_text(f"[orchestrator]\nsetup = '{command}'\n")
     git(fleet.root, "commit", "-qam", "a setup command")
 
@@ -27,7 +27,7 @@ def test_worktrees_are_set_up_once_a_person_trusts_the_command(fleet: Fleet) -> 
     fleet.govern(1)
     (fleet.root / ".gitignore").write_text("ready\n")
     git(fleet.root, "add", "-A")
-    set_up(fleet, "test ! -e .orchestration && echo yes > ready")
+    set_setup_command(fleet, "test ! -e .orchestration && echo yes > ready")
     fleet.remit("plan", "start", "INT-001", "--yes", "--pace=0.2", fleet.agent_option(0.1))
     fleet.wait_for(lambda now: now["INT-001"]["state"] == "stuck")
     assert "`remit trust` shows it and asks" in fleet.remit("plan", "log")
@@ -36,7 +36,7 @@ def test_worktrees_are_set_up_once_a_person_trusts_the_command(fleet: Fleet) -> 
     fleet.start_worker(1, 0.1)
     fleet.wait_until_landed()
     assert "ready" not in git(fleet.root, "ls-tree", "-r", "--name-only", "remit/next").split()
-    set_up(fleet, "echo no package here; exit 3")
+    set_setup_command(fleet, "echo no package here; exit 3")
     trust_all(fleet.root, fleet.home)
     fleet.remit("intent", "new", "another", "--scope", "src/int-002/**")
     fleet.remit(

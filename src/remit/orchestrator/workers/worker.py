@@ -320,9 +320,9 @@ class FleetWorker:
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
         self.places[attempt.token] = Workplace(tree, assignment, asked)
-        return self.set_up(attempt)
+        return self.set_up_tree(attempt)
 
-    def set_up(self, attempt: Attempt) -> StepEnd:
+    def set_up_tree(self, attempt: Attempt) -> StepEnd:
         """Run the repository's command that prepares a worktree, if a person trusts it."""
         with self.open_gate(attempt.repository) as gate:
             settings = gate.rules.config.orchestrator
