@@ -125,6 +125,7 @@ SETTING_WORDS = {
     "orchestrator.setup": "the command that prepares a work tree before its agent starts, such as `npm ci`; it has to"
     " be trusted (`remit trust`), and runs in the agent's jail",
     "orchestrator.setup_minutes": "minutes after which that command is ended",
+    "orchestrator.first_role": "the role that a task begins in; it goes on in the roles of that role's `chain`",
     "orchestrator.form": '"merge" lands an intent as a merge commit, "squash" as one commit',
     "orchestrator.remote": "a remote of git where the target is moved first, and by which several hosts share it",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"

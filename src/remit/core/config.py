@@ -575,7 +575,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
     are folders, such as those of dependencies, that each work tree sees read-only; `setup` is a command that prepares a
     work tree before its agent starts, within `setup_minutes`. An intent lands as a `form`: a merge commit, or one
-    squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it.
+    squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it. A task begins
+    in the role `first_role`, and goes on in the roles of its chain.
     """
 
     target: str = "remit/next"
@@ -587,6 +588,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     links: tuple[str, ...] = ()
     setup: str | tuple[str, ...] = ""
     setup_minutes: float = 10
+    first_role: str = "builder"
     form: Literal["merge", "squash"] = "merge"
     remote: str = ""
     roles: tuple[AgentRole, ...] = ()
