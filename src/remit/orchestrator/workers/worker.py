@@ -22,6 +22,7 @@ from remit.core.intent import TRANSITIONS, Status
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
+from remit.gate.intents.lessons import list_open_items
 from remit.gate.machine import Environment
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.state.attempt_messages import AttemptMessages, FleetView
@@ -530,6 +531,7 @@ class FleetWorker:
             read_instructions(gate.workspace, role.name),
             is_reviewer(role),
             diff,
+            list_open_items(gate.workspace, attempt.intent),
             place.view.notes if place.view is not None else (),
         )
 
