@@ -70,7 +70,7 @@ class Guard(Struct, frozen=True):
         """Return the host that the client asked for."""
         return request.headers.get("host", "")
 
-    def may_come_from_elsewhere(self, request: Request) -> bool:
+    def is_entered_from_elsewhere(self, request: Request) -> bool:
         """Return whether a page of another site may lead to this address."""
         return False
 
@@ -79,7 +79,7 @@ class Guard(Struct, frozen=True):
         if self.read_host(request) != urlsplit(self.origin).netloc:
             raise Refused(421, "this address is not the console's", f"open {self.origin}")
         site = request.headers.get("sec-fetch-site", "none")
-        if site not in ("same-origin", "none") and not self.may_come_from_elsewhere(request):
+        if site not in ("same-origin", "none") and not self.is_entered_from_elsewhere(request):
             raise Refused(403, "another site asked", f"open {self.origin} itself")
         if len(request.scope.get("query_string", b"")) > MAX_QUERY_BYTES:
             raise Refused(414, "the address is too long", "take something out of the query")
