@@ -244,7 +244,7 @@ class Console:
     # Pairing
 
     async def show_pairing(self, request: Request) -> Response:
-        return HTMLResponse(render_page("pair.html", {}))
+        return HTMLResponse(render_page("pair.html", {"has_login": False}))
 
     async def pair_browser(self, request: Request) -> Response:
         self.guard.check_same_origin(request)
