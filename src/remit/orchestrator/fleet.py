@@ -17,12 +17,11 @@ INSTALL_EXTRA = "pip install 'remit[cluster]'"
 
 
 class FleetUnavailable(Exception):
-    """A fleet database that cannot be used."""
+    """A fleet database that cannot be used, with the next step."""
 
-    fix = "start the database, or name another with --database"
-
-    def __init__(self, reason: object) -> None:
-        super().__init__(f"the fleet database cannot be used: {str(reason).partition(chr(10))[0]}")
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.fix = fix
 
 
 class UnknownTask(ValueError):
@@ -49,23 +48,21 @@ def name_repository(root: Path) -> str:
 @contextmanager
 def report_database_errors() -> Generator[None]:
     """Raise FleetUnavailable for what the database refuses."""
-    from sqlalchemy.exc import DBAPIError
-
-    from remit.orchestrator.database.store import StoreError
+    from remit.orchestrator.database.troubles import DATABASE_ERRORS, describe_trouble
 
     try:
         yield
-    except (StoreError, DBAPIError) as error:
-        raise FleetUnavailable(error) from error
+    except DATABASE_ERRORS as error:
+        trouble = describe_trouble(error)
+        raise FleetUnavailable(trouble.what, trouble.fix) from error
 
 
 def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngine":
-    """Open the fleet database: the one of this user without a URL. Raises FleetUnavailable, ImportError, OSError."""
-    with report_database_errors():
-        from remit.orchestrator.database.store import open_store
-        from remit.orchestrator.engines.dbos import DbosEngine, Timing
+    """Open the fleet database: the one of this user without a URL. Raises DATABASE_ERRORS, ImportError, OSError."""
+    from remit.orchestrator.database.store import open_store
+    from remit.orchestrator.engines.dbos import DbosEngine, Timing
 
-        return DbosEngine(open_store(database, home), Timing().scale(pace))
+    return DbosEngine(open_store(database, home), Timing().scale(pace))
 
 
 def give_order(engine: "DbosEngine", repository: str, kind: OrderKind, intent: str, by: str) -> None:

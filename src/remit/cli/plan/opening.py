@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from remit.cli.output import USAGE, Failure
-from remit.orchestrator.fleet import INSTALL_EXTRA, FleetUnavailable, has_extra, open_fleet
+from remit.orchestrator.fleet import INSTALL_EXTRA, has_extra, open_fleet
 
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
@@ -28,12 +28,9 @@ def require_extra(command: str) -> None:
 
 
 def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosEngine":
-    """Open the fleet database. Raises Failure without the extra, or where the database cannot be used."""
+    """Open the fleet database. Raises Failure without the extra, and what `reports_failures` names."""
     require_extra(command)
-    try:
-        return open_fleet(database, Path.home(), pace)
-    except FleetUnavailable as error:
-        raise Failure("DATABASE", str(error), fix=error.fix) from error
+    return open_fleet(database, Path.home(), pace)
 
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":
