@@ -11,18 +11,17 @@ from remit.orchestrator.board import Order, OrderKind
 from remit.workspace.place.workspace import Workspace, find_main_worktree
 
 if TYPE_CHECKING:
-    from remit.orchestrator.database.troubles import Trouble
     from remit.orchestrator.engines.dbos import DbosEngine
 
 INSTALL_EXTRA = "pip install 'remit[cluster]'"
 
 
 class FleetUnavailable(Exception):
-    """A fleet database that cannot be used."""
+    """A fleet database that cannot be used, with the next step."""
 
-    def __init__(self, trouble: "Trouble") -> None:
-        super().__init__(trouble.what)
-        self.fix = trouble.fix
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.fix = fix
 
 
 class UnknownTask(ValueError):
@@ -54,13 +53,12 @@ def report_database_errors() -> Generator[None]:
     try:
         yield
     except DATABASE_ERRORS as error:
-        raise FleetUnavailable(describe_trouble(error)) from error
+        trouble = describe_trouble(error)
+        raise FleetUnavailable(trouble.what, trouble.fix) from error
 
 
 def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngine":
-    """Open the fleet database: the one of this user without a URL. Raises ImportError, OSError, and what
-    `report_database_errors` names.
-    """
+    """Open the fleet database: the one of this user without a URL. Raises DATABASE_ERRORS, ImportError, OSError."""
     from remit.orchestrator.database.store import open_store
     from remit.orchestrator.engines.dbos import DbosEngine, Timing
 

@@ -58,7 +58,7 @@ class Browser:
         return base64.b64encode(form).decode()
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answered:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=90)
         sent = {"Host": self.host, **({"Cookie": f"remit_read={self.cookie}"} if self.cookie else {})}
         connection.request(method, path, body or None, sent | {k.replace("_", "-"): v for k, v in headers.items()})
         response = connection.getresponse()

@@ -142,3 +142,8 @@ def test_a_stream_without_an_id_has_the_state_alone(root: Path, server: ConsoleS
     stream.read_event("hello")
     assert stream.response.readline().startswith((b"event: state", b"id: "))
     stream.close()
+
+
+def test_the_page_of_a_pairing_link_is_shown_without_a_login(root: Path, server: ConsoleServer) -> None:
+    page = Browser(server).get("/pair")
+    assert (page.status, "Pairing this browser" in page.text, "data-has-login" in page.text) == (200, True, False)

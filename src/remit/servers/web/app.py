@@ -239,13 +239,14 @@ class Console:
         if self.watcher.listeners >= MAX_STREAMS:
             raise Refused(429, "too many pages are open", "close some")
         last_id = request.headers.get("last-event-id") or request.query_params.get("last", "")
-        stream = self.watcher.listen(partial(self.guard.is_reader, request), last_id, can_answer=reader.role != "view")
+        can_answer = reader.role != "view"
+        stream = self.watcher.listen(partial(self.guard.is_reader, request), last_id, can_answer=can_answer)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     # Pairing
 
     async def show_pairing(self, request: Request) -> Response:
-        return HTMLResponse(render_page("pair.html", {}))
+        return HTMLResponse(render_page("pair.html", {"has_login": False}))
 
     async def pair_browser(self, request: Request) -> Response:
         self.guard.check_same_origin(request)

@@ -3,8 +3,8 @@
 import getpass
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -126,16 +126,11 @@ def describe_fleet(gate: Gate) -> Fleet:
         return Fleet(problem="Several agents at once need the extra `cluster`.", fix=INSTALL_EXTRA)
     database = os.environ.get(DATABASE_VARIABLE)
     nothing = Fleet(problem=NO_PLAN, fix="remit plan start", is_polled=bool(database))
-    home = gate.environment.home
-    if not database and not (home / FLEET_PATH).exists():
+    if not database and not (gate.environment.home / FLEET_PATH).exists():
         return nothing
     repository = name_repository(find_repository_root(gate.workspace))
     try:
-        with ExitStack() as stack:
-            stack.enter_context(report_database_errors())
-            engine = open_fleet(database, home)
-            stack.enter_context(closing(engine.store))
-            index = stack.enter_context(gate.index())
+        with open_engine(gate) as engine, gate.index() as index:
             board = engine.read_board()
             plans = list_plans(gate, engine, board, index, repository)
             events = engine.read_newest_events(repository, MAX_EVENTS)
@@ -148,6 +143,15 @@ def describe_fleet(gate: Gate) -> Fleet:
     tasks = [each.task for plan in plans for each in plan.tasks]
     every = [kind for kind in (OrderKind.PAUSE, OrderKind.RESUME) if any(does_change(task, kind, "") for task in tasks)]
     return Fleet(plans, workers, [describe_event(event) for event in events], every, is_polled=bool(database))
+
+
+@contextmanager
+def open_engine(gate: Gate) -> "Generator[DbosEngine]":
+    """Open the fleet database of the user, or the one that the variable names. Raises FleetUnavailable."""
+    with report_database_errors():
+        engine = open_fleet(os.environ.get(DATABASE_VARIABLE), gate.environment.home)
+        with closing(engine.store):
+            yield engine
 
 
 def list_plans(gate: Gate, engine: "DbosEngine", board: Board, index: Index, repository: str) -> list[FleetPlan]:
@@ -203,11 +207,8 @@ def send_order(gate: Gate, kind: str, intent: str) -> dict[str, Any]:
     person = gate.environment.person
     by = f"{sanitise_line(person.name, 80) if person else getpass.getuser()} in the console"
     try:
-        database = os.environ.get(DATABASE_VARIABLE)
-        with report_database_errors():
-            engine = open_fleet(database, gate.environment.home)
-            with closing(engine.store):
-                give_order(engine, repository, OrderKind(kind), intent, by)
+        with open_engine(gate) as engine:
+            give_order(engine, repository, OrderKind(kind), intent, by)
     except UnknownTask as error:
         raise Refused(404, str(error), "load the page again") from None
     except FleetUnavailable as error:
