@@ -26,7 +26,7 @@ from remit.orchestrator.database.holds import become_leader
 from remit.orchestrator.database.store import AWAY_ERRORS, FLEET_PATH, StoreError
 from remit.orchestrator.database.troubles import describe_trouble
 from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
+from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor, register_queues
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
@@ -248,6 +248,7 @@ class FleetWorker:
             self.engine.store.require_version(connection)
             for_s = 3 * self.engine.timing.sweep_s
             leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
+        register_queues(self.id, self.settings.slots, self.engine.timing.poll_s)
         if leads:
             self.engine.sweep()
         if not self.engine.is_draining(self.id):
