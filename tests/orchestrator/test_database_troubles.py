@@ -237,3 +237,20 @@ def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: F
     assert git(fleet.root, "rev-parse", "remit/next") == landed
     assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["lost", "handed_in"]
     assert worker.poll() is None
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_given_up_and_comes_back_gets_work_again(fleet: Fleet) -> None:
+    ids = fleet.govern(1)
+    first = fleet.start_worker(1, 0.2)
+    wait_until(lambda: "no worker" not in fleet.remit("worker", "list"), fleet)
+    os.kill(first.pid, signal.SIGSTOP)
+    second = fleet.start_worker(1, 0.2)
+    wait_until(lambda: "state=lost" in fleet.remit("plan", "log"), fleet)
+    second.terminate()
+    second.wait(60)
+    os.kill(first.pid, signal.SIGCONT)
+    wait_until(lambda: fleet.remit("plan", "log").count("state=came") == 3, fleet)
+    fleet.start_plan(ids)
+    fleet.wait_until_landed(120)
+    assert fleet.landings() == ids

@@ -141,7 +141,7 @@ def list_ended(connection: sa.Connection, task: Task) -> tuple[Attempt, ...]:
     """Return the task's ended attempts in order, since a person last had it tried again."""
     retried = sa.select(sa.func.max(orders.c.at)).where(*is_key(orders, task.key), orders.c.kind == "retry")
     since = connection.execute(retried).scalar() or 0.0
-    theirs = (*is_key(attempts, task.key), attempts.c.plan == task.plan, attempts.c.claimed_at > since)
+    theirs = (*is_key(attempts, task.key), attempts.c.plan == task.plan, attempts.c.ended_at > since)
     query = sa.select(attempts).where(*theirs)
     found = read_values(connection, Attempt, query.order_by(attempts.c.attempt))
     return tuple(attempt for attempt in found if attempt.state is AttemptState.ENDED)

@@ -86,6 +86,8 @@ class InlineEngine:
         self.holds: dict[TaskKey, Hold] = {}
         self.live: dict[TaskKey, Attempt] = {}
         self.ended: defaultdict[TaskKey, list[Attempt]] = defaultdict(list)
+        self.retried: Counter[TaskKey] = Counter()
+        """Ended attempts of a task when a person last had it tried again: they do not count any more."""
         self.workers: dict[str, Worker] = {}
         self.orders: list[Order] = []
         self.landings: list[Landing] = []
@@ -184,7 +186,7 @@ class InlineEngine:
         task = self.tasks[key]
         limit = self.repositories[task.repository].attempts
         role = self.roles.get(task.role) or Role(task.role)
-        settled = settle_task(task, self.ended[key], limit, role, why)
+        settled = settle_task(task, self.ended[key][self.retried[key] :], limit, role, why)
         self._store(settled)
         if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
             self._note_breaker(BreakerKind.AGENT, self._name_row(attempt), failure=failure)
@@ -240,6 +242,8 @@ class InlineEngine:
             self._pause_plans(order.repository, is_paused=order.kind is OrderKind.PAUSE)
         for task in [task for task in self.tasks.values() if self._has_target(task, order)]:
             after = apply_order(task, given)
+            if order.kind is OrderKind.RETRY and order.intent:
+                self.retried[task.key] = len(self.ended[task.key])
             if order.kind is OrderKind.REASSIGN and after is not task and order.body:
                 after = replace(after, agents=(order.body,))
             self._store(after)

@@ -208,10 +208,16 @@ def launch_executor(
     DBOS.listen_queues([worker_queue(worker), LANDING_QUEUE])
     DBOS.launch()
     queues.client = open_client(queues.store)
-    DBOS.register_queue(
-        worker_queue(worker), worker_concurrency=slots, polling_interval_sec=poll_s, on_conflict="always_update"
-    )
-    DBOS.register_queue(LANDING_QUEUE, worker_concurrency=2, polling_interval_sec=poll_s, on_conflict="always_update")
+    register_queues(worker, slots, poll_s)
+
+
+def register_queues(worker: str, slots: int, poll_s: float) -> None:
+    """Have the queues that this worker takes work from: it is asked for again and again.
+
+    A worker that was silent for too long has lost its queue with its place, and may come back.
+    """
+    for queue, limit in ((worker_queue(worker), slots), (LANDING_QUEUE, 2)):
+        DBOS.register_queue(queue, worker_concurrency=limit, polling_interval_sec=poll_s, on_conflict="always_update")
 
 
 def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:

@@ -38,7 +38,7 @@ from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.database.troubles import describe_trouble
 from remit.orchestrator.endings import find_endings, find_warnings
 from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
+from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor, register_queues
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import (
@@ -332,6 +332,7 @@ class FleetWorker:
             self.engine.store.require_version(connection)
             for_s = 3 * self.engine.timing.sweep_s
             leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
+        register_queues(self.id, self.settings.slots, self.engine.timing.poll_s)
         if leads:
             self.engine.sweep()
         if not self.engine.is_draining(self.id):
