@@ -122,6 +122,9 @@ SETTING_WORDS = {
     "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
     " command that makes them when work lands, or `fragments`, a folder for one file a change",
     "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
+    "orchestrator.setup": "the command that prepares a work tree before its agent starts, such as `npm ci`; it has to"
+    " be trusted (`remit trust`), and runs in the agent's jail",
+    "orchestrator.setup_minutes": "minutes after which that command is ended",
     "orchestrator.first_role": "the role that a task begins in; it goes on in the roles of that role's `chain`",
     "orchestrator.form": '"merge" lands an intent as a merge commit, "squash" as one commit',
     "orchestrator.remote": "a remote of git where the target is moved first, and by which several hosts share it",
@@ -266,6 +269,7 @@ EVENT_WORDS = {
     "task_landed": "what an intent did became part of the target branch, or was taken out of it again (`undone`)",
     "console_paired": "a browser was paired with the console",
     "review_sent": "a person's comments on changes were sent to the session: `notes` is the message",
+    "setting_changed": "a person changed a setting in the console: its `name`, `from` and `to` as JSON, redacted",
     "pruned": "old records were dropped by a person's command: which parts of the log, and how many of each event",
 }
 

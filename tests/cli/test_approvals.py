@@ -109,13 +109,13 @@ def hook(folder: Path, tool: str, **given: Any) -> dict[str, Any]:
 class Waiting:
     """A hook call that somebody has to answer."""
 
-    def __init__(self, folder: Path, path: str) -> None:
+    def __init__(self, folder: Path, path: str, content: str = "x\n") -> None:
         self.answer: dict[str, Any] | None = None
-        self.thread = threading.Thread(target=self.run, args=(folder, path))
+        self.thread = threading.Thread(target=self.run, args=(folder, path, content))
         self.thread.start()
 
-    def run(self, folder: Path, path: str) -> None:
-        self.answer = hook(folder, "Write", file_path=str(folder / path), content="x\n")
+    def run(self, folder: Path, path: str, content: str) -> None:
+        self.answer = hook(folder, "Write", file_path=str(folder / path), content=content)
 
     def answered(self) -> dict[str, Any]:
         self.thread.join(30)

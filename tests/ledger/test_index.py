@@ -384,7 +384,7 @@ def test_a_window_of_what_matches_its_counts_and_the_sessions(log: MachineLog) -
         assert index.find_window(29, 5, session_id="s1") == []
         assert index.count_matching(session_id="s1") == 29
         assert index.count_matching(path="src/a.py") == 1
-        assert index.count_by_event(session_id="s1") == {"tool_use": 28, "mutation": 1}
+        assert index.count_by("event", session_id="s1") == {"tool_use": 28, "mutation": 1}
         first, second = index.list_sessions()
         assert (first.session_id, first.records, first.changes, first.intent_id) == ("s1", 29, 1, "INT-001")
         assert (second.session_id, second.records, second.intent_id) == ("s2", 1, "INT-002")

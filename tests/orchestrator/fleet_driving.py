@@ -60,7 +60,11 @@ class Fleet:
         return f"--agent-command=small={sys.executable} {AGENT} {{intent}} {seconds} {' '.join(more)}"
 
     def start_worker(self, slots: int = 2, seconds: float = 0.5, *more: str) -> subprocess.Popen[bytes]:
-        words = ["worker", f"--slots={slots}", f"--pace={PACE}", *self.database, self.agent_option(seconds, *more)]
+        return self.start_agents(slots, [self.agent_option(seconds, *more)])
+
+    def start_agents(self, slots: int, options: list[str]) -> subprocess.Popen[bytes]:
+        """Start a worker with these `--agent-command` options."""
+        words = ["worker", f"--slots={slots}", f"--pace={PACE}", *self.database, *options]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
             worker = subprocess.Popen([*REMIT, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.workers.append(worker)

@@ -573,9 +573,10 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     Landed work goes to the branch `target`. `workers` attempts run at a time on this machine, up to `train` tasks land
     together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
-    are folders, such as those of dependencies, that each work tree sees read-only. An intent lands as a `form`: a merge
-    commit, or one squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it.
-    A task begins in the role `first_role`, and goes on in the roles of its chain.
+    are folders, such as those of dependencies, that each work tree sees read-only; `setup` is a command that prepares a
+    work tree before its agent starts, within `setup_minutes`. An intent lands as a `form`: a merge commit, or one
+    squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it. A task begins
+    in the role `first_role`, and goes on in the roles of its chain.
     """
 
     target: str = "remit/next"
@@ -585,6 +586,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     stall_s: float = 300
     commons: tuple[Commons, ...] = ()
     links: tuple[str, ...] = ()
+    setup: str | tuple[str, ...] = ""
+    setup_minutes: float = 10
     first_role: str = "builder"
     form: Literal["merge", "squash"] = "merge"
     remote: str = ""
@@ -596,6 +599,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"[orchestrator] target: {self.target!r} is no name of a branch")
         if not 1 <= self.workers <= MAX_WORKERS:
             raise ValueError(f"[orchestrator] workers: expected 1 to {MAX_WORKERS}, not {self.workers}")
+        if not 0 < self.setup_minutes < float("inf"):
+            raise ValueError(f"[orchestrator] setup_minutes: expected a number above 0, not {self.setup_minutes}")
         for name in ("train", "attempts", "stall_s"):
             if not 1 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"[orchestrator] {name}: expected 1 or more, not {getattr(self, name)}")
@@ -611,7 +616,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def trust_items(self) -> tuple[TrustItem, ...]:
         made = ((number, common) for number, common in enumerate(self.commons, 1) if common.make)
-        return tuple(
+        commons = tuple(
             TrustItem(
                 "verify",
                 f"remit.toml [orchestrator] commons#{number}",
@@ -620,6 +625,15 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
             )
             for number, common in made
         )
+        return (*commons, *self.setup_items)
+
+    @property
+    def setup_items(self) -> tuple[TrustItem, ...]:
+        if not self.setup:
+            return ()
+        text = f"to prepare each work tree of a plan: {format_command(self.setup)}"
+        digest = sha256(b"setup\0" + json.encode(self.setup))
+        return (TrustItem("verify", "remit.toml [orchestrator] setup", text, digest),)
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):

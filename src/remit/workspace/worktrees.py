@@ -16,7 +16,7 @@ from msgspec import Struct
 from remit.core.scope.path_patterns import Scope
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import prefix_in_repository
-from remit.workspace.merging import NO_COMMIT, Identity, RefMoved, TreeStore
+from remit.workspace.merging import NO_COMMIT, Identity, TreeStore
 from remit.workspace.observe.observation import Observation, observe_workspace
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_workspace
@@ -134,6 +134,7 @@ class Worktrees:
         """Bring an idle worktree to the commit, on a new branch; nothing of the attempt before is left in it."""
         git = Git(tree.root)
         git.run("checkout", "--quiet", "--force", "-B", branch, commit)
+        self.fill(tree)  # the attempt before may have brought `.orchestration/` in
         git.run("clean", "--quiet", "-ffdx")
         if tree.assignment_path:
             shutil.rmtree(Path(tree.assignment_path).parent, ignore_errors=True)
@@ -232,29 +233,32 @@ class Worktrees:
     def hand_in(
         self, tree: Workspace, patterns: Iterable[tuple[str, ...]], message: str, author: Identity
     ) -> HandInResult:
-        """Commit everything in the worktree on its branch, and return the commit; HEAD's where nothing differs.
+        """Commit all that is in the worktree on the attempt's branch, and return the commit; HEAD's if nothing differs.
 
         Changed paths since `base`, in earlier commits of the agent too, have to match each of the `patterns`: else they
-        are named and nothing is committed.
+        are named and nothing is committed. Whatever the agent did to HEAD or the branch, both are at the commit then.
         """
         held = read_assignment(tree)
+        terms = held.terms if held is not None else None
         git, sets = Git(tree.root), [Scope(one) for one in patterns]
-        prefix, head = prefix_in_repository(tree), self.require_commit(str(git.read_head()))
+        prefix, head = prefix_in_repository(tree), git.read_head() or (terms.base if terms else "")
+        self.require_commit(head)
         git.run("add", "--all", "--", ".")
         written = git.text("write-tree")
-        base = (held.terms.base if held is not None and held.terms is not None else "") or head
+        base = (terms.base if terms else "") or head
         changed = self.store.list_changes(base, written)
         paths = [change.path for change in changed]
         outside = [p for p in paths if not all(s.matches(p.removeprefix(prefix)) for s in sets)]
         if outside:
             return HandInResult("", tuple(outside))
-        if written == self.store.read_tree_name(head):
-            return HandInResult(head)
-        commit = self.store.commit(written, (head,), message, author)
-        try:
+        is_new = written != self.store.read_tree_name(head)
+        commit = self.store.commit(written, (head,), message, author) if is_new else head
+        if terms is not None:
+            branch = f"refs/heads/{BRANCH_FOLDER}/{attempt_name(terms.intent, terms.attempt)}"
+            git.run("symbolic-ref", "-m", "remit: handed in", "HEAD", branch)
+            git.run("update-ref", "-m", "remit: handed in", branch, commit)
+        elif is_new:
             git.run("update-ref", "-m", "remit: handed in", "HEAD", commit, head)
-        except GitError as error:
-            raise RefMoved("HEAD", head) from error
         return HandInResult(commit)
 
 

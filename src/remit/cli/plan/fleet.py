@@ -10,9 +10,10 @@ import click
 
 from remit.cli.output import FINDINGS, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
-from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine
+from remit.cli.plan.opening import database_option, open_engine
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
 from remit.orchestrator.board import OpenPlan, TaskState
+from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.roles import list_roles
 from remit.workspace.sandbox.jail import find_bubblewrap
 

@@ -1,17 +1,15 @@
-"""What the fleet's commands share: the extra, the database, the repository as a fleet knows it."""
+"""What the fleet's commands share: the extra, and the database."""
 
 import os
 import shlex
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from remit.cli.output import USAGE, Failure
-from remit.core.diff.contents import sha256
-from remit.workspace.place.workspace import Workspace, find_main_worktree
+from remit.orchestrator.fleet import INSTALL_EXTRA, has_extra, open_fleet
 
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
@@ -25,27 +23,14 @@ pace_option = click.option("--pace", type=click.FloatRange(0.001, 10), default=1
 
 def require_extra(command: str) -> None:
     """Raise Failure unless the extra is installed."""
-    if find_spec("dbos") is None or find_spec("sqlalchemy") is None:
-        message = f"`{command}` needs `pip install 'remit[cluster]'`"
-        raise Failure("EXTRA_MISSING", message, fix="pip install 'remit[cluster]'", exit_code=USAGE)
+    if not has_extra():
+        raise Failure("EXTRA_MISSING", f"`{command}` needs `{INSTALL_EXTRA}`", fix=INSTALL_EXTRA, exit_code=USAGE)
 
 
 def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosEngine":
     """Open the fleet database. Raises Failure without the extra, and what `reports_failures` names."""
     require_extra(command)
-    from remit.orchestrator.database.store import open_store
-    from remit.orchestrator.engines.dbos import DbosEngine, Timing
-
-    return DbosEngine(open_store(database, Path.home()), Timing().scale(pace))
-
-
-def find_repository_root(workspace: Workspace) -> Path:
-    """Return the main worktree: a plan belongs to the repository, whichever worktree it is started from."""
-    return find_main_worktree(workspace) or workspace.root
-
-
-def name_repository(root: Path) -> str:
-    return sha256(str(root).encode("utf-8", "surrogateescape"))[:12]
+    return open_fleet(database, Path.home(), pace)
 
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":

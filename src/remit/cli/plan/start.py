@@ -15,7 +15,7 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, Failure, governed_gate, repo_option, reports_failures
 from remit.cli.person_only import require_confirmation, require_person
-from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine, pace_option
+from remit.cli.plan.opening import database_option, open_engine, pace_option
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.worker import agent_command_option
 from remit.core.assignment import hash_scope
@@ -23,6 +23,7 @@ from remit.core.config import AgentRole, OrchestratorSettings, as_tuple
 from remit.core.intent import PRIORITIES, Intent
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, Task
+from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
 from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts

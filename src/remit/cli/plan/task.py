@@ -8,7 +8,8 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
-from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine
+from remit.cli.plan.opening import database_option, open_engine
+from remit.orchestrator.fleet import UnknownTask, find_repository_root, give_order, name_repository
 
 id_argument = click.argument("id", shell_complete=complete_intents)
 
@@ -63,9 +64,10 @@ def drop(id: str, database: str | None, repo: Path) -> None:
 def order(id: str, kind: str, database: str | None, repo: Path) -> None:
     require_person(f"{kind} of a task")
     engine = open_engine(f"remit task {kind}", database)
-    from remit.orchestrator.board import Order, OrderKind
+    from remit.orchestrator.board import OrderKind
 
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
-    if (repository, id) not in engine.read_board().tasks:
-        raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
-    engine.give_order(Order(0, repository, OrderKind(kind), intent=id, by=getpass.getuser()))
+    try:
+        give_order(engine, repository, OrderKind(kind), id, getpass.getuser())
+    except UnknownTask as error:
+        raise Failure("UNKNOWN_TASK", str(error), target=id, fix="see `remit plan status`") from None

@@ -11,11 +11,11 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
-from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine
+from remit.cli.plan.opening import database_option, open_engine
+from remit.orchestrator.fleet import UnknownTask, find_repository_root, give_order, name_repository
 
 if TYPE_CHECKING:
     from remit.orchestrator.board import Board, OrderKind, Task
-    from remit.orchestrator.engines.dbos import DbosEngine
 
 WATCH_INTERVAL_S = 1.0
 ids_argument = click.argument("ids", nargs=-1, shell_complete=complete_intents)
@@ -102,20 +102,14 @@ def log(after: int, follow: bool, database: str | None, as_json: bool, repo: Pat
 
 
 def give_orders(kind: "OrderKind", ids: tuple[str, ...], database: str | None, repo: Path) -> None:
-    from remit.orchestrator.board import Order
-
     require_person(f"{kind} of a plan")
     engine = open_engine(f"remit plan {kind}", database)
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     for id in ids or ("",):
-        require_task(engine, repository, id)
-        engine.give_order(Order(0, repository, kind, intent=id, by=getpass.getuser()))
-
-
-def require_task(engine: "DbosEngine", repository: str, id: str) -> None:
-    known = [intent for owner, intent in engine.read_board().tasks if owner == repository]
-    if (id and id not in known) or not known:
-        raise Failure("UNKNOWN_TASK", f"no plan has {id or 'a task here'}", target=id, fix="see `remit plan status`")
+        try:
+            give_order(engine, repository, kind, id, getpass.getuser())
+        except UnknownTask as error:
+            raise Failure("UNKNOWN_TASK", str(error), target=id, fix="see `remit plan status`") from None
 
 
 @click.command()

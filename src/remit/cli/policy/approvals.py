@@ -1,5 +1,6 @@
 """`remit approvals`: list, answer and revoke the approvals that agents need from a person."""
 
+import os
 import sys
 import termios
 import threading
@@ -14,12 +15,13 @@ from remit.cli.completion import complete_questions
 from remit.cli.output import Failure, command_options, emit, governed_gate, repo_option, reports_failures
 from remit.cli.person_only import require_person, require_terminal
 from remit.cli.records.query import choose_id
-from remit.cli.screen import DIFF_COLOURS
+from remit.cli.screen import DIFF_COLOURS, choose_pager, show_in_pager
 from remit.core.decision import EXTENTS, Extent, Grant
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.approval_answers import (
     MAX_EQUAL_QUESTIONS,
     QuestionClosed,
+    choose_typed_word,
     close_orphaned_questions,
     find_covered_rule,
     find_wider_rule,
@@ -181,6 +183,9 @@ def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[...
     """
     while True:
         word = prompt(prompt_text(card), default="no")
+        if word.strip().lower() in ("d", "diff") and is_diff_cut(card[0].question):
+            show_whole_diff(card[0].question)
+            continue
         reply = parse_answer(word, card)
         if reply is None:
             click.echo("\n".join(help_lines(card)))
@@ -199,6 +204,24 @@ def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[...
             click.echo(f"  {closed}")
     if recorded:
         click.echo(outcome_line(reply, card, recorded))
+
+
+def is_diff_cut(question: Question) -> bool:
+    return len(question.diff.splitlines()) > MAX_DIFF_LINES
+
+
+def show_whole_diff(question: Question) -> None:
+    """Show a question's diff in the person's pager, or below the card where there is none."""
+    lines = colour_diff(question.diff.splitlines())
+    pager = choose_pager({}, os.environ) if sys.stdout.isatty() else ""
+    if pager:
+        show_in_pager("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), pager)
+    else:
+        click.echo("\n".join(f"      {line}" for line in lines))
+
+
+def colour_diff(lines: Sequence[str]) -> list[str]:
+    return [click.style(line, fg=DIFF_COLOURS.get(line[:1])) for line in lines]
 
 
 def covered_rule(reply: ApprovalReply, question: Question) -> str:
@@ -238,7 +261,7 @@ def card_lines(card: Sequence[ListedQuestion]) -> list[str]:
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
         f"    {sanitise_full_line(question.action)}",
-        *(click.style(f"      {line}", fg=DIFF_COLOURS.get(line[:1])) for line in shorten_diff(question.diff)),
+        *(f"      {line}" for line in colour_diff(shorten_diff(question.diff))),
         *(["    this is not the whole of it: it is too long to be shown"] if question.is_cut else []),
         *(f"    {equal.id[-8:]}  {sanitise_full_line(equal.action)}" for equal in equals),
         f"    {question.code}: {sanitise_line(question.message, 300)}",
@@ -248,7 +271,7 @@ def card_lines(card: Sequence[ListedQuestion]) -> list[str]:
 
 
 def shorten_diff(diff: str) -> list[str]:
-    """Return the first lines of a question's diff, and how many more `remit approvals list --json` has."""
+    """Return the first lines of a question's diff, and how many more there are."""
     lines = diff.splitlines()
     left = len(lines) - MAX_DIFF_LINES
     return [*lines[:MAX_DIFF_LINES], *([f"… and {left} lines more"] if left > 0 else [])]
@@ -262,17 +285,21 @@ def grant_line(grant: Grant) -> str:
 
 def prompt_text(card: Sequence[ListedQuestion]) -> str:
     """Return the prompt of a card: exactly the answers that `parse_answer` accepts for it."""
+    whole = "[d]iff whole, " if is_diff_cut(card[0].question) else ""
+    if typed := choose_typed_word(card[0].question):
+        return f"  {typed} typed: yes once, {whole}[?] help, or the reason why not"
     every = f"[a]ll {len(card)} once, " if len(card) > 1 else ""
     wider = "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if find_wider_rule(card[0].question) else ""
-    return f"  [y]es once, {every}{wider}[?] help, or the reason why not"
+    return f"  [y]es once, {every}{wider}{whole}[?] help, or the reason why not"
 
 
 def help_lines(card: Sequence[ListedQuestion]) -> list[str]:
     """Return the meaning of each answer that the card offers."""
-    rule = find_wider_rule(card[0].question)
-    lines = ["    y       yes, to this call", "    n       no, without a reason"]
-    lines += [f"    a       yes, to each of these {len(card)} calls"] if len(card) > 1 else []
-    if rule:
+    rule, typed = find_wider_rule(card[0].question), choose_typed_word(card[0].question)
+    lines = [f"    {typed or 'y':8}yes, to this call", "    n       no, without a reason"]
+    lines += [f"    a       yes, to each of these {len(card)} calls"] if len(card) > 1 and not typed else []
+    lines += ["    d       the whole diff"] if is_diff_cut(card[0].question) else []
+    if rule and not typed:
         lines += [
             f"    s       yes, for the rest of the session, to: {rule}",
             f"    i       yes, until the intent ends, to: {rule}",
@@ -284,12 +311,17 @@ def help_lines(card: Sequence[ListedQuestion]) -> list[str]:
 
 def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | None:
     """Return the answer typed to a card; None for a request for help or an unknown answer. One or two letters that the
-    card does not offer are treated as a typing slip. Longer text denies the call and is the reason.
+    card does not offer are treated as a typing slip, and so is a word in place of the one that a high risk needs.
+    Longer text denies the call and is the reason.
     """
     choice, equals, rule = word.strip().partition("=")
     letter = choice.strip().lower()
     if not equals and letter in ("", "n", "no"):
         return ApprovalReply(False)
+    if typed := choose_typed_word(card[0].question):
+        if letter == typed.lower():
+            return ApprovalReply(True)
+        return ApprovalReply(False, words=word.strip()) if len(word.split()) > 1 else None
     if not equals and letter in ("y", "yes", "a", "all"):
         is_offered = letter[0] == "y" or len(card) > 1
         return ApprovalReply(True) if is_offered else None

@@ -16,6 +16,7 @@ from remit.cli.terminal.runs import describe_resume, make_request, name_failures
 from remit.cli.terminal.screen import CARD_KEYS, AgentScreen
 from remit.cli.terminal.slash_commands import COMMAND_ERRORS, answer_command, complete_word, describe_commands
 from remit.core.untrusted_input import sanitise_line
+from remit.gate.approval_answers import choose_typed_word
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import CallBegun, CallEnded, RetryWait, RunEvent, RunStatus, StreamedCall, StreamedText
@@ -122,7 +123,8 @@ class SessionConversation:
 
     def show_question(self, question: AnyQuestion) -> None:
         self.question = question
-        self.screen.show_card(describe_answers(question), CARD_KEYS if isinstance(question, Question) else "")
+        has_keys = isinstance(question, Question) and not choose_typed_word(question)
+        self.screen.show_card(describe_answers(question), CARD_KEYS if has_keys else "")
 
     def clear_question(self) -> None:
         self.question = None

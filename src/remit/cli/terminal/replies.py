@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from remit.cli.policy.approvals import parse_answer
-from remit.gate.approval_answers import find_wider_rule
+from remit.gate.approval_answers import choose_typed_word, find_wider_rule
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.host.faces.replies import parse_words
 from remit.host.journal.lines import QuestionLine
@@ -38,6 +38,8 @@ def propose_rule_words(question: AnyQuestion) -> str:
 
 def describe_answers(question: AnyQuestion) -> str:
     """Return the answers to a question, for the prompt."""
+    if isinstance(question, Question) and (typed := choose_typed_word(question)):
+        return f"{typed} and Enter: yes once · n no · or the reason why not"
     if isinstance(question, Question):
         return "y once · s session · i intent · e edit the rule · n no · or the reason why not"
     return "a number, or your own words" if question.choices else "your answer"

@@ -35,6 +35,7 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
     "check_failed": ("failed", "broken"),
     "console_paired": ("person", "paired"),
     "review_sent": ("person", "reviewed"),
+    "setting_changed": ("person", "set"),
     "recovery": ("warning", "recovered"),
 }
 OPERATION_SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}
@@ -181,6 +182,8 @@ def other_details(event: str, body: dict[str, Any]) -> Iterator[str]:
             yield f"{field} {' '.join(signs)}"
     if event == "intent_transition":
         yield f"{body.get('from')} to {body.get('to')}"
+    if event == "setting_changed":
+        yield f"{body.get('from') or 'default'} → {body.get('to') or 'default'}"
     if event == "lesson":
         yield str(as_object(body.get("lesson")).get("text") or "")
     keys = ("model", "source", "reason", "reasoning", "notes", "exception", "why")

@@ -19,14 +19,15 @@ from remit.ledger.log_files import DECODE_ERRORS, first_seq, flush, list_readabl
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines, read_spans
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, remove_database, run_statements, transaction
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 BUSY_TIMEOUT_S = 30.0
 
 TABLES = f"""
 create table records (
   number integer primary key, id text not null unique, log text not null,
   segment integer not null, offset integer not null, length integer not null, at text not null, event text,
-  agent text, session_id text, intent_id text);
+  agent text, session_id text, intent_id text,
+  tool text, decision text, agent_id text);
 create table files (
   record integer not null, path text not null, before_blob text, after_blob text, before_sha text, after_sha text);
 create table ranges (
@@ -45,7 +46,8 @@ create table line_origins (
 create table sought (only integer primary key check (only = 0), number integer not null);
 {SEARCH_TABLE}
 """
-"""`log` is the log's path relative to the log folder; `segment` is the first seq of the segment.
+"""`log` is the log's path relative to the log folder; `segment` is the first seq of the segment. `tool` is the name of
+the call's tool, `decision` the effect of the decision about it, `agent_id` the sub-agent that called.
 
 The first search fills `words`, up to the record in `sought`. Blame fills `put_words`: marks of the words and lines that
 a record put into a file, null if unknown. Blame also fills `named_blobs`, the git blobs of `<commit>:<path>`, and
@@ -196,14 +198,21 @@ class _IndexedFile(Struct, gc=False):
 
 
 class _IndexedCall(Struct, gc=False):
+    name: str | None = None
     paths: tuple[str, ...] = ()
+
+
+class _IndexedDecision(Struct, gc=False):
+    effect: str | None = None
 
 
 class _IndexedView(Struct, gc=False):
     event: str | None = None
     session_id: str | None = None
     intent_id: str | None = None
+    agent_id: str | None = None
     call: _IndexedCall | None = None
+    decision: _IndexedDecision | None = None
     files: tuple[_IndexedFile, ...] = ()
 
 
@@ -282,7 +291,9 @@ def build_rows(found: Iterable[FoundLine], number: int) -> dict[str, list[Row]]:
         body, line, tool = record.metadata.body, item.line, record.tool
         place = (item.place, _first_seq(line.segment), line.offset, len(line.raw), record.timestamp)
         who = (body.event, tool.name if tool else None, body.session_id, body.intent_id)
-        records.append((n, record.id, *place, *who))
+        effect = "deny" if body.event == "denied" else body.decision.effect if body.decision else None
+        what = (body.call.name if body.call else None, effect, body.agent_id)
+        records.append((n, record.id, *place, *who, *what))
         named = body.call.paths if body.call else ()
         if not body.files and not record.files:
             paths += [(path, n) for path in (named if len(named) < 2 else sorted(set(named)))]

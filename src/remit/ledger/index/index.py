@@ -42,7 +42,8 @@ _SqlValue: TypeAlias = str | int | None
 class Filters(TypedDict, total=False):
     """Filters for records; None and missing keys have no effect. `path` is a path named or changed by a call; `line`,
     together with `path`, a line written by the record, in the numbering of that time; `content_hash` the hash of
-    written lines or of a file before or after, with or without `sha256:`. Times are ISO 8601 in UTC; `since` is
+    written lines or of a file before or after, with or without `sha256:`; `decision` an effect, such as `deny`;
+    `agent_id` a sub-agent. Times are ISO 8601 in UTC; `since` is
     inclusive, `until` exclusive.
     """
 
@@ -50,6 +51,9 @@ class Filters(TypedDict, total=False):
     session_id: str | None
     intent_id: str | None
     agent: str | None
+    tool: str | None
+    decision: str | None
+    agent_id: str | None
     path: str | None
     line: int | None
     content_hash: str | None
@@ -112,9 +116,14 @@ _SELECT_CHANGING = """select distinct r.number, r.log, r.segment, r.offset, r.le
 _HAS_HASH = """r.number in (select record from ranges where content_hash = ?
   union select record from files where after_sha = ? union select record from files where before_sha = ?)"""
 
-_EqualityField: TypeAlias = Literal["session_id", "intent_id", "agent", "event"]
-_EQUALITY_FIELDS: tuple[_EqualityField, ...] = ("session_id", "intent_id", "agent", "event")
-"""Ordered by how selective their SQL indexes are; SQLite uses only one of them per query."""
+_EqualityField: TypeAlias = Literal["session_id", "intent_id", "agent", "event", "tool", "decision", "agent_id"]
+_EQUALITY_FIELDS: tuple[_EqualityField, ...] = (
+    *("session_id", "intent_id", "agent", "event"),
+    *("tool", "decision", "agent_id"),
+)
+"""Ordered by how selective their SQL indexes are; SQLite uses only one of them per query. The last three have none."""
+
+FacetField: TypeAlias = Literal["event", "tool", "decision", "agent_id"]
 
 
 class Index:
@@ -156,6 +165,7 @@ class Index:
         ranked: bool = False,
         any_word: bool = False,
         limit: int = 50,
+        offset: int = 0,
         **by: Unpack[Filters],
     ) -> list[dict[str, Any]]:
         """Return whole records, newest first, or `ranked` by relevance to the `words`. Records match all `words`, or
@@ -165,7 +175,15 @@ class Index:
         self.catch_up()
         if not words:
             query = _build_place_query(by)
-            return self._read_documents(f"{query.text} order by {query.newest_first} limit ?", [*query.values, limit])
+            order = query.newest_first
+        else:
+            query = self._build_word_query(words, by, any_word=any_word)
+            order = RANK_ORDER if ranked else query.newest_first
+        statement = f"{query.text} order by {order} limit ? offset ?"
+        return self._read_documents(statement, [*query.values, limit, offset])
+
+    def _build_word_query(self, words: Sequence[str], by: Filters, *, any_word: bool = False) -> "_PlaceQuery":
+        """Return the query for words and filters, once the words of all records are indexed. Raises NoSearchWords."""
         wanted = build_query(words, any_word=any_word)
         self._retry_after_damage(lambda: index_search_texts(self._database, self.folder))
         tests, values = _build_conditions(by, indexed=False)
@@ -177,9 +195,8 @@ class Index:
                 tests.append(f"r.number in ({lines})")
                 values += [path, line, line]
         where = " and ".join(["words match ?", *tests])
-        order = RANK_ORDER if ranked else "words.rowid desc"
-        statement = f"{_SELECT_PLACE} from words cross join records r on r.number = words.rowid where {where}"
-        return self._read_documents(f"{statement} order by {order} limit ?", [wanted, *values, limit])
+        text = f"{_SELECT_PLACE} from words cross join records r on r.number = words.rowid where {where}"
+        return _PlaceQuery(text, [wanted, *values], "r.number", "words.rowid desc")
 
     def iterate_records(self, **by: Unpack[Filters]) -> Iterator[dict[str, Any]]:
         """Yield all matching records, oldest first, with few of them in memory."""
@@ -195,8 +212,9 @@ class Index:
         statement = f"{query.text} order by {query.number} limit ? offset ?"
         return self._read_documents(statement, [*query.values, count, start])
 
-    def count_matching(self, **by: Unpack[Filters]) -> int:
-        query = _build_place_query(by)
+    def count_matching(self, *, words: Sequence[str] = (), **by: Unpack[Filters]) -> int:
+        """Return how many records match the filters and have all the words. Raises NoSearchWords."""
+        query = self._build_word_query(words, by) if words else _build_place_query(by)
         return int(self._query_rows(f"select count(*) from ({query.text})", query.values)[0][0])
 
     def count_before(self, record_id: str, **by: Unpack[Filters]) -> int:
@@ -205,11 +223,32 @@ class Index:
         older = f"select count(*) from ({query.text}) where number < (select number from records where id = ?)"
         return int(self._query_rows(older, [*query.values, record_id])[0][0])
 
-    def count_by_event(self, **by: Unpack[Filters]) -> dict[str, int]:
-        """Return how many matching records each event has."""
+    def find_neighbours(
+        self, record_id: str, *, words: Sequence[str] = (), **by: Unpack[Filters]
+    ) -> tuple[str | None, str | None]:
+        """Return the ids of the nearest older and newer record that match; the record itself need not."""
+        query = self._build_word_query(words, by) if words else _build_place_query(by)
+        found: list[str | None] = []
+        for nearest, side in (("max", "<"), ("min", ">")):
+            beyond = f"number {side} (select number from records where id = ?)"
+            number = f"select {nearest}(number) from ({query.text}) where {beyond}"
+            rows = self._query_rows(f"select id from records where number = ({number})", [*query.values, record_id])
+            found.append(str(rows[0][0]) if rows else None)
+        return found[0], found[1]
+
+    def count_by(self, field: FacetField, **by: Unpack[Filters]) -> dict[str, int]:
+        """Return how many matching records have each value of a field; records without one are left out."""
         query = _build_place_query(by)
-        counted = f"select event, count(*) from records where number in (select number from ({query.text})) group by 1"
-        return {str(event): int(count) for event, count in self._query_rows(counted, query.values)}
+        counted = f"""select {field}, count(*) from records
+          where {field} is not null and number in (select number from ({query.text})) group by 1"""
+        return {str(value): int(count) for value, count in self._query_rows(counted, query.values)}
+
+    def count_by_path(self, limit: int, **by: Unpack[Filters]) -> dict[str, int]:
+        """Return how many matching records name each path, those with the most records first."""
+        query = _build_place_query(by)
+        counted = f"""select path, count(distinct record) from paths
+          where record in (select number from ({query.text})) group by 1 order by 2 desc, 1 limit ?"""
+        return {str(path): int(count) for path, count in self._query_rows(counted, [*query.values, limit])}
 
     def list_times(self, limit: int, **by: Unpack[Filters]) -> list[tuple[str, str]]:
         """Return time and event of the newest matching records, oldest first."""

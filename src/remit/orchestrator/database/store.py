@@ -15,12 +15,11 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import FLEET_PATH
 from remit.orchestrator.board import EventKind
 from remit.orchestrator.states import FINAL_STATES
 from remit.workspace.mounts import list_mounts
 
-FLEET_PATH = f"{STATE_FOLDER}/fleet.db"
 SCHEMA = "remit"
 FILE_LIMITS = {"timeout": "30"}
 """How long a file that another process has locked is waited for, in seconds."""

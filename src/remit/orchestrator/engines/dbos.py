@@ -406,6 +406,12 @@ class DbosEngine:
         with self.store.read() as connection:
             return read_values(connection, FleetEvent, query)
 
+    def read_newest_events(self, repository: str, limit: int) -> Sequence[FleetEvent]:
+        """Return the newest events of a repository and of the workers, the newest first."""
+        query = sa.select(events).where(events.c.repository.in_(("", repository))).order_by(events.c.seq.desc())
+        with self.store.read() as connection:
+            return read_values(connection, FleetEvent, query.limit(limit))
+
     def tell_attempt(self, connection: sa.Connection, attempt: Attempt, kind: EventKind, body: dict[str, Any]) -> None:
         where = {"repository": attempt.repository, "intent": attempt.intent}
         add_event(self.store, connection, kind, body, **where, attempt=attempt.attempt)

@@ -1,7 +1,7 @@
 """One agent in its jail: how each is started without a terminal, and the process that ends with its worker.
 
 With bubblewrap the agent has a process namespace of its own, which the kernel ends with the worker, however the worker
-ends. Without it, the agent is a process group, and orphans are possible.
+ends. Without it, a reaper above the agent ends what is below it, unless the agent has ended the reaper.
 """
 
 import os
@@ -11,20 +11,26 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS
 from remit.core.machine_paths import STATE_FOLDER
-from remit.gate.machine import Environment
+from remit.gate.machine import CLIENT_PATH, Environment
+from remit.gate.team_hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.orchestrator.board import AttemptEnd
 from remit.orchestrator.workers.feed import AgentFeed
-from remit.wiring.agents import SettingsPlace
+from remit.wiring.agents import SettingsPlace, find_user_place
+from remit.wiring.manifest import SettingsError, read_manifest
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_sockets
+from remit.workspace.processes.limited_command import CommandResult, run_trusted_command
+from remit.workspace.safe_files import try_lock
+from remit.workspace.sandbox import reaper
+from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
+from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
 
 LOOK_INTERVAL_S = 0.1
 GRACE_S = 5.0
@@ -147,7 +153,14 @@ class AttemptPlaces(Struct, frozen=True):
     temporary: Path
 
 
-def make_jail(places: AttemptPlaces, agent: str, words: Sequence[str], around: Environment, search_path: str) -> Jail:
+def make_jail(
+    places: AttemptPlaces,
+    agent: str,
+    words: Sequence[str],
+    around: Environment,
+    search_path: str,
+    links: Sequence[str] = (),
+) -> Jail:
     """Return the jail of an attempt: it sees its own worktree, git's folder, the rules, and of HOME what this agent
     needs. Other worktrees, the main one among them, HOME and the temporary folders of others are not there.
     """
@@ -165,8 +178,68 @@ def make_jail(places: AttemptPlaces, agent: str, words: Sequence[str], around: E
         private=private,
         writable=existing(*writable, *own_folder, *(state / name for name in STATE_PATHS)),
         read_only=existing(*read_only, *own_files, *(home / name for name in HOME_PATHS), *tools),
+        links=find_links(places, links),
         hidden=existing(*find_sockets(home, ()), *(state / name for name in HIDDEN_STATE)),
     )
+
+
+def find_links(places: AttemptPlaces, patterns: Sequence[str]) -> dict[Path, Path]:
+    """Return the folders of the main worktree that the attempt sees, by their place in its own one: real folders, where
+    the attempt's commit has nothing.
+    """
+    found: dict[Path, Path] = {}
+    for source in (path for pattern in patterns for path in sorted(places.main.root.glob(pattern.rstrip("/")))):
+        target = places.tree.root / source.relative_to(places.main.root)
+        is_real = source.is_dir() and source.resolve() == source and target.parent.resolve() == target.parent
+        if is_real and target.parent.is_dir() and not (target.exists() and any(target.iterdir())):
+            found[target] = source
+    return found
+
+
+@contextmanager
+def claim_slot(folder: Path) -> Generator[int]:
+    """Yield the lowest number that no other attempt on this host has. It is free again when the process ends."""
+    for number in range(MAX_SLOTS):
+        with try_lock(folder / f"slot-{number}.lock") as is_free:
+            if is_free:
+                yield number
+                return
+    raise OSError(f"{MAX_SLOTS} attempts run on this host already")
+
+
+FIRST_PORT, PORTS_OF_SLOT, MAX_SLOTS = 20_000, 100, 120
+"""Ports of attempts: below 32768, where Linux begins to hand out ports by itself. Source: ip(7), read 2026-11."""
+
+
+def run_setup(words: Sequence[str], jail: Jail, variables: Mapping[str, str], timeout_s: float) -> CommandResult:
+    """Run the command that prepares a worktree, in the jail where there is one, and return how it ended."""
+    program = find_bubblewrap()
+    if program is not None:
+        words = ("sh", "-c", WITHOUT_STATUS, "sh", *bubblewrap_command(program, jail, words, STATUS_DESCRIPTOR))
+    return run_trusted_command(
+        words,
+        folder=jail.folder,
+        variables=variables,
+        timeout_s=timeout_s,
+        tail_bytes=OUTPUT_TAIL_BYTES,
+        with_stderr=True,
+    )
+
+
+def explain_unwired(agent: str, command: AgentCommand, home: Path, variables: Mapping[str, str], tree: Path) -> str:
+    """Return why an agent of the table would work without hooks in this worktree; empty if it would not."""
+    row = ROWS.get(agent)
+    if row is None or command is not AGENT_COMMANDS.get(agent):
+        return ""
+    try:
+        manifest = read_manifest(home)
+        user = find_user_place(home, variables, manifest)
+    except SettingsError as error:
+        return str(error)
+    own = SettingsPlace(home, tree).hooks_file(row)
+    if manifest.find_file(user.hooks_file(row)) or (own.is_file() and CLIENT_PATH in own.read_text("utf-8", "replace")):
+        return ""
+    return f"{row.title} has no hooks of Remit here, and would not be governed: `remit init --agent {agent}`"
 
 
 def existing(*paths: Path) -> tuple[Path, ...]:
@@ -202,6 +275,15 @@ def is_inside_only(path: Path, folders: Sequence[Path]) -> bool:
     return any(folder in real.parents for folder in folders) and not any(
         folder.is_relative_to(real) for folder in folders
     )
+
+
+def end_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """End an agent that still runs; a reaper has a moment to end what is below it first."""
+    with suppress(subprocess.TimeoutExpired):
+        process.send_signal(number)
+        process.wait(GRACE_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class AgentProcess:
@@ -243,8 +325,7 @@ class AgentProcess:
                 if report is not None:
                     report(self.feed)
         finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process, signal.SIGKILL if self.run.bubblewrap else signal.SIGTERM)
             code = process.wait()
             if namespace >= 0:
                 # The jail's processes die a moment after bubblewrap and could still write.
@@ -252,10 +333,12 @@ class AgentProcess:
                 os.close(namespace)
             os.close(reading)  # only now: bubblewrap writes its command's exit code there
             reader.join(GRACE_S)
+            if not reader.is_alive():
+                process.stdout.close()
         return self.end or AgentEnd(code)
 
     def list_words(self, status: int) -> Sequence[str]:
         run = self.run
         if run.bubblewrap is None:
-            return run.words
+            return (sys.executable, "-I", "-S", reaper.__file__, str(os.getpid()), *run.words)
         return bubblewrap_command(run.bubblewrap, run.jail, run.words, status)

@@ -70,9 +70,8 @@ class AgentFeed:
 
         The forms are captured in `tests/orchestrator/headless`. An agent may tell sums at its end, or each turn's use.
         """
-        kind, data = event.get("type") or event.get("event"), as_object(event.get("data"))
-        session = next((word for name in SESSION_NAMES if isinstance(word := event.get(name), str)), "")
-        self.session = self.session or sanitise_line(session, MAX_SESSION_CHARS)
+        kind, data = read_word(event, "type", "event"), as_object(event.get("data"))
+        self.session = self.session or sanitise_line(read_word(event, "session_id", "thread_id"), MAX_SESSION_CHARS)
         if kind == "result":
             used = as_object(event.get("usage") or event.get("stats"))
             self.usage.tokens_in = as_count(sum(as_count(used.get(name)) for name in INPUT_NAMES))
@@ -97,7 +96,6 @@ class AgentFeed:
 
 
 INPUT_NAMES = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-SESSION_NAMES = ("session_id", "thread_id")
 MAX_SESSION_CHARS = 100
 MAX_COUNT = 10**12
 MAX_USD = 10**6
@@ -120,6 +118,11 @@ def is_refusal(event: Mapping[str, Any]) -> bool:
     return said or any(status == 429 or 500 <= status < 600 for status in statuses)
 
 
+def read_word(event: Mapping[str, Any], *names: str) -> str:
+    """Return the first of these fields that is a text; an agent may have something else under one of the names."""
+    return next((word for name in names if isinstance(word := event.get(name), str)), "")
+
+
 def as_count(value: object) -> int:
     """Return a count that a database can hold; 0 for everything else."""
     return min(value, MAX_COUNT) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
@@ -128,9 +131,13 @@ def as_count(value: object) -> int:
 def describe_event(event: Mapping[str, Any]) -> str:
     """Return a line about an event: its kind, and the tool it names."""
     data = as_object(event.get("data"))
-    kind = event.get("event") or event.get("type") or ""
-    tool = data.get("tool") or event.get("tool") or event.get("tool_name") or as_object(event.get("item")).get("type")
-    return sanitise_line(f"{kind} {tool or ''}".strip(), MAX_PROGRESS_CHARS) if kind in SHOWN_KINDS else ""
+    kind = read_word(event, "event", "type")
+    tool = (
+        read_word(data, "tool")
+        or read_word(event, "tool", "tool_name")
+        or read_word(as_object(event.get("item")), "type")
+    )
+    return sanitise_line(f"{kind} {tool}".strip(), MAX_PROGRESS_CHARS) if kind in SHOWN_KINDS else ""
 
 
 SHOWN_KINDS = frozenset({"call_begun", "question", "item.started", "tool_use", "ended"})

@@ -6,6 +6,7 @@ here before anybody else can take its place.
 
 import os
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -26,6 +27,9 @@ from remit.gate.machine import Environment
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.state.attempt_messages import AttemptMessages, FleetView
 from remit.gate.state.workspace_state import State
+from remit.gate.team_hooks.tool_call_hooks import command_environment
+from remit.gate.team_hooks.verify_commands import output_tail
+from remit.gate.trust import are_trusted
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Role, Task, TaskState, Worker
 from remit.orchestrator.conflict import ConflictKind, Evidence
 from remit.orchestrator.database.holds import become_leader
@@ -38,13 +42,18 @@ from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, St
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import (
+    FIRST_PORT,
     LOOK_INTERVAL_S,
+    PORTS_OF_SLOT,
     AgentCommand,
     AgentProcess,
     AgentRun,
     AttemptPlaces,
+    claim_slot,
+    explain_unwired,
     fill_words,
     make_jail,
+    run_setup,
 )
 from remit.orchestrator.workers.brief import MAX_REASON_CHARS, Handover, StageBrief, write_brief
 from remit.orchestrator.workers.feed import AgentFeed, AgentUsage
@@ -60,6 +69,7 @@ from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
 from remit.workspace.worktrees import Worktrees
 
 MAX_RETRY_S = 5.0
@@ -67,6 +77,7 @@ REPORT_INTERVAL_S = 2.0
 CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
 MAX_INTENT_TRIES = 50
 DRAIN_S = 10.0
+MAX_WHY_CHARS = 300
 TREE_LOCK_S, LANDING_LOCK_S = 600.0, 24 * 3600.0
 PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "GIT_CONFIG_NOSYSTEM")
 """Variables that every agent gets. None of them may hold a secret."""
@@ -396,7 +407,47 @@ class FleetWorker:
             assignment.write(terms, self.engine.timing.assignment_s)
         place = self.places[attempt.token] = Workplace(tree, assignment, asked, began=self.settings.environment.clock())
         self.relay(place, task, board)
+        return self.set_up_tree(attempt)
+
+    def set_up_tree(self, attempt: Attempt) -> StepEnd:
+        """Run the repository's command that prepares a worktree, if a person trusts it."""
+        with self.open_gate(attempt.repository) as gate:
+            settings = gate.rules.config.orchestrator
+            command, minutes = gate.rules.config.orchestrator.setup, gate.rules.config.orchestrator.setup_minutes
+            if not command:
+                return StepEnd()
+            if not are_trusted(settings.setup_items, gate.recorder):
+                why = "nobody on this host trusts `[orchestrator] setup`: `remit trust` shows it and asks"
+                return StepEnd(AttemptEnd.FAILED, why, "setup is not trusted")
+            words = ("/bin/sh", "-c", command) if isinstance(command, str) else command
+            places = self.find_places(attempt, gate.workspace)
+            jail = make_jail(places, "", words, self.settings.environment, self.search_path, settings.links)
+            variables = {**command_environment(self.settings.environment), "TMPDIR": str(places.temporary)}
+            git = Git(places.tree.root)
+            before = git.text("status", "--porcelain", "--untracked-files=normal")
+            ran = run_setup(words, jail, variables, minutes * 60)
+            if ran.exit_code != 0:
+                told = ran.failure or f"it ended with {ran.exit_code}"
+                why = f"the setup command failed ({told}): {sanitise_line(output_tail(ran), MAX_WHY_CHARS)}"
+                return StepEnd(AttemptEnd.FAILED, why, f"setup: {told}")
+            changed = git.text("status", "--porcelain", "--untracked-files=normal")
+            if changed != before:
+                named = sanitise_line(changed, MAX_WHY_CHARS)
+                why = f"the setup command changed what git sees: {named}; let git ignore what it makes"
+                return StepEnd(AttemptEnd.FAILED, why, "setup: changes")
         return StepEnd()
+
+    @property
+    def search_path(self) -> str:
+        return self.settings.variables.get("PATH", os.defpath)
+
+    def find_places(self, attempt: Attempt, main: Workspace) -> AttemptPlaces:
+        """Return the folders of an attempt, with the one for temporary files made."""
+        place = self.places[attempt.token]
+        folder = trees_folder(self.settings.home, attempt.repository)
+        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
+        temporary.mkdir(exist_ok=True, mode=0o700)
+        return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
 
     def settle_old_trees(self, trees: Worktrees) -> None:
         """Keep what attempts that are over left in worktrees here, and let their worktrees be used again."""
@@ -417,24 +468,26 @@ class FleetWorker:
         command, place = self.settings.commands.get(attempt.agent), self.places.get(attempt.token)
         if command is None or place is None:
             return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}", "no agent")
-        process = AgentProcess(self.describe_run(attempt, place, command))
-        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
-            return SUPERSEDED_END
-        self.settings.ensure_daemon()
-        place.process = process
-        report = Report(self.engine, attempt)
-        end = process.wait(report.tell)
+        unwired = explain_unwired(attempt.agent, command, self.settings.home, self.settings.variables, place.tree.root)
+        if unwired:
+            return StepEnd(AttemptEnd.FAILED, unwired, "not wired")
+        with claim_slot(trees_folder(self.settings.home, attempt.repository).parent) as slot:
+            process = AgentProcess(self.describe_run(attempt, place, command, slot))
+            if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
+                return SUPERSEDED_END
+            self.settings.ensure_daemon()
+            place.process = process
+            report = Report(self.engine, attempt)
+            end = process.wait(report.tell)
         report.tell(process.feed, is_last=True)
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
-            tail = process.feed.tail
-            return StepEnd(
-                AttemptEnd.FAILED, f"its agent ended with {end.code}: {tail}"[:500], f"exit {end.code}: {tail}"
-            )
+            told = f"{describe_exit(end.code)}: {process.feed.tail}"
+            return StepEnd(AttemptEnd.FAILED, f"its agent ended with {told}"[:500], f"exit {told}")
         return StepEnd()
 
-    def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand) -> AgentRun:
+    def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand, slot: int) -> AgentRun:
         """Return the agent's command with its prompt, its jail and its variables."""
         board = self.engine.read_board()
         task = board.tasks[attempt.key]
@@ -442,27 +495,25 @@ class FleetWorker:
         neighbours = [hold for hold in neighbours if hold.key != attempt.key]
         before = self.describe_last_attempt(attempt, task)
         with self.open_gate(attempt.repository) as gate:
-            workspace, block = gate.workspace, gate.intents.format_block(gate.intents.get(attempt.intent))
+            places, links = self.find_places(attempt, gate.workspace), gate.rules.config.orchestrator.links
+            block = gate.intents.format_block(gate.intents.get(attempt.intent))
             stage = self.describe_stage(gate, attempt, task, place, board)
         prompt = write_brief(attempt, task, block, neighbours, before, stage)
-        settings, folder = self.settings, trees_folder(self.settings.home, attempt.repository)
-        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
-        temporary.mkdir(exist_ok=True, mode=0o700)
         words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
         moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
         names = (*PASSED_VARIABLES, *moving, *command.variables)
-        places = AttemptPlaces(workspace, place.tree, place.assignment.path.parent, temporary.resolve())
-        search_path = settings.variables.get("PATH", os.defpath)
         return AgentRun(
             words=words,
             variables={
-                **{name: settings.variables[name] for name in names if name in settings.variables},
+                **{name: self.settings.variables[name] for name in names if name in self.settings.variables},
                 **command.settings,
-                "TMPDIR": str(temporary),
+                "TMPDIR": str(places.temporary),
                 "REMIT_INTENT": attempt.intent,
+                "REMIT_SLOT": str(slot),
+                "REMIT_PORT": str(FIRST_PORT + PORTS_OF_SLOT * slot),
             },
-            jail=make_jail(places, attempt.agent, words, settings.environment, search_path),
-            log=folder / f"{attempt.intent}-{attempt.attempt}.log",
+            jail=make_jail(places, attempt.agent, words, self.settings.environment, self.search_path, links),
+            log=trees_folder(self.settings.home, attempt.repository) / f"{attempt.intent}-{attempt.attempt}.log",
             bubblewrap=self.bubblewrap,
         )
 
@@ -635,6 +686,14 @@ class FleetWorker:
                     return
             time.sleep(LOOK_INTERVAL_S)
         raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
+
+
+def describe_exit(code: int) -> str:
+    """Return an exit code with what it usually means."""
+    number = -code if code < 0 else code - 128
+    with suppress(ValueError):
+        return f"{code} ({signal.Signals(number).name})"
+    return f"{code} (a program is not there)" if code == MISSING_EXIT_CODE else str(code)
 
 
 def read_instructions(workspace: Workspace, role: str) -> str:

@@ -238,7 +238,8 @@ class Console:
             raise Refused(403, "another site asked")
         if self.watcher.listeners >= MAX_STREAMS:
             raise Refused(429, "too many pages are open", "close some")
-        stream = self.watcher.listen(partial(self.guard.is_reader, request), can_answer=reader.role != "view")
+        last_id = request.headers.get("last-event-id") or request.query_params.get("last", "")
+        stream = self.watcher.listen(partial(self.guard.is_reader, request), last_id, can_answer=reader.role != "view")
         return StreamingResponse(stream, media_type="text/event-stream")
 
     # Pairing

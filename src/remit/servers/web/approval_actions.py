@@ -12,10 +12,8 @@ from remit.gate.state.questions import ApprovalReply
 from remit.policy.grants import GrantRuleError
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.approvals import QuestionCard, read_card, show_question
-from remit.servers.web.pages.page import PageRequest
+from remit.servers.web.pages.page import FACE, PageRequest
 from remit.servers.web.repositories import GovernedRepository
-
-FACE = "console"  # in the records of answers
 
 
 class AnswerBody(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,22 +1,26 @@
 """Changes while pages are open: one state for each stream, sent anew if different. A slow page never gets a
-backlog, and a reconnected page has the whole state.
+backlog. Each state has an id, which names the positions in the logs that the state has counted up to: a stream that
+begins with the last id also says which sessions have records since.
 """
 
 import asyncio
+import binascii
 import sqlite3
 import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct, json
 
+from remit.core.machine_paths import FLEET_PATH
 from remit.gate.approval_answers import close_orphaned_questions
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
-from remit.ledger.reader import measure_log_bytes
-from remit.ledger.tail import LogTail
+from remit.ledger.reader import LogLine, LogPosition, measure_log_bytes
+from remit.ledger.tail import MAX_LINES, LogTail
 from remit.servers.web.render import static_version
 from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
@@ -32,12 +36,20 @@ MAX_SESSIONS = 200  # sessions whose new records are counted, those with the new
 class LiveState(Struct, frozen=True):
     """State followed by pages. `questions` are the open questions, `log_bytes` grows with each record, by
     repository. `records` counts the new records of the sessions that had some since the console began to look, by
-    repository and session.
+    repository and session. `fleet` differs after each change in the fleet database of this user.
     """
 
     questions: list[str]
     log_bytes: dict[str, int]
     records: dict[str, int]
+    fleet: int = 0
+
+
+class MissedRecords(Struct, frozen=True):
+    """Records since the id that a stream began with, by repository and session. They are all of them if `is_whole`."""
+
+    records: dict[str, int]
+    is_whole: bool
 
 
 class SessionView(Struct):
@@ -47,6 +59,9 @@ class SessionView(Struct):
 
 
 SESSION_DECODER = json.Decoder(RecordLine[SessionView])
+StreamPositions: TypeAlias = Mapping[str, Mapping[str, LogPosition]]
+POSITIONS_DECODER = json.Decoder(dict[str, dict[str, LogPosition]])
+MAX_ID_CHARS = 16_384
 
 
 class ChangeWatcher:
@@ -59,6 +74,7 @@ class ChangeWatcher:
         self.repositories = repositories
         self.run = run
         self.state = LiveState([], {}, {})
+        self.state_id = ""
         self.changed = asyncio.Condition()
         self.listeners = 0
         self.answerers = 0  # listeners whose person may answer: only then agents wait for the console
@@ -72,8 +88,12 @@ class ChangeWatcher:
         self.records: OrderedDict[str, int] = OrderedDict()
         self.tailed_at = 0.0
 
-    async def listen(self, is_allowed: Callable[[], bool], *, can_answer: bool = True) -> AsyncIterator[bytes]:
-        """Yield server-sent events: the state at once and after each change, and a comment when nothing happens."""
+    async def listen(
+        self, is_allowed: Callable[[], bool], last_id: str = "", *, can_answer: bool = True
+    ) -> AsyncIterator[bytes]:
+        """Yield server-sent events: which records came since the state with the id `last_id`, the state at once and
+        after each change, and a comment when nothing happens.
+        """
         self.listeners += 1
         self.answerers += can_answer
         if self.task is None or self.task.done():
@@ -82,15 +102,24 @@ class ChangeWatcher:
         try:
             yield b"retry: 500\n\n"
             yield b"event: hello\ndata: " + json.encode({"version": static_version()}) + b"\n\n"
+            if last_id:
+                # The state is older than the look at the logs: what comes between is missed or new, never neither.
+                sent, frame = self.state, self.encode_state()
+                missed = await self.run(self.count_missed_records, last_id)
+                yield b"event: missed\ndata: " + json.encode(missed) + b"\n\n" + frame
             while not self.is_closed and is_allowed():
                 if self.state is not sent:
                     sent = self.state
-                    yield b"event: state\ndata: " + json.encode(sent) + b"\n\n"
+                    yield self.encode_state()
                 elif not await self.has_changed(sent, is_allowed):
                     yield b": still here\n\n"
         finally:
             self.listeners -= 1
             self.answerers -= can_answer
+
+    def encode_state(self) -> bytes:
+        place = f"id: {self.state_id}\n" if self.state_id else ""
+        return place.encode() + b"event: state\ndata: " + json.encode(self.state) + b"\n\n"
 
     async def has_changed(self, sent: LiveState | None, is_allowed: Callable[[], bool]) -> bool:
         """Wait until the state differs from the sent state; return False if unchanged for a while."""
@@ -118,6 +147,7 @@ class ChangeWatcher:
             if state != self.state:
                 async with self.changed:
                     self.state = state
+                    self.state_id = encode_positions({name: tail.positions for name, tail in list(self.tails.items())})
                     self.changed.notify_all()
             await asyncio.sleep(LOOK_INTERVAL_S)
 
@@ -144,38 +174,90 @@ class ChangeWatcher:
             except (OSError, LedgerError, sqlite3.Error):
                 continue
         self.count_new_records()
-        return LiveState(sorted(open_questions), sizes, dict(self.records))
+        return LiveState(sorted(open_questions), sizes, dict(self.records), self.read_fleet_version())
 
     def count_new_records(self) -> None:
         """Count the records that came since the last look by session, at most each COALESCE_S."""
         if time.monotonic() - self.tailed_at < COALESCE_S:
             return
         self.tailed_at = time.monotonic()
-        for name, tail in self.tails.items():
+        for name, tail in list(self.tails.items()):
             with suppress(OSError, LedgerError):
-                for line in tail.read_new_lines():
-                    try:
-                        session = SESSION_DECODER.decode(line.raw).metadata.body.session_id
-                    except DECODE_ERRORS:
-                        continue
-                    if session:
-                        key = f"{name}/{session}"
-                        self.records[key] = self.records.get(key, 0) + 1
-                        self.records.move_to_end(key)
+                for session, count in count_by_session(tail.read_new_lines()).items():
+                    key = f"{name}/{session}"
+                    self.records[key] = self.records.get(key, 0) + count
+                    self.records.move_to_end(key)
         while len(self.records) > MAX_SESSIONS:
             self.records.popitem(last=False)
+
+    def count_missed_records(self, last_id: str) -> MissedRecords:
+        """Count the records of each session since the state with this id, at most MAX_LINES of a repository."""
+        positions = decode_positions(last_id)
+        found: dict[str, int] = {}
+        is_whole = True
+        for repository in self.repositories.list_all():
+            workspace = locate_workspace(Path(repository.root))
+            known = positions.get(repository.name)
+            if workspace is None or known is None:
+                is_whole = False
+                continue
+            # What comes after this look is counted by the tail of all streams, which therefore begins before it.
+            self.tails.setdefault(repository.name, LogTail(workspace.log_folder))
+            try:
+                lines = LogTail(workspace.log_folder, known).read_new_lines()
+            except (OSError, LedgerError, ValueError, OverflowError):  # the id may be anything
+                is_whole = False
+                continue
+            is_whole = is_whole and len(lines) < MAX_LINES
+            found |= {f"{repository.name}/{session}": count for session, count in count_by_session(lines).items()}
+        return MissedRecords(found, is_whole)
 
     def read_version(self, name: str, root: str) -> tuple[int, int]:
         """Return numbers that change with the state database and with the log."""
         workspace = locate_workspace(Path(root))
         if workspace is None:
             return 0, 0
+        version = self.read_data_version(name, workspace.state / "state.db")
+        if name not in self.tails:
+            self.tails.setdefault(name, LogTail(workspace.log_folder))
+        folders = (workspace.log_folder / place for place in list_readable_places(workspace.log_folder))
+        return version, sum(measure_log_bytes(folder) for folder in folders)
+
+    def read_fleet_version(self) -> int:
+        """Return a number that changes with the fleet database of this user; 0 where there is none."""
+        path = self.repositories.environment().home / FLEET_PATH
+        try:
+            return self.read_data_version("", path) if path.exists() else 0
+        except (OSError, sqlite3.Error):
+            return 0
+
+    def read_data_version(self, name: str, path: Path) -> int:
         database = self.databases.get(name)
         if database is None:
-            path = workspace.state / "state.db"
             database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False)
             self.databases[name] = database
-            self.tails[name] = LogTail(workspace.log_folder)
-        (version,) = database.execute("PRAGMA data_version").fetchone()
-        folders = (workspace.log_folder / place for place in list_readable_places(workspace.log_folder))
-        return int(version), sum(measure_log_bytes(folder) for folder in folders)
+        return int(database.execute("PRAGMA data_version").fetchone()[0])
+
+
+def count_by_session(lines: Iterable[LogLine]) -> Counter[str]:
+    """Return how many of the records each session has; lines that are no record count for none."""
+    found = Counter[str]()
+    for line in lines:
+        with suppress(*DECODE_ERRORS):
+            session = SESSION_DECODER.decode(line.raw).metadata.body.session_id
+            if session:
+                found[session] += 1
+    return found
+
+
+def encode_positions(positions: StreamPositions) -> str:
+    """Return positions by repository and log as the id of a state: one line of letters that headers may have."""
+    return urlsafe_b64encode(json.encode(positions)).decode()
+
+
+def decode_positions(state_id: str) -> StreamPositions:
+    """Return the positions of a state's id; none of an id that this version does not know."""
+    try:
+        return POSITIONS_DECODER.decode(urlsafe_b64decode(state_id[:MAX_ID_CHARS]))
+    except (ValueError, binascii.Error, *DECODE_ERRORS):
+        return {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -89,9 +89,14 @@ def shorten(text: object, limit: int = 200) -> str:
     return value if len(value) <= limit else f"{value[:limit]}…"
 
 
+def choose_form(number: int, one: str, many: str = "") -> str:
+    """Return the words that fit a number: those for one, or for many, which have an `s` more by default."""
+    return one if number == 1 else many or f"{one}s"
+
+
 def format_count(number: int, noun: str) -> str:
     """Return the number with its noun: `1 file`, `3 files`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {choose_form(number, noun)}"
 
 
 def format_age(at: str | float | None) -> str:
@@ -196,6 +201,17 @@ def list_hunk_lines(hunk: ChangedHunk) -> list[DiffLine]:
     return list(mark_blocks(lines))
 
 
+def pair_lines(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine | None, DiffLine | None]]:
+    """Yield the lines of a diff side by side: what was cut beside what came in its place, other lines on both sides."""
+    for is_change, block in groupby(lines, key=lambda line: line.kind in ("add", "cut")):
+        members = list(block)
+        if is_change:
+            old, new = ([line for line in members if line.kind == kind] for kind in ("cut", "add"))
+            yield from zip_longest(old, new)
+        else:
+            yield from ((line, line) for line in members)
+
+
 @lru_cache(1)
 def static_version() -> str:
     """Return a word that changes with the static files: an address always names the same content."""
@@ -217,12 +233,20 @@ def open_templates() -> jinja2.Environment:
         finalize=show_controls,
     )
     names: dict[str, Any] = {"static": f"/static/{static_version()}", "mark_diff": mark_diff}
-    names["hunk_lines"] = list_hunk_lines
+    names |= {"hunk_lines": list_hunk_lines, "pair_lines": pair_lines}
     templates.globals.update(names)
     filters: dict[str, Callable[..., Any]] = {"code": show_code, "marked": mark_parts, "highlighted": highlight_line}
     filters |= {"left": format_left}
     filters |= {"age": format_age, "clock": format_clock, "day": format_day, "line": show_line}
-    filters |= {"shorten": shorten, "hue": hue_class, "without": drop_filter, "count": format_count, "exact": escape}
+    filters |= {
+        "shorten": shorten,
+        "hue": hue_class,
+        "without": drop_filter,
+        "with": add_filters,
+        "count": format_count,
+        "form": choose_form,
+        "exact": escape,
+    }
     filters |= {"duration": format_duration, "thousands": "{:,}".format}
     templates.filters.update(filters)
     # Macros are globals, not imports: a part of a page is a Jinja block, and blocks do not see the page's imports.
@@ -236,6 +260,12 @@ def open_templates() -> jinja2.Environment:
 def drop_filter(filters: dict[str, str], name: str) -> str:
     """Return the query of the filters without one of them."""
     return urlencode({key: value for key, value in filters.items() if key != name})
+
+
+def add_filters(filters: dict[str, str], **changes: object) -> str:
+    """Return the query of the filters with these in place of their own; empty ones are left out."""
+    merged = filters | {key: "" if value is None else str(value) for key, value in changes.items()}
+    return urlencode({key: value for key, value in merged.items() if value})
 
 
 def hue_class(agent: str) -> str:

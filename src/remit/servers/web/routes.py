@@ -11,7 +11,15 @@ from remit.servers.web.change_actions import (
     revert_hunk,
     send_message,
 )
-from remit.servers.web.pages.agents import ReleaseBody, read_agents, release_call
+from remit.servers.web.pages.agents import (
+    ClaimBody,
+    HandOverBody,
+    ReleaseBody,
+    claim_intent,
+    hand_over_intent,
+    read_agents,
+    release_call,
+)
 from remit.servers.web.pages.approvals import read_approvals
 from remit.servers.web.pages.changes import read_changes
 from remit.servers.web.pages.chat import (
@@ -26,6 +34,7 @@ from remit.servers.web.pages.chat import (
 )
 from remit.servers.web.pages.code import CODE_QUERY, read_code
 from remit.servers.web.pages.coverage import ModeBody, change_mode, read_coverage, read_simulation
+from remit.servers.web.pages.fleet import OrderBody, order_task, read_fleet
 from remit.servers.web.pages.intent_edits import (
     BindBody,
     DeleteBody,
@@ -45,7 +54,7 @@ from remit.servers.web.pages.intent_edits import (
     revoke_one_grant,
 )
 from remit.servers.web.pages.intents import read_intent, read_intents
-from remit.servers.web.pages.ledger import LEDGER_QUERY, read_ledger, read_record
+from remit.servers.web.pages.ledger import FIELDS, LEDGER_QUERY, read_ledger, read_record
 from remit.servers.web.pages.metrics import METRICS_QUERY, read_metrics
 from remit.servers.web.pages.now import read_now
 from remit.servers.web.pages.page import Page, PageWrite
@@ -61,7 +70,7 @@ from remit.servers.web.pages.recovery import (
     undo_session_changes,
 )
 from remit.servers.web.pages.search import SEARCH_QUERY, read_search
-from remit.servers.web.pages.sessions import read_session, read_sessions, read_tail
+from remit.servers.web.pages.sessions import SESSION_QUERY, read_session, read_sessions, read_tail
 from remit.servers.web.pages.settings import (
     SETTINGS_QUERY,
     SettingBody,
@@ -91,14 +100,15 @@ PAGES = (
         "Session",
         "session.html",
         read_session,
-        ("from", "count", "kind", "e"),
+        SESSION_QUERY,
     ),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code, CODE_QUERY),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
+    Page("/r/{repository}/fleet", "fleet", "Fleet", "fleet.html", read_fleet),
     Page("/r/{repository}/chat", "chat", "Chat", "chat.html", read_chat),
     Page("/r/{repository}/chat/{run}", "chat", "Chat", "chat_run.html", read_chat_run),
-    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range",)),
+    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range", "only", "view")),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page(
         "/r/{repository}/restore/session/{session}",
@@ -112,7 +122,7 @@ PAGES = (
     Page("/r/{repository}/governed/simulate", "coverage", "Try a call", "simulate.html", read_simulation),
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics, METRICS_QUERY),
     Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger, LEDGER_QUERY),
-    Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record),
+    Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record, (*FIELDS, "q")),
 )
 
 WRITES = (
@@ -128,6 +138,9 @@ WRITES = (
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),
     PageWrite("/r/{repository}/mode", ModeBody, change_mode),
     PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
+    PageWrite("/r/{repository}/agents/intent", ClaimBody, claim_intent),
+    PageWrite("/r/{repository}/agents/hand-over", HandOverBody, hand_over_intent),
+    PageWrite("/r/{repository}/fleet/orders", OrderBody, order_task),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),
     PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent),
@@ -151,6 +164,7 @@ NAVIGATION = (
         ("code", "Code", "file-code", "code"),
         ("changes", "Changes", "git-pull-request-arrow", "changes"),
         ("agents", "Agents", "bot", "agents"),
+        ("fleet", "Fleet", "workflow", "fleet"),
         ("chat", "Chat", "message-square", "chat"),
         ("recovery", "Recovery", "history", "restore"),
     ),

@@ -2,13 +2,14 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.call import SessionKey
 from remit.core.intent import Intent
@@ -20,9 +21,11 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.effects.unexplained_changes import UnfinishedCalls
 from remit.gate.gate import Gate
 from remit.gate.intents.person_edits import match_files
+from remit.gate.intents.refusals import selectable_intent_ids
 from remit.gate.state.workspace_state import OpenCall
 from remit.ledger.index.index import Index
 from remit.servers.web.guard import Refused
+from remit.servers.web.pages.intent_edits import PERSON
 from remit.servers.web.pages.intents import list_tracked_files
 from remit.servers.web.pages.now import ActiveSession, list_active_sessions
 from remit.servers.web.pages.page import PageRequest
@@ -51,12 +54,15 @@ class RunningCall(Struct, frozen=True):
 
 
 class AgentLane(Struct, frozen=True):
-    """A session in a worktree, with its scope, the files that it changed, and its calls under way."""
+    """A session in a worktree, with its scope, the files that it changed, and its calls under way. A person can change
+    the intent of a session if it `is_known` to the worktree's state.
+    """
 
     session: ActiveSession
     owned_scope: list[str]
     changed: list[str]
     running: list[RunningCall]
+    is_known: bool = False
 
 
 class Worktree(Struct, frozen=True):
@@ -105,6 +111,13 @@ class WaitingAgent(Struct, frozen=True):
     is_held: bool
 
 
+class OpenIntent(Struct, frozen=True):
+    """An intent that a session may work under."""
+
+    id: str
+    title: str
+
+
 class Agents(Struct, frozen=True):
     """The agents of a repository. `lease_s` is how long a call holds its paths."""
 
@@ -112,6 +125,23 @@ class Agents(Struct, frozen=True):
     matrix: list[MatrixRow]
     waits: list[WaitingAgent]
     lease_s: int
+    intents: list[OpenIntent] = []
+
+
+class ClaimBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """The intent that a session works under from now on, none if empty, and the one that the person saw."""
+
+    session_id: str
+    intent_id: str
+    shown_intent: str
+
+
+class HandOverBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """An intent with the session that works under it, and the one that does from now on."""
+
+    intent_id: str
+    session_id: str
+    to_session: str
 
 
 class ReleaseBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +162,18 @@ def release_call(request: PageRequest, body: ReleaseBody) -> dict[str, Any]:
     )
 
 
+def claim_intent(request: PageRequest, body: ClaimBody) -> dict[str, Any]:
+    return request.repositories.run_job(
+        request.one_repository, change_intent, body.session_id, body.intent_id, body.shown_intent
+    )
+
+
+def hand_over_intent(request: PageRequest, body: HandOverBody) -> dict[str, Any]:
+    return request.repositories.run_job(
+        request.one_repository, hand_over, body.intent_id, body.session_id, body.to_session
+    )
+
+
 # In a worker
 
 
@@ -146,7 +188,9 @@ def describe_agents(gate: Gate, repository: str) -> Agents:
     files = list_tracked_files(str(gate.workspace.root))
     with gate.index() as index:
         waits = list_waits(index, lanes)
-    return Agents(worktrees, build_matrix(lanes, intents, files), waits, gate.rules.config.session.lease_s)
+    open_intents = [OpenIntent(id, intents[id].title) for id in selectable_intent_ids(gate.rules)]
+    matrix = build_matrix(lanes, intents, files)
+    return Agents(worktrees, matrix, waits, gate.rules.config.session.lease_s, open_intents)
 
 
 class FoundWorktree(Struct, frozen=True):
@@ -221,13 +265,18 @@ def list_lanes(repository: str, gate: Gate, elsewhere: set[str] | None) -> Itera
     with gate.index() as index:
         waiting = {question.session_id for question in gate.questions.list_open_questions()}
         for session in list_active_sessions(place, gate, index, waiting):
-            is_known = gate.state.find_session(SessionKey(session.session_id)) is not None
-            if not is_known and (elsewhere is None or session.session_id in elsewhere):
+            key = SessionKey(session.session_id)
+            is_known = gate.state.find_session(key) is not None
+            if is_known:  # the newest record may still name an intent that was cleared since
+                intent_id = gate.state.active_session(key).intent_id
+                title = intents[intent_id].title if intent_id in intents else ""
+                session = replace(session, intent_id=intent_id, intent_name=title)
+            elif elsewhere is None or session.session_id in elsewhere:
                 continue
             intent = intents.get(session.intent_id or "")
             running = [call for call in calls if call.session_id == session.session_id]
             scope = list(intent.owned_scope) if intent else []
-            yield AgentLane(session, scope, list_changed_files(index, session.session_id), running)
+            yield AgentLane(session, scope, list_changed_files(index, session.session_id), running, is_known)
 
 
 def list_changed_files(index: Index, session_id: str) -> list[str]:
@@ -301,8 +350,7 @@ def settle_stale_call(gate: Gate, row: int, session_id: str, worktree: str) -> d
     tree = next((tree for tree in list_worktrees(gate) if str(tree.path) == worktree), None)
     if tree is None:
         raise Refused(404, "there is no such worktree", "load the page again")
-    own = gate if tree.path == gate.workspace.root else Gate.open(tree.path, gate.environment)
-    try:
+    with open_worktree(gate, tree) as own:
         calls = own.state.list_open_calls()
         call = next((call for call in calls if (call.row, call.session.session_id) == (row, session_id)), None)
         if call is None:
@@ -311,6 +359,70 @@ def settle_stale_call(gate: Gate, row: int, session_id: str, worktree: str) -> d
             raise Refused(409, "the call holds its files for a while yet", "wait until its lease is over")
         UnfinishedCalls(own).settle_call(call)
         return {"released": row, "session_id": session_id}
+
+
+@contextmanager
+def open_worktree(gate: Gate, tree: FoundWorktree) -> Generator[Gate]:
+    if tree.path == gate.workspace.root:
+        yield gate
+        return
+    own = Gate.open(tree.path, gate.environment)
+    try:
+        yield own
     finally:
-        if own is not gate:
-            own.close()
+        own.close()
+
+
+@contextmanager
+def open_session_gate(gate: Gate, session_id: str) -> Generator[Gate]:
+    """Open the worktree whose state knows the session. Raises Refused."""
+    for tree in list_worktrees(gate):
+        with open_worktree(gate, tree) as own:
+            if own.found_workspace is not None and own.state.find_session(SessionKey(session_id)) is not None:
+                yield own
+                return
+    raise Refused(404, "no session of that name is known", "load the page again")
+
+
+def change_intent(gate: Gate, session_id: str, intent_id: str, shown_intent: str) -> dict[str, Any]:
+    """Let a session work under an intent, or under none, as a person. Raises Refused, IntentRefused."""
+    with open_session_gate(gate, session_id) as own:
+        require_intent(own, session_id, shown_intent)
+        put_under(own, session_id, intent_id)
+    return {"session_id": session_id, "intent_id": intent_id}
+
+
+def hand_over(gate: Gate, intent_id: str, session_id: str, to_session: str) -> dict[str, Any]:
+    """Give an intent to another session. Calls of the first one that never ended are settled, and let go of their
+    files. Raises Refused, IntentRefused.
+    """
+    if session_id == to_session:
+        raise Refused(400, "the session has the intent already", "choose another session")
+    with open_session_gate(gate, session_id) as giving, open_session_gate(gate, to_session) as taking:
+        require_intent(giving, session_id, intent_id)
+        lease_s = giving.rules.config.session.lease_s
+        calls = [call for call in giving.state.list_open_calls() if call.session.session_id == session_id]
+        if any(not describe_call(call, lease_s).is_stale for call in calls):
+            raise Refused(409, "the session has a call under way", "wait until it ends, or its lease is over")
+        put_under(taking, to_session, intent_id)
+        for call in calls:
+            UnfinishedCalls(giving).settle_call(call)
+        giving.intents.clear(SessionKey(session_id), PERSON)
+    return {"intent_id": intent_id, "session_id": to_session, "released": len(calls)}
+
+
+def require_intent(gate: Gate, session_id: str, shown_intent: str) -> None:
+    active = gate.state.active_session(SessionKey(session_id)).intent_id or ""
+    if active != shown_intent:
+        raise Refused(409, f"the session works under {active or 'no intent'} by now", "load the page again")
+
+
+def put_under(gate: Gate, session_id: str, intent_id: str) -> None:
+    """Select an intent for a session in place of the one that it has; clear that one for an empty text."""
+    key = SessionKey(session_id)
+    if intent_id and intent_id not in selectable_intent_ids(gate.rules):
+        raise Refused(409, f"no session can work under {intent_id[:40]!r}", "choose an open intent")
+    if gate.state.active_session(key).intent_id not in (None, intent_id):
+        gate.intents.clear(key, PERSON)
+    if intent_id:
+        gate.intents.select(key, PERSON, intent_id)

@@ -28,6 +28,7 @@ from remit.policy.commands.marks import CommandMark, mark_command
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.repositories import GovernedRepository
+from remit.workspace.git.repository import current_branch
 
 MAX_BEFORE = 3
 PREVIEW_KEYS = {"rule", "extent"}
@@ -84,6 +85,7 @@ class QuestionCard(Struct, frozen=True):
     together: list[EqualQuestion]
     share_left: int
     shown_sha256: str
+    branch: str
 
     @property
     def added(self) -> int:
@@ -217,6 +219,7 @@ def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuesti
         [],
         round(100 * min(1.0, left)),
         "",
+        current_branch(gate.workspace) or "",
     )
     shown: dict[str, Any] = to_builtins(card)
     for name in CHANGING:
@@ -224,7 +227,7 @@ def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuesti
     return structs.replace(card, shown_sha256=sha256(json.encode(shown, order="sorted")))
 
 
-CHANGING = ("shown_sha256", "model", "before", "equals", "together", "is_open", "share_left")
+CHANGING = ("shown_sha256", "model", "branch", "before", "equals", "together", "is_open", "share_left")
 """What may change while a card is open, and is not decided."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, convert
 
@@ -62,6 +62,9 @@ class ReviewedHunk(Struct, frozen=True):
     cut: int = 0
 
 
+DiffView: TypeAlias = Literal["unified", "split"]
+
+
 class IntentGroup(Struct, frozen=True):
     """The hunks of an intent; without `intent_id` those of people, and of agents without an intent."""
 
@@ -97,17 +100,24 @@ class Changes(Struct, frozen=True):
     is_coming: bool = False
     """The answers are still to come: nothing of them is here."""
 
+    view: DiffView = "unified"
+
 
 def read_changes(request: PageRequest) -> Changes:
     wanted, only = read_range(request), request.query.get("only", "")
     if only not in ("", "committed", "uncommitted"):
         raise Refused(400, f"only is {only[:40]!r}", "take it out of the address")
+    view: DiffView = "split" if request.query.get("view") == "split" else "unified"
+    if request.query.get("view", view) != view:
+        raise Refused(
+            400, f"view is {request.query['view'][:40]!r}; there are unified, split", "take it out of the address"
+        )
     committed_answer = ask_verify(request, wanted) if wanted and only != "uncommitted" else None
     uncommitted_answer = ask_verify(request, "") if only != "committed" else None
     is_awaited = request.wants_all or request.part == "review" or request.query.get("wait") == "1"
     asked = [answer for answer in (committed_answer, uncommitted_answer) if answer]
     if not is_awaited and wait(asked, timeout=SOON_S).not_done:
-        return Changes(wanted, only, None, None, [], [], 0, 0, None, 0, [], 0, {}, "", [], is_coming=True)
+        return Changes(wanted, only, None, None, [], [], 0, 0, None, 0, [], 0, {}, "", [], is_coming=True, view=view)
     committed = committed_answer.result() if committed_answer else None
     uncommitted = uncommitted_answer.result() if uncommitted_answer else None
     with request.repositories.open_gate(request.one_repository) as gate:
@@ -144,6 +154,7 @@ def read_changes(request: PageRequest) -> Changes:
         Counter(item.finding.severity for item in look_first),
         summarize_for_pull_request(wanted, groups, look_first, committed),
         waiting,
+        view=view,
     )
 
 

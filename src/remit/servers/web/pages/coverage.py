@@ -18,6 +18,7 @@ from remit.policy.violations import HINTS
 from remit.provenance.verify.verdict_coverage import MAX_RECORDS, measure_share
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
+from remit.servers.web.pages.settings import record_setting_change
 from remit.wiring.agents import DetectedAgent, find_agents, find_user_place, find_wired_place
 from remit.wiring.doctor_checks import check_latency, check_wiring
 from remit.wiring.hook_client import NoClient
@@ -228,4 +229,5 @@ def put_mode(gate: Gate, mode: Mode, shown: Mode) -> dict[str, str]:
     if gate.rules.mode != shown:
         raise Refused(409, f"the mode is {gate.rules.mode} by now", "load the page again")
     set_mode(gate.workspace, mode)
+    record_setting_change(gate, "mode", f'"{shown}"', f'"{mode}"')
     return {"mode": gate.rules.mode}

@@ -6,7 +6,10 @@ from typing import Any
 
 from msgspec import Struct, convert
 
+from remit.core.record import KEY
+from remit.gate.gate import Gate
 from remit.ledger.findings import LedgerFinding
+from remit.ledger.index.index import Filters
 from remit.ledger.index.search import NoSearchWords
 from remit.ledger.parse_time import NotATime, parse_time
 from remit.servers.web.guard import Refused
@@ -15,7 +18,6 @@ from remit.servers.web.pages.sessions import RecordPeek, TimelineRow, make_row, 
 from remit.servers.web.repositories import GovernedRepository, Repositories
 
 ROWS_SHOWN = 100
-MAX_FOUND_WITH_WORDS = 2000
 MAX_CHOICES = 60
 FIELDS = ("event", "agent", "session_id", "intent_id", "path", "since", "until")
 LEDGER_QUERY = (*FIELDS, "q", "skip", "verify")
@@ -37,10 +39,10 @@ class ChainState(Struct, frozen=True):
 
 
 class LedgerPage(Struct, frozen=True):
-    """Records, newest first, from the `skip`th on. `counts` has all events; `total` is None for a search by words."""
+    """Records, newest first, from the `skip`th on. `counts` has all events."""
 
     rows: list[TimelineRow]
-    total: int | None
+    total: int
     skip: int
     has_older: bool
     counts: dict[str, int]
@@ -51,41 +53,62 @@ class LedgerPage(Struct, frozen=True):
 
 
 class RecordPage(Struct, frozen=True):
-    """A record as stored in the log, with the files that it changed."""
+    """A record as stored in the log, with the files that it changed, and its neighbours in what the filters leave."""
 
     peek: RecordPeek
     session_id: str
     paths: list[str]
+    filters: dict[str, str]
+    older: str | None
+    newer: str | None
+
+
+class FoundRecords(Struct, frozen=True):
+    """Records that have the words of a search, newest first, and how many of them there are."""
+
+    documents: list[dict[str, Any]]
+    total: int
 
 
 def read_ledger(request: PageRequest) -> LedgerPage:
     filters, words = parse_filters(request.query), request.query.get("q", "").split()
     skip = request.number("skip", 0, 10_000_000)
+    found = FoundRecords([], 0)
+    if words:
+        found = request.repositories.run_job(request.one_repository, search_records, words, filters, skip)
     with request.repositories.open_index(request.one_repository) as index:
         index.catch_up()
-        if words:
-            total = None
-            try:
-                found = index.find(words=words, limit=min(skip + ROWS_SHOWN + 1, MAX_FOUND_WITH_WORDS), **filters)  # type: ignore[arg-type]
-            except NoSearchWords as error:
-                raise Refused(400, str(error), "write letters or digits") from None
-            documents = found[skip : skip + ROWS_SHOWN]
-            has_older = len(found) > skip + ROWS_SHOWN
-        else:
-            total = index.count_matching(**filters)  # type: ignore[arg-type]
+        if not words:
+            total = index.count_matching(**filters)
             start = max(0, total - skip - ROWS_SHOWN)
-            documents = index.find_window(start, max(0, total - skip - start), **filters)[::-1]  # type: ignore[arg-type]
-            has_older = start > 0
-        counts = index.count_by_event()
+            found = FoundRecords(index.find_window(start, max(0, total - skip - start), **filters)[::-1], total)
+        counts = index.count_by("event")
         agents = list(index.list_values("agent", MAX_CHOICES))
         intents = list(index.list_values("intent_id", MAX_CHOICES))
-    shown = {name: request.query[name] for name in (*FIELDS, "q") if request.query.get(name)}
+    shown = list_shown_filters(request)
     chain = verify_chain(request) if request.query.get("verify") else None
-    rows = [make_row(0, document) for document in documents]
-    return LedgerPage(rows, total, skip, has_older, counts, agents, intents, shown, chain)
+    rows = [make_row(0, document) for document in found.documents]
+    return LedgerPage(rows, found.total, skip, found.total > skip + len(rows), counts, agents, intents, shown, chain)
 
 
-def parse_filters(query: Mapping[str, str]) -> dict[str, str]:
+def search_records(gate: Gate, words: list[str], filters: Filters, skip: int) -> FoundRecords:
+    """Return a window of the records with all the words, over the whole ledger. The first search of a repository takes
+    in the words of all its records, which is why a worker does it. Raises Refused.
+    """
+    with gate.index() as index:
+        index.catch_up()
+        try:
+            documents = index.find(words=words, limit=ROWS_SHOWN, offset=skip, **filters)
+            return FoundRecords(documents, index.count_matching(words=words, **filters))
+        except NoSearchWords as error:
+            raise Refused(400, str(error), "write letters or digits") from None
+
+
+def list_shown_filters(request: PageRequest) -> dict[str, str]:
+    return {name: request.query[name] for name in (*FIELDS, "q") if request.query.get(name)}
+
+
+def parse_filters(query: Mapping[str, str]) -> Filters:
     """Return the filters of a query, times as the ledger writes them. Raises Refused."""
     filters = {name: query[name] for name in FIELDS if query.get(name)}
     for name in ("since", "until"):
@@ -94,7 +117,7 @@ def parse_filters(query: Mapping[str, str]) -> dict[str, str]:
                 filters[name] = parse_time(filters[name], datetime.now(UTC))
             except NotATime as error:
                 raise Refused(400, str(error), f"take `{name}` out of the address") from None
-    return filters
+    return convert(filters, Filters)
 
 
 def verify_chain(request: PageRequest) -> ChainState:
@@ -102,13 +125,19 @@ def verify_chain(request: PageRequest) -> ChainState:
 
 
 def read_record(request: PageRequest) -> RecordPage:
+    filters, words = parse_filters(request.query), request.query.get("q", "").split()
+    wanted = request.path["record"]
     with request.repositories.open_index(request.one_repository) as index:
-        found = index.find_by_ids([request.path["record"]])
-    for document in found.values():
-        peek = read_peek(request, document, [document])
-        body: dict[str, Any] = next(iter(document["metadata"].values()))
-        return RecordPage(peek, str(body.get("session_id") or ""), [file.path for file in peek.files])
-    raise Refused(404, "there is no such record", "see the page Ledger")
+        document = index.find_by_ids([wanted]).get(wanted)
+        if document is None:
+            raise Refused(404, "there is no such record", "see the page Ledger")
+        try:
+            older, newer = index.find_neighbours(wanted, words=words, **filters)
+        except NoSearchWords as error:
+            raise Refused(400, str(error), "write letters or digits") from None
+    peek = read_peek(request, document, [document])
+    session = str(document["metadata"][KEY].get("session_id") or "")
+    return RecordPage(peek, session, [file.path for file in peek.files], list_shown_filters(request), older, newer)
 
 
 def export_records(
@@ -118,5 +147,5 @@ def export_records(
     if form not in EXPORT_FORMS:
         raise Refused(404, f"there is no form {form[:20]!r}", f"ask for {' or '.join(EXPORT_FORMS)}")
     filters = parse_filters(query)
-    words = (f"{EXPORT_OPTIONS[name]}={value}" for name, value in filters.items())
+    words = (f"{option}={filters[name]}" for name, option in EXPORT_OPTIONS.items() if name in filters)
     return repositories.stream_command(repository, "export", f"--as={EXPORT_FORMS[form]}", *words)

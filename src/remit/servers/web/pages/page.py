@@ -10,6 +10,7 @@ from remit.servers.web.pairing import PairedBrowser, Role
 from remit.servers.web.repositories import GovernedRepository, Repositories
 
 MAX_WINDOW = 400
+FACE = "console"  # in the records of what a person does here
 
 
 class PageRequest(Struct, frozen=True):

@@ -20,6 +20,7 @@ KIND_OF_EVENT: dict[str, RowKind] = {
     "approval_answered": "person",
     "review_sent": "person",
     "console_paired": "person",
+    "setting_changed": "person",
     "intent_selected": "intent",
     "intent_cleared": "intent",
     "intent_transition": "intent",

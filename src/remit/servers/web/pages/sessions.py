@@ -1,6 +1,7 @@
 """Sessions: the list of a repository, and a session as a timeline of records."""
 
 import time
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -11,7 +12,7 @@ from remit.core.redaction import redact
 from remit.core.untrusted_input import as_object, as_objects
 from remit.gate.gate import Gate
 from remit.gate.session_lifecycle import propose_intent_name
-from remit.ledger.index.index import Index, IndexedSession
+from remit.ledger.index.index import FacetField, Filters, Index, IndexedSession
 from remit.ledger.index.search import NoSearchWords
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.now import SessionStatus, name_status
@@ -20,7 +21,11 @@ from remit.servers.web.pages.session_rows import SessionRow, make_session_rows, 
 from remit.servers.web.pages.session_turns import SessionStory, read_story
 from remit.servers.web.render import parse_seconds
 
-SESSION_QUERY = ("from", "count", "kind", "e")
+SESSION_QUERY = ("from", "to", "kind", "tool", "decision", "agent", "path", "form", "q", "e")
+FACETS: dict[str, FacetField] = {"kind": "event", "tool": "tool", "decision": "decision", "agent": "agent_id"}
+"""Names of facets in the query, with the fields of the index."""
+
+MAX_FACET_VALUES = 12
 ROWS_SHOWN = 120
 MAX_SESSIONS, MAX_TITLED = 200, 60
 OPEN_CALL_S = 600.0
@@ -84,8 +89,9 @@ class RecordPeek(Struct, frozen=True):
 
 
 class SessionPage(Struct, frozen=True):
-    """A window of a session; `counts` has the number of records of each event, without the filter. `start` and `end`
-    count records; `story` stands in for the rows in the forms `tree` and `feed`.
+    """A window of a session. `filters` are those of the query, by facet; `facets` has for each facet the number of
+    records of each value that the other filters leave. `start` and `end` count records; `story` stands in for the rows
+    in the forms `tree` and `feed`.
     """
 
     session: IndexedSession
@@ -99,8 +105,8 @@ class SessionPage(Struct, frozen=True):
     end: int
     rows: list[SessionRow]
     story: SessionStory | None
-    counts: dict[str, int]
-    event: str
+    facets: dict[str, dict[str, int]]
+    filters: dict[str, str]
     words: str
     strip: list[StripBucket]
     peek: RecordPeek | None
@@ -141,8 +147,8 @@ def read_sessions(request: PageRequest) -> Sessions:
 
 
 def read_session(request: PageRequest) -> SessionPage:
-    session_id, event = request.path["session"], request.query.get("kind", "")
-    form, words = read_form(request), request.query.get("q", "").split()
+    session_id, form, words = request.path["session"], read_form(request), request.query.get("q", "").split()
+    filters = {name: request.query[name] for name in (*FACETS, "path") if request.query.get(name)}
     with request.repositories.open_gate(request.one_repository) as gate, gate.index() as index:
         session = next(iter(index.list_sessions(1, session_id)), None)
         if session is None:
@@ -152,17 +158,17 @@ def read_session(request: PageRequest) -> SessionPage:
         title = propose_intent_name(gate, session_id) or names.get(session.intent_id or "", "")
         newest = next(iter(index.find(session_id=session_id, limit=1)), None)
         status = find_status(gate, session, newest)
-        total, start, documents = read_window(request, index, session_id, event, words)
+        total, start, documents = read_window(request, index, make_filters(session_id, filters), words)
         started = index.find(event="session_start", session_id=session_id, limit=1)
         model = str(started[0]["metadata"][KEY].get("model") or "") if started else ""
-        counts = index.count_by_event(session_id=session_id)
+        facets = count_facets(index, session_id, filters)
         times = index.list_times(MAX_STRIP_RECORDS, session_id=session_id)
         wanted = request.query.get("e", "")
         found = index.find_by_ids([wanted]) if wanted else {}
         call = list_records_of_call(index, session_id, found[wanted]) if wanted in found else []
     peek = read_peek(request, found[wanted], call) if call else None
     story = None if form == "timeline" else read_story(request, session_id, session.records)
-    rows = [] if story else make_session_rows(documents, start, folded=not event and not words)
+    rows = [] if story else make_session_rows(documents, start, folded=not filters and not words)
     return SessionPage(
         session,
         title or session.agent or "Session",
@@ -175,8 +181,8 @@ def read_session(request: PageRequest) -> SessionPage:
         start + len(documents),
         rows,
         story,
-        counts,
-        event,
+        facets,
+        filters,
         " ".join(words),
         make_strip(times),
         peek,
@@ -200,28 +206,53 @@ def read_form(request: PageRequest) -> SessionForm:
     raise Refused(400, f"form is {asked[:40]!r}; there are {words}", "take it out of the address")
 
 
+def make_filters(session_id: str, filters: Mapping[str, str], *, without: str = "") -> Filters:
+    """Return the filters of the index for those of the query, one of them left out."""
+    found: Filters = {"session_id": session_id}
+    for name, field in FACETS.items():
+        if name in filters and name != without:
+            found[field] = filters[name]
+    if "path" in filters and without != "path":
+        found["path"] = filters["path"]
+    return found
+
+
+def count_facets(index: Index, session_id: str, filters: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """Return for each facet how many records each value has, the most first; a chosen value is always there."""
+    found = {
+        name: index.count_by(field, **make_filters(session_id, filters, without=name)) for name, field in FACETS.items()
+    }
+    found["path"] = index.count_by_path(MAX_FACET_VALUES, **make_filters(session_id, filters, without="path"))
+    for name, value in filters.items():
+        if value not in found[name]:
+            found[name][value] = index.count_matching(**make_filters(session_id, filters))
+    return {
+        name: dict(sorted(counts.items(), key=lambda item: (item[0] != filters.get(name), -item[1])))
+        for name, counts in found.items()
+    }
+
+
 def read_window(
-    request: PageRequest, index: Index, session_id: str, event: str, words: list[str]
+    request: PageRequest, index: Index, filters: Filters, words: list[str]
 ) -> tuple[int, int, list[dict[str, Any]]]:
     """Return how many records match, the first position shown, and the records: around the record `e`, from `from`,
     or the newest ones; for words those that have them. Raises Refused.
     """
     if words:
         try:
-            documents = index.find(words=words, limit=ROWS_SHOWN, session_id=session_id, event=event or None)[::-1]
+            documents = index.find(words=words, limit=ROWS_SHOWN, **filters)[::-1]
         except NoSearchWords as error:
             raise Refused(400, str(error), "write letters or digits") from None
         return len(documents), 0, documents
-    total = index.count_matching(session_id=session_id, event=event or None)
+    total = index.count_matching(**filters)
     start = max(0, total - ROWS_SHOWN)
     if (wanted := request.query.get("e")) and not request.query.get("from"):
-        place = index.count_before(wanted, session_id=session_id, event=event or None)
+        place = index.count_before(wanted, **filters)
         start = min(start, max(0, place - ROWS_SHOWN // 2))
     start = min(request.number("from", start, 1_000_000), max(0, total - 1))
     until = request.number("to", 0, 1_000_000)
     count = min(max(0, until - start) if until else ROWS_SHOWN, MAX_WINDOW)
-    documents = index.find_window(start, count, session_id=session_id, event=event or None)
-    return total, start, documents
+    return total, start, index.find_window(start, count, **filters)
 
 
 def read_tail(request: PageRequest) -> SessionTail:

@@ -10,11 +10,13 @@ from msgspec import Struct
 from remit.core.config import Config
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import CONFIG_PATH
+from remit.core.record import Body
 from remit.core.redaction import compile_team_pattern, redact
 from remit.core.untrusted_input import encode_json
+from remit.gate.gate import Gate
 from remit.gate.governing import load_rules, write_setting
 from remit.servers.web.guard import Refused
-from remit.servers.web.pages.page import PageRequest
+from remit.servers.web.pages.page import FACE, PageRequest
 from remit.servers.web.pairing import STATE_FILE
 from remit.servers.web.repositories import GovernedRepository
 from remit.workspace.place.config import ConfigError, parse_toml, read_config_text
@@ -24,7 +26,7 @@ LOCKED_SETTINGS = frozenset(
     {"mode", "overrides", "hooks", "grants", "verify.on_write", "verify.landing", "ledger.trusted_keys"}
 )
 """Settings that have a page or command of their own, or hold more than a value."""
-MAX_TRIED_CHARS = 20_000
+MAX_TRIED_CHARS, MAX_RECORDED_CHARS = 20_000, 400
 
 
 class SettingRow(Struct, frozen=True):
@@ -137,9 +139,21 @@ def change_setting(request: PageRequest, body: SettingBody) -> dict[str, Any]:
             write_setting(gate.workspace, body.name, value, body.file_sha256)
         except ConfigError as error:
             raise Refused(409 if "meanwhile" in str(error) else 400, str(error), f"or edit {page.file}") from None
-    page = read_settings(PageRequest(repositories, None, {}, {"repo": repository.name}))
-    row = next(row for row in page.rows if row.name == body.name)
-    return {"row": msgspec.to_builtins(row), "file": page.file, "file_sha256": page.file_sha256}
+        page = read_settings(PageRequest(repositories, None, {}, {"repo": repository.name}))
+        written = next(row for row in page.rows if row.name == body.name)
+        before, after = (each.value if each.line else "" for each in (row, written))
+        record_setting_change(gate, body.name, before, after)
+    return {"row": msgspec.to_builtins(written), "file": page.file, "file_sha256": page.file_sha256}
+
+
+def record_setting_change(gate: Gate, name: str, before: str, after: str) -> None:
+    """Record that a person changed a setting in the console; values are JSON, empty for the default."""
+    if before == after:
+        return
+    shown = {"from": redact(before)[:MAX_RECORDED_CHARS], "to": redact(after)[:MAX_RECORDED_CHARS]}
+    detail = {"name": name, **shown, "by": "person", "through": FACE}
+    body = Body(event="setting_changed", intent_id=None, session_id=None, detail=detail)
+    gate.recorder.append_or_spool([gate.recorder.make_record(body)])
 
 
 def redact_text(request: PageRequest, body: TriedText) -> dict[str, str]:

@@ -50,15 +50,21 @@ async function showState(state) {
   isRefreshing = true;
   try {
     const hasRecords = JSON.stringify(before.log_bytes) !== JSON.stringify(state.log_bytes);
-    if ((page === "now" || page === "agents") && (hasRecords || asked)) await refreshPart("list");
+    const isUsed = document.querySelector('[data-part="list"] details[open]'); // what a person uses stays as it is
+    if ((page === "now" || page === "agents") && (hasRecords || asked) && !isUsed) await refreshPart("list");
     if (page === "sessions" && hasRecords) await refreshPart("list");
+    if (page === "fleet" && (hasRecords || before.fleet !== state.fleet)) await refreshPart("list");
   } finally {
     setTimeout(() => { isRefreshing = false; }, 250);
   }
 }
 
+// A fleet database on another machine does not say that it changed.
+setInterval(() => { if (document.querySelector("[data-polled]")) refreshPart("list").catch(() => {}); }, 3000);
+
 function hear(message) {
   if (message.kind === "state") showState(message.state).catch(() => showReachable(false));
+  else if (message.kind === "missed") document.dispatchEvent(new CustomEvent("remit:missed", { detail: message.missed }));
   else if (message.kind === "hello") offerReload(message.version);
   else {
     showReachable(message.kind === "open");
@@ -94,6 +100,7 @@ function openStream() {
     return;
   }
   const source = new EventSource("/live");
+  source.addEventListener("missed", (event) => hear({ kind: "missed", missed: JSON.parse(event.data) }));
   source.addEventListener("state", (event) => hear({ kind: "state", state: JSON.parse(event.data) }));
   source.onerror = () => hear({ kind: "away" });
 }
@@ -113,7 +120,7 @@ showTimeLeft();
 
 // -- keys ------------------------------------------------------------------------------------------------------
 
-const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", e: "chat", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
+const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", f: "fleet", e: "chat", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
 let afterG = false;
 let row = -1;
 

@@ -174,12 +174,19 @@ async function follow() {
 }
 
 pill.addEventListener("click", () => (rowsPart ? jump(here, { toEnd: true }) : location.reload()));
+const countedName = `${repository}/${session}`;
 let counted = null;
-document.addEventListener("remit:stream", () => { counted = null; }); // broken or opened anew: something may be missing
+let mayMiss = true; // the first look also gets what came between the page and the stream
+document.addEventListener("remit:stream", () => { // broken or opened anew: counts begin anew, and something may be missing
+  counted = null;
+  mayMiss = true;
+});
+document.addEventListener("remit:missed", (event) => {
+  mayMiss = !event.detail.is_whole || countedName in event.detail.records;
+});
 document.addEventListener("remit:state", (event) => {
-  const now = `${event.detail.records[`${repository}/${session}`]}`;
-  // The first look also gets what came between the page and the stream.
-  if (counted !== now) {
+  const now = `${event.detail.records[countedName]}`;
+  if (counted === null ? mayMiss : counted !== now) {
     if (rowsPart && !head.dataset.filtered) follow();
     else if (form !== "timeline" && counted !== null) pill.hidden = false;
   }

@@ -1,6 +1,6 @@
 // Forms that write. `<form data-write="/address" data-then="/page?x={field}">` is signed by this browser's key and sent
 // as JSON: a field's name is its key; `data-kind="lines"` is a list with an item a line, `list` the checked boxes of a
-// name, `flag` true or false, `number` a number. What the console refuses is said beside the form, with the next step.
+// name, `flag` true or false, `number` a number. `data-confirm` is asked first. What the console refuses is said beside the form, with the next step.
 import { readKey } from "./page_keys.js";
 import { refreshPart, say } from "./parts.js";
 import { postSigned } from "./proof.js";
@@ -32,7 +32,7 @@ function showProblem(form, error) {
 }
 
 async function send(form, button) {
-  if (form.dataset.sending) return;
+  if (form.dataset.sending || (form.dataset.confirm && !confirm(form.dataset.confirm))) return;
   form.dataset.sending = "yes";
   form.setAttribute("aria-busy", "true");
   try {

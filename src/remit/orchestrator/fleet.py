@@ -1,0 +1,75 @@
+"""The fleet of a user, as commands and pages open it: the extra, the database, a repository's id, and orders."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remit.core.diff.contents import sha256
+from remit.orchestrator.board import Order, OrderKind
+from remit.workspace.place.workspace import Workspace, find_main_worktree
+
+if TYPE_CHECKING:
+    from remit.orchestrator.database.troubles import Trouble
+    from remit.orchestrator.engines.dbos import DbosEngine
+
+INSTALL_EXTRA = "pip install 'remit[cluster]'"
+
+
+class FleetUnavailable(Exception):
+    """A fleet database that cannot be used."""
+
+    def __init__(self, trouble: "Trouble") -> None:
+        super().__init__(trouble.what)
+        self.fix = trouble.fix
+
+
+class UnknownTask(ValueError):
+    """An intent that no plan of the repository has; an empty one is any."""
+
+    def __init__(self, intent: str) -> None:
+        super().__init__(f"no plan has {intent or 'a task here'}")
+
+
+def has_extra() -> bool:
+    """Return whether the extra `cluster` is installed."""
+    return find_spec("dbos") is not None and find_spec("sqlalchemy") is not None
+
+
+def find_repository_root(workspace: Workspace) -> Path:
+    """Return the main worktree: a plan belongs to the repository, whichever worktree it is started from."""
+    return find_main_worktree(workspace) or workspace.root
+
+
+def name_repository(root: Path) -> str:
+    return sha256(str(root).encode("utf-8", "surrogateescape"))[:12]
+
+
+@contextmanager
+def report_database_errors() -> Generator[None]:
+    """Raise FleetUnavailable for what the database refuses."""
+    from remit.orchestrator.database.troubles import DATABASE_ERRORS, describe_trouble
+
+    try:
+        yield
+    except DATABASE_ERRORS as error:
+        raise FleetUnavailable(describe_trouble(error)) from error
+
+
+def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngine":
+    """Open the fleet database: the one of this user without a URL. Raises ImportError, OSError, and what
+    `report_database_errors` names.
+    """
+    from remit.orchestrator.database.store import open_store
+    from remit.orchestrator.engines.dbos import DbosEngine, Timing
+
+    return DbosEngine(open_store(database, home), Timing().scale(pace))
+
+
+def give_order(engine: "DbosEngine", repository: str, kind: OrderKind, intent: str, by: str) -> None:
+    """Carry out an order to a task, or to all tasks of a repository without an intent. Raises UnknownTask."""
+    known = [name for owner, name in engine.read_board().tasks if owner == repository]
+    if (intent and intent not in known) or not known:
+        raise UnknownTask(intent)
+    engine.give_order(Order(0, repository, kind, intent=intent, by=by))

@@ -1,0 +1,92 @@
+"""A page over a daemon that is killed: the stream goes on where it ended."""
+
+import os
+import signal
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import Request
+
+from e2e.test_console_pages import pytestmark
+from e2e.test_console_review import wait_for
+from processes import daemons_of
+from remit.servers.daemon import CONSOLE_AGENT
+from remit.servers.daemon_client import DaemonAway, ask_started_daemon
+from servers.web.large_session import SESSION, append_events, make_long_session
+
+__all__ = ["pytestmark"]
+KEYS = "[...document.querySelectorAll('[data-rows] tr')].map((row) => row.dataset.key)"
+
+
+def serve_console(home: Path) -> str:
+    """Return a pairing link of the daemon's console, which is started where none runs."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            reply = ask_started_daemon(home, version("remit"), CONSOLE_AGENT, "open", b"")
+        except DaemonAway:
+            assert time.monotonic() < until
+            continue
+        if reply.exit_code == 0:
+            return reply.stdout.decode()
+        assert time.monotonic() < until, reply.stderr
+
+
+def kill_daemons(home: Path) -> None:
+    for pid in daemons_of(home):
+        os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + 30
+    while daemons_of(home):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def long(repository: Path, home: Path) -> Path:
+    make_long_session(repository, home, 300)
+    append_events(repository, home, 60, "other-session")
+    return repository
+
+
+def test_a_page_has_each_record_once_after_its_daemon_was_killed(chromium: Chromium, long: Path, home: Path) -> None:
+    link = serve_console(home)
+    origin = link.partition("/pair")[0]
+    context = chromium.new_context()
+    tails: list[str] = []
+
+    def note_request(request: Request) -> None:
+        if "/tail?" in request.url:
+            tails.append(request.url)
+
+    context.on("request", note_request)
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_url(f"{origin}/")
+    page.goto(f"{origin}/r/{long.name}/sessions/{SESSION}")
+    other = context.new_page()
+    other.goto(f"{origin}/r/{long.name}/sessions/other-session")
+    for each in (page, other):
+        each.locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+    append_events(long, home, 12, start=300)
+    wait_for(page, "document.querySelector('[data-records-total]').textContent", wanted="312")
+    kill_daemons(home)
+    for each in (page, other):
+        each.locator("[data-live]:not(.on)").wait_for(state="attached", timeout=20_000)
+    append_events(long, home, 12, start=312)
+    before = len(tails)
+    serve_console(home)
+    append_events(long, home, 12, start=324)
+    for each in (page, other):
+        each.locator("[data-live].on").wait_for(state="attached", timeout=40_000)
+    wait_for(page, "document.querySelector('[data-records-total]').textContent", wanted="336")
+    keys = page.evaluate(KEYS)
+    assert len(keys) == len(set(keys))
+    text = page.locator("[data-rows]").inner_text()
+    assert all(f"# {number}" in text for number in (309, 321, 333))
+    asked = tails[before:]
+    assert asked
+    assert all("/other-session/" not in url for url in asked), "a page without new records asks for none"
+    context.close()

@@ -1,0 +1,184 @@
+"""What an agent of a plan sees and may write, and that nothing of it outlives its worker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from orchestrator.test_misbehaving_agents import processes_of
+from remit.gate.machine import Environment
+from remit.orchestrator.workers.agent import (
+    AGENT_COMMANDS,
+    AgentProcess,
+    AgentRun,
+    AttemptPlaces,
+    claim_slot,
+    explain_unwired,
+    find_links,
+    make_jail,
+    run_setup,
+)
+from remit.workspace.place.workspace import locate_workspace
+from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.worktrees import Worktrees
+
+pytestmark = pytest.mark.skipif(find_bubblewrap() is None, reason="NO JAIL TESTED: there is no bubblewrap here")
+
+SECRETS = (".ssh/id_ed25519", ".aws/credentials", ".gemini/oauth_creds.json", ".local/state/remit/fleet.db")
+
+
+@pytest.fixture
+def places(repository: Path, home: Path) -> AttemptPlaces:
+    """Two attempts' worktrees of a repository below HOME, and the first one's places."""
+    for name in (*SECRETS, ".claude/settings.json", ".claude/history.jsonl"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("{}")
+    (repository / ".env").write_text("KEY=secret\n")
+    (repository / ".orchestration").mkdir()
+    main = locate_workspace(repository)
+    assert main is not None
+    trees = Worktrees(main, home / ".local/share/remit/trees/r")
+    one, _ = (
+        trees.prepare(f"INT-00{number}", 1, run_git(repository, "rev-parse", "HEAD").strip()) for number in (1, 2)
+    )
+    temporary = home / ".local/share/remit/trees/r/one.tmp"
+    temporary.mkdir()
+    assert one.assignment_path is not None
+    return AttemptPlaces(main, one, Path(one.assignment_path).parent, temporary)
+
+
+def run_agent(places: AttemptPlaces, home: Path, script: str, *, links: Sequence[str] = ()) -> tuple[int | None, str]:
+    """Run a shell script as Claude Code's attempt, and return how it ended and what it printed."""
+    words = ("sh", "-c", script)
+    around = Environment(home=home, temporary=home / "tmp")
+    jail = make_jail(places, "claude-code", words, around, os.environ["PATH"], links)
+    log = home / "agent.log"
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(places.temporary)}
+    end = AgentProcess(AgentRun(words, variables, jail, log, find_bubblewrap())).wait()
+    return end.code, log.read_text()
+
+
+def test_of_home_an_agent_sees_its_own_settings_and_no_secret(places: AttemptPlaces, home: Path) -> None:
+    listed = " ".join(str(home / name) for name in (*SECRETS, ".claude/history.jsonl"))
+    _, shown = run_agent(places, home, f"cat {listed} | wc -c; ls -A ~; ls /tmp | grep -v pytest")
+    assert shown.splitlines().count("cat: " + f"{home}/.ssh/id_ed25519: No such file or directory") == 1
+    assert sum("No such file" in line for line in shown.splitlines()) == 3, "the database is there, and empty"
+    names = {".claude", ".gitconfig", ".local"}
+    assert names <= {*shown.splitlines()}
+    assert not {".ssh", ".aws", ".gemini"} & {*shown.splitlines()}
+
+
+def test_an_agent_sees_neither_other_attempts_nor_the_main_worktree(places: AttemptPlaces, home: Path) -> None:
+    main, trees = places.main.root, places.tree.root.parent
+    code, shown = run_agent(places, home, f"ls {trees}; ls -A {main}; cat {main}/.env; cat README.md")
+    assert code == 0
+    assert sorted(shown.splitlines()) == sorted(
+        [
+            places.tree.root.name,
+            "one.tmp",
+            ".git",
+            ".orchestration",
+            f"cat: {main}/.env: No such file or directory",
+            "# Example",
+        ]
+    )
+
+
+def test_an_agent_writes_its_worktree_and_its_conversations_and_nothing_that_steers_it(
+    places: AttemptPlaces, home: Path
+) -> None:
+    files = [places.tree.root / "new", home / ".claude/new", home / "new", places.temporary / "new", Path("/tmp/new")]
+    files += [
+        home / ".claude/settings.json",
+        home / ".local/state/remit/key",
+        places.main.root / ".git/hooks/pre-commit",
+    ]
+    script = "; ".join(f"(echo x > {file}) 2>/dev/null && echo {number}" for number, file in enumerate(files))
+    _, shown = run_agent(places, home, script)
+    assert shown.split() == ["0", "1", "2", "3", "4"]
+    assert [file.exists() for file in files[:5]] == [True, True, False, True, False], "what is private vanishes"
+    code, shown = run_agent(places, home, "git add -A && git commit -qm mine && git log --oneline | wc -l")
+    assert (code, shown.split()) == (0, ["2"])
+
+
+def test_folders_of_dependencies_are_there_and_read_only(places: AttemptPlaces, home: Path) -> None:
+    packages = places.main.root / "node_modules" / "left-pad"
+    packages.mkdir(parents=True)
+    (packages / "index.js").write_text("pad\n")
+    (places.main.root / "vendor").symlink_to("/etc")
+    _, shown = run_agent(
+        places,
+        home,
+        "cat node_modules/left-pad/index.js; touch node_modules/x || echo refused; ls vendor src",
+        links=("node_modules/", "vendor", "src"),
+    )
+    assert [line for line in shown.splitlines() if "cannot" not in line] == ["pad", "refused", "src:", "app.py"]
+    assert list(find_links(places, ("src", "vendor", "nothing", "node_modules"))) == [places.tree.root / "node_modules"]
+
+
+def test_a_setup_command_runs_in_the_jail_and_within_its_time(places: AttemptPlaces, home: Path) -> None:
+    jail = make_jail(places, "", ("sh",), Environment(home=home, temporary=home / "tmp"), os.environ["PATH"])
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    done = run_setup(("sh", "-c", "echo ready > made; cat ~/.ssh/id_ed25519"), jail, variables, 60)
+    assert (done.exit_code, b"No such file" in done.output) == (1, True)
+    assert (places.tree.root / "made").read_text() == "ready\n"
+    assert run_setup(("sleep", "60"), jail, variables, 0.5).failure == "it was ended after 0.5 s"
+
+
+def test_an_agent_without_hooks_is_not_started(places: AttemptPlaces, home: Path) -> None:
+    command = AGENT_COMMANDS["claude-code"]
+    why = explain_unwired("claude-code", command, home, {}, places.tree.root)
+    assert why.endswith("`remit init --agent claude-code`")
+    (places.tree.root / ".claude").mkdir()
+    (places.tree.root / ".claude/settings.local.json").write_text(f'{{"hooks": "{home}/.local/share/remit/bin/hook"}}')
+    assert explain_unwired("claude-code", command, home, {}, places.tree.root) == ""
+    assert explain_unwired("my-own", command, home, {}, places.tree.root) == ""
+
+
+def test_every_attempt_on_a_host_has_ports_of_its_own(tmp_path: Path) -> None:
+    with claim_slot(tmp_path) as one, claim_slot(tmp_path) as two:
+        assert (one, two) == (0, 1)
+    with claim_slot(tmp_path) as again:
+        assert again == 0
+
+
+WORKER = """
+import os, sys
+from pathlib import Path
+from remit.orchestrator.workers.agent import AgentProcess, AgentRun
+from remit.workspace.sandbox.jail import Jail
+folder, program = Path(sys.argv[1]), sys.argv[2] or None
+words = ("sh", "-c", "sleep 711 & (setsid sh -c 'sleep 712 & sleep 713' &) ; echo ready; " + sys.argv[3])
+jail = Jail(folder, writable=(folder,))
+print(AgentProcess(AgentRun(words, dict(os.environ), jail, folder / "log", program)).wait().code, flush=True)
+"""
+
+
+@pytest.mark.parametrize("program", [find_bubblewrap() or "", ""], ids=["bubblewrap", "reaper"])
+@pytest.mark.parametrize("ends", ["the worker is killed", "the agent ends"])
+def test_nothing_that_an_agent_started_outlives_it_or_its_worker(
+    program: str, ends: str, tmp_path: Path, home: Path
+) -> None:
+    last = "exit 7" if ends == "the agent ends" else "sleep 714"
+    words = [sys.executable, "-c", WORKER, str(tmp_path), program, last]
+    worker = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    wait_until(lambda: (tmp_path / "log").exists() and "ready" in (tmp_path / "log").read_text())
+    if ends == "the worker is killed":
+        wait_until(lambda: len(processes_of(home, "sleep 71")) >= 3)
+        worker.send_signal(signal.SIGKILL)
+    said, _ = worker.communicate(timeout=60)
+    assert said.split() == ([] if ends == "the worker is killed" else ["7"])
+    wait_until(lambda: processes_of(home, "sleep 71") == [])
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -1,0 +1,88 @@
+"""Agents that misbehave in a plan: each is named and survived, the next step is said, and nothing is lost."""
+
+import re
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.fleet_driving import Fleet, git
+from processes import fields
+
+pytestmark = pytest.mark.slow
+
+FAKE = Path(__file__).with_name("fake_agent.py")
+
+ENDS = {
+    "hangs": ("stuck", "silent", "no event for"),
+    "garbage": ("landed", "handed_in", ""),
+    "daemon": ("landed", "handed_in", ""),
+    "commits": ("landed", "handed_in", ""),
+    "pushes": ("landed", "handed_in", ""),
+    "resets": ("stuck", "gave_up", "it changed nothing"),
+    "rewinds": ("stuck", "failed", "it changed what is not its own"),
+    "renames": ("landed", "handed_in", ""),
+    "leaves": ("landed", "handed_in", ""),
+    "deletes": ("landed", "handed_in", ""),
+    "widens": ("stuck", "failed", ".orchestration/active_intents.yaml"),
+    "assigns": ("stuck", "failed", "README.md"),
+    "crashes": ("stuck", "failed", "its agent ended with 139 (SIGSEGV)"),
+    "misses": ("stuck", "failed", "its agent ended with 127 (a program is not there)"),
+    "nothing": ("stuck", "gave_up", "it changed nothing"),
+}
+"""By behaviour: the task's end, how each of its attempts ended, and what the plan's log says of it."""
+
+
+@pytest.fixture
+def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
+    made = Fleet(home, tmp_path / "work")
+    yield made
+    made.stop()
+
+
+def processes_of(home: Path, program: str) -> list[int]:
+    found = (path for path in Path("/proc").glob("[0-9]*"))
+    return [
+        int(path.name)
+        for path in found
+        if program in " ".join(fields(path / "cmdline")) and f"HOME={home}" in fields(path / "environ")
+    ]
+
+
+def test_every_misbehaving_agent_is_named_and_survived(fleet: Fleet) -> None:
+    fleet.govern(1)
+    ids = [f"INT-{number:03}" for number in range(1, len(ENDS) + 1)]
+    file = fleet.root / ".orchestration" / "active_intents.yaml"
+    rows = (f"  - id: {id}\n    name: make\n    status: DRAFT\n    owned_scope: ['src/{id.lower()}/**']" for id in ids)
+    file.write_text("\n".join(["active_intents:", *rows, ""]))
+    with (fleet.root / ".orchestration" / "remit.toml").open("a") as settings:
+        settings.write("\n[orchestrator]\nstall_s = 30\n")
+    (fleet.root / "README.md").write_text("# Example\n\nMore.\n")
+    git(fleet.root, "commit", "-qam", "second")
+    remote = fleet.home / "remote.git"
+    git(fleet.root, "clone", "-q", "--bare", str(fleet.root), str(remote))
+    git(fleet.root, "remote", "add", "origin", str(remote))
+    pushed = git(remote, "for-each-ref")
+    command = f"--agent-command=fake={sys.executable} {FAKE} {{intent}} {' '.join(ENDS)}"
+    fleet.remit("plan", "start", *ids, "--yes", "--workers=3", "--pace=0.2", command)
+    finals = {"landed", "stuck"}
+
+    def have_all_ended(now: dict[str, dict[str, Any]]) -> bool:
+        states = {task["state"] for task in now.values()}
+        if "waiting" in states and not states & {"held", "landing"}:
+            fleet.remit("plan", "resume")  # a plan of which many tasks are stuck waits for a person
+        return states <= finals
+
+    fleet.wait_for(have_all_ended)
+    found, log = fleet.status(), fleet.remit("plan", "log")
+    wrong: list[object] = []
+    for id, (name, (state, end, why)) in zip(ids, ENDS.items(), strict=True):
+        ends = re.findall(rf"attempt {id}/\d+ state=ended ended_as=(\w+)(.*)", log)
+        if found[id]["state"] != state or {one for one, _ in ends} != {end} or why not in ends[-1][1]:
+            wrong.append((name, found[id], ends))
+    assert wrong == [], log
+    assert processes_of(fleet.home, "sleep 61") == []
+    assert git(remote, "for-each-ref") == pushed
+    assert git(fleet.root, "show", "remit/next:README.md") == "# Example\n\nMore.\n"
