@@ -25,6 +25,8 @@ class ConflictKind(StrEnum):
     """A train fails though each of its members passed alone."""
     TARGET_MOVED = "target_moved"
     """The target is not what the landing was built on."""
+    REFUSED = "refused"
+    """Landing refuses the change, or cannot judge it here: it lands once a person has mended what is in the way."""
 
 
 class SettlementKind(StrEnum):
@@ -70,6 +72,8 @@ class Evidence(Struct, frozen=True):
     """Whether the three-way merge has no markers."""
     repeated: bool = False
     """Whether the same happened before in this turn."""
+    why: str = ""
+    """What was found, in words: the end of a failing check, the server's answer."""
 
 
 class Settlement(Struct, frozen=True):
@@ -85,6 +89,8 @@ def decide(evidence: Evidence) -> Settlement:
     earlier, later = evidence.earlier, evidence.later
     if evidence.kind is ConflictKind.TARGET_MOVED:
         return Settlement(SettlementKind.WAIT, "", "the train is gathered again")
+    if evidence.kind is ConflictKind.REFUSED:
+        return Settlement(SettlementKind.ASK, later.intent, evidence.why)
     if evidence.rounds >= MAX_ROUNDS:
         return Settlement(SettlementKind.ASK, later.intent, f"settled {MAX_ROUNDS} times already")
     match evidence.kind:
@@ -101,9 +107,9 @@ def decide(evidence: Evidence) -> Settlement:
         case ConflictKind.TEXT if evidence.is_clean and earlier.is_green and later.is_green:
             return Settlement(SettlementKind.MERGE, "", "the merge is clean, and the criteria of both pass")
         case ConflictKind.TEXT:
-            return Settlement(SettlementKind.REASSIGN, later.intent, "what has landed stays")
+            return Settlement(SettlementKind.REASSIGN, later.intent, evidence.why or "what has landed stays")
         case ConflictKind.MEANING:
-            return Settlement(SettlementKind.REASSIGN, later.intent, "it sees the failing test and the other's diff")
+            return Settlement(SettlementKind.REASSIGN, later.intent, evidence.why or "a check of its train fails")
         case _:
             return Settlement(SettlementKind.ASK, later.intent, "no rule settles it")
 

@@ -83,7 +83,9 @@ class Provider:
     async def show_people(self, request: Request) -> Response:
         buttons = "".join(f'<button name="person" value="{name}">{name}</button>' for name in PEOPLE)
         address = escape(f"/authorize?{request.url.query}")
-        return HTMLResponse(f'<h1>Who are you?</h1><form method="post" action="{address}">{buttons}</form>')
+        return HTMLResponse(
+            f'<link rel="icon" href="data:,"><h1>You?</h1><form method="post" action="{address}">{buttons}</form>'
+        )
 
     async def give_code(self, request: Request) -> Response:
         query = dict(request.query_params)

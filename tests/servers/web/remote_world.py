@@ -27,6 +27,8 @@ from servers.web.console_world import Answered, Browser
 from servers.web.openid_provider import CLIENT, SECRET
 
 HOSTS = ("localhost", "remit.test")
+OPEN_CLIENTS: list[httpx2.Client] = []
+"""Clients of the visitors of a console: they end with it."""
 
 
 def find_free_port() -> int:
@@ -83,7 +85,7 @@ def is_open(port: int) -> bool:
 
 
 def wait_until(holds: Callable[[], Any]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -115,6 +117,8 @@ def serving_remote(home: Path) -> Generator[ConsoleServer]:
     try:
         yield server
     finally:
+        while OPEN_CLIENTS:
+            OPEN_CLIENTS.pop().close()
         server.stop()
 
 
@@ -126,7 +130,8 @@ class RemoteVisitor(Browser):
         assert server.remote_settings is not None
         self.origin = server.remote_settings.origin
         trusted = ssl.create_default_context(cafile=home / ".config/remit/cert.pem")
-        self.client = httpx2.Client(verify=trusted, timeout=20, trust_env=False)
+        self.client = httpx2.Client(verify=trusted, timeout=60, trust_env=False)
+        OPEN_CLIENTS.append(self.client)
 
     @property
     def host(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from remit.orchestrator.attempts import redo_task
 from remit.orchestrator.board import (
     Breaker,
     BreakerKind,
@@ -15,17 +16,18 @@ from remit.orchestrator.board import (
     FleetRepository,
     Landing,
     LandingState,
+    Role,
     Task,
     TaskState,
 )
 from remit.orchestrator.breaker import limit_train
-from remit.orchestrator.conflict import Evidence, SettlementKind, decide
-from remit.orchestrator.database.rows import find_task, list_tasks, note_breaker, store_task
+from remit.orchestrator.conflict import Evidence
+from remit.orchestrator.database.conflicts import settle_evidence
+from remit.orchestrator.database.rows import find_task, list_tasks, load_roles, note_breaker, store_task
 from remit.orchestrator.database.store import (
     Store,
     add_event,
     breakers,
-    conflicts,
     events,
     landers,
     landings,
@@ -130,6 +132,7 @@ def settle_landing(
     row = row_of(landing, landings)
     connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
     body = {"state": str(landing.state), "members": list(landing.members), "new": landing.new}
+    body |= {"why": landing.why} if landing.why else {}
     add_event(store, connection, EventKind.LANDING, body, repository=landing.repository)
     for intent in landed:
         settle_member(store, connection, landing, intent)
@@ -138,7 +141,7 @@ def settle_landing(
     for intent in landing.members:
         task = find_task(connection, (landing.repository, intent))
         if task is not None and task.state is TaskState.LANDING:
-            back = move_task(task, TaskState.HANDED_IN, "its train did not land")
+            back = move_task(task, TaskState.HANDED_IN, landing.why or "its train did not land")
             store_task(store, connection, task, back)
     if landing.state in (LandingState.RED, LandingState.LANDED):
         why = landing.why if landing.state is LandingState.RED else None
@@ -155,21 +158,9 @@ def settle_member(store: Store, connection: sa.Connection, landing: Landing, int
 
 def settle_conflict(store: Store, connection: sa.Connection, landing: Landing, evidence: Evidence) -> None:
     """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
-    a, b = evidence.earlier.intent, evidence.later.intent
-    rows = conflicts.c
-    pair = sa.and_(rows.repository == landing.repository, rows.a == a, rows.b == b)
-    rounds = connection.execute(sa.select(sa.func.count()).where(pair)).scalar_one()
-    settlement = decide(replace(evidence, rounds=rounds))
-    row = {"repository": landing.repository, "kind": str(evidence.kind), "a": a, "b": b, "rounds": rounds + 1}
-    paths = list(evidence.paths)
-    connection.execute(sa.insert(conflicts).values(**row, paths=paths, settled_as=str(settlement.kind), at=store.clock))
-    told = {"settled_as": str(settlement.kind), "with": a, "paths": paths}
-    add_event(store, connection, EventKind.CONFLICT, told, repository=landing.repository, intent=b)
+    settlement = settle_evidence(store, connection, landing.repository, evidence)
     task = find_task(connection, (landing.repository, settlement.redo))
     if task is None or task.state is not TaskState.LANDING:
         return
-    if settlement.kind is SettlementKind.REASSIGN:
-        store_task(store, connection, task, move_task(task, TaskState.HELD, settlement.why))
-    elif settlement.kind is SettlementKind.ASK:
-        asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=TaskState.HELD)
-        store_task(store, connection, task, asking)
+    role = load_roles(connection).get(task.role) or Role(task.role)
+    store_task(store, connection, task, redo_task(task, role, settlement, evidence.kind))

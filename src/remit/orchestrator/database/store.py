@@ -99,7 +99,7 @@ tasks = sa.Table(
     *(text("repository"), text("state", "waiting"), text("why"), number("rank"), text("role"), number("stage")),
     *(document("needs"), document("scope"), text("scope_sha256"), number("attempts"), seconds("estimate_s", 600.0)),
     seconds("tail_s", 0.0),
-    *(text("landed"), text("returns_to", None), document("agents")),
+    *(text("landed"), text("returns_to", None), document("agents"), text("head"), number("revisions")),
 )
 FINAL_NAMES = tuple(sorted(FINAL_STATES))
 sa.Index(
@@ -150,7 +150,7 @@ notes = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     *(text("repository"), text("plan"), text("from_intent"), text("to_intent"), text("kind"), text("text")),
-    *(document("paths"), seconds("at")),
+    *(document("paths"), seconds("at"), number("attempt", None), text("source")),
 )
 landings = sa.Table(
     "landings",
@@ -216,7 +216,28 @@ def make_first_tables(connection: sa.Connection) -> None:
     metadata.create_all(connection)
 
 
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables,)
+def add_stages(connection: sa.Connection) -> None:
+    """Add what stages and notes need."""
+    add_columns(connection, tasks, "head", "revisions")
+    add_columns(connection, notes, "attempt", "source")
+
+
+def add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
+    """Add the columns that a table of an older version has not."""
+    place = connection.get_execution_options().get("schema_translate_map", {}).get(SCHEMA, SCHEMA)
+    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name, schema=place)}
+    prepared = connection.dialect.identifier_preparer
+    where = f"{place}.{table.name}" if place else table.name
+    for name in names:
+        if name not in there:
+            column = table.c[name]
+            empty = "''" if isinstance(column.type, sa.Text) else "0"
+            default = "" if column.nullable else f" NOT NULL DEFAULT {empty}"
+            kind = column.type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {prepared.quote(name)} {kind}{default}")
+
+
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_stages)
 """The steps from an empty database to the present tables; a step that was released never changes."""
 
 MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process

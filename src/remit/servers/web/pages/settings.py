@@ -20,7 +20,9 @@ from remit.servers.web.repositories import GovernedRepository
 from remit.workspace.place.config import ConfigError, parse_toml, read_config_text
 
 SETTINGS_QUERY = ("repo",)
-LOCKED_SETTINGS = frozenset({"mode", "overrides", "hooks", "grants", "verify.on_write", "ledger.trusted_keys"})
+LOCKED_SETTINGS = frozenset(
+    {"mode", "overrides", "hooks", "grants", "verify.on_write", "verify.landing", "ledger.trusted_keys"}
+)
 """Settings that have a page or command of their own, or hold more than a value."""
 MAX_TRIED_CHARS = 20_000
 

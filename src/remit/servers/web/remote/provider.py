@@ -11,6 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from authlib.integrations.httpx_client import AsyncOAuth2Client, OAuthError
+from authlib.oidc.core import CodeIDToken
+from httpx2 import HTTPError, Response
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+from joserfc.jws import JWSRegistry
 from msgspec import Struct
 
 from remit.core.config import LOOPBACK_HOSTS
@@ -18,19 +25,7 @@ from remit.core.record import Person
 from remit.core.untrusted_input import as_array, as_object, as_text, sanitise_line
 from remit.servers.web.guard import Refused
 from remit.servers.web.pairing import Role
-from remit.servers.web.remote.settings import RemoteRefused, RemoteSettings
-
-try:
-    from authlib.integrations.httpx_client import AsyncOAuth2Client, OAuthError
-    from authlib.oidc.core import CodeIDToken
-    from httpx2 import HTTPError, Response
-    from joserfc import jwt
-    from joserfc.errors import JoseError
-    from joserfc.jwk import KeySet
-    from joserfc.jws import JWSRegistry
-except ImportError as error:
-    name = (error.name or "").partition(".")[0]
-    raise RemoteRefused(f"{name} is not installed", "pip install 'remit[remote]'") from error
+from remit.servers.web.remote.settings import RemoteSettings
 
 SIGNING_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Algorithms of public keys only: a provider's word does not add `none`, or one in which its public key is a secret."""
@@ -166,7 +161,7 @@ class OpenIdProvider:
         return role
 
     def find_logout_address(self) -> str:
-        """Return the provider's address that ends its own session; "" where it has none."""
+        """Return the provider's logout address; "" for a provider without one."""
         end = as_text(self.metadata.get("end_session_endpoint")) or ""
         if urlsplit(end).scheme not in ("https", "http"):
             return ""

@@ -4,6 +4,7 @@ The file is the person's own. A repository has no say in who may reach this mach
 """
 
 import os
+from importlib.util import find_spec
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from remit.core.config import LOOPBACK_HOSTS
 from remit.core.machine_paths import CONFIG_FOLDER, CONFIG_PATH
 from remit.servers.web.pairing import ROLES, Role
 
+EXTRA = ("authlib", "httpx2", "joserfc")  # packages of the extra `remote`
 MAX_FILE_BYTES = 64 * 1024
 MAX_SESSION_HOURS = 168.0
 PROXIED_PORT = 7718
@@ -121,9 +123,11 @@ def check_settings(settings: RemoteSettings, home: Path) -> None:
         raise RemoteRefused(why, 'name `cert` and `key`, or the proxy that has them: proxies = ["127.0.0.1"]')
     for each in settings.proxies:
         try:
-            ip_network(each, strict=False)
+            names_all = ip_network(each, strict=False).prefixlen == 0
         except ValueError:
             raise RemoteRefused(f"{where}: proxies: {each!r:.80} is no IP address", "name an address") from None
+        if names_all:
+            raise RemoteRefused(f"{where}: proxies: {each} is everybody", "name the proxy's address")
     issuer = split_address(settings.issuer)
     if issuer is None or (issuer.scheme != "https" and issuer.hostname not in LOOPBACK_HOSTS) or not settings.client_id:
         why = f"{where}: without `issuer` and `client_id` nobody can log in, and nobody may come in without"
@@ -138,6 +142,8 @@ def check_settings(settings: RemoteSettings, home: Path) -> None:
         raise RemoteRefused(f"{where}: session_hours is {settings.session_hours}", f"up to {MAX_SESSION_HOURS:.0f}")
     if "openid" not in settings.scopes:
         raise RemoteRefused(f'{where}: scopes without "openid" give no identity', 'add "openid"')
+    if missing := [name for name in EXTRA if find_spec(name) is None]:
+        raise RemoteRefused(f"{missing[0]} is not installed, which {where} needs", "pip install 'remit[remote]'")
     for name in ("cert", "key", "client_secret_file"):
         file = getattr(settings, name)
         if file and not os.access(resolve_file(file, home), os.R_OK):
@@ -155,9 +161,12 @@ def split_address(address: str) -> SplitResult | None:
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address; None for other text. A zone (`%eth0`) may hold any text, and is taken for none."""
     try:
         found = ip_address(text)
     except ValueError:
+        return None
+    if "%" in text:
         return None
     return getattr(found, "ipv4_mapped", None) or found
 
