@@ -22,6 +22,7 @@ from remit.orchestrator.engines.dbos import DbosEngine
 
 PATH = ".local/state/remit/fleet.db"
 UNAVAILABLE = 4
+NEWER = len(MIGRATIONS) + 1
 
 
 @pytest.fixture
@@ -59,14 +60,13 @@ def start_one(fleet: Fleet, agent_s: float) -> tuple[str, subprocess.Popen[bytes
     ("spoil", "what", "fix"),
     [
         ("damage", "its file is damaged (file is not a database)", "`remit fleet rebuild` in each repository"),
-        ("newer", "is of version 2, and this Remit knows 1", "update Remit on this machine"),
+        ("newer", f"is of version {NEWER}, and this Remit knows {NEWER - 1}", "update Remit on this machine"),
         ("folder", "its file cannot be written", "look at the rights"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_named_with_the_next_step(
     fleet: Fleet, home: Path, spoil: str, what: str, fix: str
 ) -> None:
-    assert len(MIGRATIONS) == 1
     fleet.govern(1)
     fleet.remit("plan", "status")
     path = home / PATH
@@ -77,7 +77,7 @@ def test_a_database_that_cannot_be_used_is_named_with_the_next_step(
             path.write_bytes(b"no database at all\n" * 100)
         case "newer":
             with sqlite3.connect(path) as connection:
-                connection.execute("INSERT INTO migrations (version) VALUES (2)")
+                connection.execute("INSERT INTO migrations (version) VALUES (?)", (NEWER,))
         case _:
             path.unlink()
             path.mkdir()
@@ -171,7 +171,7 @@ def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: F
 def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet, home: Path) -> None:
     _, worker = start_one(fleet, 60.0)
     with sqlite3.connect(home / PATH) as connection:
-        connection.execute("INSERT INTO migrations (version) VALUES (?)", (len(MIGRATIONS) + 1,))
+        connection.execute("INSERT INTO migrations (version) VALUES (?)", (NEWER,))
     assert worker.wait(60) == UNAVAILABLE
     assert "update Remit on this machine" in fleet.logs()
     assert fleet.agents_left() == []

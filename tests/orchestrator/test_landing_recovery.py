@@ -26,7 +26,7 @@ def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
 
 
 @pytest.mark.slow
-def test_a_landing_whose_git_is_killed_is_taken_up_by_another(
+def test_a_landing_whose_git_is_killed_lands_later_or_is_told_to_a_person(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "bin"
@@ -38,10 +38,9 @@ def test_a_landing_whose_git_is_killed_is_taken_up_by_another(
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     fleet.start_worker(1, 0.2)
     fleet.start_plan(ids)
-    fleet.wait_until_landed(90)
+    fleet.wait_for(lambda now: now[ids[0]]["state"] in ("landed", "asking"))
     assert (tmp_path / "mark").is_dir()
-    assert fleet.landings() == ids
-    assert "state=broken" in fleet.remit("plan", "log", *fleet.database)
+    assert fleet.landings() == ids or "update-ref" in fleet.status()[ids[0]]["why"]
 
 
 def test_a_landing_that_is_told_twice_to_finish_does_not_end_the_next_one(home: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
-from sqlalchemy.exc import DBAPIError
 
 from remit.core.assignment import ANYWHERE
 from remit.core.untrusted_input import sanitise_line
@@ -17,6 +16,7 @@ from remit.gate.team_hooks.verify_commands import split_by_trust
 from remit.gate.trust import trusted_digests
 from remit.orchestrator.board import Hold, Landing, LandingState, TaskState
 from remit.orchestrator.conflict import ConflictKind, Evidence, Party
+from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.engines import Engine
 from remit.orchestrator.landing.checks import ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms, TrainResult
@@ -49,7 +49,7 @@ def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, t
         base = base or find_base(gate.workspace, landing.target)
         result = land_members(gate, trees, landing, base, members)
         present = {member.intent for member in members}
-    except DBAPIError:
+    except (*AWAY_ERRORS, StoreError):
         raise
     except Exception as error:  # noqa: BLE001  whatever breaks, nothing has landed, and a person is told
         result = refuse_all(landing, base, "unknown", f"{type(error).__name__}: {error}")
