@@ -26,7 +26,9 @@ class ConflictKind(StrEnum):
     TARGET_MOVED = "target_moved"
     """The target is not what the landing was built on."""
     REFUSED = "refused"
-    """Landing refuses the change, or cannot judge it here: it lands once a person has mended what is in the way."""
+    """The change may not land as it is: a path outside its scope, conflict markers, a commit that is gone."""
+    OBSTRUCTED = "obstructed"
+    """What no attempt can mend is in the way: an untrusted command, a red target, a remote that refuses."""
 
 
 class SettlementKind(StrEnum):
@@ -73,7 +75,7 @@ class Evidence(Struct, frozen=True):
     repeated: bool = False
     """Whether the same happened before in this turn."""
     why: str = ""
-    """What was found, in words: the end of a failing check, the server's answer."""
+    """The fault in words, where a person has to know it."""
 
 
 class Settlement(Struct, frozen=True):
@@ -82,6 +84,8 @@ class Settlement(Struct, frozen=True):
     kind: SettlementKind
     redo: str = ""
     why: str = ""
+    keeps_work: bool = False
+    """Whether what was handed in stays so, and lands once the person has answered."""
 
 
 def decide(evidence: Evidence) -> Settlement:
@@ -89,6 +93,8 @@ def decide(evidence: Evidence) -> Settlement:
     earlier, later = evidence.earlier, evidence.later
     if evidence.kind is ConflictKind.TARGET_MOVED:
         return Settlement(SettlementKind.WAIT, "", "the train is gathered again")
+    if evidence.kind is ConflictKind.OBSTRUCTED:
+        return Settlement(SettlementKind.ASK, later.intent, evidence.why, keeps_work=True)
     if evidence.kind is ConflictKind.REFUSED:
         return Settlement(SettlementKind.ASK, later.intent, evidence.why)
     if evidence.rounds >= MAX_ROUNDS:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from remit.core.redaction import redact
+from remit.core.untrusted_input import sanitise_line
 from remit.workspace.git.command import Git, GitError, execute, git_words
 from remit.workspace.git.repository import parse_batch_output
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sharing.shared_refs import NETWORK_OPTIONS, PUSH_OPTIONS, check_remote_name
+from remit.workspace.sharing.shared_refs import NETWORK_OPTIONS, PUSH_OPTIONS, RemoteAway, check_remote_name
 
 NO_COMMIT = "0" * 40
 """Expected old value of a ref that does not exist yet."""
@@ -72,6 +74,14 @@ class RefCheckedOut(RuntimeError):
         super().__init__(f"{ref!r} is checked out in {place!r}, and no branch is moved under a person")
         self.ref = ref
         self.place = place
+
+
+class RemoteRefused(RuntimeError):
+    """Error for a remote that was reached and does not move the ref, such as by a rule of its server."""
+
+    def __init__(self, remote: str, ref: str, error: GitError) -> None:
+        said = sanitise_line(redact(" ".join(error.message.split())), 400)
+        super().__init__(f"the remote {remote!r} refuses to move {ref!r}: {said}")
 
 
 class TreeStore:
@@ -207,12 +217,27 @@ class TreeStore:
             raise RefCheckedOut(ref, place)
 
     def push_ref(self, remote: str, ref: str, new: str, old: str) -> None:
-        """Move a ref of a remote from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefMoved."""
+        """Move a ref of a remote from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefMoved, RemoteRefused,
+        RemoteAway.
+        """
         expected = "" if old == NO_COMMIT else old
         words = (*PUSH_OPTIONS, f"--force-with-lease={ref}:{expected}", "--", check_remote_name(remote))
         try:
             self.git.run(*NETWORK_OPTIONS, "push", *words, f"{new}:{ref}")
         except GitError as error:
-            if "stale info" in error.message or "[rejected]" in error.message or "cannot lock ref" in error.message:
+            # What became of it, the remote tells: an answer can get lost, and git's words differ by language.
+            present = self.read_remote_ref(remote, ref)
+            if present == new:
+                return
+            if present != old:
                 raise RefMoved(ref, old) from error
-            raise
+            raise RemoteRefused(remote, ref, error) from error
+
+    def read_remote_ref(self, remote: str, ref: str) -> str:
+        """Return the commit of a remote's ref, NO_COMMIT without one. Raises RemoteAway."""
+        try:
+            listed = self.git.run(*NETWORK_OPTIONS, "ls-remote", "--refs", "--", check_remote_name(remote), ref)
+        except GitError as error:
+            raise RemoteAway(remote, error) from error
+        rows = (line.split("\t") for line in listed.decode("utf-8", "replace").splitlines())
+        return next((row[0] for row in rows if row[1:] == [ref]), NO_COMMIT)

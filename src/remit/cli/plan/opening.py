@@ -3,14 +3,17 @@
 import os
 import shlex
 import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.output import USAGE, Failure
+from remit.cli.output import USAGE, Failure, governed_gate
 from remit.core.diff.contents import sha256
+from remit.orchestrator.board import is_shared
 from remit.workspace.place.workspace import Workspace, find_main_worktree
 
 if TYPE_CHECKING:
@@ -52,7 +55,34 @@ def find_repository_root(workspace: Workspace) -> Path:
 
 
 def name_repository(root: Path) -> str:
+    """Return the repository's name in the fleet: by its history where hosts share it, else by its folder."""
+    from remit.gate.governing import load_config
+    from remit.orchestrator.remote import name_shared
+    from remit.workspace.git.command import GitError
+    from remit.workspace.place.workspace import locate_workspace
+
+    workspace = locate_workspace(root)
+    config = load_config(workspace)[0] if workspace is not None else None
+    if workspace is not None and config is not None and config.orchestrator.remote:
+        with suppress(GitError):  # before the first commit there is nothing to share
+            return name_shared(workspace)
     return sha256(str(root).encode("utf-8", "surrogateescape"))[:12]
+
+
+def find_clones(roots: Iterable[Path]) -> dict[str, Path]:
+    """Return the main worktrees of the shared repositories that these folders belong to, by their names.
+
+    Raises Failure for one that Remit does not govern on this host: nothing would hold its agents.
+    """
+    from remit.workspace.place.workspace import locate_workspace
+
+    clones: dict[str, Path] = {}
+    for workspace in filter(None, map(locate_workspace, roots)):
+        root = find_repository_root(workspace)
+        if is_shared(name := name_repository(root)):
+            governed_gate(root).close()
+            clones[name] = root
+    return clones
 
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":

@@ -123,7 +123,7 @@ workers = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     *(text("host"), text("boot"), number("slots"), document("agents"), document("labels"), text("version")),
-    *(text("flow"), seconds("beat_at", 0.0), flag("draining")),
+    *(text("flow"), seconds("beat_at", 0.0), flag("draining"), document("repositories")),
 )
 orders = sa.Table(
     "orders",
@@ -203,7 +203,16 @@ def make_first_tables(connection: sa.Connection) -> None:
     metadata.create_all(connection)
 
 
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables,)
+def add_repositories_of_workers(connection: sa.Connection) -> None:
+    """Add the clones that a worker has; a new database got the column with its tables."""
+    schema = connection.get_execution_options().get("schema_translate_map", {}).get(SCHEMA, SCHEMA)
+    known = {column["name"] for column in sa.inspect(connection).get_columns("workers", schema=schema)}
+    if "repositories" not in known:
+        table = f"{schema}.workers" if schema else "workers"
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN repositories JSON")
+
+
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_repositories_of_workers)
 """The steps from an empty database to the present tables; a step that was released never changes."""
 
 MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process
@@ -334,7 +343,10 @@ def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any])
 
 
 UNSET_FIELDS = frozenset(
-    {"needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "recent", "limits", "body", "members"}
+    (
+        *("needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "recent", "limits", "body"),
+        *("members", "repositories"),
+    )
 )
 """Columns of documents that may be empty where the value has a default."""
 

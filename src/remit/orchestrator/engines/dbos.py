@@ -42,9 +42,10 @@ from remit.orchestrator.board import (
     TaskKey,
     TaskState,
     Worker,
+    is_shared,
 )
 from remit.orchestrator.breaker import is_plan_failing, limit_train
-from remit.orchestrator.conflict import ConflictKind, Evidence, SettlementKind, decide
+from remit.orchestrator.conflict import Evidence, SettlementKind, decide
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
 from remit.orchestrator.database.rows import (
     ENDED_STATE,
@@ -302,8 +303,8 @@ class DbosEngine:
         begun = client.list_workflows(status="PENDING", name=LANDING_WORKFLOW, load_input=False, load_output=False)
         alive = {row["id"] for row in self.store.rows(sa.select(workers.c.id))}
         orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
-        if orphans:
-            client.resume_workflows(orphans, queue_name=LANDING_QUEUE)
+        for id in orphans:
+            client.resume_workflows([id], queue_name=landing_queue(id.partition(":")[0]))
 
     def ask_for_missed_landings(self) -> None:
         """Ask for the landings of all that is handed in and has none under way, such as after a rebuild."""
@@ -430,7 +431,7 @@ class DbosEngine:
         number = connection.execute(made.returning(events.c.seq)).scalar_one()  # which is never used again
         id = f"{repository}:land:{number}"
         connection.execute(sa.insert(landers).values(repository=repository, target=target, workflow=id))
-        self.enqueue(connection, LANDING_WORKFLOW, LANDING_QUEUE, id, repository, target)
+        self.enqueue(connection, LANDING_WORKFLOW, landing_queue(repository), id, repository, target)
 
     def finish_landing(self, repository: str, target: str) -> bool:
         """Say that no landing is under way, unless something is handed in; return whether it is over."""
@@ -526,9 +527,8 @@ class DbosEngine:
         if settlement.kind is SettlementKind.REASSIGN:
             store_task(self.store, connection, task, move_task(task, TaskState.HELD, settlement.why))
         elif settlement.kind is SettlementKind.ASK:
-            # A change that was only refused lands as it is, once a person has mended what is in the way.
-            back = TaskState.HANDED_IN if evidence.kind is ConflictKind.REFUSED else TaskState.HELD
-            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=back)
+            returns_to = TaskState.HANDED_IN if settlement.keeps_work else TaskState.HELD
+            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=returns_to)
             store_task(self.store, connection, task, asking)
 
     # -- orders
@@ -627,6 +627,11 @@ def worker_queue(worker: str) -> str:
     return f"attempts {worker}"
 
 
+def landing_queue(repository: str) -> str:
+    """Return the queue of a repository's landings: those of a shared one go to workers that have a clone of it."""
+    return f"{LANDING_QUEUE} {repository}" if is_shared(repository) else LANDING_QUEUE
+
+
 # -- workflows ----------------------------------------------------------------------------------------------
 
 
@@ -641,7 +646,9 @@ def open_client(store: Store) -> DBOSClient:
     )
 
 
-def launch_executor(engine: DbosEngine, worker: str, slots: int, runner: AttemptRunner) -> None:
+def launch_executor(
+    engine: DbosEngine, worker: str, slots: int, runner: AttemptRunner, repositories: Sequence[str] = ()
+) -> None:
     """Register the workflows, and run what the queues of this worker hold, in threads, until `stop_executor`."""
     logging.getLogger("dbos").setLevel(logging.WARNING)
     config = DBOSConfig(
@@ -656,14 +663,16 @@ def launch_executor(engine: DbosEngine, worker: str, slots: int, runner: Attempt
     )
     DBOS(config=config)
     register_workflows(engine, runner)
-    DBOS.listen_queues([worker_queue(worker), LANDING_QUEUE])
+    landing_queues = [LANDING_QUEUE, *map(landing_queue, repositories)]
+    DBOS.listen_queues([worker_queue(worker), *landing_queues])
     DBOS.launch()
     engine.client = open_client(engine.store)
     poll = engine.timing.poll_s
     DBOS.register_queue(
         worker_queue(worker), worker_concurrency=slots, polling_interval_sec=poll, on_conflict="always_update"
     )
-    DBOS.register_queue(LANDING_QUEUE, worker_concurrency=2, polling_interval_sec=poll, on_conflict="always_update")
+    for name in landing_queues:
+        DBOS.register_queue(name, worker_concurrency=2, polling_interval_sec=poll, on_conflict="always_update")
 
 
 def register_workflows(engine: DbosEngine, runner: AttemptRunner) -> None:

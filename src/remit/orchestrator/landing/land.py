@@ -80,7 +80,8 @@ class CommonFiles(Struct, frozen=True):
 class LandingTerms(Struct, frozen=True):
     """How a train lands. `target` is a branch that nobody has checked out; with a `remote` it is moved there first.
 
-    `checks` replace the members' own where there are any. `base` is where a target begins that does not exist yet.
+    `checks` replace the members' own where there are any. `base` is where a target begins that does not exist yet;
+    `remote_tip` is where the remote's is, if that is not where it is here.
     """
 
     target: str = DEFAULT_TARGET
@@ -89,6 +90,7 @@ class LandingTerms(Struct, frozen=True):
     base: str = "HEAD"
     checks: tuple[str, ...] = ()
     commons: tuple[CommonFiles, ...] = ()
+    remote_tip: str = ""
 
     @property
     def ref(self) -> str:
@@ -375,10 +377,12 @@ class Lander:
     # 5 The target
 
     def move_target(self, terms: LandingTerms, new: str, old: str) -> None:
-        """Move the target from `old` to `new`, at the remote first. Raises RefMoved, RefCheckedOut."""
+        """Move the target from `old` to `new`, at the remote first. Raises RefMoved, RefCheckedOut, RemoteAway,
+        RemoteRefused.
+        """
         if terms.remote:
             self.store.refuse_checked_out(terms.ref)
-            self.store.push_ref(terms.remote, terms.ref, new, old)
+            self.store.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
         self.store.swap_ref(terms.ref, new, old)
 
     def find_landed(self, tip: str, members: Iterable[LandingMember]) -> dict[str, str]:
