@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import sqlalchemy as sa
 from msgspec import Struct, convert, to_builtins
 from sqlalchemy import event
+from sqlalchemy.exc import ProgrammingError
 
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import EventKind
@@ -269,21 +270,62 @@ class Store:
             return connection.execute(query).mappings().all()
 
     def migrate(self) -> None:
-        """Bring the tables to this version. Raises StoreError if a newer Remit has been here."""
+        """Bring the tables to this version. Raises StoreError if a newer Remit has been here, or if they are older and
+        this role may not change them.
+        """
+        if self.read_version() == len(MIGRATIONS):
+            return
+        try:
+            with self.write() as connection:
+                if self.dialect == "postgresql":
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+                    connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
+                migrations.create(connection, checkfirst=True)
+                done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
+                for version, step in enumerate(MIGRATIONS[done:], done + 1):
+                    step(connection)
+                    connection.execute(sa.insert(migrations).values(version=version, at=self.clock))
+        except ProgrammingError as error:
+            raise StoreError(
+                f"the fleet database is of version {self.read_version()}, this Remit needs {len(MIGRATIONS)}, and this "
+                "role may not change tables: run `remit fleet migrate` as their owner"
+            ) from error
+
+    def read_version(self) -> int:
+        """Return the version of the tables, 0 without any. Raises StoreError for one that this Remit does not know."""
+        with self.read() as connection:
+            schema = None if self.dialect == "sqlite" else SCHEMA
+            if not sa.inspect(connection).has_table(migrations.name, schema=schema):
+                return 0
+            done = int(connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0)
+        if done > len(MIGRATIONS):
+            raise StoreError(
+                f"the fleet database is of version {done}, and this Remit knows {len(MIGRATIONS)}: "
+                "update Remit on this machine"
+            )
+        return done
+
+    def may_change_tables(self) -> bool:
+        """Return whether this role owns the database's tables, and with them those of the engine."""
+        if self.dialect == "sqlite":
+            return True
+        with self.read() as connection:
+            asked = sa.select(sa.func.has_schema_privilege(SCHEMA, "CREATE"))
+            return bool(connection.execute(asked).scalar())
+
+    def grant_worker(self, role: str) -> None:
+        """Let a role read and write the rows of the fleet, and change no table. Raises StoreError on SQLite."""
+        if self.dialect == "sqlite":
+            raise StoreError("a file of SQLite has no roles: whoever can write it can do everything")
+        name, schema = self.engine.dialect.identifier_preparer.quote(role), SCHEMA
         with self.write() as connection:
-            if self.dialect == "postgresql":
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
-                connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
-            migrations.create(connection, checkfirst=True)
-            done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
-            if done > len(MIGRATIONS):
-                raise StoreError(
-                    f"the fleet database is of version {done}, and this Remit knows {len(MIGRATIONS)}: "
-                    "update Remit on this machine"
-                )
-            for version, step in enumerate(MIGRATIONS[done:], done + 1):
-                step(connection)
-                connection.execute(sa.insert(migrations).values(version=version, at=self.clock))
+            for words in (
+                f"GRANT USAGE ON SCHEMA {schema} TO {name}",
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {name}",
+                f"REVOKE INSERT, UPDATE, DELETE ON {schema}.{migrations.name} FROM {name}",
+                f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {name}",
+            ):
+                connection.exec_driver_sql(words)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -298,7 +340,11 @@ def open_store(url: str | None, home: Path) -> Store:
     if url is None:
         (home / FLEET_PATH).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = Store(url or default_database(home))
-    store.migrate()
+    try:
+        store.migrate()
+    except BaseException:
+        store.close()
+        raise
     if store.dialect == "sqlite":
         store.path.chmod(0o600)
     return store

@@ -646,6 +646,11 @@ def open_client(store: Store) -> DBOSClient:
     )
 
 
+def migrate_engine(store: Store, worker_role: str | None) -> None:
+    """Bring the engine's tables to its version, and let a role use them that may change none."""
+    DBOS.migrate(store.url, schema=ENGINE_SCHEMA, application_role=worker_role)
+
+
 def launch_executor(
     engine: DbosEngine, worker: str, slots: int, runner: AttemptRunner, repositories: Sequence[str] = ()
 ) -> None:
@@ -660,6 +665,7 @@ def launch_executor(
         serializer=DBOSPortableJSONSerializer(),
         max_executor_threads=2 * slots + SPARE_THREADS,
         log_level="WARNING",
+        run_migrations=engine.store.may_change_tables(),
     )
     DBOS(config=config)
     register_workflows(engine, runner)
