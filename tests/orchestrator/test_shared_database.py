@@ -12,7 +12,8 @@ from sqlalchemy.exc import ProgrammingError
 from orchestrator.postgres import Postgres, running_postgres
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, migrations, open_store, workers
-from remit.orchestrator.engines.dbos import DbosEngine, migrate_engine
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.workflows import migrate_engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

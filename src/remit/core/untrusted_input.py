@@ -69,6 +69,13 @@ def sanitise_line(text: str, limit: int = 300) -> str:
     return clean if len(clean) <= limit else clean[:limit] + "…"
 
 
+def quote_text(text: str, limit: int, max_lines: int = 200) -> str:
+    """Return text of somebody else as quoted lines, with control characters as codes, cut at a number of characters."""
+    lines = text[: limit + 1].splitlines()
+    shown = [f"> {sanitise_line(line, limit)}".rstrip() for line in lines[:max_lines]]
+    return "\n".join([*shown, "> …"] if len(text) > limit or len(lines) > max_lines else shown)
+
+
 def sanitise_full_line(text: str) -> str:
     return sanitise_line(text, 10 * len(text))
 
@@ -82,6 +89,19 @@ def quote_path(path: str) -> str:
         return path
     raw = path.encode("utf-8", "surrogateescape")
     return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in raw) + '"'
+
+
+def unquote_path(name: bytes) -> str:
+    """Return a path from git's C-style quoting: three octal digits, a letter, or the character itself."""
+    letters = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+
+    def unescape(found: re.Match[bytes]) -> bytes:
+        char = found[1]
+        return bytes([int(char, 8) & 255]) if len(char) == 3 else letters.get(char, char)
+
+    if name.startswith(b'"') and name.endswith(b'"') and len(name) > 1:
+        name = re.sub(rb"(?s)\\([0-7]{3}|.)", unescape, name[1:-1])
+    return name.decode("utf-8", "surrogateescape")
 
 
 def escape_surrogates(text: str) -> str:

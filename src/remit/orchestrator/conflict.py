@@ -26,9 +26,7 @@ class ConflictKind(StrEnum):
     TARGET_MOVED = "target_moved"
     """The target is not what the landing was built on."""
     REFUSED = "refused"
-    """The change may not land as it is: a path outside its scope, conflict markers, a commit that is gone."""
-    OBSTRUCTED = "obstructed"
-    """What no attempt can mend is in the way: an untrusted command, a red target, a remote that refuses."""
+    """The change may not land as it is, or not yet: a path outside its scope, an untrusted command, a remote's rule."""
 
 
 class SettlementKind(StrEnum):
@@ -93,10 +91,8 @@ def decide(evidence: Evidence) -> Settlement:
     earlier, later = evidence.earlier, evidence.later
     if evidence.kind is ConflictKind.TARGET_MOVED:
         return Settlement(SettlementKind.WAIT, "", "the train is gathered again")
-    if evidence.kind is ConflictKind.OBSTRUCTED:
-        return Settlement(SettlementKind.ASK, later.intent, evidence.why, keeps_work=True)
     if evidence.kind is ConflictKind.REFUSED:
-        return Settlement(SettlementKind.ASK, later.intent, evidence.why)
+        return Settlement(SettlementKind.ASK, later.intent, evidence.why, keeps_work=True)
     if evidence.rounds >= MAX_ROUNDS:
         return Settlement(SettlementKind.ASK, later.intent, f"settled {MAX_ROUNDS} times already")
     match evidence.kind:

@@ -143,11 +143,11 @@ class FleetRemote:
             raise RemoteAway(self.remote, error) from error
 
     def take_in_plan(self, plan: OpenPlan, intent: str) -> str:
-        """Bring a plan's base, the target, the checkpoints of an intent and the intent itself here; return the commit
-        to start from. Raises TargetRewritten, IntentDiffers.
+        """Bring a plan's base, the target, the attempts at an intent so far and the intent itself here; return the
+        commit to start from. Raises TargetRewritten, IntentDiffers.
         """
         first = f"{PLAN_REFS}{plan.id}"
-        self.fetch(first, f"{WIP_REFS}/{intent}/*")
+        self.fetch(first, f"{WIP_REFS}/{intent}/*", f"{BRANCH_PREFIX}remit/{intent}/*")
         tip, _ = self.follow_target(plan.target)
         base = self.store.find_commit(first)
         if base is not None:

@@ -113,7 +113,8 @@ class Allocation:
         """Return the first agent of the role that has a free slot, at the worker with the most of them."""
         workers = [self.board.workers[worker] for worker in self.free]
         workers = [worker for worker in workers if worker.has_repository(task.repository)]
-        for agent in task.agents or role.agents or sorted({agent for worker in workers for agent in worker.agents}):
+        chosen = role.agents or task.agents if task.stage else task.agents or role.agents
+        for agent in chosen or sorted({agent for worker in workers for agent in worker.agents}):
             pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))
             running = self.of_provider[self.find_provider(agent)]
             if pressed is not None and running >= limit_slots(pressed, self.slots, self.board.now):
@@ -142,7 +143,7 @@ class Allocation:
         self.live.add(task.key)
         self.count_attempt(task, agent)
         self.holds[task.repository].append((task.intent, task.scope_sha256))
-        return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds)
+        return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds, role.name)
 
 
 def schedule(board: Board) -> Schedule:

@@ -94,7 +94,7 @@ def migrate(worker_role: str | None, database: str | None) -> None:
     require_person("migrating the fleet database")
     engine = open_engine("remit fleet migrate", database)
     from remit.orchestrator.database.store import StoreError
-    from remit.orchestrator.engines.dbos import migrate_engine
+    from remit.orchestrator.engines.workflows import migrate_engine
 
     try:
         if worker_role is not None:

@@ -24,7 +24,7 @@ from remit.core.intent import PRIORITIES, Intent
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, Task
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
-from remit.orchestrator.planning.roles import BUILDER, find_role, list_roles
+from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
 from remit.workspace.git.command import Git
 
@@ -43,6 +43,8 @@ SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
 @click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")
 @click.option("--model", default="", help="The model of these agents.")
+@click.option("--max-usd", type=click.FloatRange(min=0, min_open=True), help="What the plan may cost.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens that the plan may use.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
 @click.option("--yes", is_flag=True, help="Start without asking.")
 @agent_command_option
@@ -56,6 +58,8 @@ def start(
     target: str | None,
     agents: tuple[str, ...],
     model: str,
+    max_usd: float | None,
+    max_tokens: int | None,
     dry_run: bool,
     yes: bool,
     agent_commands: tuple[str, ...],
@@ -83,7 +87,8 @@ def start(
     require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
     plan_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     base = publish_base(gate, plan_id, [task.intent_id for task in made.tasks])
-    opened = OpenPlan(plan_id, repository, target, base, by=getpass.getuser(), limits=PlanLimits(workers=slots))
+    limits = PlanLimits(slots, max_usd, max_tokens)
+    opened = OpenPlan(plan_id, repository, target, base, by=getpass.getuser(), limits=limits)
     intents = {intent.id: intent for intent in gate.intents.document.intents}
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     tasks = [make_task(plan_id, repository, task, intents[task.intent_id], agents) for task in made.tasks]
@@ -119,7 +124,7 @@ def plan_intents(gate: "Gate", ids: tuple[str, ...], settings: OrchestratorSetti
     document = gate.intents.document
     chosen = tuple(select_planned({intent.id: intent for intent in document.intents}, ids).values())
     facts = gather_facts(gate, chosen, settings, os.environ.get("PATH", os.defpath))
-    made = make_plan(document, ids, find_role(settings, BUILDER), settings, facts)
+    made = make_plan(document, ids, find_role(settings, settings.first_role), settings, facts)
     passed = (*SEQUENCED_CODES, "NO_AGENT") if has_own_agents else SEQUENCED_CODES
     errors = [finding for finding in made.errors if finding.code not in passed]
     if errors:

@@ -38,6 +38,12 @@ NETWORK_FILE_SYSTEMS = (
 """Types of proc_mounts(5) on which locks and shared memory of a database file cannot be relied on."""
 
 Dialect: TypeAlias = Literal["sqlite", "postgresql"]
+CLOCKS: Mapping[Dialect, sa.ColumnElement[float]] = {
+    "sqlite": sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double),
+    "postgresql": sa.literal_column("extract(epoch FROM clock_timestamp())::float8", sa.Double),
+}
+"""Seconds by the database's own clock."""
+
 Row: TypeAlias = sa.RowMapping
 S = TypeVar("S", bound=Struct)
 
@@ -87,7 +93,7 @@ tasks = sa.Table(
     *(text("repository"), text("state", "waiting"), text("why"), number("rank"), text("role"), number("stage")),
     *(document("needs"), document("scope"), text("scope_sha256"), number("attempts"), seconds("estimate_s", 600.0)),
     seconds("tail_s", 0.0),
-    *(text("landed"), text("returns_to", None), document("agents")),
+    *(text("landed"), text("returns_to", None), document("agents"), text("head"), number("revisions")),
 )
 FINAL_NAMES = tuple(sorted(FINAL_STATES))
 sa.Index(
@@ -138,7 +144,7 @@ notes = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     *(text("repository"), text("plan"), text("from_intent"), text("to_intent"), text("kind"), text("text")),
-    *(document("paths"), seconds("at")),
+    *(document("paths"), seconds("at"), number("attempt", None), text("source")),
 )
 landings = sa.Table(
     "landings",
@@ -204,16 +210,32 @@ def make_first_tables(connection: sa.Connection) -> None:
     metadata.create_all(connection)
 
 
+def add_stages(connection: sa.Connection) -> None:
+    """Add what stages and notes need."""
+    add_columns(connection, tasks, "head", "revisions")
+    add_columns(connection, notes, "attempt", "source")
+
+
+def add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
+    """Add the columns that a table of an older version has not."""
+    place = connection.get_execution_options().get("schema_translate_map", {}).get(SCHEMA, SCHEMA)
+    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name, schema=place)}
+    prepared = connection.dialect.identifier_preparer
+    where = f"{place}.{table.name}" if place else table.name
+    for name in names:
+        if name not in there:
+            column = table.c[name]
+            empty = "''" if isinstance(column.type, sa.Text) else "0"
+            default = "" if column.nullable else f" NOT NULL DEFAULT {empty}"
+            kind = column.type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {prepared.quote(name)} {kind}{default}")
+
+
 def add_repositories_of_workers(connection: sa.Connection) -> None:
-    """Add the clones that a worker has; a new database got the column with its tables."""
-    schema = connection.get_execution_options().get("schema_translate_map", {}).get(SCHEMA, SCHEMA)
-    known = {column["name"] for column in sa.inspect(connection).get_columns("workers", schema=schema)}
-    if "repositories" not in known:
-        table = f"{schema}.workers" if schema else "workers"
-        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN repositories JSON")
+    add_columns(connection, workers, "repositories")
 
 
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_repositories_of_workers)
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_stages, add_repositories_of_workers)
 """The steps from an empty database to the present tables; a step that was released never changes."""
 
 MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process
@@ -245,11 +267,7 @@ class Store:
             engine = sa.create_engine(made, pool_pre_ping=True, pool_size=4)
         self.engine = engine
         self.reading = engine.execution_options(remit_reads=True)
-        self.clock: sa.ColumnElement[float] = (
-            sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double)
-            if self.dialect == "sqlite"
-            else sa.literal_column("extract(epoch FROM clock_timestamp())::float8", sa.Double)
-        )
+        self.clock = CLOCKS[self.dialect]
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
@@ -380,12 +398,12 @@ def begin_sqlite(connection: sa.Connection) -> None:
 
 def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any]) -> tuple[S, ...]:
     """Return the rows of the query as values of a class whose fields are named as the columns."""
+    return tuple(value_of(row, kind) for row in connection.execute(query).mappings())
+
+
+def value_of(row: Row, kind: type[S]) -> S:
     known = kind.__struct_fields__
-    found = connection.execute(query).mappings()
-    return tuple(
-        convert({str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, kind)
-        for row in found
-    )
+    return convert({str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, kind)
 
 
 UNSET_FIELDS = frozenset(

@@ -1,17 +1,23 @@
-"""Prompt of an attempt: role, intent, who owns what beside it, and what the attempt before left.
+"""Prompt of an attempt: role, intent, who owns what beside it, and what the attempts before it left.
 
-Everything that agents or repositories wrote is data here: one line each, cleaned, quoted, and never an instruction.
+Everything that agents or repositories wrote is data here: one line each or quoted, cleaned, and never an instruction.
 """
 
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from remit.core.untrusted_input import sanitise_line
+from remit.core.untrusted_input import quote_text, sanitise_line
+from remit.gate.state.attempt_messages import FleetNote
 from remit.orchestrator.board import Attempt, Hold, Task
+from remit.tools.coordination import QUOTED_NOTICE, format_note
 
 MAX_NEIGHBOURS = 20
 MAX_REASON_CHARS = 300
+MAX_INSTRUCTION_CHARS = 4000
+MAX_DIFF_CHARS = 12_000
+MAX_DIFF_LINES = 400
+MAX_NOTES = 10
 
 
 class Handover(Struct, frozen=True):
@@ -22,19 +28,41 @@ class Handover(Struct, frozen=True):
     changed: tuple[str, ...] = ()
 
 
+class StageBrief(Struct, frozen=True):
+    """What a stage of a task has to know: its duty, the team's instructions for its role, and the work so far."""
+
+    duty: str = ""
+    instructions: str = ""
+    must_judge: bool = False
+    """Whether the stage gives a verdict on the work so far."""
+    diff: str = ""
+    notes: tuple[FleetNote, ...] = ()
+
+
 def write_brief(
-    attempt: Attempt, task: Task, block: str, neighbours: Sequence[Hold], handover: Handover | None = None
+    attempt: Attempt,
+    task: Task,
+    block: str,
+    neighbours: Sequence[Hold],
+    handover: Handover | None = None,
+    stage: StageBrief | None = None,
 ) -> str:
     """Return the prompt. `block` is the intent's context block."""
-    return "\n".join(list_parts(attempt, task, block, neighbours, handover)) + "\n"
+    return "\n".join(list_parts(attempt, task, block, neighbours, handover, stage or StageBrief())) + "\n"
 
 
 def list_parts(
-    attempt: Attempt, task: Task, block: str, neighbours: Sequence[Hold], handover: Handover | None
+    attempt: Attempt, task: Task, block: str, neighbours: Sequence[Hold], handover: Handover | None, stage: StageBrief
 ) -> Iterable[str]:
-    yield f"You work on the intent {task.intent} as its {task.role}, in a worktree of your own. It is selected already."
-    yield "Change only files in its scope, run what its criteria ask for, and stop when it is done."
+    role = attempt.role or task.role
+    yield f"You work on the intent {task.intent} as its {role}, in a worktree of your own. It is selected already."
+    yield stage.duty or "Change only files in its scope, run what its criteria ask for, and stop when it is done."
     yield "Do not commit, push or switch branches: what you leave in the worktree is committed and landed for you."
+    if stage.must_judge:
+        yield "End with one call of the tool submit_review: approve, or revise with what is to be mended."
+    if stage.instructions:
+        yield ""
+        yield stage.instructions[:MAX_INSTRUCTION_CHARS]
     yield ""
     yield block
     if neighbours:
@@ -48,3 +76,11 @@ def list_parts(
         yield f"This is attempt {attempt.attempt}. Attempt {handover.attempt} ended before it was done: {reason}"
         if handover.changed:
             yield f"It left changes in: {sanitise_line(', '.join(handover.changed), MAX_REASON_CHARS)}"
+    if stage.diff:
+        yield ""
+        yield "The work so far is in your worktree. This is what it changed:"
+        yield quote_text(stage.diff, MAX_DIFF_CHARS, MAX_DIFF_LINES)
+    if stage.notes:
+        yield ""
+        yield f"Notes for this task. {QUOTED_NOTICE}"
+        yield from map(format_note, stage.notes[-MAX_NOTES:])

@@ -31,7 +31,6 @@ from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
 MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0  # between two tries at a remote that does not answer
-OBSTRUCTIONS = ("untrusted", "red_target", "flaky", "commons", "remote", "checked_out", "unknown")
 MAX_WHY_CHARS = 2000
 MAX_REASON_CHARS = 600
 
@@ -174,7 +173,6 @@ def branch_of(hold: Hold) -> str:
 def describe_fault(fault: LandingFault) -> Evidence:
     """Return a fault as evidence of a conflict; what no attempt can mend goes to a person."""
     kinds = {"conflict": ConflictKind.TEXT, "lost_line": ConflictKind.TEXT, "red": ConflictKind.MEANING}
-    kinds |= dict.fromkeys(OBSTRUCTIONS, ConflictKind.OBSTRUCTED)
     kind = kinds.get(fault.kind, ConflictKind.REFUSED)
     earlier = Party(fault.partner or "what has landed", paths=len(fault.paths))
     why = sanitise_line(" ".join(fault.why.split()), MAX_REASON_CHARS)

@@ -18,29 +18,47 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
-from remit.core.assignment import Assignment, RoleEffect
+from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
 from remit.core.intent import TRANSITIONS, Status
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
+from remit.gate.pending_messages import PendingMessages
+from remit.gate.state.attempt_messages import AttemptMessages, FleetView
+from remit.gate.state.workspace_state import State
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Role, Task, TaskState, Worker
+from remit.orchestrator.conflict import ConflictKind, Evidence
 from remit.orchestrator.database.holds import become_leader
-from remit.orchestrator.database.store import FLEET_PATH
-from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
-from remit.orchestrator.planning.roles import find_role
+from remit.orchestrator.database.notes import find_verdict
+from remit.orchestrator.endings import find_endings, find_warnings
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
+from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
 from remit.orchestrator.states import FINAL_STATES
-from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
-from remit.orchestrator.workers.brief import Handover, write_brief
-from remit.orchestrator.workers.feed import AgentFeed
+from remit.orchestrator.workers.agent import (
+    LOOK_INTERVAL_S,
+    AgentCommand,
+    AgentProcess,
+    AgentRun,
+    AttemptPlaces,
+    fill_words,
+    make_jail,
+)
+from remit.orchestrator.workers.brief import MAX_REASON_CHARS, Handover, StageBrief, write_brief
+from remit.orchestrator.workers.feed import AgentFeed, AgentUsage
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
-from remit.workspace.git.command import GitError
+from remit.orchestrator.workers.meetings import find_owners, list_new_denials, measure_party, write_lessons
+from remit.orchestrator.workers.relay import bring_view, take_messages
+from remit.wiring.agents import FOLDER_VARIABLES
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.processes.process_tracking import process_start_time
-from remit.workspace.safe_files import hold_lock
+from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
@@ -83,6 +101,13 @@ class Workplace(Struct):
     renewed_s: float
     process: AgentProcess | None = None
     beats: int = 0
+    began: float = 0.0
+    denied: dict[str, float] = {}
+    """Paths outside of the write set that the agent was denied, with when it last was."""
+    is_warned: bool = False
+    """Whether its agent has been told that a budget is nearly used up."""
+    view: FleetView | None = None
+    """What the attempt has been brought of others."""
 
 
 def name_worker() -> str:
@@ -127,8 +152,9 @@ class FleetWorker:
 
     def run_until_stopped(self) -> None:
         timing = self.engine.timing
-        clones = tuple(self.settings.clones)
-        self.retry(lambda: launch_executor(self.engine, self.id, self.settings.slots, self, clones))
+        slots, clones = self.settings.slots, tuple(self.settings.clones)
+        queues = self.engine.queues
+        self.retry(lambda: launch_executor(self.engine, queues, self.id, slots, timing.poll_s, self, clones))
         due_beat = due_sweep = 0.0
         try:
             while not self.stopping.wait(timing.poll_s):
@@ -190,6 +216,10 @@ class FleetWorker:
                 self.end_place(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
             elif board is not None:
                 self.renew(place, held[token], board, asked)
+                self.relay(place, board.tasks.get(held[token].key), board)
+                self.watch_denials(place, held[token], board)
+        if board is not None:
+            self.watch_budgets(board)
 
     def renew(self, place: Workplace, hold: Hold, board: Board, asked: float) -> None:
         """Write the assignment anew after the lease was renewed, and keep a checkpoint from time to time."""
@@ -211,6 +241,49 @@ class FleetWorker:
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
             self.keep(place, hold.intent, hold.attempt)
+
+    def watch_denials(self, place: Workplace, hold: Hold, board: Board) -> None:
+        """Settle with their owners that the agent wants paths which others hold."""
+        with suppress(*RECORDING_ERRORS):
+            with self.open_state(place.tree) as state:
+                denied = list_new_denials(state, place.began, place.denied)
+            place.denied |= denied
+            for owner, paths in find_owners(board, hold.key, list(denied)).items():
+                self.meet(place, hold, board.holds[hold.repository, owner], paths)
+
+    def meet(self, place: Workplace, hold: Hold, owned: Hold, paths: tuple[str, ...]) -> None:
+        """Have a meeting of two tasks settled, tell the agent, and write the lesson."""
+        theirs = self.places.get(owned.token)
+        mine = place.assignment.terms.base if place.assignment.terms else ""
+        base = theirs.assignment.terms.base if theirs and theirs.assignment.terms else ""
+        earlier = measure_party(owned, theirs.tree if theirs else None, base)
+        evidence = Evidence(ConflictKind.GROW, earlier, measure_party(hold, place.tree, mine), paths)
+        settlement = self.engine.meet_owner(hold.token, hold.key, evidence)
+        if settlement is None:
+            return
+        say = f"Remit: {', '.join(paths[:3])} belongs to {owned.intent}. {settlement.kind}: {settlement.why}. "
+        self.tell_sessions(place, f"{say}Leave it out, or send {owned.intent} the change with submit_patch.")
+        with self.open_gate(hold.repository) as gate:
+            write_lessons(self.engine.store, gate, hold.repository)
+
+    def watch_budgets(self, board: Board) -> None:
+        """End the agents here that have used up a budget, and tell those that soon will."""
+        for ending in find_endings(board):
+            if ending.ended_as is AttemptEnd.OVER_BUDGET:
+                self.end_place(ending.token, ending.ended_as, ending.why)
+        for key, name in find_warnings(board).items():
+            place = self.places.get(board.attempts[key].token)
+            if place is not None and not place.is_warned:
+                place.is_warned = True
+                self.tell_sessions(
+                    place, f"Remit: the budget of {name} is nearly used up. Finish what is begun, and end."
+                )
+
+    def tell_sessions(self, place: Workplace, text: str) -> None:
+        """Leave a message for the agent's sessions, which get it with the answer to their next call or prompt."""
+        with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
+            for session in state.list_recent_sessions():
+                PendingMessages(state).add_message(session, text)
 
     def end_place(self, token: int, ended_as: AttemptEnd, why: str) -> None:
         place = self.places.get(token)
@@ -285,7 +358,7 @@ class FleetWorker:
         target = plan.target
         with self.open_gate(attempt.repository) as gate, self.intents_lock:
             found = self.share(gate, lambda remote: remote.take_in_plan(plan, attempt.intent))
-        base = found or find_base(self.find_workspace(attempt.repository), target, plan.base)
+        base = task.head or found or find_base(self.find_workspace(attempt.repository), target, plan.base)
         self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
         with self.open_gate(attempt.repository) as gate:
             role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
@@ -310,7 +383,8 @@ class FleetWorker:
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
-        self.places[attempt.token] = Workplace(tree, assignment, asked)
+        place = self.places[attempt.token] = Workplace(tree, assignment, asked, began=self.settings.environment.clock())
+        self.relay(place, task, board)
         return StepEnd()
 
     def settle_old_trees(self, trees: Worktrees) -> None:
@@ -323,6 +397,7 @@ class FleetWorker:
             if terms is None or terms.state == "ended" or terms.token in current:
                 continue
             AssignmentFile(tree).write(replace(terms, state="ended"), 0.0)
+            self.relay_rest(tree, terms, board)
             with suppress(GitError, OSError):
                 trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
 
@@ -336,7 +411,9 @@ class FleetWorker:
             return SUPERSEDED_END
         self.settings.ensure_daemon()
         place.process = process
-        end = process.wait(Report(self.engine, attempt).tell)
+        report = Report(self.engine, attempt)
+        end = process.wait(report.tell)
+        report.tell(process.feed, is_last=True)
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
@@ -352,41 +429,52 @@ class FleetWorker:
         task = board.tasks[attempt.key]
         neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
         neighbours = [hold for hold in neighbours if hold.key != attempt.key]
-        before = self.describe_last_attempt(attempt)
+        before = self.describe_last_attempt(attempt, task)
         with self.open_gate(attempt.repository) as gate:
             workspace, block = gate.workspace, gate.intents.format_block(gate.intents.get(attempt.intent))
-        prompt = write_brief(attempt, task, block, neighbours, before)
-        home, settings = self.settings.home, self.settings
-        folder = trees_folder(home, attempt.repository)
+            stage = self.describe_stage(gate, attempt, task, place, board)
+        prompt = write_brief(attempt, task, block, neighbours, before, stage)
+        settings, folder = self.settings, trees_folder(self.settings.home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
         temporary.mkdir(exist_ok=True, mode=0o700)
-        tree, common = place.tree, workspace.common_dir
-        assert common is not None, "worktrees are git's"
-        assert tree.git_dir is not None, "worktrees are git's"
-        own = [home / name for name in settings.environment.own_folders]
-        writable = [tree.root, temporary, common, tree.git_dir, workspace.folder, home / STATE_FOLDER, *own]
-        read_only = [common / "hooks", common / "config", common / "worktrees", place.assignment.path.parent]
-        fleet = [home / f"{FLEET_PATH}{end}" for end in ("", "-wal", "-shm")]
-        names = (*PASSED_VARIABLES, *command.variables)
-        role = board.find_role(task)
+        words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
+        moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
+        names = (*PASSED_VARIABLES, *moving, *command.variables)
+        places = AttemptPlaces(workspace, place.tree, place.assignment.path.parent, temporary.resolve())
+        search_path = settings.variables.get("PATH", os.defpath)
         return AgentRun(
-            words=fill_words(command, prompt=prompt, intent=attempt.intent, model=role.model),
-            folder=tree.root,
+            words=words,
             variables={
                 **{name: settings.variables[name] for name in names if name in settings.variables},
+                **command.settings,
                 "TMPDIR": str(temporary),
                 "REMIT_INTENT": attempt.intent,
             },
+            jail=make_jail(places, attempt.agent, words, settings.environment, search_path),
             log=folder / f"{attempt.intent}-{attempt.attempt}.log",
-            writable=tuple(path for path in writable if path.exists()),
-            read_only=tuple(path for path in read_only if path.exists()),
-            hidden=tuple(path for path in fleet if path.exists()),
             bubblewrap=self.bubblewrap,
         )
 
-    def describe_last_attempt(self, attempt: Attempt) -> Handover | None:
+    def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
+        """Return what the attempt is told of its role and of the work so far."""
+        role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+        diff, target = "", board.plans[task.plan].target
+        if task.head:
+            start = find_base(gate.workspace, target)
+            start = self.open_trees(attempt.repository).store.find_merge_base(start, task.head) or start
+            words = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--end-of-options")
+            diff = Git(gate.workspace.root).run("diff", *words, start, task.head).decode("utf-8", "replace")
+        return StageBrief(
+            ROLE_DUTIES.get(role.name, ""),
+            read_instructions(gate.workspace, role.name),
+            is_reviewer(role),
+            diff,
+            place.view.notes if place.view is not None else (),
+        )
+
+    def describe_last_attempt(self, attempt: Attempt, task: Task) -> Handover | None:
         ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
-        if not ended:
+        if not ended or (task.head and ended[-1].ended_as in (AttemptEnd.HANDED_IN, AttemptEnd.SENT_BACK)):
             return None
         last = ended[-1]
         wip = f"refs/remit/wip/{last.intent}/{last.attempt}"
@@ -404,13 +492,32 @@ class FleetWorker:
             return SUPERSEDED_END
         message = f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}"
         author = Identity(attempt.agent, f"{attempt.agent}@remit.invalid", int(time.time()))
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        self.relay(place, task, board)
         handed = self.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
         if handed.outside:
             named = ", ".join(handed.outside[:5])
             return StepEnd(
                 AttemptEnd.FAILED, f"it changed what is not its own: {named}"[:500], f"outside: {named}"[:200]
             )
-        if handed.commit == terms.base:
+        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=handed.commit):
+            return SUPERSEDED_END
+        return self.judge_stage(attempt, task, board, terms, has_changed=handed.commit != terms.base)
+
+    def judge_stage(
+        self, attempt: Attempt, task: Task, board: Board, terms: Assignment, *, has_changed: bool
+    ) -> StepEnd:
+        """Return how a stage ends: by its verdict, where it gave one; else by whether there is any work."""
+        with self.engine.store.read() as connection:
+            verdict = find_verdict(connection, attempt.key, attempt.attempt) if task.stage else None
+        if verdict is not None and verdict.kind == "revise":
+            return StepEnd(AttemptEnd.SENT_BACK, sanitise_line(verdict.text, MAX_REASON_CHARS))
+        if verdict is None and ("write" not in terms.effects or not terms.paths):
+            return StepEnd(AttemptEnd.GAVE_UP, f"the {terms.role} gave no verdict", "no verdict")
+        role = board.roles.get(task.role) or Role(task.role)
+        is_last = task.stage + 1 >= len(role.stages)
+        if not has_changed and not task.head and (is_last or terms.paths == ANYWHERE):
             return StepEnd(AttemptEnd.GAVE_UP, "it changed nothing", "no change")
         return StepEnd()
 
@@ -427,6 +534,8 @@ class FleetWorker:
         if place is None:
             return
         self.keep(place, attempt.intent, attempt.attempt)
+        if place.assignment.terms is not None:
+            self.relay_rest(place.tree, place.assignment.terms, self.engine.read_board())
         self.end_place(attempt.token, AttemptEnd.CANCELLED, "")
         del self.places[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
@@ -453,6 +562,35 @@ class FleetWorker:
                 pause_s = min(2 * pause_s, MAX_PUSH_PAUSE_S)
         return None
 
+    # -- messages
+
+    def relay(self, place: Workplace, task: Task | None, board: Board) -> None:
+        """Carry messages between the attempt and the fleet. What fails is tried again at the next beat."""
+        terms = place.assignment.terms
+        if terms is None or task is None:
+            return
+        store = self.engine.store
+        with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
+            take_messages(store, state, task, terms.attempt, terms.token)
+            place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
+
+    def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
+        """Take the last messages of an attempt that is over, and forget the rest."""
+        repository, _, intent = terms.task.partition(":")
+        task = board.tasks.get((repository, intent))
+        with suppress(*RECORDING_ERRORS), self.open_state(tree) as state:
+            if task is not None:
+                take_messages(self.engine.store, state, task, terms.attempt, terms.token)
+            AttemptMessages(state, terms.token).forget()
+
+    @contextmanager
+    def open_state(self, tree: Workspace) -> Generator[State]:
+        gate = Gate(tree, self.settings.environment)
+        try:
+            yield gate.state
+        finally:
+            gate.close()
+
     def find_repository_of(self, place: Workplace) -> str:
         return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
 
@@ -463,6 +601,8 @@ class FleetWorker:
         with self.lock(repository, "landing", LANDING_LOCK_S), self.open_gate(repository) as gate:
             trees = self.open_trees(repository)
             land_handed_in(self.engine, gate, trees, repository, target, self.stopping.wait)
+            with suppress(*RECORDING_ERRORS):
+                write_lessons(self.engine.store, gate, repository)
         if self.stopping.is_set():
             time.sleep(DRAIN_S)  # the process ends, and another worker goes on
 
@@ -506,6 +646,14 @@ class FleetWorker:
         raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
 
 
+def read_instructions(workspace: Workspace, role: str) -> str:
+    """Return what the team tells attempts in this role: `.orchestration/roles/<name>.md`; empty without it."""
+    with suppress(OSError):
+        text = read_regular_file(workspace.folder / "roles" / f"{role}.md", MAX_INSTRUCTION_BYTES)
+        return text.decode("utf-8", "replace").strip()
+    return ""
+
+
 class Report:
     """Tells the board what an agent used and does, at most every two seconds."""
 
@@ -515,16 +663,27 @@ class Report:
         self.due_s: float = 0.0
         self.heard_s: float = 0.0
         self.said = ""
+        self.counted = AgentUsage()
 
-    def tell(self, feed: AgentFeed) -> None:
-        if time.monotonic() < self.due_s or feed.last_word_s == self.heard_s:
+    def tell(self, feed: AgentFeed, *, is_last: bool = False) -> None:
+        if not is_last and (time.monotonic() < self.due_s or feed.last_word_s == self.heard_s):
             return
         self.due_s, self.heard_s = time.monotonic() + REPORT_INTERVAL_S, feed.last_word_s
         usage = feed.usage
         used = replace(
-            self.attempt, turns=usage.turns, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, usd=usage.usd
+            self.attempt,
+            sessions=(feed.session,) if feed.session else (),
+            turns=usage.turns,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            usd=usage.usd,
         )
         news = feed.progress if feed.progress != self.said else ""
         self.said = feed.progress
         with suppress(DBAPIError):
             self.engine.record_usage(used.token, used, news)
+            good, bad = usage.turns - self.counted.turns, usage.refusals - self.counted.refusals
+            if good > 0 or bad > 0:
+                why = f"{self.attempt.agent}: {usage.refusals} refusals in {usage.turns + usage.refusals} answers"
+                self.engine.note_answers(self.attempt.agent, max(good, 0), max(bad, 0), why)
+                self.counted = replace(usage)
