@@ -12,6 +12,7 @@ from gate.driving import governed, machine
 from remit.core.assignment import Assignment
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
+from remit.gate.intents.lessons import list_open_items
 from remit.gate.session_lifecycle import SessionLifecycle
 from remit.gate.state.attempt_messages import (
     MAX_NOTE_CHARS,
@@ -169,3 +170,13 @@ def test_a_patch_outside_the_assignment_is_refused(tree: Gate) -> None:
     assert found.data["error_type"] == "PATCH_REJECTED"
     assert (tree.workspace.root / "src" / "b.py").read_text() == BASE
     assert run(tree, "submit_patch", patch=make_diff("../../x", "a", "b")).ok is False
+
+
+def test_what_an_attempt_leaves_open_is_kept_for_the_next_one(tree: Gate, repository: Path) -> None:
+    items = [{"text": "write it", "status": "done"}, {"text": "test it", "status": "pending"}]
+    assert run(tree, "update_todo_list", items=items).ok
+    assert run(tree, "record_lesson", kind="lesson", lesson="read the format first").ok
+    assert list_open_items(tree.workspace, "INT-001") == ("- [ ] test it",)
+    assert list_open_items(tree.workspace, "INT-002") == ()
+    kept = (repository / ".orchestration" / "AGENT.md").read_text()
+    assert "read the format first" in kept

@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import sqlalchemy as sa
 from msgspec import Struct, convert, to_builtins
 from sqlalchemy import event
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import EventKind
@@ -21,7 +22,12 @@ from remit.workspace.mounts import list_mounts
 
 FLEET_PATH = f"{STATE_FOLDER}/fleet.db"
 SCHEMA = "remit"
-BUSY_TIMEOUT_MS = 30_000
+FILE_LIMITS = {"timeout": "30"}
+"""How long a file that another process has locked is waited for, in seconds."""
+
+SERVER_LIMITS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
+"""How long a server that has gone without a word is waited for: seconds, milliseconds (libpq)."""
+
 NETWORK_FILE_SYSTEMS = (
     "nfs",
     "nfs4",
@@ -241,8 +247,12 @@ MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, ad
 MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process
 
 
+AWAY_ERRORS = (DBAPIError, PoolTimeout)
+"""Errors of a database that does not answer now: trying again helps."""
+
+
 class StoreError(RuntimeError):
-    """A fleet database that cannot be used, with the next step."""
+    """A fleet database that cannot be used, with the next step after `hint: `. Trying again does not help."""
 
 
 class Store:
@@ -252,6 +262,7 @@ class Store:
         made = sa.make_url(url)
         if made.drivername in ("postgres", "postgresql"):
             made = made.set(drivername="postgresql+psycopg")
+            made = made.update_query_dict({k: v for k, v in SERVER_LIMITS.items() if k not in made.query})
         if made.get_backend_name() not in ("sqlite", "postgresql"):
             raise StoreError(f"{made.drivername!r} is no database for a fleet: use sqlite:///PATH or postgresql://…")
         self.url = made.render_as_string(hide_password=False)
@@ -259,24 +270,27 @@ class Store:
         if self.dialect == "sqlite":
             self.path = Path(made.database or "")
             require_local_folder(self.path)
-            engine = sa.create_engine(made, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+            engine = sa.create_engine(made if "timeout" in made.query else made.update_query_dict(FILE_LIMITS))
             event.listen(engine, "connect", prepare_sqlite)
             event.listen(engine, "begin", begin_sqlite)
             engine = engine.execution_options(schema_translate_map={SCHEMA: None})
         else:
             engine = sa.create_engine(made, pool_pre_ping=True, pool_size=4)
         self.engine = engine
+        self.file: tuple[int, int] | None = None
         self.reading = engine.execution_options(remit_reads=True)
         self.clock = CLOCKS[self.dialect]
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """Begin a transaction that commits at the end; on SQLite it holds the one write lock from the start."""
+        self.require_same_file()
         with self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
+        self.require_same_file()
         with self.reading.connect() as connection:
             yield connection
 
@@ -287,19 +301,30 @@ class Store:
         with self.read() as connection:
             return connection.execute(query).mappings().all()
 
+    def require_same_file(self) -> None:
+        """Raise StoreError once the file that was opened is another one, or gone: nobody else sees what is in it."""
+        if self.file is not None and read_file_id(self.path) != self.file:
+            raise StoreError(
+                f"the fleet database {str(self.path)!r} was deleted or replaced while this process used it"
+                "\nhint: `remit fleet rebuild` in each repository, then start the worker again"
+            )
+
     def migrate(self) -> None:
         """Bring the tables to this version. Raises StoreError if a newer Remit has been here, or if they are older and
         this role may not change them.
         """
-        if self.read_version() == len(MIGRATIONS):
-            return
+        if self.read_version() < len(MIGRATIONS):
+            self.change_tables()
+        self.file = read_file_id(self.path) if self.dialect == "sqlite" else None
+
+    def change_tables(self) -> None:
         try:
             with self.write() as connection:
                 if self.dialect == "postgresql":
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
                     connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
                 migrations.create(connection, checkfirst=True)
-                done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
+                done = self.require_version(connection)
                 for version, step in enumerate(MIGRATIONS[done:], done + 1):
                     step(connection)
                     connection.execute(sa.insert(migrations).values(version=version, at=self.clock))
@@ -315,13 +340,7 @@ class Store:
             schema = None if self.dialect == "sqlite" else SCHEMA
             if not sa.inspect(connection).has_table(migrations.name, schema=schema):
                 return 0
-            done = int(connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0)
-        if done > len(MIGRATIONS):
-            raise StoreError(
-                f"the fleet database is of version {done}, and this Remit knows {len(MIGRATIONS)}: "
-                "update Remit on this machine"
-            )
-        return done
+            return self.require_version(connection)
 
     def may_change_tables(self) -> bool:
         """Return whether this role owns the database's tables, and with them those of the engine."""
@@ -344,6 +363,16 @@ class Store:
                 f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {name}",
             ):
                 connection.exec_driver_sql(words)
+
+    def require_version(self, connection: sa.Connection) -> int:
+        """Return the version of the tables. Raises StoreError where it is newer than this Remit."""
+        done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
+        if done > len(MIGRATIONS):
+            raise StoreError(
+                f"the fleet database is of version {done}, and this Remit knows {len(MIGRATIONS)}"
+                "\nhint: update Remit on this machine"
+            )
+        return done
 
     def close(self) -> None:
         self.engine.dispose()
@@ -381,10 +410,17 @@ def require_local_folder(path: Path, known: Iterable[tuple[str, str]] | None = N
         )
 
 
+def read_file_id(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def prepare_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the `begin` event begins
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA foreign_keys=ON")
 
 

@@ -65,6 +65,7 @@ from remit.orchestrator.database.rows import (
 )
 from remit.orchestrator.database.store import (
     Store,
+    StoreError,
     add_event,
     attempts,
     budgets,
@@ -179,6 +180,11 @@ class DbosEngine:
                 connection.execute(sa.insert(workers).values(**row, draining=draining))
                 self.tell_worker(connection, worker.id, "came")
             return renew_holds(self.store, connection, worker.id, self.timing.lease_s)
+
+    def require_new_worker(self, id: str) -> None:
+        """Raise StoreError where the fleet knows a worker of this name: each would run the other's work again."""
+        if self.store.rows(sa.select(workers.c.id).where(workers.c.id == id)):
+            raise StoreError(f"the fleet has a worker {id!r} already\nhint: start one of the two again")
 
     def is_draining(self, worker: str) -> bool:
         found = self.store.rows(sa.select(workers.c.draining).where(workers.c.id == worker))

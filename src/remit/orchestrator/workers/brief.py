@@ -18,6 +18,7 @@ MAX_INSTRUCTION_CHARS = 4000
 MAX_DIFF_CHARS = 12_000
 MAX_DIFF_LINES = 400
 MAX_NOTES = 10
+MAX_TODO_ITEMS = 20
 
 
 class Handover(Struct, frozen=True):
@@ -36,6 +37,8 @@ class StageBrief(Struct, frozen=True):
     must_judge: bool = False
     """Whether the stage gives a verdict on the work so far."""
     diff: str = ""
+    todo: tuple[str, ...] = ()
+    """Items that earlier attempts left open."""
     notes: tuple[FleetNote, ...] = ()
 
 
@@ -80,6 +83,10 @@ def list_parts(
         yield ""
         yield "The work so far is in your worktree. This is what it changed:"
         yield quote_text(stage.diff, MAX_DIFF_CHARS, MAX_DIFF_LINES)
+    if stage.todo:
+        yield ""
+        yield "Attempts before you left these items open in TODO.md:"
+        yield quote_text("\n".join(stage.todo[:MAX_TODO_ITEMS]), MAX_INSTRUCTION_CHARS)
     if stage.notes:
         yield ""
         yield f"Notes for this task. {QUOTED_NOTICE}"

@@ -16,13 +16,13 @@ from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy.exc import DBAPIError
 
 from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
 from remit.core.intent import TRANSITIONS, Status
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
+from remit.gate.intents.lessons import list_open_items
 from remit.gate.machine import Environment
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.state.attempt_messages import AttemptMessages, FleetView
@@ -31,6 +31,8 @@ from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, H
 from remit.orchestrator.conflict import ConflictKind, Evidence
 from remit.orchestrator.database.holds import become_leader
 from remit.orchestrator.database.notes import find_verdict
+from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
+from remit.orchestrator.database.troubles import describe_trouble
 from remit.orchestrator.endings import find_endings, find_warnings
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
@@ -91,6 +93,8 @@ class WorkerSettings(Struct, frozen=True):
     version: str = ""
     clones: Mapping[str, Path] = {}
     """Main worktrees of the shared repositories on this host."""
+    tell: Callable[[str], None] = lambda _: None
+    """Tells the person who started the worker."""
 
 
 class Workplace(Struct):
@@ -135,6 +139,7 @@ class FleetWorker:
         self.intents_lock = threading.Lock()
         self.bubblewrap = find_bubblewrap()
         self.last_order = 0
+        self.away_since_s: float | None = None
 
     def describe(self) -> Worker:
         return Worker(
@@ -151,8 +156,10 @@ class FleetWorker:
     # -- the loop
 
     def run_until_stopped(self) -> None:
+        """Run until there is nothing left to do. Raises StoreError where the database is none for this worker."""
         timing = self.engine.timing
         slots, clones = self.settings.slots, tuple(self.settings.clones)
+        self.retry(lambda: self.engine.require_new_worker(self.id))
         queues = self.engine.queues
         self.retry(lambda: launch_executor(self.engine, queues, self.id, slots, timing.poll_s, self, clones))
         due_beat = due_sweep = 0.0
@@ -168,8 +175,12 @@ class FleetWorker:
                     if self.settings.until_idle and self.is_idle():
                         break
         finally:
-            self.try_once(self.drain_slots)
-            self.try_once(lambda: self.engine.remove_worker(self.id))
+            with suppress(StoreError):
+                self.try_once(self.drain_slots)
+                self.try_once(lambda: self.engine.remove_worker(self.id))
+            for token in list(self.places):
+                self.end_place(token, AttemptEnd.LOST, "its worker was stopped")
+            self.wait_for_places()
 
     def drain_slots(self) -> None:
         """Take nothing more, end the agents, and give each the time to have its checkpoint written."""
@@ -177,6 +188,9 @@ class FleetWorker:
         for place in list(self.places.values()):
             if place.process is not None:
                 place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
+        self.wait_for_places()
+
+    def wait_for_places(self) -> None:
         until = time.monotonic() + DRAIN_S
         while self.places and time.monotonic() < until:
             time.sleep(LOOK_INTERVAL_S)
@@ -184,23 +198,31 @@ class FleetWorker:
     def retry(self, action: Callable[[], None]) -> None:
         """Do it until the database answers, or the worker is stopped."""
         pause_s = 0.1
-        while True:
-            try:
-                action()
+        while not self.try_once(action):
+            if self.stopping.wait(pause_s):
                 return
-            except DBAPIError:
-                if self.stopping.wait(pause_s):
-                    raise
-                pause_s = min(2 * pause_s, MAX_RETRY_S)
+            pause_s = min(2 * pause_s, MAX_RETRY_S)
 
-    def try_once(self, action: Callable[[], None]) -> None:
-        with suppress(DBAPIError):
+    def try_once(self, action: Callable[[], None]) -> bool:
+        """Do it, and return whether the database answered. Tells when it stops to answer, and when it does again."""
+        now = time.monotonic()
+        try:
             action()
+        except AWAY_ERRORS as error:
+            if self.away_since_s is None:
+                self.away_since_s = now
+                trouble = describe_trouble(error)
+                self.settings.tell(f"{trouble.what}\nhint: {trouble.fix}")
+            return False
+        if self.away_since_s is not None:
+            self.settings.tell(f"the fleet database answers again, after {now - self.away_since_s:.0f} s")
+            self.away_since_s = None
+        return True
 
     def has_new_order(self) -> bool:
         try:
             newest = self.engine.find_newest_order()
-        except DBAPIError:
+        except AWAY_ERRORS:
             return False
         known, self.last_order = self.last_order, newest
         return newest != known
@@ -305,6 +327,7 @@ class FleetWorker:
     def look_after_fleet(self) -> None:
         """Schedule, and as the one leader end what dead workers left."""
         with self.engine.store.write() as connection:
+            self.engine.store.require_version(connection)
             for_s = 3 * self.engine.timing.sweep_s
             leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
         if leads:
@@ -317,7 +340,7 @@ class FleetWorker:
     def is_idle(self) -> bool:
         try:
             board = self.engine.read_board()
-        except DBAPIError:
+        except AWAY_ERRORS:
             return False
         quiet = (*FINAL_STATES, TaskState.ASKING, TaskState.PAUSED)
         return not self.places and all(task.state in quiet for task in board.tasks.values())
@@ -335,7 +358,7 @@ class FleetWorker:
         while True:
             try:
                 return self.end_step(step, attempt, steps[step](attempt))
-            except DBAPIError:
+            except AWAY_ERRORS:
                 # Away for a moment: no step has begun what it cannot begin again when it asks the database.
                 if self.stopping.wait(pause_s):
                     raise
@@ -469,6 +492,7 @@ class FleetWorker:
             read_instructions(gate.workspace, role.name),
             is_reviewer(role),
             diff,
+            list_open_items(gate.workspace, attempt.intent),
             place.view.notes if place.view is not None else (),
         )
 
@@ -680,7 +704,7 @@ class Report:
         )
         news = feed.progress if feed.progress != self.said else ""
         self.said = feed.progress
-        with suppress(DBAPIError):
+        with suppress(*AWAY_ERRORS):
             self.engine.record_usage(used.token, used, news)
             good, bad = usage.turns - self.counted.turns, usage.refusals - self.counted.refusals
             if good > 0 or bad > 0:
