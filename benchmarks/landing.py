@@ -33,6 +33,15 @@ FILES = 2659
 AUTHOR = Identity("An Agent", "agent@example.org", 1_700_000_000)
 
 
+STARTED: list[str] = []
+"""Programs started so far."""
+
+
+def count_processes(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "subprocess.Popen":
+        STARTED.append(str(arguments[0]))
+
+
 def run_git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True).stdout.decode()
 
@@ -103,6 +112,7 @@ def main(count: int) -> None:
         root = Path(name, "repo")
         gate = Gate(make_repository(root, count), read_environment())
         trees = Worktrees(gate.workspace, Path(name, "trees"))
+        sys.addaudithook(count_processes)
         lander = Lander(gate, trees, pass_every_check, lambda members, is_green: (members[0], ""))
         members: list[LandingMember] = []
         expected: dict[str, tuple[str, str]] = {}
@@ -126,9 +136,12 @@ def main(count: int) -> None:
         forms: tuple[LandingForm, LandingForm] = ("merge", "squash")
         for form in forms:
             terms = LandingTerms(target=f"remit/{form}", form=form)
+            before = len(STARTED)
             times = [time_landing(lander, terms, member) for member in members]
+            processes = (len(STARTED) - before) / len(members)
             right, lines, false = count_lines(gate, terms.ref, expected)
             print(f"{form:>7}: landing p50 {statistics.median(times) * 1000:.0f} ms, best {min(times) * 1000:.0f} ms")
+            print(f"{form:>7}: {processes:.1f} git processes a landing")
             print(f"{form:>7}: {right} of {lines} lines keep their intent, {false} have another")
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Claim, Hold, Role, Task, TaskState
 from remit.orchestrator.breaker import find_stuck_reason
-from remit.orchestrator.conflict import MAX_ROUNDS, ConflictKind, Settlement, SettlementKind
+from remit.orchestrator.conflict import MAX_ROUNDS, Settlement, SettlementKind
 from remit.orchestrator.states import ASKING, FINAL_STATES, HANDED_IN, HELD, PAUSED, RUNNING, STUCK, WAITING, move_task
 
 LEASE_S = 60.0
@@ -75,7 +75,7 @@ def settle_task(task: Task, ended: Sequence[Attempt], limit: int, role: Role, wh
     return _advance(task, place, why or f"attempt {last.attempt} ended: {last.ended_as}")
 
 
-def redo_task(task: Task, role: Role, settlement: Settlement, kind: ConflictKind) -> Task:
+def redo_task(task: Task, role: Role, settlement: Settlement) -> Task:
     """Return a task whose work did not land, as its settlement has it: its builder does it again, on the target as it
     is by then, at once or after a person has looked.
     """
@@ -83,7 +83,7 @@ def redo_task(task: Task, role: Role, settlement: Settlement, kind: ConflictKind
         return task
     is_asked = settlement.kind is SettlementKind.ASK
     moved = move_task(task, ASKING if is_asked else HELD, settlement.why)
-    if kind is ConflictKind.REFUSED:  # lands as it is, once a person has mended what is in the way
+    if settlement.keeps_work:  # lands as it is, once a person has mended what is in the way
         return replace(moved, returns_to=HANDED_IN) if is_asked else moved
     again = replace(moved, stage=role.builder_stage, head="")
     return replace(again, returns_to=HELD) if is_asked else again

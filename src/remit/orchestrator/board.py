@@ -13,6 +13,14 @@ TaskKey: TypeAlias = tuple[str, str]
 """Repository and intent: at most one task with this key is not final."""
 
 
+SHARED_PREFIX = "shared-"
+
+
+def is_shared(repository: str) -> bool:
+    """Return whether a repository is named by its history, since its clones lie in different folders of the hosts."""
+    return repository.startswith(SHARED_PREFIX)
+
+
 class TaskState(StrEnum):
     """State of a task, from its plan to the target branch. `states.MOVES` says which may follow which."""
 
@@ -285,6 +293,11 @@ class Worker(Struct, frozen=True):
     flow: str = ""
     beat_at: float = 0.0
     draining: bool = False
+    repositories: tuple[str, ...] = ()
+    """Shared repositories that it has a clone of; one that is named by its folder lies there on every host."""
+
+    def has_repository(self, repository: str) -> bool:
+        return not is_shared(repository) or repository in self.repositories
 
 
 class Order(Struct, frozen=True):

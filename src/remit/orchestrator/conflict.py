@@ -26,7 +26,7 @@ class ConflictKind(StrEnum):
     TARGET_MOVED = "target_moved"
     """The target is not what the landing was built on."""
     REFUSED = "refused"
-    """Landing refuses the change, or cannot judge it here: it lands once a person has mended what is in the way."""
+    """The change may not land as it is, or not yet: a path outside its scope, an untrusted command, a remote's rule."""
 
 
 class SettlementKind(StrEnum):
@@ -73,7 +73,7 @@ class Evidence(Struct, frozen=True):
     repeated: bool = False
     """Whether the same happened before in this turn."""
     why: str = ""
-    """What was found, in words: the end of a failing check, the server's answer."""
+    """The fault in words, where a person has to know it."""
 
 
 class Settlement(Struct, frozen=True):
@@ -82,6 +82,8 @@ class Settlement(Struct, frozen=True):
     kind: SettlementKind
     redo: str = ""
     why: str = ""
+    keeps_work: bool = False
+    """Whether what was handed in stays so, and lands once the person has answered."""
 
 
 def decide(evidence: Evidence) -> Settlement:
@@ -90,7 +92,7 @@ def decide(evidence: Evidence) -> Settlement:
     if evidence.kind is ConflictKind.TARGET_MOVED:
         return Settlement(SettlementKind.WAIT, "", "the train is gathered again")
     if evidence.kind is ConflictKind.REFUSED:
-        return Settlement(SettlementKind.ASK, later.intent, evidence.why)
+        return Settlement(SettlementKind.ASK, later.intent, evidence.why, keeps_work=True)
     if evidence.rounds >= MAX_ROUNDS:
         return Settlement(SettlementKind.ASK, later.intent, f"settled {MAX_ROUNDS} times already")
     match evidence.kind:

@@ -1,14 +1,17 @@
 """The fleet of a user, as commands and pages open it: the extra, the database, a repository's id, and orders."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remit.core.diff.contents import sha256
+from remit.gate.governing import load_config
 from remit.orchestrator.board import Order, OrderKind
-from remit.workspace.place.workspace import Workspace, find_main_worktree
+from remit.orchestrator.remote import name_shared
+from remit.workspace.git.command import GitError
+from remit.workspace.place.workspace import Workspace, find_main_worktree, locate_workspace
 
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
@@ -42,6 +45,12 @@ def find_repository_root(workspace: Workspace) -> Path:
 
 
 def name_repository(root: Path) -> str:
+    """Return the repository's name in the fleet: by its history where hosts share it, else by its folder."""
+    workspace = locate_workspace(root)
+    config = load_config(workspace)[0] if workspace is not None else None
+    if workspace is not None and config is not None and config.orchestrator.remote:
+        with suppress(GitError):  # before the first commit there is nothing to share
+            return name_shared(workspace)
     return sha256(str(root).encode("utf-8", "surrogateescape"))[:12]
 
 

@@ -112,6 +112,7 @@ class Allocation:
     def find_agent(self, task: Task, role: Role) -> tuple[str, Worker] | None:
         """Return the first agent of the role that has a free slot, at the worker with the most of them."""
         workers = [self.board.workers[worker] for worker in self.free]
+        workers = [worker for worker in workers if worker.has_repository(task.repository)]
         chosen = role.agents or task.agents if task.stage else task.agents or role.agents
         for agent in chosen or sorted({agent for worker in workers for agent in worker.agents}):
             pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))

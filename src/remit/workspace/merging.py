@@ -12,10 +12,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from remit.workspace.git.command import Git, GitError, execute, git_words
-from remit.workspace.git.repository import parse_batch_output
+from remit.core.redaction import redact
+from remit.core.untrusted_input import sanitise_line
+from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, Git, GitError, execute, git_words
+from remit.workspace.git.repository import parse_batch_output, quote_path
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sharing.shared_refs import NETWORK_OPTIONS, PUSH_OPTIONS, check_remote_name
+from remit.workspace.sharing.shared_refs import NETWORK_OPTIONS, PUSH_OPTIONS, RemoteAway, check_remote_name
 
 NO_COMMIT = "0" * 40
 """Expected old value of a ref that does not exist yet."""
@@ -57,6 +59,14 @@ class ChangedEntry(Struct, frozen=True):
         return self.new_mode == REMOVED_MODE
 
 
+class Fork(Struct, frozen=True):
+    """A commit, the commit in which it left the history of a tip, and the tip's tree."""
+
+    commit: str
+    base: str
+    tip_tree: str
+
+
 class RefMoved(RuntimeError):
     """Error for a ref that somebody else has moved since it was read; nothing was changed."""
 
@@ -72,6 +82,14 @@ class RefCheckedOut(RuntimeError):
         super().__init__(f"{ref!r} is checked out in {place!r}, and no branch is moved under a person")
         self.ref = ref
         self.place = place
+
+
+class RemoteRefused(RuntimeError):
+    """Error for a remote that was reached and does not move the ref, such as by a rule of its server."""
+
+    def __init__(self, remote: str, ref: str, error: GitError) -> None:
+        said = sanitise_line(redact(" ".join(error.message.split())), 400)
+        super().__init__(f"the remote {remote!r} refuses to move {ref!r}: {said}")
 
 
 class TreeStore:
@@ -92,13 +110,7 @@ class TreeStore:
 
     def list_changes(self, old: str, new: str) -> tuple[ChangedEntry, ...]:
         """Return the files that differ between two commits or trees; a renamed file is a removed and a new one."""
-        out = self.git.run("diff-tree", "-r", "-z", "--no-renames", "--full-index", old, new)
-        parts = out.split(b"\0")
-        changes: list[ChangedEntry] = []
-        for about, path in zip(parts[0::2], parts[1::2], strict=False):
-            old_mode, new_mode, old_blob, new_blob, _ = about.decode("ascii").lstrip(":").split(" ")
-            changes.append(ChangedEntry(os.fsdecode(path), old_mode, new_mode, old_blob, new_blob))
-        return tuple(changes)
+        return parse_changes(self.git.run("diff-tree", "-r", "-z", "--no-renames", "--full-index", old, new))
 
     def read_files(self, tree: str, paths: Iterable[str]) -> dict[str, bytes | None]:
         """Return the contents of paths in a commit or tree; None where there is no file."""
@@ -108,6 +120,36 @@ class TreeStore:
         query = "".join(f"{tree}:{path}\n" for path in wanted)
         out = self.git.run("cat-file", "--batch", stdin=os.fsencode(query))
         return dict(zip(wanted, parse_batch_output(out), strict=True))
+
+    def read_objects(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the contents of objects by their names, such as `<commit>` or `<tree>:<path>`, in one process; without
+        those that are missing.
+        """
+        wanted = [name for name in dict.fromkeys(names) if name.strip("0") and "\n" not in name]
+        out = self.git.run("cat-file", "--batch", stdin=os.fsencode("".join(f"{name}\n" for name in wanted)))
+        found = zip(wanted, parse_batch_output(out), strict=True)
+        return {name: content for name, content in found if content is not None}
+
+    def find_fork(self, tip: str, name: str) -> Fork | None:
+        """Return where a commit leaves the history of a tip; None where they have nothing in common."""
+        if name.startswith("-"):
+            return None
+        try:
+            out = self.git.text("rev-parse", f"{name}^{{commit}}", f"{tip}^{{tree}}", f"{tip}...{name}")
+        except GitError as error:
+            if error.code != GIT_FATAL_EXIT_CODE:
+                raise
+            return None
+        commit, tree, *rest = out.splitlines()
+        base = next((line[1:] for line in rest if line.startswith("^")), "")
+        return Fork(commit, base, tree) if base else None
+
+    def list_merge_changes(self, fork: Fork, merged: str) -> tuple[tuple[ChangedEntry, ...], tuple[ChangedEntry, ...]]:
+        """Return the files that a commit changed since it left, and those that its merge changes at the tip."""
+        words = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--full-index")
+        pairs = f"{fork.commit} {fork.base}\n{fork.tip_tree} {merged}\n".encode()
+        own, _, landing = self.git.run(*words, stdin=pairs).partition(f"{fork.tip_tree} {merged}\n".encode())
+        return parse_changes(own.removeprefix(f"{fork.commit}\0".encode())), parse_changes(landing)
 
     def read_blobs(self, blobs: Iterable[str]) -> dict[str, bytes]:
         names = list(dict.fromkeys(blob for blob in blobs if blob.strip("0")))
@@ -188,6 +230,30 @@ class TreeStore:
         content = "\n".join(lines).encode("utf-8", "replace")
         return self.git.run("hash-object", "-w", "-t", "commit", "--stdin", stdin=content).decode("ascii").strip()
 
+    def commit_files(
+        self,
+        ref: str,
+        tree: str,
+        parents: tuple[str, ...],
+        message: str,
+        author: Identity,
+        committer: Identity,
+        files: Mapping[str, bytes],
+    ) -> str:
+        """Write a commit of a tree with other contents in these plain files, in one process, and return its name; `ref`
+        names it until the next one.
+        """
+        text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
+        head = f"feature done\ncommit {ref}\nmark :1\nauthor {author.format()}\ncommitter {committer.format()}\n"
+        stream = [head.encode("utf-8", "replace"), b"data %d\n%s\n" % (len(text), text)]
+        stream += [f"{word} {name}\n".encode() for word, name in zip(("from", "merge"), parents, strict=False)]
+        stream.append(f'M 040000 {tree} ""\n'.encode())
+        for path, content in files.items():
+            stream.append(b"M 100644 inline %s\ndata %d\n%s\n" % (quote_path(os.fsencode(path)), len(content), content))
+        stream.append(b"\nget-mark :1\ndone\n")
+        out = self.git.run("fast-import", "--quiet", "--force", "--cat-blob-fd=1", stdin=b"".join(stream))
+        return out.decode("ascii").strip()
+
     # Moving refs
 
     def swap_ref(self, ref: str, new: str, old: str) -> None:
@@ -207,12 +273,37 @@ class TreeStore:
             raise RefCheckedOut(ref, place)
 
     def push_ref(self, remote: str, ref: str, new: str, old: str) -> None:
-        """Move a ref of a remote from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefMoved."""
+        """Move a ref of a remote from `old` (NO_COMMIT: it does not exist) to `new`. Raises RefMoved, RemoteRefused,
+        RemoteAway.
+        """
         expected = "" if old == NO_COMMIT else old
         words = (*PUSH_OPTIONS, f"--force-with-lease={ref}:{expected}", "--", check_remote_name(remote))
         try:
             self.git.run(*NETWORK_OPTIONS, "push", *words, f"{new}:{ref}")
         except GitError as error:
-            if "stale info" in error.message or "[rejected]" in error.message or "cannot lock ref" in error.message:
+            # What became of it, the remote tells: an answer can get lost, and git's words differ by language.
+            present = self.read_remote_ref(remote, ref)
+            if present == new:
+                return
+            if present != old:
                 raise RefMoved(ref, old) from error
-            raise
+            raise RemoteRefused(remote, ref, error) from error
+
+    def read_remote_ref(self, remote: str, ref: str) -> str:
+        """Return the commit of a remote's ref, NO_COMMIT without one. Raises RemoteAway."""
+        try:
+            listed = self.git.run(*NETWORK_OPTIONS, "ls-remote", "--refs", "--", check_remote_name(remote), ref)
+        except GitError as error:
+            raise RemoteAway(remote, error) from error
+        rows = (line.split("\t") for line in listed.decode("utf-8", "replace").splitlines())
+        return next((row[0] for row in rows if row[1:] == [ref]), NO_COMMIT)
+
+
+def parse_changes(out: bytes) -> tuple[ChangedEntry, ...]:
+    """Return what `git diff-tree -z` printed."""
+    parts = out.split(b"\0")
+    changes: list[ChangedEntry] = []
+    for about, path in zip(parts[0::2], parts[1::2], strict=False):
+        old_mode, new_mode, old_blob, new_blob, _ = about.decode("ascii").lstrip(":").split(" ")
+        changes.append(ChangedEntry(os.fsdecode(path), old_mode, new_mode, old_blob, new_blob))
+    return tuple(changes)

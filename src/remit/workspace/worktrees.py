@@ -15,13 +15,12 @@ from msgspec import Struct
 
 from remit.core.scope.path_patterns import Scope
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.repository import prefix_in_repository
+from remit.workspace.git.repository import prefix_in_repository, quote_path
 from remit.workspace.merging import NO_COMMIT, Identity, TreeStore
 from remit.workspace.observe.observation import Observation, observe_workspace
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_workspace
 from remit.workspace.safe_files import ObservedFile
-from remit.workspace.snapshots.git_store import quote_path
 from remit.workspace.snapshots.snapshot import is_secret_path, read_content
 
 BRANCH_FOLDER = "remit"

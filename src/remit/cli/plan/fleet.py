@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.output import FINDINGS, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
@@ -81,3 +81,27 @@ def rebuild(target: str | None, database: str | None, repo: Path) -> None:
     roles = make_roles(list_roles(settings), "")
     for task in rebuild_plan(engine, gate, described, plan, tasks, roles):
         click.echo(f"{task.intent}  {task.state}")
+
+
+@fleet.command()
+@click.option("--worker-role", metavar="ROLE", help="Let this role of PostgreSQL run workers, and change no table.")
+@database_option
+@reports_failures
+def migrate(worker_role: str | None, database: str | None) -> None:
+    """Bring the fleet database to this version, as the owner of its tables.
+
+    With --worker-role workers need no right to change tables: they connect as that role.
+    """
+    require_person("migrating the fleet database")
+    engine = open_engine("remit fleet migrate", database)
+    from remit.orchestrator.database.store import StoreError
+    from remit.orchestrator.engines.workflows import migrate_engine
+
+    try:
+        if worker_role is not None:
+            engine.store.grant_worker(worker_role)
+        migrate_engine(engine.store, worker_role)
+    except StoreError as error:
+        raise Failure("DATABASE", str(error), fix="name a PostgreSQL with --database") from error
+    who = f"; {worker_role} may run workers" if worker_role else ""
+    click.echo(f"the fleet database is of version {engine.store.read_version()}{who}")

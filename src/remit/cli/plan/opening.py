@@ -3,13 +3,15 @@
 import os
 import shlex
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.output import USAGE, Failure
-from remit.orchestrator.fleet import INSTALL_EXTRA, has_extra, open_fleet
+from remit.cli.output import USAGE, Failure, governed_gate
+from remit.orchestrator.board import is_shared
+from remit.orchestrator.fleet import INSTALL_EXTRA, find_repository_root, has_extra, name_repository, open_fleet
 
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
@@ -31,6 +33,22 @@ def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosE
     """Open the fleet database. Raises Failure without the extra, and what `reports_failures` names."""
     require_extra(command)
     return open_fleet(database, Path.home(), pace)
+
+
+def find_clones(roots: Iterable[Path]) -> dict[str, Path]:
+    """Return the main worktrees of the shared repositories that these folders belong to, by their names.
+
+    Raises Failure for one that Remit does not govern on this host: nothing would hold its agents.
+    """
+    from remit.workspace.place.workspace import locate_workspace
+
+    clones: dict[str, Path] = {}
+    for workspace in filter(None, map(locate_workspace, roots)):
+        root = find_repository_root(workspace)
+        if is_shared(name := name_repository(root)):
+            governed_gate(root).close()
+            clones[name] = root
+    return clones
 
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":

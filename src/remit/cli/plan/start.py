@@ -6,7 +6,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
 from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
+from remit.workspace.git.command import Git
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -86,7 +87,9 @@ def start(
         return
     require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
     plan_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    opened = OpenPlan(plan_id, repository, target, by=getpass.getuser(), limits=PlanLimits(slots, max_usd, max_tokens))
+    base = publish_base(gate, plan_id, [task.intent_id for task in made.tasks])
+    limits = PlanLimits(slots, max_usd, max_tokens)
+    opened = OpenPlan(plan_id, repository, target, base, by=getpass.getuser(), limits=limits)
     intents = {intent.id: intent for intent in gate.intents.document.intents}
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     tasks = [make_task(plan_id, repository, task, intents[task.intent_id], agents) for task in made.tasks]
@@ -95,6 +98,24 @@ def start(
     if database is None and not engine.read_board().workers:
         start_worker(slots, agent_commands, pace)
     click.echo(f"plan {plan_id} is open: see `remit plan status --watch`")
+
+
+def publish_base(gate: "Gate", plan_id: str, names: Sequence[str]) -> str:
+    """Let other hosts have the commit that the plan begins at, and return it; empty if none share. Raises Failure."""
+    name = gate.rules.config.orchestrator.remote
+    if not name:
+        return ""
+    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, find_uncommitted_intents
+
+    base = Git(gate.workspace.root).read_head() or ""
+    if left := find_uncommitted_intents(gate, base, names):
+        message = f"other hosts get the intents by git, and these are not committed: {', '.join(left)}"
+        raise Failure("NOT_COMMITTED", message, fix="commit .orchestration/active_intents.yaml")
+    try:
+        FleetRemote(gate, name).publish_plan(plan_id, base)
+    except SHARING_ERRORS as error:
+        raise Failure("REMOTE", str(error), fix=f"see `git ls-remote {name}`") from error
+    return base
 
 
 def plan_intents(gate: "Gate", ids: tuple[str, ...], settings: OrchestratorSettings, *, has_own_agents: bool) -> Plan:

@@ -8,7 +8,7 @@ import click
 
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
-from remit.cli.plan.opening import database_option, find_agents, open_engine, pace_option
+from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
 
 agent_command_option = click.option(
     "--agent-command",
@@ -22,6 +22,9 @@ agent_command_option = click.option(
 @click.group(invoke_without_command=True)
 @click.option("--slots", type=click.IntRange(1, 256), default=4, show_default=True, help="Agents at a time.")
 @database_option
+@click.option(
+    "--clone", "clones", multiple=True, metavar="DIRECTORY", default=["."], help="Clone of a shared repository here."
+)
 @click.option("--until-idle", is_flag=True, help="End when no plan has anything left to do.")
 @agent_command_option
 @pace_option
@@ -31,11 +34,16 @@ def worker(
     context: click.Context,
     slots: int,
     database: str | None,
+    clones: tuple[str, ...],
     until_idle: bool,
     agent_commands: tuple[str, ...],
     pace: float,
 ) -> None:
-    """Run attempts of every plan in this fleet database. Several workers share the work."""
+    """Run attempts of every plan in this fleet database. Several workers share the work.
+
+    Of a repository that hosts share by `[orchestrator] remote`, only a worker that is started in a clone, or with
+    --clone, takes work.
+    """
     if context.invoked_subcommand is not None:
         return
     if is_below_agent():  # a worker has no terminal where it is a service, and starts while agents work
@@ -48,6 +56,9 @@ def worker(
     from remit.servers.daemon import start_daemon
     from remit.servers.environment import read_environment
 
+    # A worker has no terminal where git or ssh could ask for a password: they would wait for ever.
+    os.environ.setdefault("GIT_TERMINAL_PROMPT", "0")
+    os.environ.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
     commands = find_agents(agent_commands)
     if not commands:
         raise Failure("NO_AGENT", "no agent is installed here", fix="install one, or name one with --agent-command")
@@ -62,6 +73,7 @@ def worker(
             until_idle=until_idle,
             ensure_daemon=lambda: start_daemon(Path.home()),
             version=version("remit"),
+            clones=find_clones(map(Path, clones)),
             tell=lambda text: click.echo(text, err=True),
         ),
     )

@@ -163,4 +163,4 @@ def settle_conflict(store: Store, connection: sa.Connection, landing: Landing, e
     if task is None or task.state is not TaskState.LANDING:
         return
     role = load_roles(connection).get(task.role) or Role(task.role)
-    store_task(store, connection, task, redo_task(task, role, settlement, evidence.kind))
+    store_task(store, connection, task, redo_task(task, role, settlement))

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import sqlalchemy as sa
 from msgspec import Struct, convert, to_builtins
 from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from remit.core.machine_paths import FLEET_PATH
@@ -135,7 +135,7 @@ workers = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     *(text("host"), text("boot"), number("slots"), document("agents"), document("labels"), text("version")),
-    *(text("flow"), seconds("beat_at", 0.0), flag("draining")),
+    *(text("flow"), seconds("beat_at", 0.0), flag("draining"), document("repositories")),
 )
 orders = sa.Table(
     "orders",
@@ -236,7 +236,11 @@ def add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None
             connection.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {prepared.quote(name)} {kind}{default}")
 
 
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_stages)
+def add_repositories_of_workers(connection: sa.Connection) -> None:
+    add_columns(connection, workers, "repositories")
+
+
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_stages, add_repositories_of_workers)
 """The steps from an empty database to the present tables; a step that was released never changes."""
 
 MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process
@@ -305,17 +309,59 @@ class Store:
             )
 
     def migrate(self) -> None:
-        """Bring the tables to this version. Raises StoreError if a newer Remit has been here."""
-        with self.write() as connection:
-            if self.dialect == "postgresql":
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
-                connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
-            migrations.create(connection, checkfirst=True)
-            done = self.require_version(connection)
-            for version, step in enumerate(MIGRATIONS[done:], done + 1):
-                step(connection)
-                connection.execute(sa.insert(migrations).values(version=version, at=self.clock))
+        """Bring the tables to this version. Raises StoreError if a newer Remit has been here, or if they are older and
+        this role may not change them.
+        """
+        if self.read_version() < len(MIGRATIONS):
+            self.change_tables()
         self.file = read_file_id(self.path) if self.dialect == "sqlite" else None
+
+    def change_tables(self) -> None:
+        try:
+            with self.write() as connection:
+                if self.dialect == "postgresql":
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+                    connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
+                migrations.create(connection, checkfirst=True)
+                done = self.require_version(connection)
+                for version, step in enumerate(MIGRATIONS[done:], done + 1):
+                    step(connection)
+                    connection.execute(sa.insert(migrations).values(version=version, at=self.clock))
+        except ProgrammingError as error:
+            raise StoreError(
+                f"the fleet database is of version {self.read_version()}, this Remit needs {len(MIGRATIONS)}, and this "
+                "role may not change tables: run `remit fleet migrate` as their owner"
+            ) from error
+
+    def read_version(self) -> int:
+        """Return the version of the tables, 0 without any. Raises StoreError for one that this Remit does not know."""
+        with self.read() as connection:
+            schema = None if self.dialect == "sqlite" else SCHEMA
+            if not sa.inspect(connection).has_table(migrations.name, schema=schema):
+                return 0
+            return self.require_version(connection)
+
+    def may_change_tables(self) -> bool:
+        """Return whether this role owns the database's tables, and with them those of the engine."""
+        if self.dialect == "sqlite":
+            return True
+        with self.read() as connection:
+            asked = sa.select(sa.func.has_schema_privilege(SCHEMA, "CREATE"))
+            return bool(connection.execute(asked).scalar())
+
+    def grant_worker(self, role: str) -> None:
+        """Let a role read and write the rows of the fleet, and change no table. Raises StoreError on SQLite."""
+        if self.dialect == "sqlite":
+            raise StoreError("a file of SQLite has no roles: whoever can write it can do everything")
+        name, schema = self.engine.dialect.identifier_preparer.quote(role), SCHEMA
+        with self.write() as connection:
+            for words in (
+                f"GRANT USAGE ON SCHEMA {schema} TO {name}",
+                f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {name}",
+                f"REVOKE INSERT, UPDATE, DELETE ON {schema}.{migrations.name} FROM {name}",
+                f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {name}",
+            ):
+                connection.exec_driver_sql(words)
 
     def require_version(self, connection: sa.Connection) -> int:
         """Return the version of the tables. Raises StoreError where it is newer than this Remit."""
@@ -340,7 +386,11 @@ def open_store(url: str | None, home: Path) -> Store:
     if url is None:
         (home / FLEET_PATH).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = Store(url or default_database(home))
-    store.migrate()
+    try:
+        store.migrate()
+    except BaseException:
+        store.close()
+        raise
     if store.dialect == "sqlite":
         store.path.chmod(0o600)
     return store
@@ -392,7 +442,10 @@ def value_of(row: Row, kind: type[S]) -> S:
 
 
 UNSET_FIELDS = frozenset(
-    {"needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "recent", "limits", "body", "members"}
+    (
+        *("needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "recent", "limits", "body"),
+        *("members", "repositories"),
+    )
 )
 """Columns of documents that may be empty where the value has a default."""
 

@@ -391,7 +391,7 @@ class InlineEngine:
         self._event(EventKind.CONFLICT, landing.repository, "", settlement.redo, settled_as=settlement.kind)
         task = self.tasks.get((landing.repository, settlement.redo))
         if task is not None and task.state is LANDING:
-            self._store(redo_task(task, self.roles.get(task.role) or Role(task.role), settlement, evidence.kind))
+            self._store(redo_task(task, self.roles.get(task.role) or Role(task.role), settlement))
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))

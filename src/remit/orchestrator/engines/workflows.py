@@ -7,7 +7,7 @@ that Remit uses are imported here, and none is private.
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol, TypeVar
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
 from msgspec import Struct
 
-from remit.orchestrator.board import Attempt, AttemptEnd, Claim, TaskKey
+from remit.orchestrator.board import Attempt, AttemptEnd, Claim, TaskKey, is_shared
 from remit.orchestrator.database.store import AWAY_ERRORS, Store
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class WorkQueues:
         self.enqueue(connection, ATTEMPT_WORKFLOW, worker_queue(attempt.worker), attempt.workflow_id, *key)
 
     def enqueue_landing(self, connection: sa.Connection, id: str, repository: str, target: str) -> None:
-        self.enqueue(connection, LANDING_WORKFLOW, LANDING_QUEUE, id, repository, target)
+        self.enqueue(connection, LANDING_WORKFLOW, landing_queue(repository), id, repository, target)
 
     def enqueue(self, connection: sa.Connection, workflow: str, queue: str, id: str, *arguments: object) -> None:
         options = EnqueueOptions(
@@ -115,8 +115,8 @@ class WorkQueues:
         client = self.require_client()
         begun = client.list_workflows(status="PENDING", name=LANDING_WORKFLOW, load_input=False, load_output=False)
         orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
-        if orphans:
-            client.resume_workflows(orphans, queue_name=LANDING_QUEUE)
+        for id in orphans:
+            client.resume_workflows([id], queue_name=landing_queue(id.partition(":")[0]))
 
     def count_foreign(self) -> list[tuple[str, int]]:
         """Return the versions of workflows that wait for a worker of theirs, with how many there are."""
@@ -148,6 +148,16 @@ class WorkQueues:
 
 def worker_queue(worker: str) -> str:
     return f"attempts {worker}"
+
+
+def landing_queue(repository: str) -> str:
+    """Return the queue of a repository's landings: those of a shared one go to workers that have a clone of it."""
+    return f"{LANDING_QUEUE} {repository}" if is_shared(repository) else LANDING_QUEUE
+
+
+def migrate_engine(store: Store, worker_role: str | None) -> None:
+    """Bring the engine's tables to its version, and let a role use them that may change none."""
+    DBOS.migrate(store.url, schema=ENGINE_SCHEMA, application_role=worker_role)
 
 
 def open_client(store: Store) -> DBOSClient:
@@ -189,7 +199,13 @@ def run_step(name: str, action: Callable[[], T]) -> T:
 
 
 def launch_executor(
-    board: WorkflowBoard, queues: WorkQueues, worker: str, slots: int, poll_s: float, runner: AttemptRunner
+    board: WorkflowBoard,
+    queues: WorkQueues,
+    worker: str,
+    slots: int,
+    poll_s: float,
+    runner: AttemptRunner,
+    repositories: Sequence[str] = (),
 ) -> None:
     """Register the workflows, and run what the queues of this worker hold, in threads, until the process ends."""
     logging.getLogger("dbos").setLevel(logging.WARNING)
@@ -202,21 +218,24 @@ def launch_executor(
         serializer=DBOSPortableJSONSerializer(),
         max_executor_threads=2 * slots + SPARE_THREADS,
         log_level="WARNING",
+        run_migrations=queues.store.may_change_tables(),
     )
     DBOS(config=config)
     register_workflows(board, runner)
-    DBOS.listen_queues([worker_queue(worker), LANDING_QUEUE])
+    landing_queues = [LANDING_QUEUE, *map(landing_queue, repositories)]
+    DBOS.listen_queues([worker_queue(worker), *landing_queues])
     DBOS.launch()
     queues.client = open_client(queues.store)
-    register_queues(worker, slots, poll_s)
+    register_queues(worker, slots, poll_s, repositories)
 
 
-def register_queues(worker: str, slots: int, poll_s: float) -> None:
+def register_queues(worker: str, slots: int, poll_s: float, repositories: Iterable[str] = ()) -> None:
     """Have the queues that this worker takes work from: it is asked for again and again.
 
     A worker that was silent for too long has lost its queue with its place, and may come back.
     """
-    for queue, limit in ((worker_queue(worker), slots), (LANDING_QUEUE, 2)):
+    landing_queues = (LANDING_QUEUE, *map(landing_queue, repositories))
+    for queue, limit in ((worker_queue(worker), slots), *((name, 2) for name in landing_queues)):
         DBOS.register_queue(queue, worker_concurrency=limit, polling_interval_sec=poll_s, on_conflict="always_update")
 
 

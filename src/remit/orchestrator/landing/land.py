@@ -12,6 +12,7 @@ A landing that is repeated after a crash finds by the trailers of the target's c
 """
 
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -47,6 +48,10 @@ INTENT_TRAILER, ATTEMPT_TRAILER, MADE_TRAILER = "Remit-Intent", "Remit-Attempt",
 MAX_SEARCHED_COMMITS = 1000  # of the target that are searched for what has landed before
 
 MAX_SEARCHED_RECORDS = 100
+CANDIDATE_REFS = "refs/remit/landing/"
+"""Refs that name the newest candidate for each target, so that git keeps it until the target holds it."""
+
+AUTHOR_LINE = re.compile(rb"^author ([^<>\n]*?) ?<([^<>\n]*)> ([0-9]{1,15}) [+-][0-9]{4}$", re.MULTILINE)
 MAX_COMMON_BYTES = 64 << 20
 
 LandingForm: TypeAlias = Literal["merge", "squash"]
@@ -80,7 +85,8 @@ class CommonFiles(Struct, frozen=True):
 class LandingTerms(Struct, frozen=True):
     """How a train lands. `target` is a branch that nobody has checked out; with a `remote` it is moved there first.
 
-    `checks` replace the members' own where there are any. `base` is where a target begins that does not exist yet.
+    `checks` replace the members' own where there are any. `base` is where a target begins that does not exist yet;
+    `remote_tip` is where the remote's is, if that is not where it is here.
     """
 
     target: str = DEFAULT_TARGET
@@ -89,6 +95,7 @@ class LandingTerms(Struct, frozen=True):
     base: str = "HEAD"
     checks: tuple[str, ...] = ()
     commons: tuple[CommonFiles, ...] = ()
+    remote_tip: str = ""
 
     @property
     def ref(self) -> str:
@@ -200,31 +207,39 @@ class Lander:
     def merge_member(self, terms: LandingTerms, tip: str, member: LandingMember) -> str | LandingFault:
         """Return the commit that brings a member to the tip, or why it may not land."""
         store = self.store
-        commit = store.find_commit(member.commit)
-        base = store.find_merge_base(tip, commit) if commit else None
-        if commit is None or base is None:
-            why = f"{member.commit[:12]!r} is no commit here that has anything in common with {terms.target}"
+        fork = store.find_fork(tip, member.commit)
+        if fork is None:
+            why = f"{member.commit[:60]!r} is no commit here that has anything in common with {terms.target}"
             return LandingFault(member.intent, "unknown", why)
-        changes = store.list_changes(base, commit)
-        if fault := self.check_member(member, changes):
+        merged = store.merge(tip, fork.commit)
+        changes, landing = store.list_merge_changes(fork, merged.tree)
+        path = f"{prefix_in_repository(self.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
+        intents = f"{fork.tip_tree}:{path}"
+        found = store.read_objects((fork.commit, intents, *list_blobs(changes)))
+        if fault := self.check_member(member, changes, found):
             return fault
-        merged = store.merge(tip, commit)
         if merged.conflicts:
             why = f"{merged.conflicts[0]!r} was changed by both, and git cannot merge it"
             return LandingFault(member.intent, "conflict", why, merged.conflicts)
-        if fault := self.check_merge(member, changes, (base, tip, commit, merged.tree)):
-            return fault
-        tree = self.close_intent(tip, merged.tree, member)
+        if landing != changes:
+            states = (fork.base, tip, fork.commit, merged.tree)
+            if fault := self.check_merge(member, changes, landing, states):
+                return fault
         at = int(self.context.environment.clock())
-        author, committer = self.read_author(commit), Identity(*LANDER, at)
+        author, committer = read_author(fork.commit, found[fork.commit]), Identity(*LANDER, at)
         message = f"{sanitise_line(member.title or member.intent, 200)}\n\n{INTENT_TRAILER}: {member.intent}\n"
         message += f"{ATTEMPT_TRAILER}: {member.name}\n"
+        files = self.close_intent(path, found.get(intents), member)
+        ref = f"{CANDIDATE_REFS}{terms.target}"
         if terms.form == "squash":
-            return store.commit(tree, (tip,), message, author, committer)
-        return store.commit(tree, (tip, commit), f"Land {message}", committer)
+            return store.commit_files(ref, merged.tree, (tip,), message, author, committer, files)
+        parents = (tip, fork.commit)
+        return store.commit_files(ref, merged.tree, parents, f"Land {message}", committer, committer, files)
 
-    def check_member(self, member: LandingMember, changes: Sequence[ChangedEntry]) -> LandingFault | None:
-        """Return what in the member's own change forbids landing it."""
+    def check_member(
+        self, member: LandingMember, changes: Sequence[ChangedEntry], blobs: Mapping[str, bytes]
+    ) -> LandingFault | None:
+        """Return what in the member's own change forbids landing it. `blobs` holds the contents of both sides."""
         prefix = prefix_in_repository(self.context.workspace)
         own = {c.path.removeprefix(prefix): c for c in changes if c.path.startswith(prefix)}
         foreign = tuple(c.path for c in changes if not c.path.startswith(prefix))
@@ -233,7 +248,6 @@ class Lander:
         modes = {path: change.new_mode for path, change in own.items()}
         if fault := find_path_fault(member.intent, modes, member.patterns, is_governing):
             return fault
-        blobs = self.store.read_blobs(b for c in changes for b in (c.old_blob, c.new_blob))
         marked = tuple(
             path
             for path, change in own.items()
@@ -244,17 +258,19 @@ class Lander:
         return None
 
     def check_merge(
-        self, member: LandingMember, changes: Sequence[ChangedEntry], states: tuple[str, str, str, str]
+        self,
+        member: LandingMember,
+        changes: Sequence[ChangedEntry],
+        landing: Sequence[ChangedEntry],
+        states: tuple[str, str, str, str],
     ) -> LandingFault | None:
         """Return the fault of a merge that leads out of the write set, or has lost a line of either side (law L6).
 
-        `states` are the merge base, the tip, the member's commit and the merged tree; `changes` are the member's.
+        `states` are the merge base, the tip, the member's commit and the merged tree; `changes` are the member's,
+        `landing` those that the merge makes at the tip.
         """
-        base, tip, _, tree = states
-        landing = self.store.list_changes(tip, tree)
-        if landing == changes:
-            return None
-        if fault := self.check_member(member, landing):
+        base, tip, _, _ = states
+        if fault := self.check_member(member, landing, self.store.read_blobs(list_blobs(landing))):
             return fault
         others = self.store.list_changes(base, tip)
         both = {change.path for change in (*changes, *landing)} & {change.path for change in others}
@@ -271,24 +287,15 @@ class Lander:
         shown = sanitise_line(line.decode("utf-8", "replace"), 120)
         return LandingFault(member.intent, "lost_line", f"the merge lost the line {shown!r}", tuple(sorted(both)))
 
-    def close_intent(self, tip: str, tree: str, member: LandingMember) -> str:
-        """Return the tree with the member's intent DONE, as far as the target holds the intents file."""
-        path = f"{prefix_in_repository(self.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
-        content = self.store.read_files(tip, [path]).get(path)
+    def close_intent(self, path: str, content: bytes | None, member: LandingMember) -> dict[str, bytes]:
+        """Return the intents file with the member's intent DONE, as far as the target holds it."""
         if content is None:
-            return tree
+            return {}
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.context.environment.clock()))
         with suppress(EditRefused, UnicodeDecodeError):
             done = set_fields(content.decode("utf-8"), member.intent, {"status": "DONE"}, now=moment)
-            return self.store.replace_files(tree, {path: done.encode("utf-8")})
-        return tree
-
-    def read_author(self, commit: str) -> Identity:
-        text = self.store.git.text("show", "--no-patch", "--format=%an%x00%ae%x00%at", commit)
-        name, email, at = text.split("\0")
-        if not at.isdecimal():
-            raise GitError(("show", commit), None, f"the author's time {at[:40]!r} is no time")
-        return Identity(name, email, int(at))
+            return {path: done.encode("utf-8")}
+        return {}
 
     # 3 Common files
 
@@ -375,10 +382,12 @@ class Lander:
     # 5 The target
 
     def move_target(self, terms: LandingTerms, new: str, old: str) -> None:
-        """Move the target from `old` to `new`, at the remote first. Raises RefMoved, RefCheckedOut."""
+        """Move the target from `old` to `new`, at the remote first. Raises RefMoved, RefCheckedOut, RemoteAway,
+        RemoteRefused.
+        """
         if terms.remote:
             self.store.refuse_checked_out(terms.ref)
-            self.store.push_ref(terms.remote, terms.ref, new, old)
+            self.store.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
         self.store.swap_ref(terms.ref, new, old)
 
     def find_landed(self, tip: str, members: Iterable[LandingMember]) -> dict[str, str]:
@@ -430,6 +439,19 @@ class Lander:
             if not is_recorded:
                 old = self.trees.require_commit(f"{commit}^1")
                 self.record(terms, TrainResult(old, commit, {member.intent: commit}), [member])
+
+
+def list_blobs(changes: Iterable[ChangedEntry]) -> Iterable[str]:
+    return (blob for change in changes for blob in (change.old_blob, change.new_blob))
+
+
+def read_author(name: str, commit: bytes) -> Identity:
+    """Return the author of a commit object. Raises GitError."""
+    found = AUTHOR_LINE.search(commit.partition(b"\n\n")[0])
+    if found is None:
+        raise GitError(("cat-file", name), None, "the commit has no author with a time")
+    author, email, at = (part.decode("utf-8", "replace") for part in found.groups())
+    return Identity(author, email, int(at))
 
 
 def describe_red(red: CheckResult) -> str:

@@ -321,7 +321,7 @@ def _check_intent(intent: Intent, facts: RepositoryFacts) -> Iterator[PlanFindin
     name, field = intent.id, "acceptance_criteria"
     commands = [criterion.verify for criterion in intent.acceptance_criteria if criterion.verify]
     if not commands:
-        message = f"{name} has no criterion with a command: before it lands, a person is asked"
+        message = f"{name} has no criterion with a command: only `[verify] landing` verifies it before it lands"
         fix = f"add to {name}: acceptance_criteria: [{{text: The tests pass, verify: pytest -q}}]"
         yield PlanFinding("NO_CRITERION", "warning", message, (name,), field, fix=fix)
     for command in dict.fromkeys(commands):

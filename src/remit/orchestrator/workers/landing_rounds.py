@@ -4,7 +4,8 @@ A round may run twice: what had landed before a worker died is found in the targ
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,39 +22,54 @@ from remit.orchestrator.engines import Engine
 from remit.orchestrator.landing.checks import ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms, TrainResult
 from remit.orchestrator.landing.merge_rules import FaultKind, IsGreen, LandingFault
+from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, TargetRewritten
 from remit.orchestrator.trains import bisect_train
-from remit.workspace.merging import RefCheckedOut, TreeStore
+from remit.workspace.git.command import GitError
+from remit.workspace.merging import RefCheckedOut, RemoteRefused, TreeStore
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
+MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0  # between two tries at a remote that does not answer
 MAX_WHY_CHARS = 2000
 MAX_REASON_CHARS = 600
 
 
-def land_handed_in(engine: Engine, gate: Gate, trees: Worktrees, repository: str, target: str) -> None:
-    """Land one train after the other, until nothing is handed in."""
+def land_handed_in(
+    engine: Engine, gate: Gate, trees: Worktrees, repository: str, target: str, wait: Callable[[float], bool]
+) -> None:
+    """Land one train after the other, until nothing is handed in. `wait` pauses, and returns True to stop."""
     store = TreeStore(gate.workspace)
+    pause_s = MIN_PAUSE_S
     while True:
         tip = store.find_commit(f"refs/heads/{target}")
-        landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, store, repository))
+        landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, gate, store, repository))
         if landing is None:
             return
-        land_train(engine, gate, trees, landing, tip)
+        if land_train(engine, gate, trees, landing, pause_s):
+            pause_s = MIN_PAUSE_S
+        elif wait(pause_s):
+            return
+        else:
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
 
-def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, tip: str | None) -> None:
-    """Land a train, and settle it: each member has landed, is redone, or waits for a person."""
-    base = tip or ""
+def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, pause_s: float) -> bool:
+    """Land a train, and settle it: each member has landed, is redone, or waits for a person. False where the remote
+    does not answer: nothing was moved, and the members stay handed in, with when it is tried again.
+    """
+    away = ""
     try:
         members = list_members(engine, gate, landing)
-        base = base or find_base(gate.workspace, landing.target)
-        result = land_members(gate, trees, landing, base, members)
+        result = land_members(gate, trees, landing, members)
         present = {member.intent for member in members}
     except (*AWAY_ERRORS, StoreError):
         raise
+    except RemoteAway as error:
+        result, present = TrainResult(landing.old, landing.old, target_moved=True), {*landing.members}
+        away = f"{error}; it is tried again in {pause_s:g} s"
     except Exception as error:  # noqa: BLE001  whatever breaks, nothing has landed, and a person is told
-        result = refuse_all(landing, base, "unknown", f"{type(error).__name__}: {error}")
-        present = set[str]()
+        result, present = refuse_all(landing, "unknown", f"{type(error).__name__}: {error}"), set[str]()
     missing = {*landing.members} - present - {fault.intent for fault in result.faults}
     gone = tuple(LandingFault(intent, "unknown", "what it handed in is gone") for intent in sorted(missing))
     faults = (*result.faults, *gone)
@@ -63,41 +79,59 @@ def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, t
     ended = replace(
         landing,
         state=state,
+        old=result.old,
         new=result.new,
         verify_ms=result.verify_ms,
         flaky=result.flaky,
-        why="; ".join(f"{fault.intent}: {fault.why}" for fault in faults)[:MAX_WHY_CHARS],
+        why=(away or "; ".join(f"{fault.intent}: {fault.why}" for fault in faults))[:MAX_WHY_CHARS],
     )
     engine.settle_landing(ended, tuple(result.landed), tuple(map(describe_fault, faults)))
+    return not away
 
 
-def land_members(
-    gate: Gate, trees: Worktrees, landing: Landing, base: str, members: Sequence[LandingMember]
-) -> TrainResult:
-    """Land the members as the settings say. Where a command that decides is not trusted here, nothing lands."""
-    config = gate.rules.config
-    trusted = trusted_digests(gate.recorder)
+def land_members(gate: Gate, trees: Worktrees, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
+    """Land the members as the settings say. Raises RemoteAway, and then nothing was moved."""
+    config, settings = gate.rules.config, gate.rules.config.orchestrator
+    if why := describe_untrusted(gate, landing.members):
+        return refuse_all(landing, "untrusted", why)
+    checks = ContainedChecks(gate.environment, checks_folder(trees), timeout_s=config.verify.landing_timeout_s)
+    made = (common for common in settings.commons if common.make)
+    commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
+    terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons)
+    try:
+        if settings.remote:
+            remote = FleetRemote(gate, settings.remote)
+            tip, theirs = remote.follow_target(landing.target)
+            remote.fetch_logs()
+            terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs)
+        terms = replace(terms, base=terms.base or find_base(gate.workspace, landing.target))
+        result = Lander(gate, trees, checks.run, find_culprit).land(terms, members)
+    except RefCheckedOut as error:
+        return refuse_all(landing, "checked_out", str(error))
+    except (TargetRewritten, RemoteRefused) as error:
+        return refuse_all(landing, "remote", str(error))
+    if settings.remote and result.landed:
+        with suppress(*SHARING_ERRORS):  # the next landing shares it
+            FleetRemote(gate, settings.remote).share_log()
+    return result
+
+
+def describe_untrusted(gate: Gate, names: Iterable[str]) -> str:
+    """Return which commands that decide about landing are not trusted on this machine; empty if none."""
+    config, trusted = gate.rules.config, trusted_digests(gate.recorder)
     items = (*config.verify.landing_items, *config.orchestrator.trust_items)
     named = [item.text for item in items if item.digest not in trusted]
-    if not config.verify.landing:
-        criteria = {name: split_by_trust(gate, gate.intents.get(name))[1] for name in landing.members}
-        named += [f"to verify {name}: {command}" for name, commands in criteria.items() for command in commands]
-    if named:
-        why = f"not trusted on this machine, so it does not run: {'; '.join(named)}. Look at it, then `remit trust`"
-        return refuse_all(landing, base, "untrusted", f"{why}, and `remit plan resume`")
-    checks = ContainedChecks(gate.environment, checks_folder(trees), timeout_s=config.verify.landing_timeout_s)
-    made = (common for common in config.orchestrator.commons if common.make)
-    commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
-    settings = config.orchestrator
-    terms = LandingTerms(landing.target, settings.form, settings.remote, base, config.verify.landing, commons)
-    try:
-        return Lander(gate, trees, checks.run, find_culprit).land(terms, members)
-    except RefCheckedOut as error:
-        return refuse_all(landing, base, "unknown", str(error))
+    for name in names if not config.verify.landing else ():
+        named += [f"to verify {name}: {command}" for command in split_by_trust(gate, gate.intents.get(name))[1]]
+    if not named:
+        return ""
+    why = f"not trusted on this machine, so it does not run: {'; '.join(named)}"
+    return f"{why}. Look at it, then `remit trust`, and `remit plan resume`"
 
 
-def refuse_all(landing: Landing, tip: str, kind: FaultKind, why: str) -> TrainResult:
-    return TrainResult(tip, tip, faults=tuple(LandingFault(intent, kind, why) for intent in landing.members))
+def refuse_all(landing: Landing, kind: FaultKind, why: str) -> TrainResult:
+    faults = tuple(LandingFault(intent, kind, why) for intent in landing.members)
+    return TrainResult(landing.old, landing.old, faults=faults)
 
 
 def find_culprit(members: Sequence[str], is_green: IsGreen) -> tuple[str, str]:
@@ -145,30 +179,36 @@ def describe_fault(fault: LandingFault) -> Evidence:
     return Evidence(kind, earlier, Party(fault.intent, paths=len(fault.paths)), fault.paths, why=why)
 
 
-def list_touched(engine: Engine, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
-    """Return the files that each change that is handed in touches."""
+def list_touched(engine: Engine, gate: Gate, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
+    """Return the files that each change that is handed in touches; changes of other hosts are fetched first."""
     board = engine.read_board()
-    touched: dict[str, tuple[str, ...]] = {}
-    for key, task in board.tasks.items():
-        hold = board.holds.get(key)
-        if hold is not None and task.repository == repository and task.state is TaskState.HANDED_IN:
-            touched[task.intent] = list_files(store, hold, board.plans[task.plan].target)
-    return touched
+    holds = {
+        key: hold
+        for key, hold in board.holds.items()
+        if key[0] == repository and (task := board.tasks.get(key)) and task.state is TaskState.HANDED_IN
+    }
+    if remote := gate.rules.config.orchestrator.remote:
+        with suppress(RemoteAway, GitError):  # its landing says so
+            FleetRemote(gate, remote).fetch_attempts(f"{hold.intent}/{hold.attempt}" for hold in holds.values())
+    targets = {key: board.plans[board.tasks[key].plan].target for key in holds}
+    return {hold.intent: list_files(store, hold, targets[key]) for key, hold in holds.items()}
 
 
 def list_files(store: TreeStore, hold: Hold, target: str) -> tuple[str, ...]:
     head, tip = store.find_commit(branch_of(hold)), store.find_commit(f"refs/heads/{target}") or "HEAD"
-    base = store.find_merge_base(tip, head) if head else None
-    return tuple(change.path for change in store.list_changes(base, head)) if head and base else ()
+    with suppress(GitError):  # its landing says what is wrong with it
+        base = store.find_merge_base(tip, head) if head else None
+        return tuple(change.path for change in store.list_changes(base, head)) if head and base else ()
+    return ()
 
 
-def find_base(workspace: Workspace, target: str) -> str:
-    """Return the newest commit to start from: the target's tip, else the one that the main worktree has checked out.
-
-    Raises ValueError in a repository without a commit.
+def find_base(workspace: Workspace, target: str, first: str = "") -> str:
+    """Return the newest commit to start from: the target's tip, else the `first` of its plan, else the one that the
+    main worktree has checked out. Raises ValueError in a repository without a commit.
     """
     store = TreeStore(workspace)
-    found = store.find_commit(f"refs/heads/{target}") or store.find_commit("HEAD")
+    names = (f"refs/heads/{target}", *((first,) if first else ()), "HEAD")
+    found = next(filter(None, map(store.find_commit, names)), None)
     if found is None:
         raise ValueError(f"{str(workspace.root)!r} has no commit to start from: make one first")
     return found

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ from remit.orchestrator.endings import find_endings, find_warnings
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor, register_queues
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
+from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import (
     FIRST_PORT,
@@ -70,9 +72,12 @@ from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
+from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
+T = TypeVar("T")
 MAX_RETRY_S = 5.0
+MAX_PUSH_PAUSE_S = 30.0
 REPORT_INTERVAL_S = 2.0
 CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
 MAX_INTENT_TRIES = 50
@@ -97,6 +102,8 @@ class WorkerSettings(Struct, frozen=True):
     until_idle: bool = False
     ensure_daemon: Callable[[], None] = lambda: None
     version: str = ""
+    clones: Mapping[str, Path] = {}
+    """Main worktrees of the shared repositories on this host."""
     tell: Callable[[str], None] = lambda _: None
     """Tells the person who started the worker."""
 
@@ -154,6 +161,7 @@ class FleetWorker:
             agents=tuple(self.settings.commands),
             version=self.settings.version,
             flow=FLOW_VERSION,
+            repositories=tuple(self.settings.clones),
         )
 
     # -- the loop
@@ -161,9 +169,10 @@ class FleetWorker:
     def run_until_stopped(self) -> None:
         """Run until there is nothing left to do. Raises StoreError where the database is none for this worker."""
         timing = self.engine.timing
-        slots = self.settings.slots
+        slots, clones = self.settings.slots, tuple(self.settings.clones)
         self.retry(lambda: self.engine.require_new_worker(self.id))
-        self.retry(lambda: launch_executor(self.engine, self.engine.queues, self.id, slots, timing.poll_s, self))
+        queues = self.engine.queues
+        self.retry(lambda: launch_executor(self.engine, queues, self.id, slots, timing.poll_s, self, clones))
         due_beat = due_sweep = 0.0
         try:
             while not self.stopping.wait(timing.poll_s):
@@ -332,7 +341,7 @@ class FleetWorker:
             self.engine.store.require_version(connection)
             for_s = 3 * self.engine.timing.sweep_s
             leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
-        register_queues(self.id, self.settings.slots, self.engine.timing.poll_s)
+        register_queues(self.id, self.settings.slots, self.engine.timing.poll_s, self.settings.clones)
         if leads:
             self.engine.sweep()
         if not self.engine.is_draining(self.id):
@@ -380,9 +389,12 @@ class FleetWorker:
         """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
         board = self.engine.read_board()
         task = board.tasks[attempt.key]
-        target = board.plans[task.plan].target
+        plan = board.plans[task.plan]
+        target = plan.target
+        with self.open_gate(attempt.repository) as gate, self.intents_lock:
+            found = self.share(gate, lambda remote: remote.take_in_plan(plan, attempt.intent))
+        base = task.head or found or find_base(self.find_workspace(attempt.repository), target, plan.base)
         self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
-        base = task.head or find_base(self.find_workspace(attempt.repository), target)
         with self.open_gate(attempt.repository) as gate:
             role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
         trees = self.open_trees(attempt.repository)
@@ -587,6 +599,8 @@ class FleetWorker:
 
     def hand_in(self, attempt: Attempt) -> StepEnd:
         head = self.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        with self.open_gate(attempt.repository) as gate:
+            self.share(gate, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
         handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
         return StepEnd() if handed else SUPERSEDED_END
 
@@ -608,6 +622,21 @@ class FleetWorker:
         repository = self.find_repository_of(place)
         with suppress(GitError, OSError):
             self.open_trees(repository).checkpoint(place.tree, intent, attempt, "a checkpoint", int(time.time()))
+            with self.open_gate(repository) as gate, suppress(*SHARING_ERRORS):
+                if remote := gate.rules.config.orchestrator.remote:
+                    FleetRemote(gate, remote).push_checkpoint(f"{intent}/{attempt}")
+
+    def share(self, gate: Gate, exchange: Callable[[FleetRemote], T]) -> T | None:
+        """Return what an exchange with the repository's remote brings, tried until it answers; None without one."""
+        remote, pause_s = gate.rules.config.orchestrator.remote, 1.0
+        while remote:
+            try:
+                return exchange(FleetRemote(gate, remote))
+            except RemoteAway:
+                if self.stopping.wait(pause_s):
+                    raise
+                pause_s = min(2 * pause_s, MAX_PUSH_PAUSE_S)
+        return None
 
     # -- messages
 
@@ -646,14 +675,18 @@ class FleetWorker:
     def land(self, repository: str, target: str) -> None:
         # There is one worktree for verification.
         with self.lock(repository, "landing", LANDING_LOCK_S), self.open_gate(repository) as gate:
-            land_handed_in(self.engine, gate, self.open_trees(repository), repository, target)
+            trees = self.open_trees(repository)
+            land_handed_in(self.engine, gate, trees, repository, target, self.stopping.wait)
             with suppress(*RECORDING_ERRORS):
                 write_lessons(self.engine.store, gate, repository)
+        if self.stopping.is_set():
+            time.sleep(DRAIN_S)  # the process ends, and another worker goes on
 
     # -- places and values
 
     def find_workspace(self, repository: str) -> Workspace:
-        root = Path(self.engine.read_board().repositories[repository].url)
+        clone = self.settings.clones.get(repository)
+        root = clone or Path(self.engine.read_board().repositories[repository].url)
         found = locate_workspace(root)
         if found is None or found.common_dir is None:
             raise ValueError(f"{str(root)!r} is no git repository on this host")

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct
 
 from remit.core.formats.authorship_notes import InvalidNote, merge_notes, parse_note, write_note
+from remit.core.redaction import redact
+from remit.core.untrusted_input import sanitise_line
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import NOTES_REF, may_have_ref, parse_batch_output
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER, Workspace
@@ -60,6 +62,14 @@ class UnknownRemote(ValueError):
 
     def __init__(self, remote: str) -> None:
         super().__init__(f"{remote!r} is no remote; expected a name from `git remote`, or a URL")
+
+
+class RemoteAway(RuntimeError):
+    """A remote that did not answer, or not in time: what was asked is tried again."""
+
+    def __init__(self, remote: str, error: GitError) -> None:
+        words = sanitise_line(redact(" ".join(error.message.split())), 300)
+        super().__init__(f"the remote {remote!r} does not answer ({words}); see `git ls-remote {remote}` on this host")
 
 
 class SharedLogDiffers(RuntimeError):

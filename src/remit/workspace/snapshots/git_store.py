@@ -20,6 +20,7 @@ from remit.workspace.git.repository import (
     may_have_refs_below,
     parse_batch_output,
     prefix_in_repository,
+    quote_path,
     read_worktree_form,
 )
 from remit.workspace.place.workspace import Workspace
@@ -268,7 +269,3 @@ def parse_snapshots(out: bytes) -> Iterator[tuple[str, str, Snapshot | None]]:
             yield ref, commit, replace(msgspec.json.decode(body.strip(), type=Snapshot), commit=commit, ref=ref)
         except (msgspec.DecodeError, ValueError):
             yield ref, commit, None
-
-
-def quote_path(path: bytes) -> bytes:
-    return b'"' + b"".join(bytes([b]) if 32 <= b < 127 and b not in b'"\\' else b"\\%03o" % b for b in path) + b'"'
