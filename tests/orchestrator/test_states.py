@@ -45,8 +45,13 @@ def test_from_every_open_state_a_task_can_land_or_be_dropped(state: TaskState) -
     assert {S.LANDED, S.DROPPED} <= find_reachable(state)
 
 
-def test_what_landed_or_was_dropped_stays_so() -> None:
-    assert MOVES[S.LANDED] == MOVES[S.DROPPED] == frozenset()
+def test_what_was_dropped_stays_so_and_what_landed_goes_only_by_being_undone() -> None:
+    assert MOVES[S.DROPPED] == frozenset()
+    landed = make_task("INT-001", state=S.LANDED, landed="c1")
+    for kind in set(OrderKind) - {OrderKind.UNDO}:
+        assert apply_order(landed, order(kind)) == landed
+    undone = apply_order(landed, order(OrderKind.UNDO))
+    assert (undone.state, undone.landed, undone.why) == (S.DROPPED, "", "undone by ana")
 
 
 def test_a_move_that_is_none_is_refused_with_both_states() -> None:

@@ -6,7 +6,18 @@ from msgspec.structs import replace
 
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Claim, Hold, Role, Task, TaskState
 from remit.orchestrator.breaker import find_stuck_reason
-from remit.orchestrator.states import ASKING, FINAL_STATES, HANDED_IN, HELD, PAUSED, RUNNING, STUCK, WAITING, move_task
+from remit.orchestrator.states import (
+    ASKING,
+    FINAL_STATES,
+    HANDED_IN,
+    HELD,
+    PAUSED,
+    RUNNING,
+    STUCK,
+    WAITING,
+    ask_to_land,
+    move_task,
+)
 
 LEASE_S = 60.0
 """Seconds after the last renewal until a hold is free. The gate stops the agent earlier, by its own clock."""
@@ -48,7 +59,9 @@ def close_attempt(attempt: Attempt, ended_as: AttemptEnd, now: float, failure: s
     return replace(attempt, state=AttemptState.ENDED, ended_as=ended_as, ended_at=now, failure=failure)
 
 
-def settle_task(task: Task, ended: Sequence[Attempt], limit: int, role: Role, why: str = "") -> Task:
+def settle_task(
+    task: Task, ended: Sequence[Attempt], limit: int, role: Role, why: str = "", *, lands_by_hand: bool = False
+) -> Task:
     """Return the task after the last one of its ended attempts: handed in, on to the next stage, tried again, or stuck.
 
     A task that a person stopped or reassigned meanwhile stays as it is. A paused one stays paused, and returns to where
@@ -60,7 +73,8 @@ def settle_task(task: Task, ended: Sequence[Attempt], limit: int, role: Role, wh
     if last.ended_as is AttemptEnd.HANDED_IN:
         if task.stage < len(role.chain):
             return _advance(replace(task, stage=task.stage + 1), HELD, f"next is the {role.chain[task.stage]}")
-        return _advance(task, HANDED_IN, why)
+        handed = _advance(task, HANDED_IN, why)
+        return ask_to_land(handed) if lands_by_hand else handed
     reason = find_stuck_reason(ended, limit)
     if reason is not None:
         return move_task(task, STUCK, reason)

@@ -75,6 +75,7 @@ class OrderKind(StrEnum):
     RETRY = "retry"
     DROP = "drop"
     REASSIGN = "reassign"
+    UNDO = "undo"
 
 
 class EventKind(StrEnum):
@@ -116,6 +117,8 @@ class PlanLimits(Struct, frozen=True):
     usd: float | None = None
     tokens: int | None = None
     seconds: float | None = None
+    lands_by_hand: bool = False
+    """Whether what is handed in waits for a person to land it."""
 
 
 class OpenPlan(Struct, frozen=True):

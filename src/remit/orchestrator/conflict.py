@@ -25,6 +25,10 @@ class ConflictKind(StrEnum):
     """A train fails though each of its members passed alone."""
     TARGET_MOVED = "target_moved"
     """The target is not what the landing was built on."""
+    REFUSED = "refused"
+    """The change may not land as it is: a path outside its scope, conflict markers, a commit that is gone."""
+    CHECKED_OUT = "checked_out"
+    """A person has the target checked out."""
 
 
 class SettlementKind(StrEnum):
@@ -70,6 +74,8 @@ class Evidence(Struct, frozen=True):
     """Whether the three-way merge has no markers."""
     repeated: bool = False
     """Whether the same happened before in this turn."""
+    why: str = ""
+    """The fault in words, where a person has to know it."""
 
 
 class Settlement(Struct, frozen=True):
@@ -78,6 +84,8 @@ class Settlement(Struct, frozen=True):
     kind: SettlementKind
     redo: str = ""
     why: str = ""
+    keeps_work: bool = False
+    """Whether what was handed in stays so, and lands once the person has answered."""
 
 
 def decide(evidence: Evidence) -> Settlement:
@@ -85,6 +93,10 @@ def decide(evidence: Evidence) -> Settlement:
     earlier, later = evidence.earlier, evidence.later
     if evidence.kind is ConflictKind.TARGET_MOVED:
         return Settlement(SettlementKind.WAIT, "", "the train is gathered again")
+    if evidence.kind is ConflictKind.CHECKED_OUT:
+        return Settlement(SettlementKind.ASK, later.intent, evidence.why, keeps_work=True)
+    if evidence.kind is ConflictKind.REFUSED:
+        return Settlement(SettlementKind.ASK, later.intent, evidence.why)
     if evidence.rounds >= MAX_ROUNDS:
         return Settlement(SettlementKind.ASK, later.intent, f"settled {MAX_ROUNDS} times already")
     match evidence.kind:

@@ -21,8 +21,8 @@ MOVES: Mapping[TaskState, frozenset[TaskState]] = {
     LANDING: frozenset({LANDED, HANDED_IN, HELD, ASKING, STUCK}),
     PAUSED: frozenset({WAITING, HELD, RUNNING, HANDED_IN, PAUSED, ASKING, STUCK, DROPPED}),
     ASKING: frozenset({WAITING, HELD, RUNNING, HANDED_IN, PAUSED, ASKING, STUCK, DROPPED}),
-    LANDED: frozenset(),
-    # Only a person opens these again.
+    # Only a person takes a landing back, or opens these again.
+    LANDED: frozenset({DROPPED}),
     STUCK: frozenset({WAITING, DROPPED}),
     BLOCKED: frozenset({WAITING, DROPPED}),
     DROPPED: frozenset(),
@@ -56,6 +56,15 @@ def move_task(task: Task, state: TaskState, why: str = "") -> Task:
     return replace(task, state=state, why=why, returns_to=task.returns_to or task.state)
 
 
+def ask_to_land(task: Task, why: str = "`remit plan land` lands it") -> Task:
+    """Return a task that is handed in as a question to a person, who has to land it."""
+    return move_task(task, ASKING, why) if task.state is HANDED_IN else task
+
+
+def awaits_person_to_land(task: Task) -> bool:
+    return task.state is ASKING and task.returns_to is HANDED_IN
+
+
 def needs_hold(task: Task) -> bool:
     """Whether nobody else may write the task's paths now."""
     return (task.returns_to or task.state) in HOLDING_STATES
@@ -78,7 +87,9 @@ def apply_order(task: Task, order: Order) -> Task:
         # A question is answered, and a task given back, one at a time: never by resuming them all.
         case OrderKind.RESUME | OrderKind.GIVE_BACK if task.state is PAUSED or (task.state is ASKING and order.intent):
             return move_task(task, task.returns_to or WAITING)
-        case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state]:
+        case OrderKind.UNDO if task.state is LANDED:
+            return replace(move_task(task, DROPPED, f"undone by {by}"), landed="")
+        case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state] and task.state is not LANDED:
             return move_task(task, DROPPED, order.body or f"dropped by {by}")
         case OrderKind.RETRY if task.state in (STUCK, BLOCKED, ASKING):
             return move_task(task, WAITING, f"tried again for {by}")

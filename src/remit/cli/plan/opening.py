@@ -3,20 +3,26 @@
 import os
 import shlex
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.output import USAGE, Failure
+from remit.cli.output import USAGE, Failure, governed_gate
 from remit.core.diff.contents import sha256
 from remit.workspace.place.workspace import Workspace, find_main_worktree
+from remit.workspace.safe_files import hold_lock
 
 if TYPE_CHECKING:
+    from remit.gate.gate import Gate
     from remit.orchestrator.engines.dbos import DbosEngine
     from remit.orchestrator.workers.agent import AgentCommand
+    from remit.workspace.worktrees import Worktrees
 
+LANDING_WAIT_S = 1800.0
 database_option = click.option(
     "--database", metavar="URL", envvar="REMIT_DATABASE", help="The fleet database; else the one of this user here."
 )
@@ -44,6 +50,28 @@ def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosE
         reason = str(error).partition("\n")[0]
         fix = "start the database, or name another with --database"
         raise Failure("DATABASE", f"the fleet database cannot be used: {reason}", fix=fix) from error
+
+
+def open_repository(repo: Path) -> "tuple[Gate, str]":
+    """Return the gate of the main worktree, and the repository's name in the fleet. Raises Failure."""
+    gate = governed_gate(find_repository_root(governed_gate(repo).workspace))
+    return gate, name_repository(gate.workspace.root)
+
+
+@contextmanager
+def hold_landing(gate: "Gate", repository: str) -> "Generator[Worktrees]":
+    """Yield the worktrees of a repository while nothing else lands here. Raises Failure in a folder without git."""
+    from remit.orchestrator.workers.landing_rounds import trees_folder
+    from remit.workspace.worktrees import NoWorktree, Worktrees
+
+    folder = trees_folder(Path.home(), repository)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        trees = Worktrees(gate.workspace, folder)
+    except NoWorktree as error:
+        raise Failure("NO_GIT", str(error), fix="make it a git repository: git init") from error
+    with hold_lock(folder / "landing.lock", timeout_s=LANDING_WAIT_S):
+        yield trees
 
 
 def find_repository_root(workspace: Workspace) -> Path:

@@ -42,6 +42,7 @@ SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
 @click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")
 @click.option("--model", default="", help="The model of these agents.")
+@click.option("--no-land", is_flag=True, help="Land nothing until `remit plan land`.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
 @click.option("--yes", is_flag=True, help="Start without asking.")
 @agent_command_option
@@ -55,6 +56,7 @@ def start(
     target: str | None,
     agents: tuple[str, ...],
     model: str,
+    no_land: bool,
     dry_run: bool,
     yes: bool,
     agent_commands: tuple[str, ...],
@@ -81,7 +83,8 @@ def start(
         return
     require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
     plan_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    opened = OpenPlan(plan_id, repository, target, by=getpass.getuser(), limits=PlanLimits(workers=slots))
+    limits = PlanLimits(workers=slots, lands_by_hand=no_land)
+    opened = OpenPlan(plan_id, repository, target, by=getpass.getuser(), limits=limits)
     intents = {intent.id: intent for intent in gate.intents.document.intents}
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     tasks = [make_task(plan_id, repository, task, intents[task.intent_id], agents) for task in made.tasks]

@@ -379,12 +379,14 @@ class DbosEngine:
                 return False
             end_live(self.store, connection, attempt, ended_as, failure, why)
             role = load_roles(connection).get(task.role) or Role(task.role)
-            settled = settle_task(task, list_ended(connection, task), limit, role, why)
+            plan = find_plan(connection, task)
+            by_hand = plan.limits.lands_by_hand
+            settled = settle_task(task, list_ended(connection, task), limit, role, why, lands_by_hand=by_hand)
             store_task(self.store, connection, task, settled)
             if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
                 self.note_agent(connection, attempt, failure or why)
             if settled.state is TaskState.HANDED_IN:
-                self.ask_for_landing(connection, task.repository, find_target(connection, task))
+                self.ask_for_landing(connection, task.repository, plan.target)
             plan_tasks = list_tasks(connection, task_rows.c.plan == task.plan)
             if settled.state is TaskState.STUCK and is_plan_failing(plan_tasks):
                 connection.execute(sa.update(plans).where(plans.c.id == task.plan).values(is_paused=True))
@@ -525,7 +527,8 @@ class DbosEngine:
         if settlement.kind is SettlementKind.REASSIGN:
             store_task(self.store, connection, task, move_task(task, TaskState.HELD, settlement.why))
         elif settlement.kind is SettlementKind.ASK:
-            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=TaskState.HELD)
+            returns_to = TaskState.HANDED_IN if settlement.keeps_work else TaskState.HELD
+            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=returns_to)
             store_task(self.store, connection, task, asking)
 
     # -- orders
@@ -605,8 +608,8 @@ class DbosEngine:
         add_event(self.store, connection, EventKind.WORKER, {"worker": worker, "state": state})
 
 
-def find_target(connection: sa.Connection, task: Task) -> str:
-    return connection.execute(sa.select(plans.c.target).where(plans.c.id == task.plan)).scalar_one()
+def find_plan(connection: sa.Connection, task: Task) -> OpenPlan:
+    return read_values(connection, OpenPlan, sa.select(plans).where(plans.c.id == task.plan))[0]
 
 
 def try_until_answered(ask: Callable[[], T]) -> T:

@@ -167,7 +167,8 @@ class InlineEngine:
         task = self.tasks[key]
         limit = self.repositories[task.repository].attempts
         role = self.roles.get(task.role) or Role(task.role)
-        settled = settle_task(task, self.ended[key], limit, role, why)
+        by_hand = self.plans[task.plan].limits.lands_by_hand
+        settled = settle_task(task, self.ended[key], limit, role, why, lands_by_hand=by_hand)
         self._store(settled)
         if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
             self._note_breaker(BreakerKind.AGENT, self._name_row(attempt), failure=failure)
@@ -342,7 +343,7 @@ class InlineEngine:
             self._store(move_task(self.tasks[landing.repository, settlement.redo], HELD, settlement.why))
         if settlement.kind is SettlementKind.ASK:
             asking = move_task(self.tasks[landing.repository, settlement.redo], ASKING, settlement.why)
-            self._store(replace(asking, returns_to=HELD))
+            self._store(replace(asking, returns_to=HANDED_IN if settlement.keeps_work else HELD))
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))

@@ -23,7 +23,9 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.worktrees import Worktrees
 
 
-def land_handed_in(engine: Engine, gate: Gate, trees: Worktrees, repository: str, target: str) -> None:
+def land_handed_in(
+    engine: Engine, gate: Gate, trees: Worktrees, repository: str, target: str, kind: type[Lander] = Lander
+) -> None:
     """Land one train after the other, until nothing is handed in."""
     store = TreeStore(gate.workspace)
     while True:
@@ -31,25 +33,28 @@ def land_handed_in(engine: Engine, gate: Gate, trees: Worktrees, repository: str
         landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, store, repository))
         if landing is None:
             return
-        land_train(engine, gate, trees, landing, tip)
+        land_train(engine, gate, landing, tip, make_lander(gate, trees, kind))
 
 
-def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, tip: str | None) -> None:
+def make_lander(gate: Gate, trees: Worktrees, kind: type[Lander] = Lander) -> Lander:
+    return kind(gate, trees, ContainedChecks(gate.environment, checks_folder(trees)).run, find_culprit)
+
+
+def land_train(engine: Engine, gate: Gate, landing: Landing, tip: str | None, lander: Lander) -> None:
     """Land a train, and settle it: each member has landed, is redone, or waits for a person."""
     members = list_members(engine, gate, landing)
-    checks = ContainedChecks(gate.environment, checks_folder(trees))
-    lander = Lander(gate, trees, checks.run, find_culprit)
     base = tip or find_base(gate.workspace, landing.target)
+    checkout: tuple[Evidence, ...] = ()
     try:
         result = lander.land(LandingTerms(landing.target, base=base), members)
     except RefCheckedOut as error:
-        everyone = tuple(LandingFault(intent, "unknown", str(error)) for intent in landing.members)
-        result = TrainResult(base, base, faults=everyone)
+        result = TrainResult(base, base)
+        checkout = tuple(describe_checkout(intent, landing.target, error) for intent in landing.members)
     missing = {*landing.members} - {member.intent for member in members}
     gone = tuple(LandingFault(intent, "unknown", "what it handed in is gone") for intent in sorted(missing))
     faults = (*result.faults, *gone)
     state = LandingState.TARGET_MOVED if result.target_moved else LandingState.LANDED
-    if not result.landed and faults:
+    if not result.landed and (faults or checkout):
         state = LandingState.RED if any(fault.kind == "red" for fault in faults) else LandingState.CONFLICT
     ended = replace(
         landing,
@@ -57,9 +62,9 @@ def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, t
         new=result.new,
         verify_ms=result.verify_ms,
         flaky=result.flaky,
-        why="; ".join(f"{fault.intent}: {fault.why}" for fault in faults)[:2000],
+        why="; ".join((*(f"{fault.intent}: {fault.why}" for fault in faults), *(e.why for e in checkout[:1])))[:2000],
     )
-    engine.settle_landing(ended, tuple(result.landed), tuple(map(describe_fault, faults)))
+    engine.settle_landing(ended, tuple(result.landed), (*map(describe_fault, faults), *checkout))
 
 
 def find_culprit(members: Sequence[str], is_green: IsGreen) -> tuple[str, str]:
@@ -101,9 +106,15 @@ def branch_of(hold: Hold) -> str:
 def describe_fault(fault: LandingFault) -> Evidence:
     """Return a fault as evidence of a conflict; what no rule of conflicts knows goes to a person."""
     kinds = {"conflict": ConflictKind.TEXT, "lost_line": ConflictKind.TEXT, "red": ConflictKind.MEANING}
-    kind = kinds.get(fault.kind, ConflictKind.TARGET_MOVED)
+    kind = kinds.get(fault.kind, ConflictKind.REFUSED)
     earlier = Party(fault.partner or "what has landed", paths=len(fault.paths))
-    return Evidence(kind, earlier, Party(fault.intent, paths=len(fault.paths)), fault.paths)
+    return Evidence(kind, earlier, Party(fault.intent, paths=len(fault.paths)), fault.paths, why=fault.why)
+
+
+def describe_checkout(intent: str, target: str, error: RefCheckedOut) -> Evidence:
+    """Return that a member has to wait for the person who has the target checked out."""
+    why = f"{target} is checked out in {error.place!r}: {error.hint}"
+    return Evidence(ConflictKind.CHECKED_OUT, Party("what has landed"), Party(intent), why=why)
 
 
 def list_touched(engine: Engine, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
