@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.fleet_driving import Fleet, git
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

@@ -65,11 +65,13 @@ def settle_task(
     """Return the task after the last one of its ended attempts: handed in, on to the next stage, tried again, or stuck.
 
     A task that a person stopped or reassigned meanwhile stays as it is. A paused one stays paused, and returns to where
-    it would be now.
+    it would be now; one that a person has taken over keeps its paths.
     """
     last = ended[-1]
     if last.ended_as is AttemptEnd.SUPERSEDED or task.state in FINAL_STATES or task.state is WAITING:
         return task
+    if task.state is ASKING:  # a person has taken it over: its paths and its stage stay
+        return replace(task, returns_to=HELD)
     if last.ended_as is AttemptEnd.HANDED_IN:
         if task.stage < len(role.chain):
             return _advance(replace(task, stage=task.stage + 1), HELD, f"next is the {role.chain[task.stage]}")

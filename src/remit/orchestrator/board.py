@@ -175,7 +175,7 @@ class Task(Struct, frozen=True):
     """Priority of the intent; a greater number goes first."""
     role: str = "builder"
     agents: tuple[str, ...] = ()
-    """Agents that a person chose for this task. Empty: those of the role."""
+    """Agents that a person chose for this task, each as `agent` or `agent@worker`. Empty: those of the role."""
     stage: int = 0
     """Index into the role and its chain: 0 is the role itself."""
     needs: tuple[str, ...] = ()

@@ -28,6 +28,9 @@ MOVES: Mapping[TaskState, frozenset[TaskState]] = {
     DROPPED: frozenset(),
 }
 
+DONE_BODY = "done"
+"""Body of an order that gives a task back as finished: what the person did is handed in."""
+
 WAIT_REASONS: Mapping[TaskState, str] = {
     HELD: "its agent to start",
     RUNNING: "its agent",
@@ -80,10 +83,13 @@ def apply_order(task: Task, order: Order) -> Task:
     """Return the task as a person's order leaves it. An order that does not fit the state changes nothing."""
     by = order.by or "a person"
     match order.kind:
-        case OrderKind.PAUSE if PAUSED in MOVES[task.state]:
+        case OrderKind.PAUSE if PAUSED in MOVES[task.state] and task.state is not ASKING:  # which waits already
             return move_task(task, PAUSED, order.body or f"paused by {by}")
         case OrderKind.TAKE if PAUSED in MOVES[task.state]:
-            return move_task(task, ASKING, f"{by} has taken it over, and gives it back")
+            taken = move_task(task, ASKING, f"{by} has taken it over, and gives it back")
+            return replace(taken, returns_to=HELD) if taken.returns_to is HANDED_IN else taken
+        case OrderKind.GIVE_BACK if task.state is ASKING and order.body == DONE_BODY and needs_hold(task):
+            return move_task(task, HANDED_IN, f"finished by {by}")
         # A question is answered, and a task given back, one at a time: never by resuming them all.
         case OrderKind.RESUME | OrderKind.GIVE_BACK if task.state is PAUSED or (task.state is ASKING and order.intent):
             return move_task(task, task.returns_to or WAITING)
@@ -93,10 +99,17 @@ def apply_order(task: Task, order: Order) -> Task:
             return move_task(task, DROPPED, order.body or f"dropped by {by}")
         case OrderKind.RETRY if task.state in (STUCK, BLOCKED, ASKING):
             return move_task(task, WAITING, f"tried again for {by}")
-        case OrderKind.REASSIGN if task.state in (HELD, RUNNING, PAUSED, ASKING):
-            return move_task(task, WAITING, f"reassigned by {by}")
+        case OrderKind.REASSIGN if task.state in (HELD, RUNNING, PAUSED, ASKING, STUCK):
+            return choose_agents(move_task(task, WAITING, f"reassigned by {by}"), order)
+        case OrderKind.REASSIGN if task.state is WAITING:
+            return choose_agents(task, order)
         case _:
             return task
+
+
+def choose_agents(task: Task, order: Order) -> Task:
+    """Return the task for the agents that the order names, in their order; without any it is anybody's, as before."""
+    return replace(task, agents=tuple(order.body.split())) if order.body else task
 
 
 def rebuild_task(task: Task, landed: str, is_handed_in: bool) -> Task:

@@ -10,7 +10,7 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_confirmation, require_person
-from remit.cli.plan.opening import database_option, hold_landing, open_engine, open_repository
+from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees
 from remit.core.untrusted_input import sanitise_line
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) 
 
     gate, repository = open_repository(repo)
     chosen = select_tasks(engine.read_board(), repository, ids)
-    with hold_landing(gate, repository) as trees:
+    with open_trees(gate, repository, "landing") as trees:
         board = engine.read_board()
         ready: list[Task] = []
         for key in (task.key for task in chosen):
@@ -111,7 +111,7 @@ def undo(
     board = engine.read_board()
     task = board.tasks.get((repository, id))
     target = target or (board.plans[task.plan].target if task else gate.rules.config.orchestrator.target)
-    with hold_landing(gate, repository) as trees:
+    with open_trees(gate, repository, "landing") as trees:
         preview = preview_undo(gate, trees, target, id, with_dependants=with_dependants)
         lines = list(describe_preview(preview, id, target))
         if preview.undone.fault is not None or dry_run:

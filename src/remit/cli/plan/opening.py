@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from remit.orchestrator.workers.agent import AgentCommand
     from remit.workspace.worktrees import Worktrees
 
-LANDING_WAIT_S = 1800.0
+LOCK_WAIT_S = 1800.0
 database_option = click.option(
     "--database", metavar="URL", envvar="REMIT_DATABASE", help="The fleet database; else the one of this user here."
 )
@@ -59,8 +59,10 @@ def open_repository(repo: Path) -> "tuple[Gate, str]":
 
 
 @contextmanager
-def hold_landing(gate: "Gate", repository: str) -> "Generator[Worktrees]":
-    """Yield the worktrees of a repository while nothing else lands here. Raises Failure in a folder without git."""
+def open_trees(gate: "Gate", repository: str, name: str) -> "Generator[Worktrees]":
+    """Yield the worktrees of a repository under a lock of this host: `landing` while nothing else lands here, `trees`
+    while none is given to an attempt. Raises Failure where there can be none.
+    """
     from remit.orchestrator.workers.landing_rounds import trees_folder
     from remit.workspace.worktrees import NoWorktree, Worktrees
 
@@ -68,10 +70,10 @@ def hold_landing(gate: "Gate", repository: str) -> "Generator[Worktrees]":
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         trees = Worktrees(gate.workspace, folder)
+        with hold_lock(folder / f"{name}.lock", timeout_s=LOCK_WAIT_S):
+            yield trees
     except NoWorktree as error:
-        raise Failure("NO_GIT", str(error), fix="make it a git repository: git init") from error
-    with hold_lock(folder / "landing.lock", timeout_s=LANDING_WAIT_S):
-        yield trees
+        raise Failure("NO_WORKTREE", str(error), fix="see `remit fleet doctor`") from error
 
 
 def find_repository_root(workspace: Workspace) -> Path:

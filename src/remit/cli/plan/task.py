@@ -9,13 +9,14 @@ from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, find_repository_root, name_repository, open_engine
+from remit.cli.plan.taking_over import give_back, reassign, steer, take
 
 id_argument = click.argument("id", shell_complete=complete_intents)
 
 
 @click.group()
 def task() -> None:
-    """Show one intent of a plan, try it again, or drop it."""
+    """Show one intent of a plan, try it again, drop it, or have a say while its agent works."""
 
 
 @task.command()
@@ -46,7 +47,7 @@ def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
 @repo_option
 @reports_failures
 def retry(id: str, database: str | None, repo: Path) -> None:
-    """Try a task again that is stuck or was dropped."""
+    """Try a task again that is stuck or blocked; the next attempt begins with what the last one left."""
     order(id, "retry", database, repo)
 
 
@@ -63,9 +64,18 @@ def drop(id: str, database: str | None, repo: Path) -> None:
 def order(id: str, kind: str, database: str | None, repo: Path) -> None:
     require_person(f"{kind} of a task")
     engine = open_engine(f"remit task {kind}", database)
-    from remit.orchestrator.board import Order, OrderKind
+    from remit.orchestrator.board import Order, OrderKind, TaskState
 
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     if (repository, id) not in engine.read_board().tasks:
         raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
     engine.give_order(Order(0, repository, OrderKind(kind), intent=id, by=getpass.getuser()))
+    after = engine.read_board().tasks[repository, id]
+    if after.state not in (TaskState.WAITING, TaskState.DROPPED):
+        fix = "see `remit task show`"
+        raise Failure("NOTHING_CHANGED", f"{id} is {after.state}: {after.why}", target=id, fix=fix)
+    click.echo(f"{id}  {after.state}  {after.why}")
+
+
+for command in (take, give_back, steer, reassign):
+    task.add_command(command)

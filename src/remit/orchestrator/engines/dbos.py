@@ -551,8 +551,6 @@ class DbosEngine:
 
     def order_task(self, connection: sa.Connection, task: Task, order: Order) -> None:
         after = apply_order(task, order)
-        if order.kind is OrderKind.REASSIGN and after is not task and order.body:
-            after = replace(after, agents=(order.body,))
         store_task(self.store, connection, task, after)
         attempt = find_live(connection, task.key)
         if attempt is not None and order.kind in (OrderKind.RESUME, OrderKind.GIVE_BACK):
@@ -585,6 +583,31 @@ class DbosEngine:
                 taken = sa.update(orders).where(orders.c.id.in_([order.id for order in found]))
                 connection.execute(taken.values(taken_at=self.store.clock))
             return found
+
+    def list_plan(self, plan: str) -> tuple[Task, ...]:
+        with self.store.read() as connection:
+            return list_tasks(connection, task_rows.c.plan == plan)
+
+    def list_unheard(self, key: TaskKey) -> tuple[Order, ...]:
+        """Return the messages of people that no agent of the task has got yet, oldest first."""
+        unheard = (*is_key(orders, key), orders.c.kind == str(OrderKind.STEER), orders.c.done_at.is_(None))
+        with self.store.read() as connection:
+            return read_values(connection, Order, sa.select(orders).where(*unheard).order_by(orders.c.id))
+
+    def finish_order(self, order: Order, attempt: int) -> bool:
+        """Record that an agent of this attempt got the message; False where one has got it before."""
+        with self.store.write() as connection:
+            this = sa.and_(orders.c.id == order.id, orders.c.done_at.is_(None))
+            done = sa.update(orders).where(this).values(done_at=self.store.clock, attempt=attempt)
+            if not connection.execute(done).rowcount:
+                return False
+            add_event(
+                *(self.store, connection, EventKind.ORDER, {"kind": str(order.kind), "state": "heard"}),
+                repository=order.repository,
+                intent=order.intent,
+                attempt=attempt,
+            )
+            return True
 
     # -- reading
 

@@ -195,8 +195,6 @@ class InlineEngine:
             self._pause_plans(order.repository, is_paused=order.kind is OrderKind.PAUSE)
         for task in [task for task in self.tasks.values() if self._has_target(task, order)]:
             after = apply_order(task, given)
-            if order.kind is OrderKind.REASSIGN and after is not task and order.body:
-                after = replace(after, agents=(order.body,))
             self._store(after)
             attempt = self.live.get(task.key)
             if attempt is not None and order.kind in (OrderKind.RESUME, OrderKind.GIVE_BACK):

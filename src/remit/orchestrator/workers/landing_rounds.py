@@ -51,7 +51,8 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, tip: str | None, la
         result = TrainResult(base, base)
         checkout = tuple(describe_checkout(intent, landing.target, error) for intent in landing.members)
     missing = {*landing.members} - {member.intent for member in members}
-    gone = tuple(LandingFault(intent, "unknown", "what it handed in is gone") for intent in sorted(missing))
+    lost = "its intent is no longer in the intents file, or what it handed in is gone"
+    gone = tuple(LandingFault(intent, "unknown", lost) for intent in sorted(missing))
     faults = (*result.faults, *gone)
     state = LandingState.TARGET_MOVED if result.target_moved else LandingState.LANDED
     if not result.landed and (faults or checkout):

@@ -18,20 +18,24 @@ from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError
 
 from remit.core.assignment import Assignment, RoleEffect
-from remit.core.intent import TRANSITIONS, Status
+from remit.core.call import SessionKey
+from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
 from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, TaskState, Worker
+from remit.gate.state.database import StateError
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Order, OrderKind, TaskState, Worker
 from remit.orchestrator.database.holds import become_leader
 from remit.orchestrator.database.store import FLEET_PATH
 from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
-from remit.orchestrator.workers.brief import Handover, write_brief
+from remit.orchestrator.workers.brief import describe_handover, write_brief
 from remit.orchestrator.workers.feed import AgentFeed
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
+from remit.orchestrator.workers.messages import leave_message, list_sessions
+from remit.orchestrator.workers.starting_point import StartingPoint, find_starting_point
 from remit.workspace.git.command import GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.merging import Identity
@@ -74,7 +78,11 @@ class Workplace(Struct):
     tree: Workspace
     assignment: AssignmentFile
     renewed_s: float
+    start: StartingPoint
+    known: frozenset[SessionKey] = frozenset()
+    """Sessions of earlier attempts in this worktree."""
     process: AgentProcess | None = None
+    messages: list[Order] = []
     beats: int = 0
 
 
@@ -174,11 +182,14 @@ class FleetWorker:
         """Renew the leases, end agents whose attempt has been superseded, and say who is paused."""
         asked = read_boot_clock_s()
         held = {hold.token: hold for hold in self.engine.beat(self.describe())}
-        self.engine.take_orders(self.id)
+        for order in self.engine.take_orders(self.id):
+            self.take_message(order)
         board = self.engine.read_board() if held else None
         for token, place in list(self.places.items()):
             if token not in held:
                 self.end_place(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
+                if place.process is None:  # between two steps: none of them comes
+                    self.leave_place(token)
             elif board is not None:
                 self.renew(place, held[token], board, asked)
 
@@ -199,9 +210,28 @@ class FleetWorker:
             return
         except OSError:
             return  # it runs out by itself
+        if task is not None and task.state is TaskState.ASKING and place.process is not None:
+            place.process.cancel(AttemptEnd.CANCELLED, task.why)  # a person has taken it over
+        self.deliver_messages(place, hold)
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
             self.keep(place, hold.intent, hold.attempt)
+
+    def take_message(self, order: Order) -> None:
+        """Keep a person's message for the agent that works on the task, until its session is known."""
+        if order.kind is OrderKind.STEER:
+            for place in list(self.places.values()):
+                terms = place.assignment.terms
+                if terms is not None and terms.task == f"{order.repository}:{order.intent}":
+                    place.messages.append(order)
+
+    def deliver_messages(self, place: Workplace, hold: Hold) -> None:
+        """Leave the messages for the agent's session, which gets them with the answer to its next call or prompt."""
+        with suppress(StateError):
+            while place.messages:
+                if not leave_message(place.tree, self.settings.environment, place.known, place.messages[0]):
+                    return
+                self.engine.finish_order(place.messages.pop(0), hold.attempt)
 
     def end_place(self, token: int, ended_as: AttemptEnd, why: str) -> None:
         place = self.places.get(token)
@@ -280,7 +310,9 @@ class FleetWorker:
         trees = self.open_trees(attempt.repository)
         with self.lock(attempt.repository, "trees", TREE_LOCK_S):
             self.settle_old_trees(trees)
-            tree = trees.prepare(attempt.intent, attempt.attempt, base)
+            last = self.find_last_attempt(attempt)
+            start = find_starting_point(trees, base, (task.scope, role.paths), last)
+            tree = trees.prepare(attempt.intent, attempt.attempt, start.commit)
             assignment = AssignmentFile(tree)
             terms = Assignment(
                 task=f"{attempt.repository}:{attempt.intent}",
@@ -298,7 +330,8 @@ class FleetWorker:
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
-        self.places[attempt.token] = Workplace(tree, assignment, asked)
+        known = list_sessions(tree, self.settings.environment)
+        self.places[attempt.token] = Workplace(tree, assignment, asked, start, known)
         return StepEnd()
 
     def settle_old_trees(self, trees: Worktrees) -> None:
@@ -325,6 +358,7 @@ class FleetWorker:
         self.settings.ensure_daemon()
         place.process = process
         end = process.wait(Report(self.engine, attempt).tell)
+        place.process = None
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
@@ -340,10 +374,14 @@ class FleetWorker:
         task = board.tasks[attempt.key]
         neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
         neighbours = [hold for hold in neighbours if hold.key != attempt.key]
-        before = self.describe_last_attempt(attempt)
+        last = self.find_last_attempt(attempt)
+        before = describe_handover(last, place.start) if last is not None else None
         with self.open_gate(attempt.repository) as gate:
             workspace, block = gate.workspace, gate.intents.format_block(gate.intents.get(attempt.intent))
-        prompt = write_brief(attempt, task, block, neighbours, before)
+        unheard = self.engine.list_unheard(attempt.key)
+        prompt = write_brief(attempt, task, block, neighbours, before, [order.body for order in unheard])
+        for order in unheard:
+            self.engine.finish_order(order, attempt.attempt)
         home, settings = self.settings.home, self.settings
         folder = trees_folder(home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
@@ -372,17 +410,9 @@ class FleetWorker:
             bubblewrap=self.bubblewrap,
         )
 
-    def describe_last_attempt(self, attempt: Attempt) -> Handover | None:
+    def find_last_attempt(self, attempt: Attempt) -> Attempt | None:
         ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
-        if not ended:
-            return None
-        last = ended[-1]
-        wip = f"refs/remit/wip/{last.intent}/{last.attempt}"
-        store = self.open_trees(attempt.repository).store
-        kept = store.find_commit(wip)
-        changed = store.list_changes(last.base, kept) if kept and last.base else ()
-        why = f"{last.ended_as}. {last.failure}" + (f" Its last state is kept as {wip}." if kept else "")
-        return Handover(last.attempt, why, tuple(change.path for change in changed))
+        return ended[-1] if ended else None
 
     def check(self, attempt: Attempt) -> StepEnd:
         """Commit the agent's changes. Without any, or with a path outside the write set, the attempt ends."""
@@ -409,14 +439,18 @@ class FleetWorker:
 
     def leave(self, attempt: Attempt) -> None:
         """Keep what stands in the worktree, and give it back."""
-        place = self.places.get(attempt.token)
-        if place is None:
+        self.leave_place(attempt.token)
+
+    def leave_place(self, token: int) -> None:
+        place = self.places.get(token)
+        if place is None or place.assignment.terms is None:
             return
-        self.keep(place, attempt.intent, attempt.attempt)
-        self.end_place(attempt.token, AttemptEnd.CANCELLED, "")
-        del self.places[attempt.token]
-        folder = trees_folder(self.settings.home, attempt.repository)
-        shutil.rmtree(folder / f"{attempt.intent}-{attempt.attempt}.tmp", ignore_errors=True)
+        intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
+        self.keep(place, intent, attempt)
+        self.end_place(token, AttemptEnd.CANCELLED, "")
+        self.places.pop(token, None)
+        folder = trees_folder(self.settings.home, self.find_repository_of(place))
+        shutil.rmtree(folder / f"{intent}-{attempt}.tmp", ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
         """Keep a checkpoint of the worktree; where that fails, the worktree itself is kept."""
@@ -464,7 +498,10 @@ class FleetWorker:
         """Move an intent on in the main worktree, unless it is there already. Others may write the file, too."""
         for _ in range(MAX_INTENT_TRIES):
             with self.open_gate(repository) as gate, self.intents_lock:
-                if to not in TRANSITIONS[gate.intents.get(intent_id).status]:
+                status = gate.intents.get(intent_id).status
+                if status in FINAL_STATUSES:
+                    raise ValueError(f"{intent_id} is {status}: nobody works on it; `remit plan stop {intent_id}`")
+                if to not in TRANSITIONS[status]:
                     return
                 with suppress(IntentsFileChanged):
                     gate.intents.set_status(intent_id, to, by="fleet")
