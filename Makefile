@@ -52,8 +52,9 @@ lint: .venv/ready  ## style, imports, dependencies, dead code
 types: .venv/ready  ## pyright, strict
 	.venv/bin/pyright
 
-pictures: .venv/ready  ## draw the pictures of the README anew, from real runs
+pictures: .venv/ready  ## draw the pictures of the README and of the console anew, from real runs
 	.venv/bin/python docs/pictures.py
+	.venv/bin/python docs/console_pictures.py
 
 reference: .venv/ready  ## write docs/reference/ anew, from the code
 	.venv/bin/python docs/generate.py

@@ -24,9 +24,11 @@ from remit.core.call import REMIT_COMMANDS
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.core.intents.constraints import CONSTRAINT_KINDS
+from remit.core.machine_paths import CONFIG_PATH
 from remit.policy.decide import CHECKS
 from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS
 from remit.provenance.verify.rules import INTEGRITY_RULES, RULES
+from remit.servers.web.remote.settings import RemoteSettings
 from remit.tools.catalogue import TOOLS
 
 DOCS = Path(__file__).parent
@@ -120,6 +122,8 @@ SETTING_WORDS = {
     "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
     " command that makes them when work lands, or `fragments`, a folder for one file a change",
     "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
+    "orchestrator.form": '"merge" lands an intent as a merge commit, "squash" as one commit',
+    "orchestrator.remote": "a remote of git where the target is moved first, and by which several hosts share it",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
     " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `chain`; a role narrows an intent, and never widens it",
     "orchestrator.weights.changes": "for `remit plan suggest`: the weight of commits that changed two files together",
@@ -127,6 +131,8 @@ SETTING_WORDS = {
     "orchestrator.weights.intents": "the weight of intents under which both files changed",
     "verify.on_write": "commands that run after agents' writes; see"
     " [checks after writes](../how-to/check-after-writes.md)",
+    "verify.landing": "commands that verify what several agents land together, in place of the intents' criteria",
+    "verify.landing_timeout_s": "seconds after which such a command is ended",
     "hooks": "commands of yours before and after calls; see [adding hooks](../how-to/add-hooks.md)",
     "grants": "what a person allowed for the project; `remit approvals` writes and revokes them",
 }
@@ -278,6 +284,24 @@ RECORD_PARTS = (
     record.Vcs,
     record.Tool,
 )
+
+
+REMOTE_WORDS = {
+    "origin": "the address that browsers open: `https://`, the host, and the port unless it is 443",
+    "issuer": "the OpenID Connect provider, as it writes itself; `https`, but for one on this machine",
+    "client_id": "the name of this console at the provider",
+    "client_secret_file": "a file with the client's secret; without one the client is public, with PKCE alone",
+    "cert": "a PEM file with the certificate and its chain; relative names lie beside the settings",
+    "key": "a PEM file with the certificate's key",
+    "proxies": "addresses or networks of proxies with TLS: they alone are believed about their clients",
+    "listen": "the address and port to listen at; by default `0.0.0.0` and the port of `origin` with `cert`,"
+    " else `127.0.0.1:7718`",
+    "scopes": "what is asked of the provider; with `openid`",
+    "roles_claim": "the claim that gives roles: by its whole name, or by a path such as `realm_access.roles`; in the"
+    " identity token or from the provider's `userinfo`",
+    "roles": "for `view`, `approve` and `admin` the values of the claim that give the role; by default the role's name",
+    "session_hours": "hours after which a login ends; up to 168",
+}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -534,6 +558,11 @@ def configuration() -> str:
             "Where `remit init` was not run, nothing is in force. It always writes `mode`; where that line is taken "
             "out later, a workspace with an intents file is in *enforce*, one without in *observe*. "
             "`remit mode` writes it.",
+            "## The console for other machines",
+            f"`[console]` in `~/{CONFIG_PATH}`, a file of the person's own, which only they may be able to write: see "
+            "[how to open the console from another machine](../how-to/open-the-console-to-others.md). It is read when "
+            "the console starts. An error in it keeps the console from starting.",
+            table(("setting", "type", "default", "meaning"), remote_rows()),
             "## Environment",
             table(
                 ("variable", "meaning"),
@@ -547,6 +576,13 @@ def configuration() -> str:
             table(("tool", "what"), tools),
         ]
     )
+
+
+def remote_rows() -> list[tuple[str, str, str, str]]:
+    """The rows of the table of settings of the console for other machines."""
+    found = settings(RemoteSettings, "")
+    words = worded(REMOTE_WORDS, (name for name, _, _ in found))
+    return [(code(name), kind, default_of(field), words[name]) for name, kind, field in found]
 
 
 def settings(part: type[Struct], prefix: str) -> list[tuple[str, str, Any]]:

@@ -438,7 +438,8 @@ def test_a_card_in_the_terminal_shows_the_beginning_of_a_long_diff_and_how_much_
 def test_the_end_of_a_long_command_is_seen_and_long_ones_are_told_apart() -> None:
     def told(middle: str) -> str:
         command = f"echo {'a' * MAX_ACTION_CHARS}{middle}{'b' * 2000}; rm -rf /srv"
-        return describe_call(ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command=command))
+        call = ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command=command)
+        return describe_call(call, Path("/r"))
 
     assert told("x").endswith("; rm -rf /srv")
     assert "CHARACTERS LEFT OUT" in told("x")

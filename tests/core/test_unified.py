@@ -15,9 +15,9 @@ from remit.core.diff.unified import (
     UnifiedDiffError,
     UnifiedFile,
     apply_hunks_exactly,
+    parse_name,
     parse_unified,
     quote_name,
-    unquote_path,
     write_unified,
 )
 
@@ -166,7 +166,7 @@ def test_a_hunk_fits_only_where_it_says() -> None:
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20))
 def test_names_are_quoted_and_back(name: str) -> None:
-    assert unquote_path(quote_name(name)) == name
+    assert parse_name(quote_name(name)) == name
 
 
 def test_the_written_form_names_both_sides_of_a_new_file() -> None:

@@ -54,7 +54,7 @@ def run_codex(
     """
     command = [str(codex_binary()), "exec", "--skip-git-repo-check", "--sandbox", sandbox, "--model", MODEL]
     command += ["--dangerously-bypass-hook-trust"] if trust_hooks else []
-    for setting in (*_provider(wire_url), *settings):
+    for setting in (*provider_settings(wire_url), *settings):
         command += ["--config", setting]
     seen = npm.clean_environment(home, {"SCRIPTED_KEY": "dummy", **(environment or {})})
     return npm.run([*command, *arguments, prompt], workspace, seen, timeout_s)
@@ -75,14 +75,15 @@ def trust_hash(event: str, command: str, timeout_s: int, matcher: str | None = N
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _provider(wire_url: str) -> list[str]:
+def provider_settings(wire_url: str, key: str = "SCRIPTED_KEY") -> list[str]:
+    """Return the settings, `key=TOML`, that lead to a scripted model; `key` is the variable with the key."""
     base = "model_providers.scripted"
     return [
         'model_provider="scripted"',
         f'{base}.name="scripted"',
         f'{base}.base_url="{wire_url}/v1"',
         f'{base}.wire_api="responses"',
-        f'{base}.env_key="SCRIPTED_KEY"',
+        f'{base}.env_key="{key}"',
         f"{base}.request_max_retries=0",
         f"{base}.stream_max_retries=0",
         "analytics.enabled=false",

@@ -11,7 +11,7 @@ from e2e.npm import RUN_TIMEOUT_S, Result
 
 GEMINI = "0.61.0"
 MODEL = "gemini-2.5-pro"
-_NEEDED: dict[str, dict[str, Any]] = {
+NEEDED_SETTINGS: dict[str, dict[str, Any]] = {
     "privacy": {"usageStatisticsEnabled": False},
     "security": {"auth": {"selectedType": "gemini-api-key"}},
 }
@@ -60,6 +60,6 @@ def run_gemini(
 
 def _fill_in(file: Path) -> None:
     held: dict[str, Any] = json.loads(file.read_bytes()) if file.exists() else {}
-    filled = {**held, **{key: {**wanted, **held.get(key, {})} for key, wanted in _NEEDED.items()}}
+    filled = {**held, **{key: {**wanted, **held.get(key, {})} for key, wanted in NEEDED_SETTINGS.items()}}
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(filled))

@@ -10,12 +10,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
-def test_the_tutorial_comes_out_as_shown(tmp_path: Path) -> None:
-    page = (DOCS / "tutorial" / "first-intent.md").read_text("utf-8")
-    for name, content in files(page).items():
-        (tmp_path / name).write_text(content)
+@pytest.mark.parametrize(("name", "commands"), [("first-intent", 25), ("watch-and-decide", 18)])
+def test_a_tutorial_comes_out_as_shown(tmp_path: Path, name: str, commands: int) -> None:
+    """Every page of the tutorial uses the pretend agent of the first one."""
+    page = (DOCS / "tutorial" / f"{name}.md").read_text("utf-8")
+    for saved, content in files((DOCS / "tutorial" / "first-intent.md").read_text("utf-8")).items():
+        (tmp_path / saved).write_text(content)
     played = play(page, tmp_path)
-    assert len(played) >= 25
+    assert len(played) >= commands
     assert not (wrong := report(played)), wrong
 
 

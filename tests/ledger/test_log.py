@@ -1,6 +1,7 @@
 """Appending: whole, in order, on the disk, whatever happens to the disk or the process."""
 
 import errno
+import gc
 import os
 import resource
 import signal
@@ -413,3 +414,13 @@ def test_the_recovery_factory_gets_only_plain_values(folder: Path) -> None:
     open_log(folder).append([record(1)])
     detail = own(documents(folder)[1])
     assert make_recovery({"bytes": detail["bytes"]}).body.detail == {"bytes": 4}
+
+
+def test_logs_that_nobody_closed_leave_no_open_file(folder: Path) -> None:
+    open_log(folder).append([record()])
+    gc.collect()
+    before = len(list(Path("/dev/fd").iterdir()))
+    for number in range(1, 20):
+        open_log(folder).append([record(number)])
+    gc.collect()
+    assert len(list(Path("/dev/fd").iterdir())) <= before

@@ -46,8 +46,11 @@ class Fleet:
         (self.root / "README.md").write_text("# Example\n")
         self.remit("init", "--yes")
         ids = [f"INT-{number:03}" for number in range(1, count + 1)]
-        for id in ids:
-            self.remit("intent", "new", f"make {id}", "--scope", f"src/{id.lower()}/**")
+        self.remit("intent", "new", f"make {ids[0]}", "--scope", f"src/{ids[0].lower()}/**")
+        intents = self.root / ".orchestration/active_intents.yaml"
+        before, mark, first = intents.read_text().rpartition("  - id: ")
+        made = (first.replace(ids[0], id).replace(ids[0].lower(), id.lower()) for id in ids)
+        intents.write_text(before + "".join(f"{mark}{text}" for text in made))
         self.remit("mode", "enforce")
         git(self.root, "add", "-A")
         git(self.root, "commit", "-q", "-m", "first")

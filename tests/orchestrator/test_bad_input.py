@@ -12,6 +12,7 @@ from conftest import run_git
 from orchestrator.fleet_driving import Fleet, git
 from remit.orchestrator.board import AttemptEnd, AttemptState, Claim, Order, OrderKind, TaskState, Worker
 from remit.orchestrator.database.holds import claim_task
+from remit.orchestrator.database.landings import list_ready
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
 
@@ -182,7 +183,7 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: F
     engine.give_order(Order(0, repository, OrderKind.RESUME, intent="INT-001"))
     assert engine.read_board().tasks[repository, "INT-001"].state is TaskState.HANDED_IN
     with engine.store.read() as connection:
-        assert [task.intent for task in engine.list_ready(connection, repository, "remit/next")] == ["INT-001"]
+        assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
 
 
 def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:

@@ -1,39 +1,37 @@
-"""Workers are killed at random moments, with whatever they run: every task ends, none is lost, each lands once.
+"""Processes of a fleet are killed at random moments, of every kind: every task ends, none is lost, each lands once.
 
-The exhaustive run kills 200 times on 200 tasks; `REMIT_KILLS` and `REMIT_TASKS` say otherwise.
+The exhaustive run kills 200 times on 200 tasks; `REMIT_KILLS`, `REMIT_TASKS` and `REMIT_SEED` say otherwise.
 """
 
 import os
-import random
 import signal
 import time
 from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from orchestrator.fleet_driving import PACE, Fleet, git
-from orchestrator.postgres import running_postgres
+from orchestrator.killing import Killer
+from orchestrator.postgres import Postgres, running_postgres
 
 pytestmark = pytest.mark.slow
-WORKERS, SLOTS = 2, 2
-SOME = (5, 4)
+SEED = int(os.environ.get("REMIT_SEED", "20261127"))
+SOME = (3, 4)
 MANY = (int(os.environ.get("REMIT_TASKS", "200")), int(os.environ.get("REMIT_KILLS", "200")))
 """Tasks and kills of the usual run, and of the exhaustive one."""
 
-FINAL = ("landed", "stuck", "blocked", "dropped")
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def server(request: pytest.FixtureRequest) -> Generator[Postgres | None]:
+    with running_postgres() if request.param == "postgresql" else nullcontext() as made:
+        yield made
 
 
 @pytest.fixture
-def server() -> Generator[str]:
-    with running_postgres() as made:
-        yield made.url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def fleet(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Generator[Fleet]:
-    database = None if request.param == "sqlite" else request.getfixturevalue("server")
-    made = Fleet(home, tmp_path / "work", database)
+def fleet(server: Postgres | None, home: Path, tmp_path: Path) -> Generator[Fleet]:
+    made = Fleet(home, tmp_path / "work", server.url if server else None)
     yield made
     made.stop()
 
@@ -41,30 +39,23 @@ def fleet(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Generat
 @pytest.mark.parametrize(
     ("tasks", "kills"), [SOME, pytest.param(*MANY, marks=[pytest.mark.exhaustive, pytest.mark.timeout(7200)])]
 )
-def test_whatever_is_killed_every_task_lands_once(fleet: Fleet, tasks: int, kills: int) -> None:
-    chance = random.Random(20261127)
+def test_whatever_is_killed_every_task_lands_once(
+    fleet: Fleet, server: Postgres | None, tasks: int, kills: int
+) -> None:
     ids = fleet.govern(tasks)
-    for _ in range(WORKERS):
-        fleet.start_worker(SLOTS, 1.0)
-    fleet.start_plan(ids)
-    killed = 0
-    while killed < kills and any(task["state"] not in FINAL for task in fleet.status().values()):
-        time.sleep(chance.uniform(1.0, 6.0))
-        victim = chance.choice([worker for worker in fleet.workers if worker.poll() is None])
-        victim.kill()
-        victim.wait()
-        killed += 1
-        fleet.start_worker(SLOTS, 1.0)
-    fleet.wait_for(lambda now: all(task["state"] in FINAL for task in now.values()), 60 + 30 * tasks)
-    # A task that lost many workers waits for a person, who tries it again.
-    for id in (id for id, task in fleet.status().items() if task["state"] == "stuck"):
-        fleet.remit("task", "retry", id, *fleet.database)
-    fleet.wait_until_landed(60 + 30 * tasks)
+    killer = Killer(fleet, server, SEED)
+    began = time.monotonic()
+    try:
+        killer.run(ids, kills, 120 + 30 * tasks)
+    finally:
+        took = time.monotonic() - began
+        print(f"\n{tasks} tasks, {took:.0f} s; {killer.tell_figures()}")
+        killer.close()
     assert sorted(fleet.landings()) == ids
     files = git(fleet.root, "ls-tree", "-r", "--name-only", "remit/next").split()
     assert [id for id in ids if f"src/{id.lower()}/made.py" not in files] == []
-    assert killed > 0
-    assert fleet.agents_left() == []
+    fleet.stop()
+    assert killer.list_left() == []
 
 
 def test_a_frozen_worker_that_wakes_gets_no_call_and_moves_no_ref(fleet: Fleet) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from remit.orchestrator.conflict import SettlementKind, decide
 from remit.orchestrator.landing.merge_rules import FaultKind, LandingFault
-from remit.orchestrator.workers.landing_rounds import describe_checkout, describe_fault
-from remit.workspace.merging import RefCheckedOut
+from remit.orchestrator.workers.landing_rounds import describe_fault
 
 
 @pytest.mark.parametrize("kind", get_args(FaultKind))
@@ -15,11 +14,4 @@ def test_each_fault_sends_its_task_back_or_asks_a_person(kind: FaultKind) -> Non
     settlement = decide(describe_fault(LandingFault("INT-001", kind, "a reason")))
     assert settlement.kind in (SettlementKind.REASSIGN, SettlementKind.ASK)
     assert settlement.redo == "INT-001"
-    assert not settlement.keeps_work
     assert settlement.kind is SettlementKind.REASSIGN or settlement.why == "a reason"
-
-
-def test_a_checked_out_target_keeps_what_was_handed_in() -> None:
-    settlement = decide(describe_checkout("INT-001", "main", RefCheckedOut("refs/heads/main", "/home/ana/work")))
-    assert (settlement.kind, settlement.redo, settlement.keeps_work) == (SettlementKind.ASK, "INT-001", True)
-    assert settlement.why == "main is checked out in '/home/ana/work': `remit plan land` brings that tree along"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.provenance.origins.blame_porcelain import parse_porcelain, unquote_path
+from remit.core.untrusted_input import unquote_path
+from remit.provenance.origins.blame_porcelain import parse_porcelain
 
 
 @pytest.mark.parametrize(

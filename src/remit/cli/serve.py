@@ -42,13 +42,16 @@ def serve(opens: bool, port: int | None, stop: bool, as_json: bool) -> None:
     except DaemonAway as error:
         raise Failure("DAEMON_AWAY", str(error), fix="run `remit doctor`", exit_code=UNAVAILABLE) from None
     if reply.exit_code:
-        raise Failure("PORT_TAKEN", reply.stderr.decode("utf-8", "replace"), fix="remit serve --port 7718")
-    link = reply.stdout.decode()
+        message, _, fix = reply.stderr.decode("utf-8", "replace").partition("\n")
+        code = "REMOTE_REFUSED" if fix else "PORT_TAKEN"
+        raise Failure(code, message, fix=fix or "remit serve --port 7718")
+    link, _, remote = reply.stdout.decode().partition("\n")
     lines = [
         link,
         f"It pairs one browser, within {LINK_LIFETIME_S:.0f} seconds. `remit serve --stop` stops the console.",
+        *([f"From other machines, with a login: {remote}"] if remote else []),
     ]
-    emit({"link": link, "expires_s": LINK_LIFETIME_S}, as_json, lines)
+    emit({"link": link, "expires_s": LINK_LIFETIME_S, "remote": remote or None}, as_json, lines)
     if opens:
         open_link(home, link)
 

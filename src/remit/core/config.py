@@ -167,6 +167,7 @@ def make_mcp_item(content: bytes) -> TrustItem:
 
 MAX_TOTAL_S = 30.0
 """Seconds for the commands after a call together: the agent waits for them."""
+MAX_LANDING_TIMEOUT_S = 24 * 3600.0
 ALL_PATHS, EACH_PATH = "{paths}", "{path}"
 UNQUOTED_PLACEHOLDER = re.compile(r"(?<!\S)\{paths?\}(?![^\s;|&)])")
 PLACEHOLDER = re.compile(r"\{paths?\}")
@@ -399,9 +400,35 @@ class Trailers(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True):
-    """Commands that check agents' writes. Their rewrites are recorded as their own, their failures reported."""
+    """Commands that check agents' writes, and in place of the intents' criteria what several agents land together.
+
+    The rewrites of `on_write` are recorded as its own, its failures reported. Each command of `landing` is text for
+    /bin/sh, runs contained on the files as they would land, and is ended after `landing_timeout_s` seconds.
+    """
 
     on_write: tuple[OnWriteCommand, ...] = ()
+    landing: tuple[str, ...] = ()
+    landing_timeout_s: float = 1800
+
+    def __post_init__(self) -> None:
+        for command in self.landing:
+            if not command.strip() or "\0" in command:
+                raise ValueError(f"[verify] landing: {command!r:.200} is empty, or holds a NUL")
+        if not 0 < self.landing_timeout_s <= MAX_LANDING_TIMEOUT_S:
+            limit = f"expected more than 0 and at most {MAX_LANDING_TIMEOUT_S:g} seconds"
+            raise ValueError(f"[verify] landing_timeout_s: {limit}, not {self.landing_timeout_s}")
+
+    @property
+    def landing_items(self) -> tuple[TrustItem, ...]:
+        return tuple(
+            TrustItem(
+                "verify",
+                f"remit.toml [verify] landing#{number}",
+                f"to verify what lands: {format_command(command)}",
+                sha256(b"landing\0" + command.encode("utf-8", "surrogatepass")),
+            )
+            for number, command in enumerate(self.landing, 1)
+        )
 
 
 class RunSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -537,6 +564,7 @@ class CouplingWeights(Struct, frozen=True, forbid_unknown_fields=True):
 ROLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 BRANCH_NAME = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock(?:/|\Z)|/\.))[^\x00-\x20\x7f~^:?*\[\\]+(?<![/.])")
 """Names that git allows for a branch. Source: git-check-ref-format(1), read 2026-11."""
+REMOTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 MAX_WORKERS = 64
 
 
@@ -545,7 +573,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     Landed work goes to the branch `target`. `workers` attempts run at a time on this machine, up to `train` tasks land
     together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
-    are folders, such as those of dependencies, that each work tree sees read-only.
+    are folders, such as those of dependencies, that each work tree sees read-only. An intent lands as a `form`: a merge
+    commit, or one squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it.
     """
 
     target: str = "remit/next"
@@ -555,6 +584,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     stall_s: float = 300
     commons: tuple[Commons, ...] = ()
     links: tuple[str, ...] = ()
+    form: Literal["merge", "squash"] = "merge"
+    remote: str = ""
     roles: tuple[AgentRole, ...] = ()
     weights: CouplingWeights = CouplingWeights()
 
@@ -566,6 +597,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("train", "attempts", "stall_s"):
             if not 1 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"[orchestrator] {name}: expected 1 or more, not {getattr(self, name)}")
+        if self.remote and not REMOTE_NAME.fullmatch(self.remote):
+            raise ValueError(f"[orchestrator] remote: {self.remote!r:.200} is no name of a remote, such as origin")
         for link in self.links:
             if fault := relative_glob_error(link) or ("it excludes" if link.startswith("!") else None):
                 raise ValueError(f"[orchestrator] links: {link!r} cannot be used: {fault}")

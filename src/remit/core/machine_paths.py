@@ -1,6 +1,9 @@
 """Paths of Remit's own files on a machine, relative to the home folder."""
 
 STATE_FOLDER = ".local/state/remit"
+CONFIG_FOLDER = ".config/remit"
+CONFIG_PATH = f"{CONFIG_FOLDER}/remit.toml"
+"""Settings of the person, which no repository brings along."""
 KEY_PATH = f"{STATE_FOLDER}/key"
 """Signing key of the machine."""
 MANIFEST_PATH = f"{STATE_FOLDER}/wired.json"

@@ -117,6 +117,14 @@ class MutatedFile(RecordPart, frozen=True):
     """The unproved lines are proved to be a new layout of lines of `before`, which keep their authors."""
 
 
+class Person(Struct, frozen=True):
+    """A person who logged in: an account at an OpenID Connect provider. `name` is an address or a name to show."""
+
+    issuer: str
+    subject: str
+    name: str
+
+
 class CallPart(RecordPart, frozen=True):
     """The recorded call."""
 

@@ -84,6 +84,19 @@ def quote_path(path: str) -> str:
     return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in raw) + '"'
 
 
+def unquote_path(name: bytes) -> str:
+    """Return a path from git's C-style quoting: three octal digits, a letter, or the character itself."""
+    letters = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+
+    def unescape(found: re.Match[bytes]) -> bytes:
+        char = found[1]
+        return bytes([int(char, 8) & 255]) if len(char) == 3 else letters.get(char, char)
+
+    if name.startswith(b'"') and name.endswith(b'"') and len(name) > 1:
+        name = re.sub(rb"(?s)\\([0-7]{3}|.)", unescape, name[1:-1])
+    return name.decode("utf-8", "surrogateescape")
+
+
 def escape_surrogates(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.decision import HIGH_RISK, Extent
 from remit.core.formats.record_summary import EXTENT_NAMES, RecordSummary, summarize_record
@@ -86,6 +86,7 @@ def find_covered_rule(reply: ApprovalReply, question: Question) -> str:
 
 def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     """Record the answer; return True if the agent no longer waits for it. Raises QuestionClosed."""
+    reply = replace(reply, who=gate.environment.person)
     answered = gate.questions.answer_question(question.id, reply)
     if answered is None:
         raise QuestionClosed(describe_closing(gate, question.id))
@@ -102,13 +103,6 @@ def revoke_grant(gate: Gate, grant_id: str) -> bool:
 
 def close_orphaned_questions(gate: Gate) -> None:
     ApprovalRequests(gate).close_orphaned_questions(gate.rules)
-
-
-def shorten_path(question: Question, root: Path) -> str:
-    """Return the action of a file tool with the path relative to `root`; return any other action unchanged."""
-    tool, separator, path = question.action.partition(": ")
-    is_inside = not question.is_command and path.startswith(f"{root}/") and "/../" not in path
-    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else question.action
 
 
 # What an answer needs, and what it would cover
@@ -206,4 +200,5 @@ def describe_closing(gate: Gate, question_id: str) -> str:
     if reply is None:
         return f"denied at {at}: nobody answered in time"
     answer = f"allowed {EXTENT_NAMES[reply.extent]}" if reply.allow else "denied"
-    return f"{answer} by a {reply.by} in {f'the {reply.through}' if reply.through else 'a terminal'} at {at}"
+    by = sanitise_line(reply.who.name, 80) if reply.who else f"a {reply.by}"
+    return f"{answer} by {by} in {f'the {reply.through}' if reply.through else 'a terminal'} at {at}"

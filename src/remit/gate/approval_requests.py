@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from difflib import unified_diff
+from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
@@ -122,7 +123,7 @@ class ApprovalRequests:
         environment = self.context.environment
         now, waited_s = environment.clock(), environment.waited_s + spent_s
         weight, reasons = self.assess_risk(call, decision, facts)
-        action = describe_call(call)
+        action = describe_call(call, self.context.workspace.root)
         change = format_diff(propose_contents(call, facts.targets, self.context.workspace))
         is_command = call.command is not None
         # A wider yes covers the finding's path, or the first path of a file tool; or first words without a secret.
@@ -184,6 +185,7 @@ class ApprovalRequests:
             "extent": grant.extent if grant else "once",
             "words": sanitise_line(redact(reply.words), 500),
             **({"through": reply.through} if reply.through else {}),
+            **({"who": to_builtins(reply.who)} if reply.who else {}),
             "grant": {"id": grant.id, "extent": grant.extent, "rule": grant.rule} if grant else None,
         }
         return self.make_record("approval_answered", question, detail)
@@ -263,15 +265,22 @@ def add_reply(decision: Decision, reply: ApprovalReply) -> Decision:
     return replace(decision, findings=tuple(answered if f is leading else f for f in decision.findings))
 
 
-def describe_call(call: ToolCall) -> str:
-    """Return the call as text without secrets; a long text is shortened in the middle and identified by its hash."""
-    what = call.command if call.command is not None else ", ".join(call.paths)
+def describe_call(call: ToolCall, root: Path) -> str:
+    """Return the call as text without secrets, paths inside `root` relative to it; a long text is shortened in the
+    middle and identified by its hash.
+    """
+    what = call.command if call.command is not None else ", ".join(shorten_path(path, root) for path in call.paths)
     text = redact(f"{call.tool}: {what}")
     excess, half = len(text) - MAX_ACTION_CHARS, MAX_ACTION_CHARS // 2
     if excess <= 0:
         return text
     digest = sha256(text.encode("utf-8", "backslashreplace"))[:12]
     return f"{text[:half]} [… {excess} {LEFT_OUT}, sha256 {digest} …] {text[-half:]}"
+
+
+def shorten_path(path: str, root: Path) -> str:
+    """Return a path inside `root` relative to it; return any other path unchanged."""
+    return path if "/../" in path else path.removeprefix(f"{root}/")
 
 
 # Grants for the whole project

@@ -223,6 +223,7 @@ def read_rules(workspace: Workspace) -> Rules:
             *config.containment.trust_items,
             *config.console.trust_items,
             *config.orchestrator.trust_items,
+            *config.verify.landing_items,
         ),
         invalid=document is not None and bool(document.errors),
     )

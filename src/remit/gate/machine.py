@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import field
 
+from remit.core.record import Person
 from remit.workspace.place.resolve_paths import MachinePlaces
 
 CLIENT_PATH = ".local/share/remit/bin/hook"  # the hook client below HOME; `wiring.client` puts it there
@@ -25,6 +26,7 @@ class Environment(MachinePlaces, frozen=True):
     """Environment variables of the repository's commands, besides HOME and TMPDIR."""
     clock: Callable[[], float] = time.time  # returns seconds since the epoch
     waited_s: float = 0.0  # time that the agent has waited for the answer already: its patience is counted from then
+    person: Person | None = None  # who acts, if they logged in from another machine: each record names them
     release_lock: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Context in which the daemon lets other calls pass, while a person thinks or a command runs."""
 

@@ -174,6 +174,10 @@ class MachineLog:
             os.close(self._descriptor)
         self._descriptor, self._segment, self._last_head = -1, "", None
 
+    def __del__(self) -> None:
+        if vars(self).get("_descriptor", -1) >= 0:  # a daemon lives for weeks: a log that nobody closed ends with it
+            os.close(self._descriptor)
+
     def _append_locked(
         self, records: Sequence[Record], sync: bool, views: "Sequence[Path]"
     ) -> tuple[AppendedRecord, ...]:

@@ -26,9 +26,7 @@ class ConflictKind(StrEnum):
     TARGET_MOVED = "target_moved"
     """The target is not what the landing was built on."""
     REFUSED = "refused"
-    """The change may not land as it is: a path outside its scope, conflict markers, a commit that is gone."""
-    CHECKED_OUT = "checked_out"
-    """A person has the target checked out."""
+    """Landing refuses the change, or cannot judge it here: it lands once a person has mended what is in the way."""
 
 
 class SettlementKind(StrEnum):
@@ -75,7 +73,7 @@ class Evidence(Struct, frozen=True):
     repeated: bool = False
     """Whether the same happened before in this turn."""
     why: str = ""
-    """The fault in words, where a person has to know it."""
+    """What was found, in words: the end of a failing check, the server's answer."""
 
 
 class Settlement(Struct, frozen=True):
@@ -84,8 +82,6 @@ class Settlement(Struct, frozen=True):
     kind: SettlementKind
     redo: str = ""
     why: str = ""
-    keeps_work: bool = False
-    """Whether what was handed in stays so, and lands once the person has answered."""
 
 
 def decide(evidence: Evidence) -> Settlement:
@@ -93,8 +89,6 @@ def decide(evidence: Evidence) -> Settlement:
     earlier, later = evidence.earlier, evidence.later
     if evidence.kind is ConflictKind.TARGET_MOVED:
         return Settlement(SettlementKind.WAIT, "", "the train is gathered again")
-    if evidence.kind is ConflictKind.CHECKED_OUT:
-        return Settlement(SettlementKind.ASK, later.intent, evidence.why, keeps_work=True)
     if evidence.kind is ConflictKind.REFUSED:
         return Settlement(SettlementKind.ASK, later.intent, evidence.why)
     if evidence.rounds >= MAX_ROUNDS:
@@ -113,9 +107,9 @@ def decide(evidence: Evidence) -> Settlement:
         case ConflictKind.TEXT if evidence.is_clean and earlier.is_green and later.is_green:
             return Settlement(SettlementKind.MERGE, "", "the merge is clean, and the criteria of both pass")
         case ConflictKind.TEXT:
-            return Settlement(SettlementKind.REASSIGN, later.intent, "what has landed stays")
+            return Settlement(SettlementKind.REASSIGN, later.intent, evidence.why or "what has landed stays")
         case ConflictKind.MEANING:
-            return Settlement(SettlementKind.REASSIGN, later.intent, "it sees the failing test and the other's diff")
+            return Settlement(SettlementKind.REASSIGN, later.intent, evidence.why or "a check of its train fails")
         case _:
             return Settlement(SettlementKind.ASK, later.intent, "no rule settles it")
 

@@ -100,15 +100,28 @@ class Worktrees:
     def prepare_for_verification(self, commit: str) -> Workspace:
         """Return the worktree that landings are verified in, with exactly the files of the commit."""
         place = self.folder / "verification"
-        if not place.exists():
+        tree = locate_workspace(place) if (place / ".git").is_file() else None
+        if tree is None or tree.root != place.resolve() or tree.common_dir != self.workspace.common_dir:
+            # A command may have removed what makes it a worktree: git would then work in a repository above.
+            shutil.rmtree(place, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.git.run("worktree", "prune")
             self.git.run("worktree", "add", "--quiet", "--no-checkout", "--detach", "--", str(place), commit)
-            self.fill(require_workspace(place))
-        git = Git(place)
+            tree = require_workspace(place)
+            self.fill(tree)
+        git = Git(tree.root)
         git.run("checkout", "--quiet", "--force", "--detach", commit)
         git.run("clean", "--quiet", "-ffdx")
-        return require_workspace(place)
+        return tree
+
+    def list_changed_files(self, tree: Workspace) -> list[str]:
+        """Return the files below the worktree's root that differ from HEAD, new and removed ones too, unless ignored
+        and untracked.
+        """
+        words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".")
+        prefix = prefix_in_repository(tree)
+        listed = filter(None, os.fsdecode(Git(tree.root).run(*words)).split("\0"))
+        return [entry[3:].removeprefix(prefix) for entry in listed]
 
     def fill(self, tree: Workspace) -> None:
         """Leave `.orchestration/` out of a fresh worktree, and bring the files of HEAD in."""

@@ -155,7 +155,8 @@ def test_what_stays_is_a_covered_mutation_and_what_does_not_is_a_denial(gate: Ga
 def test_a_process_with_many_open_files_runs_commands_all_the_same(gate: Gate, how: Containment) -> None:
     """As a daemon has them: select(2) takes no descriptor from 1024 on."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    wanted = max(soft, 2048 + max(int(path.name) for path in Path("/dev/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
     with ExitStack() as stack:
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         for _ in range(1100):

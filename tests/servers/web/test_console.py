@@ -196,6 +196,7 @@ def test_a_signed_yes_releases_the_agent_once(agent: Agent, watched: Browser) ->
     assert watched.post(path, body_for(card)).status == 409
     answers = [record["metadata"]["dev.remit"]["approval"] for record in records(agent.cwd, "approval_answered")]
     assert [(answer["answer"], answer["by"]) for answer in answers] == [("allow", "person")]
+    assert answers[0]["action"] == "Write: docs/b.md", "the file as the repository names it"
 
 
 def test_a_no_with_words_reaches_the_model(agent: Agent, watched: Browser) -> None:

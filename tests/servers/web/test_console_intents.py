@@ -304,3 +304,12 @@ def test_without_git_or_commits_the_pages_are_there(tmp_path: Path, home: Path) 
             assert made.status == 200, made.text
             assert browser.get(f"/r/{name}/intents/INT-001.json").data["owned"] == 1, name
             assert browser.get(f"/r/{name}/restore").status == 200
+
+
+def test_a_touched_file_that_is_gone_lies_in_the_scope_all_the_same(agent: Agent, browser: Browser) -> None:
+    agent.write("src/gone.py", "one\n")
+    agent.shell("rm src/gone.py")
+    page = browser.get(f"/r/{agent.cwd.name}/intents/INT-001.json").data
+    (folder,) = (each for each in page["tree"]["folders"] if each["name"] == "src")
+    assert {each["path"]: each["is_owned"] for each in folder["entries"]}["src/gone.py"]
+    assert page["outside"] == []

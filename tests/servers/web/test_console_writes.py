@@ -87,14 +87,14 @@ def find_worker(pool: WorkerPool) -> int:
 def test_a_worker_that_was_killed_is_replaced(agent: Agent) -> None:
     pool = WorkerPool()
     root = str(agent.cwd)
-    assert len(pool.call_function(root, list_points, 10).points) == 1
+    assert len(pool.call_function(root, None, list_points, 10).points) == 1
     first = find_worker(pool)
     os.kill(first, signal.SIGKILL)
     until = time.monotonic() + 20
     while pool.idle[0].is_reusable:
         assert time.monotonic() < until
         time.sleep(0.01)
-    assert len(pool.call_function(root, list_points, 10).points) == 1
+    assert len(pool.call_function(root, None, list_points, 10).points) == 1
     second = find_worker(pool)
     assert second != first
     pool.close()
@@ -103,7 +103,7 @@ def test_a_worker_that_was_killed_is_replaced(agent: Agent) -> None:
 
 def test_a_worker_ends_with_the_process_that_asked(agent: Agent) -> None:
     pool = WorkerPool()
-    pool.call_function(str(agent.cwd), list_points, 10)
+    pool.call_function(str(agent.cwd), None, list_points, 10)
     process = pool.idle[0].process
     assert process.stdin is not None
     process.stdin.close()

@@ -18,12 +18,13 @@ from remit.gate.gate import Gate
 from remit.gate.governing import load_rules, update_marker
 from remit.ledger.log_files import LedgerError
 from remit.servers.environment import read_environment
+from remit.servers.web.remote.settings import RemoteRefused, read_remote_settings, resolve_file
 from remit.wiring import doctor_checks
 from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place, find_wired_place
 from remit.wiring.doctor_checks import FIX, LATENCY_RUNS, DoctorCheck
 from remit.wiring.hook_client import hash_client, install_client, server_command
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
-from remit.wiring.wire import plan_settings, write_plans
+from remit.wiring.wire import display_path, plan_settings, write_plans
 
 MAX_RECORDS = 2000
 UNKNOWN_CLIENT_HASH = "not noted"  # matches no client: without a recorded SHA-256 the client is reinstalled
@@ -70,6 +71,7 @@ def run_checks(
     checks = [*doctor_checks.check_git(home), *doctor_checks.check_key(home), *doctor_checks.check_grammars()]
     checks.append(doctor_checks.check_containment(home, temporary, workspace))
     checks += doctor_checks.check_leftovers(home, temporary)
+    checks.append(check_console(home))
     newest_calls: dict[str, str] = {}
     if gate.is_governed:
         checks += doctor_checks.check_repository(gate)
@@ -96,6 +98,21 @@ def run_checks(
             own_rules = describe_rules(agent.row, gate.workspace.root, gate.environment)
             checks.append(DoctorCheck("ok", f"{agent.row.agent} rules", own_rules))
     return checks
+
+
+def check_console(home: Path) -> DoctorCheck:
+    """Check who can reach the console: this machine alone, or people who log in."""
+    try:
+        settings = read_remote_settings(home)
+    except RemoteRefused as error:
+        return DoctorCheck("fail", "console", str(error), error.fix)
+    if settings is None:
+        return DoctorCheck("ok", "console", "for this machine only")
+    secret_files = [resolve_file(name, home) for name in (settings.key, settings.client_secret_file) if name]
+    if exposed := [path for path in secret_files if path.stat().st_mode & 0o077]:
+        path = display_path(exposed[0], home)
+        return DoctorCheck("warn", "console", f"{path} can be read by others", f"chmod 600 {path}")
+    return DoctorCheck("ok", "console", f"open to people who log in, at {settings.origin}; login by {settings.issuer}")
 
 
 def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent]) -> list[str]:

@@ -1,7 +1,9 @@
-"""All that the answer to a blame of the work tree depends on: an answer in memory is given again while it is the same.
+"""The inputs that the answer to a blame of the work tree depends on: while they are unchanged, an answer in memory is
+given again.
 
-Read in a few milliseconds: git's own settings are asked of git, since includes and conditions decide them; everything
-else is files. Where a dependency cannot be read cheaply, there are no inputs, and the answer is found anew.
+Reading the inputs takes a few milliseconds: git's settings are asked of git, because includes and conditions decide
+them; all further inputs are files. If an input cannot be read cheaply, there are no inputs, and the answer is computed
+anew.
 """
 
 import os

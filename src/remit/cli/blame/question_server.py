@@ -1,7 +1,7 @@
-"""The process beside the daemon that answers `remit blame`: as the command does, with what the asking process said.
+"""The process beside the daemon that answers `remit blame`, as the command does, for the asking process.
 
-The daemon hands connections over: it shares its interpreter with calls that agents wait for. Whatever this process
-cannot answer, errors included, it declines, and the asking process answers itself.
+The daemon hands connections over because the daemon shares its interpreter with calls that agents wait for. The process
+declines questions that it cannot answer, errors included, and the asking process answers them.
 """
 
 import os

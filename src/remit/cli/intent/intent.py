@@ -262,12 +262,12 @@ def delete(intent_id: str, repo: Path, as_json: bool) -> None:
 def map_(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
     """Write .orchestration/intent_map.md: which intent changed which parts of which files.
 
-    It is made from the ledger and the contents that were kept; records that were read before are not read again, but
-    with --anew. Refactorings are left out: they only move what is
-    there. In a language that Remit has no grammar of, lines stand without the names of their functions.
+    The map is made from the ledger and the stored contents. Records read earlier are not read again, except with
+    --anew. Refactorings are left out: they only move code. In a language without a grammar in Remit, lines stand
+    without the names of their functions.
 
-    The background process keeps it up with every change, a second or two later, where git ignores the file: `remit
-    init` sees to that. Elsewhere, and where no such process runs, only this command writes it.
+    If git ignores the file, as `remit init` arranges, the background process updates the map a second or two after
+    every change. Otherwise, and without a background process, only this command writes the map.
     """
     # imports parsers, which agents' calls never use
     from remit.core.code.grammars import list_missing_grammars

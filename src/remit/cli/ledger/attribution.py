@@ -90,12 +90,12 @@ def show(commit: str, repo: Path, as_json: bool) -> None:
 @click.argument("remote", default="origin")
 @command_options
 def sync(remote: str, repo: Path, as_json: bool) -> None:
-    """Write what is missing, take in REMOTE's notes, and give it ours. Nothing is ever forced.
+    """Write missing notes, take in REMOTE's notes, and push ours to REMOTE. A push is never forced.
 
-    Commits that repeat noted ones (a squash or rebase merge on a forge, a cherry-pick) get notes derived from theirs;
-    the forge's refs of pull requests are fetched for it where noted commits are not here.
+    Commits that repeat noted commits (a squash or rebase merge on a forge, a cherry-pick) get notes derived from the
+    notes of the originals; if noted commits are missing here, the forge's refs of pull requests are fetched.
 
-    Where `[share] notes` is not set, and where Remit does not govern, notes are only taken in.
+    Without `[share] notes`, and in repositories not governed by Remit, notes are only taken in.
     """
     gate = open_gate(repo)
     share = gate.is_governed and gate.rules.config.share.notes
@@ -146,11 +146,11 @@ def audit(commits: str | None, repo: Path, as_json: bool) -> None:
 @click.option("--strip", is_flag=True, help="Take out of MESSAGE_FILE what the policy does not allow.")
 @command_options
 def trailers(target: str | None, check: bool, strip: bool, repo: Path, as_json: bool) -> None:
-    """Add to MESSAGE_FILE the trailers that say which agents wrote what is staged, or print them.
+    """Add trailers to MESSAGE_FILE that name the agents who wrote the staged lines, or print the trailers.
 
-    `[trailers] style` in remit.toml says which; by default none. Call it from your own prepare-commit-msg hook. With
-    --check, a file or a range of commits is held against the policy. Signed-off-by is never written, and an agent's
-    is always a finding.
+    `[trailers] style` in remit.toml sets the form; the default is none. Call the command from your own
+    prepare-commit-msg hook. With --check, a file or a range of commits is checked against the policy. Signed-off-by is
+    never written, and an agent's Signed-off-by is always a finding.
     """
     gate = open_gate(repo)
     if check:

@@ -224,10 +224,10 @@ ledger.add_command(import_)
 @click.argument("record", shell_complete=complete_records)
 @command_options
 def proof(record: str, repo: Path, as_json: bool) -> None:
-    """Prove that RECORD, an id or its number in the log, is under a signed tree head. Prints one JSON document.
+    """Prove that RECORD, an id or a number in the log, is under a signed tree head. Prints one JSON document.
 
-    The proof holds the record, and needs nothing else: `remit ledger check-proof` reads it anywhere. Of a record
-    that was pruned only the hash is proved.
+    The proof holds the record and can be read anywhere, by `remit ledger check-proof` alone. Of a pruned record only
+    the hash is proved.
     """
     gate = governed_gate(repo)
     folder = gate.recorder.log.folder
@@ -281,10 +281,10 @@ def emit_proof(made: Proof, as_json: bool) -> None:
 @click.option("--key", "keys", multiple=True, help="A key to trust, as `remit ledger key` prints it.")
 @command_options
 def check(file: BinaryIO, keys: Sequence[str], repo: Path, as_json: bool) -> None:
-    """Check a proof in FILE (- for standard input), without a log or a network. Exit 5 where it is false.
+    """Check a proof in FILE (- for standard input), without a log or a network. Exit 5 if the proof is false.
 
-    Exit 1 where its hashes hold, and its signature is by a key that is not trusted here: those of --key, or this
-    machine's and `trusted_keys`.
+    Exit 1 if the hashes hold but the key of the signature is not trusted here. Trusted keys are the keys of --key, or
+    this machine's key and `trusted_keys`.
     """
     raw = file.read(MAX_PROOF_BYTES + 1)
     if len(raw) > MAX_PROOF_BYTES:
@@ -351,8 +351,8 @@ def prune(
 ) -> None:
     """Drop old records for good. Their hashes stay, so the chain and its tree heads go on holding.
 
-    Whole segments that are full, and that a tree head covers. What was done to files that exist today stays,
-    unless --all; tree heads, repairs and the history of intents always stay. Only a person may do this.
+    Drops whole segments that are full and covered by a tree head. Records about files that exist today stay, unless
+    --all; tree heads, repairs and the history of intents always stay. Only a person may prune.
     """
     if not dry_run:
         require_person("`remit ledger prune`")

@@ -27,13 +27,13 @@ CONFLICT_FIX = "take one by `git checkout --ours` or `--theirs`"
 @click.option("--stage", is_flag=True, help="Where the log is a tracked file: only stage it, for your own commit.")
 @command_options
 def push(remote: str | None, local: bool, stage: bool, repo: Path, as_json: bool) -> None:
-    """Share this machine's log, as [share] log in remit.toml says; nothing is ever forced.
+    """Share this machine's log, as [share] log in remit.toml says; a push is never forced.
 
-    "ref": write it to refs/remit/log/, and push that ref to REMOTE (default: origin). "tree": write it to a tracked
-    file under .orchestration/log/ and commit that file alone, or with --stage leave it to your next commit; it travels
-    with the branch, and every such commit keeps a piece of the log for good.
+    "ref": write the log to refs/remit/log/, and push the ref to REMOTE (default: origin). "tree": write the log to a
+    tracked file under .orchestration/log/ and commit only the file, or with --stage leave the file to your next commit;
+    the log travels with the branch, and every commit keeps a piece of the log for good.
 
-    Only where a person set one of the two: the log names paths, commands and intents, and what was pushed cannot be
+    Works only if a person has set "ref" or "tree": the log names paths, commands and intents, and a push cannot be
     taken back.
     """
     index = os.environ.get("GIT_INDEX_FILE", "")
@@ -110,13 +110,13 @@ def describe_tracked_log(report: share_logs.TrackedLogReport) -> list[str]:
 @click.argument("remote", required=False)
 @command_options
 def fetch(remote: str | None, repo: Path, as_json: bool) -> None:
-    """Take in the logs that other machines pushed to REMOTE: read beside our own, never part of it.
+    """Take in the logs that other machines pushed to REMOTE: read beside our own, never part of our log.
 
-    They are `unproved` unless signed by a key in `trusted_keys`. Exit 5 where a log on the remote is no longer a
-    continuation of what was fetched earlier: what is here stays as it is.
+    Logs are `unproved` unless signed by a key in `trusted_keys`. Exit 5 if a log on the remote no longer continues the
+    log fetched earlier; the log fetched earlier stays unchanged.
 
-    With `log = "tree"` logs lie in the work tree and are read without this; without REMOTE it then takes in what only
-    the history has: of other branches that are here, and what a merge dropped.
+    With `log = "tree"`, logs lie in the work tree and are read without this command; without REMOTE, the command then
+    takes in logs found only in the history: of local branches, and logs dropped by a merge.
     """
     gate = governed_gate(repo)
     if gate.workspace.common_dir is None:

@@ -99,13 +99,13 @@ def verify(
     repo: Path,
     as_json: bool,
 ) -> None:
-    """Check the ledger, and that what agents changed was under an intent, in its scope and as declared.
+    """Check the ledger, and that agents changed files only under an intent, in its scope and as declared.
 
-    RANGE is of commits, such as main..HEAD, and a single one is that commit alone: then only what they added, where it
-    stands, and what they took away is judged, by the scope that was in force then and by the policy of the commit
-    where RANGE starts; and how much of it has evidence is told: records of this machine, shared ones that a trusted
-    key signed, or notes. Without RANGE, every recorded change is judged.
-    Exit 5 where the ledger or a recorded content is not what it was, whatever --fail-on says.
+    RANGE names commits, such as main..HEAD; a single commit stands for itself. With RANGE, only lines that the commits
+    added and that still stand, and lines that they removed, are judged: by the scope in force at the time, and by the
+    policy of the commit where RANGE starts. The result also states how much of RANGE has evidence: records of this
+    machine, shared records signed by a trusted key, or notes. Without RANGE, every recorded change is judged. Exit 5 if
+    the ledger or a recorded content was altered, whatever --fail-on says.
     """
     if wanted is not None and uncommitted:
         raise Failure("USAGE", "a range is of commits", fix="leave RANGE or --uncommitted out")

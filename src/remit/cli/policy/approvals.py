@@ -26,7 +26,6 @@ from remit.gate.approval_answers import (
     group_equal_questions,
     record_reply,
     revoke_grant,
-    shorten_path,
 )
 from remit.gate.approval_requests import GRANT_WRITE_ERRORS
 from remit.gate.gate import Gate
@@ -58,7 +57,7 @@ def list_(repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     close_orphaned_questions(gate)
     listed, grants = gate.questions.list_unanswered(), active_grants(gate)
-    lines = [line for card in group_equal_questions(listed) for line in card_lines(card, gate.workspace.root)]
+    lines = [line for card in group_equal_questions(listed) for line in card_lines(card)]
     questions = [{**msgspec.to_builtins(item.question), "status": item.status} for item in listed]
     data = {"questions": questions, "grants": grants}
     emit(data, as_json, [*(lines or ["nothing waits"]), *map(grant_line, grants)])
@@ -161,7 +160,7 @@ def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
                 card = group_equal_questions(waiting)[0][:MAX_EQUAL_QUESTIONS]
                 if sys.stdin.isatty():  # no key typed before the card was shown answers a question
                     termios.tcflush(sys.stdin, termios.TCIFLUSH)
-                click.echo("\n".join(card_lines(card, gate.workspace.root)) + ("\a" if sys.stdout.isatty() else ""))
+                click.echo("\n".join(card_lines(card)) + ("\a" if sys.stdout.isatty() else ""))
                 answer_card(gate, card, prompt)
             time.sleep(POLL_INTERVAL_S)
     except (KeyboardInterrupt, click.Abort):
@@ -230,20 +229,18 @@ def find_question(gate: Gate, question_id: str) -> ListedQuestion:
 # --- cards -------------------------------------------------------------------------------------------------
 
 
-def card_lines(card: Sequence[ListedQuestion], root: Path) -> list[str]:
-    """Return the lines of a card: the first question in full, and the calls of the equal ones. Paths inside `root` are
-    shown relative to it.
-    """
+def card_lines(card: Sequence[ListedQuestion]) -> list[str]:
+    """Return the lines of a card: the first question in full, and the calls of the equal ones."""
     question, *equals = (item.question for item in card)
     left = "expired" if card[0].status == "expired" else f"{max(0, int(question.expires_at - time.time()))} s left"
     reasons = sanitise_line("; ".join(question.reasons), 300)
     offer = find_wider_rule(question)
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
-        f"    {sanitise_full_line(shorten_path(question, root))}",
+        f"    {sanitise_full_line(question.action)}",
         *(click.style(f"      {line}", fg=DIFF_COLOURS.get(line[:1])) for line in shorten_diff(question.diff)),
         *(["    this is not the whole of it: it is too long to be shown"] if question.is_cut else []),
-        *(f"    {equal.id[-8:]}  {sanitise_full_line(shorten_path(equal, root))}" for equal in equals),
+        *(f"    {equal.id[-8:]}  {sanitise_full_line(equal.action)}" for equal in equals),
         f"    {question.code}: {sanitise_line(question.message, 300)}",
         f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",
         *([f"    a wider yes would cover: {offer}"] if offer is not None else []),

@@ -166,11 +166,11 @@ def read_queries() -> Iterator[PolicyQuery]:
 def report_wrong(
     record_id: str | None, last: bool, expected: Verdict, why: str, folder: Path | None, repo: Path, as_json: bool
 ) -> None:
-    """Write down a decision that was wrong, as a file that can be replayed.
+    """Write a wrong decision to a file that can be replayed.
 
-    RECORD is its id, or the part of it that `remit log` shows. The file goes to `.orchestration/fixtures/`, unless --to
-    says otherwise. It holds the call, the facts that it met and the intents that it is about: no content of a file, no
-    secret, no path outside the workspace. `remit policy test --fixtures DIR` replays it.
+    RECORD is an id, or the part of an id shown by `remit log`. The file goes to `.orchestration/fixtures/`, unless --to
+    names another folder. The file holds the call, the facts and the intents of the decision: no content of a file, no
+    secret, no path outside the workspace. `remit policy test --fixtures DIR` replays the file.
     """
     if last == (record_id is not None):
         raise Failure("USAGE", "give a RECORD or --last", fix="remit policy report-wrong --last --expected allow")

@@ -89,12 +89,12 @@ def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoRetur
 def search(
     words: tuple[str, ...], newest: bool, talk: bool, limit: int, repo: Path, as_json: bool, **filters: Any
 ) -> None:
-    """List the records that say these words, the best first: those that say all of them, then those that say any.
+    """List the records that contain these words, the best first: records with all words, then records with some.
 
-    A question will do: `remit search "why did we drop the cache?"`. With --newest each record says all words. Words
-    are sought in reasons, lessons, intents' names, commands, results, refusals and paths, in any form: `change` finds
-    `changes`. `auth*` stands for all that begins so; '"two words"' in double quotes stand together. With --talk they
-    are sought in the agents' conversations, as far as these are kept; of the filters --session and --since count.
+    A question works too: `remit search "why did we drop the cache?"`. With --newest each record contains all words.
+    Words are sought in reasons, lessons, intents' names, commands, results, refusals and paths, in any form: `change`
+    finds `changes`. `auth*` finds all words with the beginning `auth`; '"two words"' in double quotes stand together.
+    With --talk the words are sought in the agents' stored conversations; only the filters --session and --since count.
     """
     context = governed_context(repo)
     resolved = query.resolve_filters(context, repo, filters)

@@ -42,4 +42,6 @@ def actor_mark(document: dict[str, Any], *, is_short: bool) -> Text:
     if meaning == "agent" and is_short:
         agent, slash, below = name.partition("/")
         name = f"{agent.partition('-')[0]}{slash}{below}"
+    if meaning == "person" and is_short:
+        name = name.partition("@")[0]
     return mark(meaning, name)

@@ -105,7 +105,10 @@ def record_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tup
         grant: dict[str, Any] = approval.get("grant") or {}
         extent = EXTENT_NAMES.get(str(grant.get("extent") or approval.get("extent") or "once"), "") if is_yes else ""
         answer = mark("allowed" if is_yes else "denied", "yes" if is_yes else "no")
-        yield "answer", join_texts(answer, extent, str(grant.get("rule") or ""), f"by {approval.get('by')}")
+        yield (
+            "answer",
+            join_texts(answer, extent, str(grant.get("rule") or ""), f"by {approval.get('by')}", name_person(approval)),
+        )
     yield "words", str(approval.get("words") or "")
     violation: dict[str, Any] = body.get("violation", {})
     yield "refused", styled_text(str(violation.get("error_type") or ""), "red")
@@ -117,6 +120,12 @@ def record_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tup
     yield "commit", str(document.get("vcs", {}).get("revision") or "")
     chain: dict[str, Any] = body.get("chain", {})
     yield "log", f"record {chain.get('seq')} of {chain.get('log')}" if chain else ""
+
+
+def name_person(approval: dict[str, Any]) -> str:
+    """Return who answered, if they had to log in."""
+    who = as_object(approval.get("who"))
+    return f"{who.get('name')} ({who.get('subject')} at {who.get('issuer')})" if who else ""
 
 
 def file_row(file: dict[str, Any], body: dict[str, Any]) -> tuple[Text, Text, Text, Text]:

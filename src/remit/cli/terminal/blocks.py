@@ -116,7 +116,7 @@ class BlockRenderer:
 
     def render_question(self, question: Question) -> str:
         """Return the card of a gate's question, as `remit approvals` shows it."""
-        card = card_lines([ListedQuestion(question, "open")], self.root)
+        card = card_lines([ListedQuestion(question, "open")])
         shown = sanitise_text("\n".join(cut_lines(card, MAX_CARD_LINES, "")))
         return shown if self.is_coloured else click.unstyle(shown)
 

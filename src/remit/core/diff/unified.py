@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from remit.core.untrusted_input import escape_surrogates, unquote_path
+
 FileOperationKind: TypeAlias = Literal["create", "modify", "delete", "rename"]
 DiffFault: TypeAlias = Literal["malformed", "binary", "too_large"]
 NO_NEWLINE = "\\ No newline at end of file"
@@ -21,7 +23,7 @@ INDEX_LINE = re.compile(r"index ([0-9a-f]{40,64})\.\.([0-9a-f]{40,64})(?: ([0-7]
 MODE_LINE = re.compile(r"(old mode|new mode|new file mode|deleted file mode) ([0-7]{6})")
 PLAIN_MODES = ("100644", "100755")
 ESCAPES = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
-QUOTED_PART = re.compile(r"\\([0-3][0-7]{2}|.)|([^\\]+)", re.DOTALL)
+QUOTED_NAME = re.compile(r'"(?:[^\\]|\\(?:[0-3][0-7]{2}|[abtnvfr"\\]))*"')
 MAX_DIFF_BYTES = 4 << 20
 MAX_HUNKS = 10_000
 
@@ -158,9 +160,9 @@ class UnifiedReader:
             fields["old blob"], fields["new blob"], fields["kept mode"] = found[1], found[2], found[3] or ""
         elif line.startswith(("rename from ", "rename to ")):
             key = "rename from" if line.startswith("rename from ") else "rename to"
-            fields[key] = unquote_path(line.removeprefix(f"{key} "))
+            fields[key] = parse_name(line.removeprefix(f"{key} "))
         elif line.startswith(("--- ", "+++ ")):
-            fields[line[:3]] = unquote_path(line[4:].removesuffix("\t"))
+            fields[line[:3]] = parse_name(line[4:].removesuffix("\t"))
         elif line.startswith(("Binary files ", "GIT binary patch")):
             raise UnifiedDiffError("it changes a binary file", self.at + 1, "binary")
         elif line.startswith(("copy from ", "copy to ")):
@@ -227,7 +229,7 @@ def split_git_names(text: str) -> str | None:
     """Return the path of `a/PATH b/PATH`; None if the two differ, as for renames, which name themselves elsewhere."""
     if text.startswith('"'):
         first, _, second = text.partition('" "')
-        one, other = unquote_path(f'{first}"'), unquote_path(f'"{second}')
+        one, other = parse_name(f'{first}"'), parse_name(f'"{second}')
     else:
         half = len(text) // 2
         one, other = text[:half], text[half + 1 :]
@@ -235,26 +237,14 @@ def split_git_names(text: str) -> str | None:
     return one[2:] if same else None
 
 
-def unquote_path(text: str) -> str:
+def parse_name(text: str) -> str:
     """Return the path that git has quoted for its bytes outside of plain text. Raises UnifiedDiffError."""
-    if not text.startswith('"'):
-        return text
-    if len(text) < 2 or not text.endswith('"'):
-        raise UnifiedDiffError(f"the quoted name {text[:80]!r} does not end")
-    found = bytearray()
-    for escape, plain in QUOTED_PART.findall(text[1:-1]):
-        if plain:
-            found += plain.encode("utf-8", "surrogateescape")
-        elif len(escape) == 3:
-            found.append(int(escape, 8))
-        elif escape in ESCAPES:
-            found.append(ESCAPES[escape])
-        else:
-            raise UnifiedDiffError(f"the quoted name {text[:80]!r} holds an unknown escape")
-    try:
-        return found.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UnifiedDiffError(f"the name {text[:80]!r} is not UTF-8") from error
+    if text.startswith('"') and not QUOTED_NAME.fullmatch(text):
+        raise UnifiedDiffError(f"the quoted name {text[:80]!r} does not end, or holds an unknown escape")
+    name = unquote_path(text.encode("utf-8", "surrogateescape"))
+    if escape_surrogates(name) != name:
+        raise UnifiedDiffError(f"the name {text[:80]!r} is not UTF-8")
+    return name
 
 
 # --- writing ----------------------------------------------------------------------------------------------

@@ -63,8 +63,11 @@ def name_actor(document: dict[str, Any]) -> tuple[Meaning, str]:
         return ORIGIN_MARKS.get(str(body.get("origin")), ("unknown", "unknown"))
     approval: dict[str, Any] = body.get("approval") or {}
     by = str(approval.get("by") or body.get("by") or "")
-    if by in ("person", "unknown"):
-        return ("person", "person") if by == "person" else ("unknown", "unknown")
+    if by == "person":
+        who: dict[str, Any] = approval.get("who") or body.get("who") or {}
+        return "person", str(who.get("name") or "person")
+    if by == "unknown":
+        return "unknown", "unknown"
     agent = str(document.get("tool", {}).get("name") or body.get("agent") or ("" if by == "nobody" else by))
     if not agent or event in ("snapshot", "tree_head"):
         return "quiet", "remit"

@@ -116,6 +116,8 @@ class Recorder:
         if self.patterns is None:
             self.patterns = load_rules(self.workspace).config.redact.patterns
         extra = tuple(map(compile_team_pattern, self.patterns))
+        if person := self.environment.person:
+            body = replace(body, detail={**(body.detail or {}), "who": msgspec.to_builtins(person)})
         return Record(
             id=make_uuid7(int(now * 1000), os.urandom(10)),
             timestamp=format_utc(datetime.fromtimestamp(now, UTC)),

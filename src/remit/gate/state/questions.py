@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.decision import ErrorType, Extent
+from remit.core.record import Person
 from remit.gate.state.workspace_state import State
 from remit.policy.grants import GrantSubject
 from remit.workspace.processes.process_tracking import ProcessIdentity, has_process_ended, identify_this_process
@@ -76,7 +77,7 @@ class Question(Struct, frozen=True):
 class ApprovalReply(Struct, frozen=True):
     """An answer of a person; `pattern` is the rule of a wider grant as they wrote it: paths, or first words.
 
-    `through` names the face that took the answer, where it is not a terminal.
+    `through` names the face that took the answer, where it is not a terminal; `who` is a person who had to log in.
     """
 
     allow: bool
@@ -85,6 +86,7 @@ class ApprovalReply(Struct, frozen=True):
     extent: Extent = "once"
     pattern: str | None = None
     through: str = ""
+    who: Person | None = None
 
 
 class ListedQuestion(Struct, frozen=True):

@@ -5,6 +5,8 @@ the queue together, after the proof that no live hold shares a path.
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
@@ -22,22 +24,25 @@ from remit.orchestrator.board import (
     SpendingBudget,
     Task,
     TaskState,
-    Worker,
     pair_scopes,
 )
 from remit.orchestrator.budget import Amount, reserve, select_budgets
-from remit.orchestrator.database.rows import ENDED_STATE, find_live, find_task, is_key, store_budgets, store_task
+from remit.orchestrator.database.rows import ENDED_STATE, is_key, store_budgets
 from remit.orchestrator.database.store import (
+    CLOCKS,
+    Dialect,
     Store,
-    add_event,
     attempts,
     budgets,
+    events,
     holds,
     leader,
     proofs,
     read_values,
     repositories,
     row_of,
+    tasks,
+    value_of,
     workers,
 )
 from remit.orchestrator.schedule import describe_overlap
@@ -58,67 +63,122 @@ def prove_scopes(a: tuple[str, ...], b: tuple[str, ...]) -> Proof:
 
 
 def claim_task(store: Store, connection: sa.Connection, claim: Claim, lease_s: float) -> Attempt:
-    """Take the task's write set for a new attempt, and return it. Raises ClaimRefused."""
+    """Take the task's write set for a new attempt, and return it. Raises ClaimRefused.
+
+    All statements of a claim hold up the others of its repository: they are few, and built once.
+    """
     token = take_token(connection, claim.repository)  # takes the row: claims of one repository are serial
-    task = find_task(connection, claim.key)
-    is_candidate = task is not None and task.state in (TaskState.WAITING, TaskState.HELD)
-    if task is None or not is_candidate or find_live(connection, claim.key) is not None:
-        raise ClaimRefused(f"{claim.intent} is not waiting any more")
-    require_slot(connection, claim.worker)
-    theirs = sa.and_(holds.c.repository == claim.repository, holds.c.intent != claim.intent)
-    others = read_values(connection, Hold, sa.select(holds).where(theirs))
-    apart = list_scopes_apart(connection, task) if others else frozenset[str]()
-    for other in others:
-        if other.scope_sha256 not in apart:
-            proof = prove_pair(connection, task, other)
-            if proof.answer is not ProofAnswer.APART:
-                raise ClaimRefused(f"{other.intent} holds its write set, and {describe_overlap(proof)}")
-    held, hold, attempt = open_attempt(task, claim, token, store.now(connection))
-    connection.execute(sa.delete(holds).where(*is_key(holds, claim.key)))
-    connection.execute(sa.insert(holds).values(**row_of(replace(hold, until=hold.since + lease_s), holds)))
-    row = row_of(attempt, attempts) | {"plan": task.plan, "claimed_at": hold.since}
-    connection.execute(sa.insert(attempts).values(**row))
-    store_task(store, connection, task, held)
-    amount = Amount(claim.reserved_usd, seconds=claim.reserved_seconds)
-    known = read_values(connection, SpendingBudget, sa.select(budgets))
-    store_budgets(connection, reserve(select_budgets(known, task), amount))
-    add_event(
-        *(store, connection, EventKind.ATTEMPT),
-        {"state": "claimed", "token": token, "worker": claim.worker, "agent": claim.agent},
-        repository=claim.repository,
-        plan=task.plan,
-        intent=claim.intent,
-        attempt=attempt.attempt,
-    )
+    task = require_candidate(connection, claim)
+    now, has_budgets = require_room(store, connection, claim, task)
+    held, hold, attempt = open_attempt(task, claim, token, now)
+    if task.state is TaskState.HELD:
+        connection.execute(sa.delete(holds).where(*is_key(holds, claim.key)))
+    connection.execute(INSERT_HOLD, row_of(replace(hold, until=now + lease_s), holds))
+    connection.execute(INSERT_ATTEMPT, row_of(attempt, attempts) | {"plan": task.plan, "claimed_at": now})
+    changed = {"of_plan": task.plan, "of_intent": task.intent, "state": str(held.state), "attempts": held.attempts}
+    connection.execute(HOLD_TASK, changed)
+    if has_budgets:
+        amount = Amount(claim.reserved_usd, seconds=claim.reserved_seconds)
+        known = read_values(connection, SpendingBudget, sa.select(budgets))
+        store_budgets(connection, reserve(select_budgets(known, task), amount))
+    place = {"repository": claim.repository, "plan": task.plan, "intent": claim.intent, "at": now}
+    body = {"state": "claimed", "token": token, "worker": claim.worker, "agent": claim.agent}
+    told = [{**place, "attempt": attempt.attempt, "kind": str(EventKind.ATTEMPT), "body": body}]
+    if held.state is not task.state:
+        body = {"state": str(held.state), "why": ""}
+        told = [{**place, "attempt": None, "kind": str(EventKind.TASK), "body": body}, *told]
+    connection.execute(INSERT_EVENT, told)
     return attempt
 
 
-def take_token(connection: sa.Connection, repository: str) -> int:
-    raised = (
-        sa.update(repositories)
-        .where(repositories.c.id == repository)
-        .values(token_last=repositories.c.token_last + 1)
-        .returning(repositories.c.token_last)
+INSERT_HOLD, INSERT_ATTEMPT, INSERT_EVENT = sa.insert(holds), sa.insert(attempts), sa.insert(events)
+HOLD_TASK = (
+    sa.update(tasks)
+    .where(tasks.c.plan == sa.bindparam("of_plan"), tasks.c.intent == sa.bindparam("of_intent"))
+    .values(why="", returns_to=None)
+)
+TAKE_TOKEN = (
+    sa.update(repositories)
+    .where(repositories.c.id == sa.bindparam("repository"))
+    .values(token_last=repositories.c.token_last + 1)
+    .returning(repositories.c.token_last)
+)
+FIND_CANDIDATE = (
+    sa.select(
+        tasks,
+        workers.c.slots,
+        workers.c.draining,
+        sa.exists()
+        .where(
+            attempts.c.repository == tasks.c.repository,
+            attempts.c.intent == tasks.c.intent,
+            attempts.c.state != ENDED_STATE,
+        )
+        .label("is_live"),
     )
-    return int(connection.execute(raised).scalar_one())
+    .select_from(tasks.join(workers, workers.c.id == sa.bindparam("worker")))
+    .where(
+        tasks.c.repository == sa.bindparam("repository"),
+        tasks.c.intent == sa.bindparam("intent"),
+        tasks.c.state.in_([str(TaskState.WAITING), str(TaskState.HELD)]),
+    )
+    .with_for_update(of=workers)
+)
 
 
-def require_slot(connection: sa.Connection, worker: str) -> None:
-    """Raise ClaimRefused unless the worker is there, takes work, and has a slot that no attempt uses."""
-    query = sa.select(workers).where(workers.c.id == worker).with_for_update()
-    found = next(iter(read_values(connection, Worker, query)), None)
-    used = sa.select(sa.func.count()).where(attempts.c.worker == worker, attempts.c.state != ENDED_STATE)
-    if found is None or found.draining or connection.execute(used).scalar_one() >= found.slots:
-        raise ClaimRefused(f"worker {worker} has no free slot")
+def require_candidate(connection: sa.Connection, claim: Claim) -> Task:
+    """Return the task, and take the row of the worker. Raises ClaimRefused where either is not ready for a claim."""
+    which = {"worker": claim.worker, "repository": claim.repository, "intent": claim.intent}
+    row = connection.execute(FIND_CANDIDATE, which).mappings().first()
+    if row is None or row["is_live"]:
+        raise ClaimRefused(f"{claim.intent} is not waiting any more, or {claim.worker} is gone")
+    if row["draining"] or not row["slots"]:
+        raise ClaimRefused(f"worker {claim.worker} takes nothing more")
+    return value_of(row, Task)
 
 
-def list_scopes_apart(connection: sa.Connection, task: Task) -> frozenset[str]:
-    """Return the write sets that are proved apart from the task's, by their hashes."""
-    own = task.scope_sha256
-    is_own = sa.or_(proofs.c.a_sha256 == own, proofs.c.b_sha256 == own)
-    pairs = sa.select(proofs.c.a_sha256, proofs.c.b_sha256).where(proofs.c.answer == str(ProofAnswer.APART), is_own)
-    found = connection.execute(pairs).all()
-    return frozenset(b if a == own else a for a, b in found)
+@cache
+def find_room(dialect: Dialect) -> sa.Select[Any]:
+    """Return the query of the database's time, the slots in use, and the holds that are not proved apart."""
+    own: sa.BindParameter[str] = sa.bindparam("own_sha256")
+    apart = sa.exists().where(
+        proofs.c.answer == str(ProofAnswer.APART),
+        sa.or_(
+            sa.and_(proofs.c.a_sha256 == own, proofs.c.b_sha256 == holds.c.scope_sha256),
+            sa.and_(proofs.c.b_sha256 == own, proofs.c.a_sha256 == holds.c.scope_sha256),
+        ),
+    )
+    others = sa.and_(holds.c.repository == sa.bindparam("repository"), holds.c.intent != sa.bindparam("intent"), ~apart)
+    used = sa.select(sa.func.count()).where(
+        attempts.c.worker == sa.bindparam("worker"), attempts.c.state != ENDED_STATE
+    )
+    slots = sa.select(workers.c.slots).where(workers.c.id == sa.bindparam("worker"))
+    one = sa.select(sa.literal(1).label("one")).subquery()
+    return sa.select(
+        CLOCKS[dialect].label("now"),
+        sa.exists().select_from(budgets).label("has_budgets"),
+        (used.scalar_subquery() >= slots.scalar_subquery()).label("is_full"),
+        *holds.c,
+    ).select_from(one.outerjoin(holds, others))
+
+
+def require_room(store: Store, connection: sa.Connection, claim: Claim, task: Task) -> tuple[float, bool]:
+    """Return the time, and whether there are budgets. Raises ClaimRefused without a slot, or where paths are held."""
+    which = {"own_sha256": task.scope_sha256, "worker": claim.worker}
+    which |= {"repository": claim.repository, "intent": claim.intent}
+    rows = connection.execute(find_room(store.dialect), which).mappings().all()
+    if rows[0]["is_full"]:
+        raise ClaimRefused(f"worker {claim.worker} has no free slot")
+    for row in (row for row in rows if row["intent"] is not None):
+        other = value_of(row, Hold)
+        proof = prove_pair(connection, task, other)
+        if proof.answer is not ProofAnswer.APART:
+            raise ClaimRefused(f"{other.intent} holds its write set, and {describe_overlap(proof)}")
+    return float(rows[0]["now"]), bool(rows[0]["has_budgets"])
+
+
+def take_token(connection: sa.Connection, repository: str) -> int:
+    return int(connection.execute(TAKE_TOKEN, {"repository": repository}).scalar_one())
 
 
 def prove_pair(connection: sa.Connection, task: Task, other: Task | Hold) -> Proof:

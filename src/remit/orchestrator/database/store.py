@@ -37,6 +37,12 @@ NETWORK_FILE_SYSTEMS = (
 """Types of proc_mounts(5) on which locks and shared memory of a database file cannot be relied on."""
 
 Dialect: TypeAlias = Literal["sqlite", "postgresql"]
+CLOCKS: Mapping[Dialect, sa.ColumnElement[float]] = {
+    "sqlite": sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double),
+    "postgresql": sa.literal_column("extract(epoch FROM clock_timestamp())::float8", sa.Double),
+}
+"""Seconds by the database's own clock."""
+
 Row: TypeAlias = sa.RowMapping
 S = TypeVar("S", bound=Struct)
 
@@ -235,11 +241,7 @@ class Store:
             engine = sa.create_engine(made, pool_pre_ping=True, pool_size=4)
         self.engine = engine
         self.reading = engine.execution_options(remit_reads=True)
-        self.clock: sa.ColumnElement[float] = (
-            sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double)
-            if self.dialect == "sqlite"
-            else sa.literal_column("extract(epoch FROM clock_timestamp())::float8", sa.Double)
-        )
+        self.clock = CLOCKS[self.dialect]
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
@@ -325,12 +327,12 @@ def begin_sqlite(connection: sa.Connection) -> None:
 
 def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any]) -> tuple[S, ...]:
     """Return the rows of the query as values of a class whose fields are named as the columns."""
+    return tuple(value_of(row, kind) for row in connection.execute(query).mappings())
+
+
+def value_of(row: Row, kind: type[S]) -> S:
     known = kind.__struct_fields__
-    found = connection.execute(query).mappings()
-    return tuple(
-        convert({str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, kind)
-        for row in found
-    )
+    return convert({str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, kind)
 
 
 UNSET_FIELDS = frozenset(

@@ -1,21 +1,14 @@
 """The engine on DBOS: durable attempts and landings, with claims, leases, fencing and sweeping of our own beside them.
 
-DBOS has no detection of dead executors: `sweep` is ours. Each worker has a queue of its own, because scheduling names
-the worker; landings share one queue. All names of DBOS that Remit uses are imported here, and none is private.
+DBOS has no detection of dead executors: `sweep` is ours. Its queues and workflows stand in `workflows`.
 """
 
-import logging
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
-from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
 from msgspec import Struct
 from msgspec.structs import asdict, replace
-from sqlalchemy.exc import DBAPIError
 
 from remit.orchestrator.attempts import settle_task, start_task
 from remit.orchestrator.board import (
@@ -23,7 +16,6 @@ from remit.orchestrator.board import (
     AttemptEnd,
     AttemptState,
     Board,
-    Breaker,
     BreakerKind,
     Claim,
     Ending,
@@ -32,10 +24,8 @@ from remit.orchestrator.board import (
     FleetRepository,
     Hold,
     Landing,
-    LandingState,
     OpenPlan,
     Order,
-    OrderKind,
     ProofAnswer,
     Role,
     Task,
@@ -43,11 +33,18 @@ from remit.orchestrator.board import (
     TaskState,
     Worker,
 )
-from remit.orchestrator.breaker import is_plan_failing, limit_train
-from remit.orchestrator.conflict import Evidence, SettlementKind, decide
+from remit.orchestrator.breaker import is_plan_failing
+from remit.orchestrator.conflict import Evidence
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
+from remit.orchestrator.database.landings import (
+    ask_for_landing,
+    finish_landing,
+    gather_landing,
+    give_up_landing,
+    settle_landing,
+)
+from remit.orchestrator.database.orders import finish_order, give_order, list_unheard, take_orders
 from remit.orchestrator.database.rows import (
-    ENDED_STATE,
     end_live,
     find_hold,
     find_live,
@@ -67,11 +64,9 @@ from remit.orchestrator.database.store import (
     Store,
     add_event,
     attempts,
-    breakers,
     events,
     holds,
     landers,
-    landings,
     orders,
     plans,
     read_values,
@@ -79,32 +74,11 @@ from remit.orchestrator.database.store import (
     row_of,
     workers,
 )
-from remit.orchestrator.database.store import conflicts as conflict_rows
 from remit.orchestrator.database.store import tasks as task_rows
 from remit.orchestrator.endings import find_endings
+from remit.orchestrator.engines.workflows import WorkQueues
 from remit.orchestrator.schedule import measure_tails, schedule
-from remit.orchestrator.states import FINAL_STATES, apply_order, move_task, needs_hold
-from remit.orchestrator.trains import gather_train, order_landing
-
-T = TypeVar("T")
-APPLICATION = "remit"
-FLOW_VERSION = "remit-flow-1"
-"""Version of the workflows: raised by hand when the steps of one change. Work of another version is never taken."""
-
-ENGINE_SCHEMA = "dbos"
-LANDING_QUEUE = "landing"
-MAX_RECOVERY_ATTEMPTS = 5
-ATTEMPT_WORKFLOW, LANDING_WORKFLOW = "attempt", "land"
-ATTEMPT_STEPS = ("prepare", "run", "check", "hand_in")
-BROKEN_STATES = ["ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
-"""States of a workflow that ended without its last step."""
-
-ENDED_WORKFLOW_STATES = ["SUCCESS", *BROKEN_STATES]
-RETENTION_S = 14 * 24 * 3600.0
-DELETION_INTERVAL_S = 3600.0
-MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
-SPARE_THREADS = 6  # of an executor, beside one for each slot's workflow and one for its step
-UNSETTLED_STATES = ("gathered", "verifying")
+from remit.orchestrator.states import FINAL_STATES
 
 
 class Timing(Struct, frozen=True):
@@ -122,32 +96,13 @@ class Timing(Struct, frozen=True):
         return Timing(**{name: value * pace for name, value in asdict(self).items()})
 
 
-class StepEnd(Struct, frozen=True):
-    """Result of a step: the attempt goes on, or has ended in this way. `failure` is the signature of a failure."""
-
-    ended_as: AttemptEnd | None = None
-    why: str = ""
-    failure: str = ""
-
-
-class AttemptRunner(Protocol):
-    """What a worker does for an attempt, step by step, and for a landing. Each step may run twice."""
-
-    def run_step(self, step: str, attempt: Attempt) -> StepEnd: ...
-
-    def land(self, repository: str, target: str) -> None:
-        """Land what is handed in, train after train."""
-        ...
-
-
 class DbosEngine:
     """A keeper of the board on the fleet database (`engines.Engine`). Only a worker's has a client, and enqueues."""
 
-    def __init__(self, store: Store, timing: Timing | None = None, client: DBOSClient | None = None) -> None:
+    def __init__(self, store: Store, timing: Timing | None = None) -> None:
         self.store = store
         self.timing = timing or Timing()
-        self.client = client
-        self.due_deletion_s: float = 0.0
+        self.queues = WorkQueues(store)
 
     # -- plans
 
@@ -201,29 +156,10 @@ class DbosEngine:
         try:
             with self.store.write() as connection:
                 attempt = claim_task(self.store, connection, claim, self.timing.lease_s)
-                self.enqueue(
-                    connection,
-                    *(ATTEMPT_WORKFLOW, worker_queue(claim.worker), attempt.workflow_id),
-                    *(attempt.repository, attempt.intent, attempt.attempt, attempt.token),
-                )
+                self.queues.enqueue_attempt(connection, attempt)
         except ClaimRefused:
             return False
         return True
-
-    def enqueue(self, connection: sa.Connection, workflow: str, queue: str, id: str, *arguments: object) -> None:
-        options = EnqueueOptions(
-            workflow_name=workflow,
-            queue_name=queue,
-            workflow_id=id,
-            workflow_id_reuse_policy="reject",
-            app_version=FLOW_VERSION,
-        )
-        self.require_client().enqueue_in_transaction(connection, options, *arguments)
-
-    def require_client(self) -> DBOSClient:
-        if self.client is None:
-            self.client = open_client(self.store)
-        return self.client
 
     # -- workers
 
@@ -255,7 +191,7 @@ class DbosEngine:
         with self.store.write() as connection:
             if connection.execute(sa.delete(workers).where(workers.c.id == worker)).rowcount:
                 self.tell_worker(connection, worker, how)
-        self.require_client().delete_queue(worker_queue(worker))
+        self.queues.delete_queue_of(worker)
 
     def sweep(self) -> Sequence[Ending]:
         endings = find_endings(self.read_board())
@@ -268,16 +204,17 @@ class DbosEngine:
             self.remove_worker(row["id"], "lost")
         self.end_broken()
         self.resume_landings()
+        self.end_broken_landings()
         self.ask_for_missed_landings()
-        self.delete_old()
+        self.queues.delete_old()
         return endings
 
     def cancel(self, ended: Sequence[tuple[str, str, int]]) -> None:
         """Cancel workflows first: a worker that wakes finds its workflow cancelled, and then its token superseded."""
         wanted = sa.tuple_(attempts.c.repository, attempts.c.intent, attempts.c.attempt).in_(list(ended))
-        ids = [row["workflow_id"] for row in self.store.rows(sa.select(attempts.c.workflow_id).where(wanted))]
-        if ids:
-            self.require_client().cancel_workflows(ids)
+        self.queues.cancel(
+            [row["workflow_id"] for row in self.store.rows(sa.select(attempts.c.workflow_id).where(wanted))]
+        )
 
     def end_lost(self, lost: Sequence[Attempt]) -> None:
         self.cancel([(attempt.repository, attempt.intent, attempt.attempt) for attempt in lost])
@@ -287,54 +224,34 @@ class DbosEngine:
     def end_broken(self) -> None:
         """End attempts whose workflow is over without having said so: it broke, or was started too often."""
         live = {attempt.workflow_id: attempt for attempt in self.read_board().attempts.values()}
-        if not live:
-            return
-        found = self.require_client().list_workflows(
-            workflow_ids=list(live), status=BROKEN_STATES, load_input=False, load_output=False
-        )
-        for status in found:
-            attempt = live[status.workflow_id]
-            self.end_attempt(attempt.token, attempt.key, AttemptEnd.FAILED, "workflow", "its workflow broke")
+        for id, why in self.queues.find_ended(live).items():
+            self.end_attempt(live[id].token, live[id].key, AttemptEnd.FAILED, "workflow", f"its workflow broke: {why}")
+
+    def end_broken_landings(self) -> None:
+        """Forget landings whose workflow is over without having said so: what is handed in asks for another one."""
+        under_way = {row["workflow"]: row["repository"] for row in self.store.rows(sa.select(landers))}
+        for id, why in self.queues.find_ended(under_way).items():
+            with self.store.write() as connection:
+                lock_repository(connection, under_way[id])
+                give_up_landing(self.store, connection, under_way[id], id, why)
 
     def resume_landings(self) -> None:
-        """Give the landings of workers that are gone to others."""
-        client = self.require_client()
-        begun = client.list_workflows(status="PENDING", name=LANDING_WORKFLOW, load_input=False, load_output=False)
-        alive = {row["id"] for row in self.store.rows(sa.select(workers.c.id))}
-        orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
-        if orphans:
-            client.resume_workflows(orphans, queue_name=LANDING_QUEUE)
+        self.queues.resume_landings({row["id"] for row in self.store.rows(sa.select(workers.c.id))})
 
     def ask_for_missed_landings(self) -> None:
         """Ask for the landings of all that is handed in and has none under way, such as after a rebuild."""
         board = self.read_board()
-        waiting = {(t.repository, board.plans[t.plan].target) for t in board.tasks.values() if t.state == "handed_in"}
+        waiting = {
+            (task.repository, board.plans[task.plan].target)
+            for task in board.tasks.values()
+            if task.state in (TaskState.HANDED_IN, TaskState.LANDING)
+        }
         for repository, target in waiting:
             self.enqueue_landing(repository, target)
 
     def count_foreign_workflows(self) -> list[tuple[str, int]]:
         """Return the versions of workflows that wait for a worker of theirs, with how many there are."""
-        try:
-            waiting = self.require_client().list_workflows(
-                status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
-            )
-        except DBAPIError:
-            return []  # no worker has made the engine's tables yet
-        versions = Counter(status.app_version or "" for status in waiting if status.app_version != FLOW_VERSION)
-        return sorted(versions.items())
-
-    def delete_old(self) -> None:
-        """Delete what the engine keeps of workflows that ended long ago; the feed and the ledger keep what matters."""
-        if time.monotonic() < self.due_deletion_s:
-            return
-        self.due_deletion_s = time.monotonic() + DELETION_INTERVAL_S
-        before = datetime.fromtimestamp(time.time() - RETENTION_S, UTC).isoformat()
-        client = self.require_client()
-        old = client.list_workflows(
-            status=ENDED_WORKFLOW_STATES, end_time=before, limit=1000, load_input=False, load_output=False
-        )
-        if old:
-            client.delete_workflows([status.workflow_id for status in old])
+        return self.queues.count_foreign()
 
     # -- attempts
 
@@ -365,7 +282,7 @@ class DbosEngine:
         with self.store.write() as connection:
             if find_live(connection, attempt.key, token) is None:
                 return False
-            used = {name: getattr(attempt, name) for name in ("turns", "tokens_in", "tokens_out", "usd")}
+            used = {name: getattr(attempt, name) for name in ("sessions", "turns", "tokens_in", "tokens_out", "usd")}
             set_attempt(connection, attempt, **used, last_event_at=self.store.clock)
             if progress:
                 self.tell_attempt(connection, attempt, EventKind.PROGRESS, {"text": progress})
@@ -386,7 +303,8 @@ class DbosEngine:
             if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
                 self.note_agent(connection, attempt, failure or why)
             if settled.state is TaskState.HANDED_IN:
-                self.ask_for_landing(connection, task.repository, plan.target)
+                enqueue = self.queues.enqueue_landing
+                ask_for_landing(self.store, connection, task.repository, plan.target, enqueue)
             plan_tasks = list_tasks(connection, task_rows.c.plan == task.plan)
             if settled.state is TaskState.STUCK and is_plan_failing(plan_tasks):
                 connection.execute(sa.update(plans).where(plans.c.id == task.plan).values(is_paused=True))
@@ -416,198 +334,47 @@ class DbosEngine:
     def enqueue_landing(self, repository: str, target: str) -> None:
         with self.store.write() as connection:
             lock_repository(connection, repository)
-            self.ask_for_landing(connection, repository, target)
+            ask_for_landing(self.store, connection, repository, target, self.queues.enqueue_landing)
 
-    def ask_for_landing(self, connection: sa.Connection, repository: str, target: str) -> None:
-        """Enqueue a landing unless one is under way, which gathers again at its end."""
-        this = sa.and_(landers.c.repository == repository, landers.c.target == target)
-        if connection.execute(sa.select(landers.c.workflow).where(this)).first():
-            return
-        made = sa.insert(events).values(
-            at=self.store.clock,
-            repository=repository,
-            kind=str(EventKind.LANDING),
-            body={"state": "asked", "target": target},
-        )
-        number = connection.execute(made.returning(events.c.seq)).scalar_one()  # which is never used again
-        id = f"{repository}:land:{number}"
-        connection.execute(sa.insert(landers).values(repository=repository, target=target, workflow=id))
-        self.enqueue(connection, LANDING_WORKFLOW, LANDING_QUEUE, id, repository, target)
-
-    def finish_landing(self, repository: str, target: str) -> bool:
-        """Say that no landing is under way, unless something is handed in; return whether it is over."""
+    def finish_landing(self, repository: str, target: str, workflow: str) -> bool:
         with self.store.write() as connection:
             lock_repository(connection, repository)
-            if self.list_ready(connection, repository, target):
-                return False
-            this = sa.and_(landers.c.repository == repository, landers.c.target == target)
-            connection.execute(sa.delete(landers).where(this))
-            return True
-
-    def list_ready(self, connection: sa.Connection, repository: str, target: str) -> list[Task]:
-        theirs = sa.and_(
-            task_rows.c.repository == repository,
-            task_rows.c.state == str(TaskState.HANDED_IN),
-            task_rows.c.plan.in_(sa.select(plans.c.id).where(plans.c.target == target)),
-        )
-        return list(list_tasks(connection, theirs))
+            return finish_landing(connection, repository, target, workflow)
 
     def gather_landing(
         self, repository: str, target: str, old: str, touched: Mapping[str, Sequence[str]]
     ) -> Landing | None:
-        """Take the next train. The one of a lander that died is taken up again: a target has one lander at a time."""
         with self.store.write() as connection:
-            size = lock_repository(connection, repository).train
-            here = sa.and_(landings.c.repository == repository, landings.c.target == target)
-            query = sa.select(landings).where(here, landings.c.state.in_(UNSETTLED_STATES))
-            if open_ones := read_values(connection, Landing, query):
-                return open_ones[-1]
-            ready = self.list_ready(connection, repository, target)
-            if not ready:
-                return None
-            this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
-            breaker = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
-            limit = limit_train(breaker, size) if breaker else size
-            train = gather_train(order_landing(ready), touched, limit)
-            for task in train:
-                store_task(self.store, connection, task, move_task(task, TaskState.LANDING))
-            landing = Landing(0, repository, target, tuple(task.intent for task in train), old=old)
-            row = row_of(landing, landings) | {"at": self.store.clock}
-            del row["id"]
-            made = connection.execute(sa.insert(landings).values(**row).returning(landings.c.id)).scalar_one()
-            return replace(landing, id=int(made))
+            known = lock_repository(connection, repository)
+            return gather_landing(self.store, connection, known, target, old, touched)
 
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
         with self.store.write() as connection:
             lock_repository(connection, landing.repository)
-            known = connection.execute(sa.select(landings.c.state).where(landings.c.id == landing.id)).scalar()
-            if known not in UNSETTLED_STATES:
-                return False
-            row = row_of(landing, landings)
-            connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
-            body = {"state": str(landing.state), "members": list(landing.members), "new": landing.new}
-            add_event(self.store, connection, EventKind.LANDING, body, repository=landing.repository)
-            for intent in landed:
-                self.settle_member(connection, landing, intent)
-            for evidence in conflicts:
-                self.settle_conflict(connection, landing, evidence)
-            for intent in landing.members:
-                task = find_task(connection, (landing.repository, intent))
-                if task is not None and task.state is TaskState.LANDING:
-                    back = move_task(task, TaskState.HANDED_IN, "its train did not land")
-                    store_task(self.store, connection, task, back)
-            if landing.state in (LandingState.RED, LandingState.LANDED):
-                why = landing.why if landing.state is LandingState.RED else None
-                note_breaker(self.store, connection, BreakerKind.REPOSITORY, landing.repository, why)
-            return True
-
-    def settle_member(self, connection: sa.Connection, landing: Landing, intent: str) -> None:
-        task = find_task(connection, (landing.repository, intent))
-        if task is not None and task.state is TaskState.LANDING:
-            after = move_task(task, TaskState.LANDED, f"in {landing.new}")
-            store_task(self.store, connection, task, replace(after, landed=landing.new))
-
-    def settle_conflict(self, connection: sa.Connection, landing: Landing, evidence: Evidence) -> None:
-        """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
-        a, b = evidence.earlier.intent, evidence.later.intent
-        rows = conflict_rows.c
-        pair = sa.and_(rows.repository == landing.repository, rows.a == a, rows.b == b)
-        rounds = connection.execute(sa.select(sa.func.count()).where(pair)).scalar_one()
-        settlement = decide(replace(evidence, rounds=rounds))
-        row = {"repository": landing.repository, "kind": str(evidence.kind), "a": a, "b": b, "rounds": rounds + 1}
-        paths = list(evidence.paths)
-        connection.execute(
-            sa.insert(conflict_rows).values(**row, paths=paths, settled_as=str(settlement.kind), at=self.store.clock)
-        )
-        told = {"settled_as": str(settlement.kind), "with": a, "paths": paths}
-        add_event(self.store, connection, EventKind.CONFLICT, told, repository=landing.repository, intent=b)
-        task = find_task(connection, (landing.repository, settlement.redo))
-        if task is None or task.state is not TaskState.LANDING:
-            return
-        if settlement.kind is SettlementKind.REASSIGN:
-            store_task(self.store, connection, task, move_task(task, TaskState.HELD, settlement.why))
-        elif settlement.kind is SettlementKind.ASK:
-            returns_to = TaskState.HANDED_IN if settlement.keeps_work else TaskState.HELD
-            asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=returns_to)
-            store_task(self.store, connection, task, asking)
+            return settle_landing(self.store, connection, landing, landed, conflicts)
 
     # -- orders
 
     def give_order(self, order: Order) -> int:
         with self.store.write() as connection:
             lock_repository(connection, order.repository)
-            row = row_of(order, orders) | {"at": self.store.clock}
-            del row["id"]
-            id = int(connection.execute(sa.insert(orders).values(**row).returning(orders.c.id)).scalar_one())
-            told = {"kind": str(order.kind), "by": order.by}
-            add_event(self.store, connection, EventKind.ORDER, told, repository=order.repository, intent=order.intent)
-            if not order.intent and order.kind in (OrderKind.PAUSE, OrderKind.RESUME):
-                self.pause_plans(connection, order.repository, is_paused=order.kind is OrderKind.PAUSE)
-            chosen = [task_rows.c.repository == order.repository]
-            chosen += [task_rows.c.intent == order.intent] if order.intent else []
-            for task in {task.key: task for task in list_tasks(connection, *chosen)}.values():
-                self.order_task(connection, task, replace(order, id=id))
-            return id
-
-    def order_task(self, connection: sa.Connection, task: Task, order: Order) -> None:
-        after = apply_order(task, order)
-        store_task(self.store, connection, task, after)
-        attempt = find_live(connection, task.key)
-        if attempt is not None and order.kind in (OrderKind.RESUME, OrderKind.GIVE_BACK):
-            set_attempt(connection, attempt, last_event_at=self.store.clock)  # a pause is no silence
-        if attempt is not None and not needs_hold(after):
-            end_live(self.store, connection, attempt, AttemptEnd.CANCELLED, "", after.why)
-        if order.kind is OrderKind.RETRY and after is not task:
-            # What was blocked waits again; the next dispatch blocks what still needs something else.
-            for blocked in list_tasks(connection, task_rows.c.plan == task.plan):
-                if blocked.state is TaskState.BLOCKED:
-                    store_task(self.store, connection, blocked, apply_order(blocked, order))
-
-    def pause_plans(self, connection: sa.Connection, repository: str, *, is_paused: bool) -> None:
-        """Pause the plans of a repository, or let them go on: then its landings start from nothing too."""
-        connection.execute(sa.update(plans).where(plans.c.repository == repository).values(is_paused=is_paused))
-        if not is_paused:
-            this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
-            connection.execute(sa.delete(breakers).where(this))
+            return give_order(self.store, connection, order)
 
     def take_orders(self, worker: str) -> Sequence[Order]:
         with self.store.write() as connection:
-            is_mine = sa.exists().where(
-                attempts.c.repository == orders.c.repository,
-                attempts.c.worker == worker,
-                attempts.c.state != ENDED_STATE,
-                sa.or_(orders.c.intent == "", orders.c.intent == attempts.c.intent),
-            )
-            found = read_values(connection, Order, sa.select(orders).where(orders.c.taken_at.is_(None), is_mine))
-            if found:
-                taken = sa.update(orders).where(orders.c.id.in_([order.id for order in found]))
-                connection.execute(taken.values(taken_at=self.store.clock))
-            return found
+            return take_orders(self.store, connection, worker)
 
     def list_plan(self, plan: str) -> tuple[Task, ...]:
         with self.store.read() as connection:
             return list_tasks(connection, task_rows.c.plan == plan)
 
     def list_unheard(self, key: TaskKey) -> tuple[Order, ...]:
-        """Return the messages of people that no agent of the task has got yet, oldest first."""
-        unheard = (*is_key(orders, key), orders.c.kind == str(OrderKind.STEER), orders.c.done_at.is_(None))
         with self.store.read() as connection:
-            return read_values(connection, Order, sa.select(orders).where(*unheard).order_by(orders.c.id))
+            return list_unheard(connection, key)
 
     def finish_order(self, order: Order, attempt: int) -> bool:
-        """Record that an agent of this attempt got the message; False where one has got it before."""
         with self.store.write() as connection:
-            this = sa.and_(orders.c.id == order.id, orders.c.done_at.is_(None))
-            done = sa.update(orders).where(this).values(done_at=self.store.clock, attempt=attempt)
-            if not connection.execute(done).rowcount:
-                return False
-            add_event(
-                *(self.store, connection, EventKind.ORDER, {"kind": str(order.kind), "state": "heard"}),
-                repository=order.repository,
-                intent=order.intent,
-                attempt=attempt,
-            )
-            return True
+            return finish_order(self.store, connection, order, attempt)
 
     # -- reading
 
@@ -633,99 +400,3 @@ class DbosEngine:
 
 def find_plan(connection: sa.Connection, task: Task) -> OpenPlan:
     return read_values(connection, OpenPlan, sa.select(plans).where(plans.c.id == task.plan))[0]
-
-
-def try_until_answered(ask: Callable[[], T]) -> T:
-    """Return what the database answers; while it is away, ask again. The steps of DBOS itself wait likewise."""
-    pause_s = MIN_PAUSE_S
-    while True:
-        try:
-            return ask()
-        except DBAPIError:
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, MAX_PAUSE_S)
-
-
-def worker_queue(worker: str) -> str:
-    return f"attempts {worker}"
-
-
-# -- workflows ----------------------------------------------------------------------------------------------
-
-
-def open_client(store: Store) -> DBOSClient:
-    """Return a client of the engine's tables. Raises where no worker has made them yet."""
-    return DBOSClient(
-        system_database_url=store.url,
-        dbos_system_schema=ENGINE_SCHEMA,
-        serializer=DBOSPortableJSONSerializer(),
-        application_name=APPLICATION,
-        retry_connection_errors=False,
-    )
-
-
-def launch_executor(engine: DbosEngine, worker: str, slots: int, runner: AttemptRunner) -> None:
-    """Register the workflows, and run what the queues of this worker hold, in threads, until `stop_executor`."""
-    logging.getLogger("dbos").setLevel(logging.WARNING)
-    config = DBOSConfig(
-        name=APPLICATION,
-        system_database_url=engine.store.url,
-        dbos_system_schema=ENGINE_SCHEMA,
-        application_version=FLOW_VERSION,
-        executor_id=worker,
-        serializer=DBOSPortableJSONSerializer(),
-        max_executor_threads=2 * slots + SPARE_THREADS,
-        log_level="WARNING",
-    )
-    DBOS(config=config)
-    register_workflows(engine, runner)
-    DBOS.listen_queues([worker_queue(worker), LANDING_QUEUE])
-    DBOS.launch()
-    engine.client = open_client(engine.store)
-    poll = engine.timing.poll_s
-    DBOS.register_queue(
-        worker_queue(worker), worker_concurrency=slots, polling_interval_sec=poll, on_conflict="always_update"
-    )
-    DBOS.register_queue(LANDING_QUEUE, worker_concurrency=2, polling_interval_sec=poll, on_conflict="always_update")
-
-
-def register_workflows(engine: DbosEngine, runner: AttemptRunner) -> None:
-    """Register the workflows with DBOS under their names."""
-
-    def run_step(step: str, repository: str, intent: str, number: int, token: int) -> list[str]:
-        attempt = try_until_answered(lambda: engine.load_attempt(repository, intent, number))
-        if attempt is None or attempt.token != token or not attempt.is_live:
-            return [str(AttemptEnd.SUPERSEDED), "another attempt has its place", ""]
-        end = runner.run_step(step, attempt)
-        return [str(end.ended_as) if end.ended_as else "", end.why, end.failure]
-
-    def settle(repository: str, intent: str, token: int, ended_as: str, why: str, failure: str) -> None:
-        end = AttemptEnd(ended_as)
-        try_until_answered(lambda: engine.end_attempt(token, (repository, intent), end, failure, why))
-        try_until_answered(engine.dispatch)
-
-    def land_all(repository: str, target: str) -> None:
-        try_until_answered(lambda: runner.land(repository, target))
-
-    def finish(repository: str, target: str) -> bool:
-        return try_until_answered(lambda: engine.finish_landing(repository, target))
-
-    @DBOS.workflow(name=ATTEMPT_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
-    def run_attempt(repository: str, intent: str, number: int, token: int) -> str:
-        for name in ATTEMPT_STEPS:
-            ended_as, why, failure = DBOS.run_step({"name": name}, run_step, name, repository, intent, number, token)
-            if ended_as:
-                break
-        else:
-            ended_as, why, failure = str(AttemptEnd.HANDED_IN), "", ""
-        DBOS.run_step({"name": "settle"}, settle, repository, intent, token, ended_as, why, failure)
-        return ended_as
-
-    @DBOS.workflow(name=LANDING_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
-    def land(repository: str, target: str) -> None:
-        while True:
-            DBOS.run_step({"name": "land"}, land_all, repository, target)
-            if DBOS.run_step({"name": "finish"}, finish, repository, target):
-                return
-
-    del run_attempt, land

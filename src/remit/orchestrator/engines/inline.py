@@ -36,7 +36,7 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.breaker import is_plan_failing, limit_train, record_failure, record_success
 from remit.orchestrator.budget import Amount, reserve, select_budgets, settle
-from remit.orchestrator.conflict import Evidence, SettlementKind, decide
+from remit.orchestrator.conflict import ConflictKind, Evidence, SettlementKind, decide
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.schedule import measure_tails, schedule
 from remit.orchestrator.states import (
@@ -260,7 +260,7 @@ class InlineEngine:
             self._settle_conflict(landing, evidence)
         for key in members:
             if self.tasks[key].state is LANDING:
-                self._store(move_task(self.tasks[key], HANDED_IN, "its train did not land"))
+                self._store(move_task(self.tasks[key], HANDED_IN, landing.why or "its train did not land"))
         if landing.state in (LandingState.RED, LandingState.LANDED):
             why = landing.why if landing.state is LandingState.RED else None
             self._note_breaker(BreakerKind.REPOSITORY, landing.repository, failure=why)
@@ -341,7 +341,8 @@ class InlineEngine:
             self._store(move_task(self.tasks[landing.repository, settlement.redo], HELD, settlement.why))
         if settlement.kind is SettlementKind.ASK:
             asking = move_task(self.tasks[landing.repository, settlement.redo], ASKING, settlement.why)
-            self._store(replace(asking, returns_to=HANDED_IN if settlement.keeps_work else HELD))
+            back = HANDED_IN if evidence.kind is ConflictKind.REFUSED else HELD
+            self._store(replace(asking, returns_to=back))
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))

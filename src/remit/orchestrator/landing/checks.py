@@ -21,12 +21,13 @@ CHECK_TIMEOUT_S = 1800.0
 
 
 class CheckResult(Struct, frozen=True):
-    """Result of one command. `output` is its redacted end."""
+    """Result of one command. `output` is its redacted end; `is_late`: it was ended by its time limit."""
 
     command: str
     is_green: bool
     output: str = ""
     ms: int = 0
+    is_late: bool = False
 
 
 RunCheck: TypeAlias = Callable[[Workspace, str], CheckResult]
@@ -39,10 +40,13 @@ class ContainedChecks:
     variables that programs need.
     """
 
-    def __init__(self, environment: Environment, temporary: Path, *, network: bool = True) -> None:
+    def __init__(
+        self, environment: Environment, temporary: Path, *, network: bool = True, timeout_s: float = CHECK_TIMEOUT_S
+    ) -> None:
         self.environment = environment
         self.temporary = temporary
         self.network = network
+        self.timeout_s = timeout_s
 
     def run(self, tree: Workspace, command: str) -> CheckResult:
         """Run a command in the worktree. Raises OSError."""
@@ -53,12 +57,13 @@ class ContainedChecks:
             self.build_words(tree, command),
             folder=tree.root,
             variables=variables,
-            timeout_s=CHECK_TIMEOUT_S,
+            timeout_s=self.timeout_s,
             tail_bytes=OUTPUT_TAIL_BYTES,
             with_stderr=True,
         )
         output = "\n".join(filter(None, (ran.failure, output_tail(ran))))
-        return CheckResult(command, ran.exit_code == 0, output, round((time.monotonic() - began) * 1000))
+        ms = round((time.monotonic() - began) * 1000)
+        return CheckResult(command, ran.exit_code == 0, output, ms, is_late=ran.exit_code is None and ms > 0)
 
     def build_words(self, tree: Workspace, command: str) -> list[str]:
         home = self.environment.home

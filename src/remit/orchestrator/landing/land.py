@@ -11,15 +11,18 @@ the target's ref from where it was read.
 A landing that is repeated after a crash finds by the trailers of the target's commits what has landed.
 """
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from remit.core.record import KEY, Body
-from remit.core.untrusted_input import sanitise_line
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.orchestrator.landing.checks import CheckResult, RunCheck
 from remit.orchestrator.landing.merge_rules import (
@@ -35,6 +38,7 @@ from remit.workspace.intents_file.edit import set_fields
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.merging import NO_COMMIT, ChangedEntry, Identity, RefMoved, TreeStore
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.safe_files import read_regular_file
 from remit.workspace.worktrees import Worktrees, is_governing
 
 DEFAULT_TARGET = "remit/next"
@@ -43,6 +47,7 @@ INTENT_TRAILER, ATTEMPT_TRAILER, MADE_TRAILER = "Remit-Intent", "Remit-Attempt",
 MAX_SEARCHED_COMMITS = 1000  # of the target that are searched for what has landed before
 
 MAX_SEARCHED_RECORDS = 100
+MAX_COMMON_BYTES = 64 << 20
 
 LandingForm: TypeAlias = Literal["merge", "squash"]
 
@@ -66,7 +71,7 @@ class LandingMember(Struct, frozen=True):
 
 
 class CommonFiles(Struct, frozen=True):
-    """Files that every change touches, such as a lock file, and the trusted command that makes them anew."""
+    """Patterns of files that every change touches, such as a lock file, and the trusted command that makes them."""
 
     paths: tuple[str, ...]
     make: str
@@ -144,18 +149,18 @@ class Lander:
         spent_ms = 0
         while True:
             candidate = self.build(terms, tip, waiting)
-            faults += candidate.faults
-            dropped = {fault.intent for fault in candidate.faults}
+            found = list(candidate.faults)
+            if not found:
+                began = time.monotonic()
+                found = self.verify(terms, tip, waiting, candidate, flaky)
+                spent_ms += round((time.monotonic() - began) * 1000)
+            if not found:
+                break
+            faults += found
+            dropped = {fault.intent for fault in found}
             waiting = [member for member in waiting if member.intent not in dropped]
             if not waiting:
                 return TrainResult(tip, tip, before, tuple(faults), tuple(flaky), spent_ms)
-            began = time.monotonic()
-            culprit = self.verify(terms, tip, waiting, candidate, flaky)
-            spent_ms += round((time.monotonic() - began) * 1000)
-            if culprit is None:
-                break
-            faults.append(culprit)
-            waiting = [member for member in waiting if member.intent != culprit.intent]
         try:
             self.move_target(terms, candidate.commit, old or NO_COMMIT)
         except RefMoved:
@@ -183,8 +188,13 @@ class Lander:
                 faults.append(made)
             else:
                 at = steps[member.intent] = made
-        if steps and terms.commons:
-            at = self.make_commons(terms, at)
+        # A member that does not land is left out first: the common files are made once for those that do.
+        if steps and terms.commons and not faults:
+            made = self.make_commons(terms, at)
+            if isinstance(made, CheckResult):
+                why = f"the common files could not be made: {describe_red(made)}"
+                return LandingCandidate(tip, {}, tuple(LandingFault(intent, "commons", why) for intent in steps))
+            at = made
         return LandingCandidate(at, steps, tuple(faults))
 
     def merge_member(self, terms: LandingTerms, tip: str, member: LandingMember) -> str | LandingFault:
@@ -282,26 +292,27 @@ class Lander:
 
     # 3 Common files
 
-    def make_commons(self, terms: LandingTerms, commit: str) -> str:
-        """Return a commit on top with the common files made anew; the same one where nothing differs."""
+    def make_commons(self, terms: LandingTerms, commit: str) -> str | CheckResult:
+        """Return a commit on top with the common files made anew, the same one where nothing differs; or the command
+        that failed.
+        """
         tree = self.trees.prepare_for_verification(commit)
-        for common in terms.commons:
-            done = self.run_check(tree, common.make)
+        for command in (common.make for common in terms.commons):
+            done = self.run_check(tree, command)
             if not done.is_green:
-                raise GitError((common.make,), None, f"the common files could not be made: {done.output[-300:]}")
-        files: dict[str, bytes | None] = {}
+                return done
+        patterns = Scope(tuple(path for common in terms.commons for path in common.paths))
         prefix = prefix_in_repository(tree)
-        for path in (path for common in terms.commons for path in common.paths):
-            place = tree.root / path
-            is_own = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(tree.root)
-            files[f"{prefix}{path}"] = place.read_bytes() if is_own else None
-        present = self.store.read_files(commit, files)
-        changed = {path: content for path, content in files.items() if present.get(path) != content}
-        if not changed:
+        changed = [path for path in self.trees.list_changed_files(tree) if patterns.matches(path)]
+        try:
+            files = {f"{prefix}{p}": read_made_file(tree.root, p) for p in changed if not is_governing(p)}
+        except OSError as error:
+            return CheckResult(terms.commons[0].make, is_green=False, output=str(error))
+        if not files:
             return commit
-        made = self.store.replace_files(self.store.read_tree_name(commit), changed)
+        made = self.store.replace_files(self.store.read_tree_name(commit), files)
         who = Identity(*LANDER, int(self.context.environment.clock()))
-        message = f"Make common files anew\n\n{MADE_TRAILER}: {', '.join(sorted(changed))}\n"
+        message = f"Make common files anew\n\n{MADE_TRAILER}: {', '.join(sorted(map(quote_path, files)))}\n"
         return self.store.commit(made, (commit,), message, who)
 
     # 4 Checks
@@ -313,11 +324,16 @@ class Lander:
         members: Sequence[LandingMember],
         candidate: LandingCandidate,
         flaky: list[str],
-    ) -> LandingFault | None:
-        """Return the fault of the member that makes the candidate red; None for a green one."""
+    ) -> list[LandingFault]:
+        """Return the fault of the member that makes the candidate red, or of all where that is not their doing."""
         red = self.find_red(terms, members, candidate.commit, flaky)
         if red is None:
-            return None
+            return []
+        what = describe_red(red)
+        # The checks of the settings hold for the target too: where it is red by itself, no member is at fault.
+        if red.command in terms.checks and self.find_red(terms, (), tip, flaky) is not None:
+            why = f"{terms.target} is red without any of them: {what}"
+            return [LandingFault(member.intent, "red_target", why) for member in members]
         by_name = {member.intent: member for member in members}
         known: dict[tuple[str, ...], bool] = {tuple(by_name): False}
 
@@ -329,22 +345,30 @@ class Lander:
                 known[key] = not built.faults and self.find_red(terms, chosen, built.commit, flaky) is None
             return known[key]
 
-        intent, partner = self.find_culprit(list(by_name), is_green) if len(by_name) > 1 else (*by_name, "")
+        names = list(by_name)
+        intent, partner = self.find_culprit(names, is_green) if len(names) > 1 else (*names, "")
+        claimed = [*names[: names.index(partner) + 1], intent] if partner else [intent]
+        # Every part was green: only a second look at the whole tells a pair that fails from a check that tosses a coin.
+        if len(names) > 1 and claimed == names and self.find_red(terms, members, candidate.commit, flaky) is None:
+            why = f"it is red and green for the same files, so no intent can be named: {what}"
+            return [LandingFault(name, "flaky", why) for name in names]
         with_whom = f" together with {partner}" if partner else ""
         why = f"`{sanitise_line(red.command, 200)}` fails{with_whom}:\n{red.output}"
-        return LandingFault(intent, "red", why, partner=partner)
+        return [LandingFault(intent, "red", why, partner=partner)]
 
     def find_red(
         self, terms: LandingTerms, members: Sequence[LandingMember], commit: str, flaky: list[str]
     ) -> CheckResult | None:
-        """Return the first check that is red twice; a check that is green when repeated is noted as flaky."""
+        """Return the first check that is red twice; a check that is green when repeated is noted as flaky. A check that
+        had to be ended is not repeated.
+        """
         commands = terms.checks or dict.fromkeys(check for member in members for check in member.checks)
         for command in commands:
             done = self.run_check(self.trees.prepare_for_verification(commit), command)
             if not done.is_green:
-                done = self.run_check(self.trees.prepare_for_verification(commit), command)
-                if not done.is_green:
-                    return done
+                again = done if done.is_late else self.run_check(self.trees.prepare_for_verification(commit), command)
+                if not again.is_green:
+                    return again
                 flaky += [command] if command not in flaky else []
         return None
 
@@ -406,6 +430,20 @@ class Lander:
             if not is_recorded:
                 old = self.trees.require_commit(f"{commit}^1")
                 self.record(terms, TrainResult(old, commit, {member.intent: commit}), [member])
+
+
+def describe_red(red: CheckResult) -> str:
+    return f"`{sanitise_line(red.command, 200)}` fails:\n{red.output}"
+
+
+def read_made_file(root: Path, path: str) -> bytes | None:
+    """Return the content of a file that a command made; None if it is gone. Raises OSError for anything but a file of
+    the work tree's own.
+    """
+    place = root / path
+    if not place.parent.resolve().is_relative_to(root):
+        raise OSError(f"{path!r} is reached by a link that leads out of the work tree")
+    return read_regular_file(place, MAX_COMMON_BYTES) if os.path.lexists(place) else None
 
 
 def list_new_commits(git: Git, old: str, new: str) -> list[str]:

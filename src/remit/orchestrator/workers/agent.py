@@ -6,52 +6,76 @@ ends. Without it, the agent is a process group, and orphans are possible.
 
 import os
 import select
+import shutil
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import DecodeError, Struct, json
 
+from remit.adapters import ROWS
+from remit.core.machine_paths import STATE_FOLDER
+from remit.gate.machine import Environment
 from remit.orchestrator.board import AttemptEnd
 from remit.orchestrator.workers.feed import AgentFeed
-from remit.workspace.sandbox.jail import Jail, bubblewrap_command
+from remit.wiring.agents import SettingsPlace
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_sockets
 
 LOOK_INTERVAL_S = 0.1
 GRACE_S = 5.0
 
 
 class AgentCommand(Struct, frozen=True):
-    """How an agent is started on one task. Words may hold `{prompt}`, `{intent}` and `{model}`.
+    """How an agent is started on one task, without a terminal. Words may hold `{prompt}`, `{intent}` and `{model}`.
 
-    `variables` are the only ones of the worker's environment that reach this agent beside those of every program.
+    `variables` are the only ones of the worker's environment that reach this agent beside those of every program;
+    `settings` are variables with the value that it needs here.
     """
 
     words: tuple[str, ...]
     variables: tuple[str, ...] = ()
     model_words: tuple[str, ...] = ()
+    settings: Mapping[str, str] = {}
 
+
+MODEL_WORDS = ("--model", "{model}")
+CLAUDE_TOOLS = "Agent,Bash,Edit,Glob,Grep,NotebookEdit,Read,Skill,ToolSearch,Write,mcp__remit"
+"""What Claude Code may do without a question, which nobody could answer: the gate judges each call all the same."""
 
 AGENT_COMMANDS: dict[str, AgentCommand] = {
-    "claude-code": AgentCommand(
-        ("claude", "-p", "{prompt}", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"),
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
-        ("--model", "{model}"),
+    "claude-code": AgentCommand(  # 2.1.330, 2026-11. Sums of the session come with its last line, in USD too.
+        (
+            *("claude", "-p", "{prompt}", "--output-format", "stream-json", "--verbose"),
+            *("--permission-mode", "acceptEdits", "--allowedTools", CLAUDE_TOOLS),
+        ),
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
+        MODEL_WORDS,
+        {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
     ),
-    "codex": AgentCommand(
-        ("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access", "{prompt}"),
+    "codex": AgentCommand(  # 0.169.0, 2026-11. Its own sandbox cannot be made inside another one.
+        (
+            *("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access"),
+            *("--config", "check_for_update_on_startup=false", "{prompt}"),
+        ),
         ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
-        ("--model", "{model}"),
+        MODEL_WORDS,
     ),
-    "gemini-cli": AgentCommand(
-        ("gemini", "--yolo", "--prompt", "{prompt}"),
+    "gemini": AgentCommand(  # 0.61.0, 2026-11. In a folder that is not trusted it reads no hooks, and ends with 55.
+        ("gemini", "--yolo", "--output-format", "stream-json", "--prompt", "{prompt}"),
         ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
-        ("--model", "{model}"),
+        MODEL_WORDS,
+        {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     ),
-    "qwen-code": AgentCommand(
-        ("qwen", "--yolo", "{prompt}"), ("OPENAI_API_KEY", "OPENAI_BASE_URL"), ("--model", "{model}")
+    "qwen": AgentCommand(  # 0.24.4, 2026-11
+        ("qwen", "--yolo", "--output-format", "stream-json", "{prompt}"),
+        ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
+        MODEL_WORDS,
+        {"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
     ),
     "remit": AgentCommand(
         ("remit", "run", "--json", "--intent", "{intent}", "{prompt}"),
@@ -60,22 +84,19 @@ AGENT_COMMANDS: dict[str, AgentCommand] = {
             *("GEMINI_API_KEY", "OPENAI_COMPATIBLE_API_KEY", "OPENAI_COMPATIBLE_BASE_URL", "OLLAMA_BASE_URL"),
             "REMIT_MODEL",
         ),
-        ("--model", "{model}"),
+        MODEL_WORDS,
     ),
 }
 """By the name of the agent's row, its command for one task; Remit's own agent has no row of hooks."""
 
 
 class AgentRun(Struct, frozen=True):
-    """Words, folder, variables and writable paths of an agent's process."""
+    """Words and variables of an agent's process, its jail, and the file that keeps its output."""
 
     words: tuple[str, ...]
-    folder: Path
     variables: Mapping[str, str]
+    jail: Jail
     log: Path
-    writable: tuple[Path, ...] = ()
-    read_only: tuple[Path, ...] = ()
-    hidden: tuple[Path, ...] = ()
     bubblewrap: str | None = None
 
 
@@ -102,6 +123,87 @@ def open_namespace(status: int) -> int:
     return -1
 
 
+# -- the jail
+
+
+HOME_PATHS = (
+    *(".gitconfig", ".config/git", ".local/share/remit/bin", ".local/lib"),
+    *(".nvm", ".volta", ".asdf", ".local/share/mise", ".pyenv", ".local/share/uv", ".rustup", ".sdkman", ".rbenv"),
+)
+"""Relative to HOME, what every agent may read: git's settings, the hook client, and folders of installed tools."""
+
+STATE_PATHS = ("sandbox", "spool")
+"""In Remit's state folder, what its programs in the jail write: the hook client, `remit exec` and the MCP server."""
+
+HIDDEN_STATE = ("fleet.db", "fleet.db-wal", "fleet.db-shm", "console.json", "worker.log", "daemon.log")
+
+
+class AttemptPlaces(Struct, frozen=True):
+    """Folders of an attempt: the main worktree and the attempt's own one, and a folder for temporary files."""
+
+    main: Workspace
+    tree: Workspace
+    assignment: Path
+    temporary: Path
+
+
+def make_jail(places: AttemptPlaces, agent: str, words: Sequence[str], around: Environment, search_path: str) -> Jail:
+    """Return the jail of an attempt: it sees its own worktree, git's folder, the rules, and of HOME what this agent
+    needs. Other worktrees, the main one among them, HOME and the temporary folders of others are not there.
+    """
+    tree, common, home = places.tree, places.main.common_dir, around.home.resolve()
+    assert common is not None, "worktrees are git's"
+    assert tree.git_dir is not None, "worktrees are git's"
+    state = home / STATE_FOLDER
+    private = existing(home, places.main.root, *map(Path, TEMPORARY_FOLDERS))
+    own_folder, own_files = find_agent_files(agent, home, around.config_folders)
+    writable = (tree.root, places.temporary, common, tree.git_dir, places.main.folder)
+    tools = (path for path in list_tool_paths(words, search_path) if is_inside_only(path, private))
+    read_only = (common / "hooks", common / "config", common / "worktrees", places.assignment, state)
+    return Jail(
+        tree.root,
+        private=private,
+        writable=existing(*writable, *own_folder, *(state / name for name in STATE_PATHS)),
+        read_only=existing(*read_only, *own_files, *(home / name for name in HOME_PATHS), *tools),
+        hidden=existing(*find_sockets(home, ()), *(state / name for name in HIDDEN_STATE)),
+    )
+
+
+def existing(*paths: Path) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(path for path in paths if path.exists()))
+
+
+def find_agent_files(agent: str, home: Path, moved: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the folder of the agent's settings and conversations, and the files in it that steer the agent."""
+    row = ROWS.get(agent)
+    if row is None:
+        return (), ()
+    place = SettingsPlace(home, moved_folders=dict(moved))
+    names = (*row.settings_files, row.hooks_file, row.mcp_file)
+    return (place.user_file(row, f"{row.config_folder}/"),), tuple(place.user_file(row, name) for name in names)
+
+
+def list_tool_paths(words: Sequence[str], search_path: str) -> Iterator[Path]:
+    """Yield where the agent's program, the programs on the search path and this Python are installed."""
+    for name in (*search_path.split(os.pathsep), f"{sys.prefix}/bin", f"{sys.base_prefix}/bin"):
+        folder = Path(name)
+        if folder.is_absolute():
+            has_library = folder.name in ("bin", ".bin") and (folder.parent / "lib").is_dir()
+            yield folder.parent if has_library and folder.parent.name != ".local" else folder
+    program = Path(shutil.which(words[0], path=search_path) or words[0]).resolve()
+    packages = [folder for folder in program.parents if folder.name == "node_modules"]
+    yield packages[-1] if packages else program.parent
+    yield from (Path(word) for word in words if word.startswith("/"))
+
+
+def is_inside_only(path: Path, folders: Sequence[Path]) -> bool:
+    """Return whether a path lies below one of the folders, and none of them in it."""
+    real = path.resolve()
+    return any(folder in real.parents for folder in folders) and not any(
+        folder.is_relative_to(real) for folder in folders
+    )
+
+
 class AgentProcess:
     """A running agent. `cancel` may be called from any thread."""
 
@@ -122,7 +224,7 @@ class AgentProcess:
         try:
             process = subprocess.Popen(
                 self.list_words(writing),
-                cwd=self.run.folder,
+                cwd=self.run.jail.folder,
                 env=dict(self.run.variables),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -150,13 +252,10 @@ class AgentProcess:
                 os.close(namespace)
             os.close(reading)  # only now: bubblewrap writes its command's exit code there
             reader.join(GRACE_S)
-        if report is not None:
-            report(self.feed)
         return self.end or AgentEnd(code)
 
     def list_words(self, status: int) -> Sequence[str]:
         run = self.run
         if run.bubblewrap is None:
             return run.words
-        jail = Jail(run.folder, writable=run.writable, read_only=run.read_only, hidden=run.hidden)
-        return bubblewrap_command(run.bubblewrap, jail, run.words, status)
+        return bubblewrap_command(run.bubblewrap, run.jail, run.words, status)

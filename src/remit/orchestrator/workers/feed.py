@@ -33,6 +33,7 @@ class AgentFeed:
     def __init__(self, log: Path) -> None:
         self.log = log
         self.usage = AgentUsage()
+        self.session = ""
         self.progress = ""
         self.last_word_s: float = time.monotonic()
         self.tail = ""
@@ -62,41 +63,52 @@ class AgentFeed:
         self.progress = describe_event(event) or self.progress
 
     def count(self, event: Mapping[str, Any]) -> None:
-        """Add the usage that an event of a known form tells: Claude Code's and Codex's JSON lines, and Remit's own."""
-        kind = event.get("type") or event.get("event")
-        data = as_object(event.get("data"))
-        if kind == "result":  # Claude Code: the sums of the whole session
-            used = as_object(event.get("usage"))
-            self.usage.tokens_in = sum(as_count(used.get(name)) for name in INPUT_NAMES)
+        """Add what an event of a known form tells: JSON lines of Claude Code, Qwen Code, Gemini CLI, Codex and Remit.
+
+        The forms are captured in `tests/orchestrator/headless`. An agent may tell sums at its end, or each turn's use.
+        """
+        kind, data = event.get("type") or event.get("event"), as_object(event.get("data"))
+        session = next((word for name in SESSION_NAMES if isinstance(word := event.get(name), str)), "")
+        self.session = self.session or sanitise_line(session, MAX_SESSION_CHARS)
+        if kind == "result":
+            used = as_object(event.get("usage") or event.get("stats"))
+            self.usage.tokens_in = as_count(sum(as_count(used.get(name)) for name in INPUT_NAMES))
             self.usage.tokens_out = as_count(used.get("output_tokens"))
             self.usage.turns = as_count(event.get("num_turns")) or self.usage.turns
-            cost = event.get("total_cost_usd")
-            self.usage.usd = float(cost) if isinstance(cost, int | float) else self.usage.usd
+            self.add_cost(event.get("total_cost_usd"), 0.0)
         elif kind in ("turn", "turn.completed"):
             used = as_object(data.get("usage") or event.get("usage"))
             self.usage.turns += 1
             self.usage.tokens_in += as_count(used.get("input_tokens") or used.get("input"))
             self.usage.tokens_out += as_count(used.get("output_tokens") or used.get("output"))
-            cost = data.get("cost")
-            if isinstance(cost, int | float):
-                self.usage.usd = (self.usage.usd or 0.0) + float(cost)
+            self.add_cost(data.get("cost"), self.usage.usd or 0.0)
         elif kind == "assistant":
             self.usage.turns += 1
 
+    def add_cost(self, cost: object, before: float) -> None:
+        """Set the cost to what was used before and this; what is no plausible sum is no cost, and takes nothing off."""
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < MAX_USD:
+            self.usage.usd = before + float(cost)
+
 
 INPUT_NAMES = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+SESSION_NAMES = ("session_id", "thread_id")
+MAX_SESSION_CHARS = 100
+MAX_COUNT = 10**12
+MAX_USD = 10**6
 
 
 def as_count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    """Return a count that a database can hold; 0 for everything else."""
+    return min(value, MAX_COUNT) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def describe_event(event: Mapping[str, Any]) -> str:
     """Return a line about an event: its kind, and the tool it names."""
     data = as_object(event.get("data"))
     kind = event.get("event") or event.get("type") or ""
-    tool = data.get("tool") or event.get("tool") or ""
-    return sanitise_line(f"{kind} {tool}".strip(), MAX_PROGRESS_CHARS) if kind in SHOWN_KINDS else ""
+    tool = data.get("tool") or event.get("tool") or event.get("tool_name") or as_object(event.get("item")).get("type")
+    return sanitise_line(f"{kind} {tool or ''}".strip(), MAX_PROGRESS_CHARS) if kind in SHOWN_KINDS else ""
 
 
 SHOWN_KINDS = frozenset({"call_begun", "question", "item.started", "tool_use", "ended"})

@@ -15,6 +15,7 @@ from remit.core.intent import IntentsDocument
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.team_hooks.verify_commands import split_by_trust
+from remit.gate.trust import trusted_digests
 from remit.orchestrator.landing.land import Lander, LandingTerms
 from remit.orchestrator.landing.undo import LandingUndo, LandingUndone
 from remit.orchestrator.workers.landing_rounds import make_lander
@@ -152,7 +153,7 @@ def preview_undo(
     assert isinstance(lander, PreviewLander)
     undo = LandingUndo(lander)
     dependants = list_dependants(gate.intents.document, intent)
-    made = undo.undo(LandingTerms(target), intent, dependants, with_dependants=with_dependants)
+    made = undo.undo(make_terms(gate, target), intent, dependants, with_dependants=with_dependants)
     if not lander.made:
         return UndoPreview(made)
     needing = tuple(name for name in undo.find_landings(made.old) if name in dependants)
@@ -162,14 +163,16 @@ def preview_undo(
 def undo_landing(
     gate: Gate, trees: Worktrees, target: str, intent: str, *, with_dependants: bool = False
 ) -> LandingUndone:
-    """Take an intent out of the target, if the trusted criteria of what stays pass. Raises RefCheckedOut."""
+    """Take an intent out of the target, if `[verify] landing` passes then, or else the criteria of what stays: those
+    of them that a person trusts. Raises RefCheckedOut.
+    """
     undo = LandingUndo(make_lander(gate, trees, PersonalLander))
     dependants = list_dependants(gate.intents.document, intent)
     tip = undo.store.find_commit(LandingTerms(target).ref)
     going = {intent, *(dependants if with_dependants else ())}
     staying = [name for name in (undo.find_landings(tip) if tip else ()) if name not in going]
     return undo.undo(
-        LandingTerms(target),
+        make_terms(gate, target),
         intent,
         dependants,
         with_dependants=with_dependants,
@@ -191,7 +194,17 @@ def list_dependants(document: IntentsDocument, intent: str) -> tuple[str, ...]:
     return tuple(name for name in found if name != intent)
 
 
+def make_terms(gate: Gate, target: str) -> LandingTerms:
+    settings = gate.rules.config.orchestrator
+    return LandingTerms(target, settings.form, settings.remote)
+
+
 def list_checks(gate: Gate, names: Iterable[str]) -> Iterable[str]:
+    verify = gate.rules.config.verify
+    if verify.landing:
+        trusted = trusted_digests(gate.recorder)
+        yield from verify.landing if all(item.digest in trusted for item in verify.landing_items) else ()
+        return
     for name in names:
         intent = gate.intents.find_intent(name)
         if intent is not None:

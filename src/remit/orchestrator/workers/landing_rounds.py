@@ -3,24 +3,31 @@
 A round may run twice: what had landed before a worker died is found in the target, and only settled.
 """
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
+from sqlalchemy.exc import DBAPIError
 
 from remit.core.assignment import ANYWHERE
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.team_hooks.verify_commands import split_by_trust
+from remit.gate.trust import trusted_digests
 from remit.orchestrator.board import Hold, Landing, LandingState, TaskState
 from remit.orchestrator.conflict import ConflictKind, Evidence, Party
 from remit.orchestrator.engines import Engine
 from remit.orchestrator.landing.checks import ContainedChecks
-from remit.orchestrator.landing.land import Lander, LandingMember, LandingTerms, TrainResult
-from remit.orchestrator.landing.merge_rules import IsGreen, LandingFault
+from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms, TrainResult
+from remit.orchestrator.landing.merge_rules import FaultKind, IsGreen, LandingFault
 from remit.orchestrator.trains import bisect_train
 from remit.workspace.merging import RefCheckedOut, TreeStore
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.worktrees import Worktrees
+
+MAX_WHY_CHARS = 2000
+MAX_REASON_CHARS = 600
 
 
 def land_handed_in(
@@ -37,25 +44,31 @@ def land_handed_in(
 
 
 def make_lander(gate: Gate, trees: Worktrees, kind: type[Lander] = Lander) -> Lander:
-    return kind(gate, trees, ContainedChecks(gate.environment, checks_folder(trees)).run, find_culprit)
+    timeout_s = gate.rules.config.verify.landing_timeout_s
+    return kind(
+        gate, trees, ContainedChecks(gate.environment, checks_folder(trees), timeout_s=timeout_s).run, find_culprit
+    )
 
 
 def land_train(engine: Engine, gate: Gate, landing: Landing, tip: str | None, lander: Lander) -> None:
     """Land a train, and settle it: each member has landed, is redone, or waits for a person."""
-    members = list_members(engine, gate, landing)
-    base = tip or find_base(gate.workspace, landing.target)
-    checkout: tuple[Evidence, ...] = ()
+    base = tip or ""
     try:
-        result = lander.land(LandingTerms(landing.target, base=base), members)
-    except RefCheckedOut as error:
-        result = TrainResult(base, base)
-        checkout = tuple(describe_checkout(intent, landing.target, error) for intent in landing.members)
-    missing = {*landing.members} - {member.intent for member in members}
+        members = list_members(engine, gate, landing)
+        base = base or find_base(gate.workspace, landing.target)
+        result = land_members(gate, lander, landing, base, members)
+        present = {member.intent for member in members}
+    except DBAPIError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever breaks, nothing has landed, and a person is told
+        result = refuse_all(landing, base, "unknown", f"{type(error).__name__}: {error}")
+        present = set[str]()
+    missing = {*landing.members} - present - {fault.intent for fault in result.faults}
     lost = "its intent is no longer in the intents file, or what it handed in is gone"
     gone = tuple(LandingFault(intent, "unknown", lost) for intent in sorted(missing))
     faults = (*result.faults, *gone)
     state = LandingState.TARGET_MOVED if result.target_moved else LandingState.LANDED
-    if not result.landed and (faults or checkout):
+    if not result.landed and faults:
         state = LandingState.RED if any(fault.kind == "red" for fault in faults) else LandingState.CONFLICT
     ended = replace(
         landing,
@@ -63,9 +76,38 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, tip: str | None, la
         new=result.new,
         verify_ms=result.verify_ms,
         flaky=result.flaky,
-        why="; ".join((*(f"{fault.intent}: {fault.why}" for fault in faults), *(e.why for e in checkout[:1])))[:2000],
+        why="; ".join(f"{fault.intent}: {fault.why}" for fault in faults)[:MAX_WHY_CHARS],
     )
-    engine.settle_landing(ended, tuple(result.landed), (*map(describe_fault, faults), *checkout))
+    engine.settle_landing(ended, tuple(result.landed), tuple(map(describe_fault, faults)))
+
+
+def land_members(
+    gate: Gate, lander: Lander, landing: Landing, base: str, members: Sequence[LandingMember]
+) -> TrainResult:
+    """Land the members as the settings say. Where a command that decides is not trusted here, nothing lands."""
+    config = gate.rules.config
+    trusted = trusted_digests(gate.recorder)
+    items = (*config.verify.landing_items, *config.orchestrator.trust_items)
+    named = [item.text for item in items if item.digest not in trusted]
+    if not config.verify.landing:
+        criteria = {name: split_by_trust(gate, gate.intents.get(name))[1] for name in landing.members}
+        named += [f"to verify {name}: {command}" for name, commands in criteria.items() for command in commands]
+    if named:
+        why = f"not trusted on this machine, so it does not run: {'; '.join(named)}. Look at it, then `remit trust`"
+        return refuse_all(landing, base, "untrusted", f"{why}, and `remit plan resume`")
+    made = (common for common in config.orchestrator.commons if common.make)
+    commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
+    settings = config.orchestrator
+    terms = LandingTerms(landing.target, settings.form, settings.remote, base, config.verify.landing, commons)
+    try:
+        return lander.land(terms, members)
+    except RefCheckedOut as error:
+        why = f"{landing.target} is checked out in {error.place!r}: {error.hint}"
+        return refuse_all(landing, base, "unknown", why)
+
+
+def refuse_all(landing: Landing, tip: str, kind: FaultKind, why: str) -> TrainResult:
+    return TrainResult(tip, tip, faults=tuple(LandingFault(intent, kind, why) for intent in landing.members))
 
 
 def find_culprit(members: Sequence[str], is_green: IsGreen) -> tuple[str, str]:
@@ -105,17 +147,12 @@ def branch_of(hold: Hold) -> str:
 
 
 def describe_fault(fault: LandingFault) -> Evidence:
-    """Return a fault as evidence of a conflict; what no rule of conflicts knows goes to a person."""
+    """Return a fault as evidence of a conflict; what no attempt can mend goes to a person."""
     kinds = {"conflict": ConflictKind.TEXT, "lost_line": ConflictKind.TEXT, "red": ConflictKind.MEANING}
     kind = kinds.get(fault.kind, ConflictKind.REFUSED)
     earlier = Party(fault.partner or "what has landed", paths=len(fault.paths))
-    return Evidence(kind, earlier, Party(fault.intent, paths=len(fault.paths)), fault.paths, why=fault.why)
-
-
-def describe_checkout(intent: str, target: str, error: RefCheckedOut) -> Evidence:
-    """Return that a member has to wait for the person who has the target checked out."""
-    why = f"{target} is checked out in {error.place!r}: {error.hint}"
-    return Evidence(ConflictKind.CHECKED_OUT, Party("what has landed"), Party(intent), why=why)
+    why = sanitise_line(" ".join(fault.why.split()), MAX_REASON_CHARS)
+    return Evidence(kind, earlier, Party(fault.intent, paths=len(fault.paths)), fault.paths, why=why)
 
 
 def list_touched(engine: Engine, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:

@@ -20,22 +20,30 @@ from sqlalchemy.exc import DBAPIError
 from remit.core.assignment import Assignment, RoleEffect
 from remit.core.call import SessionKey
 from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
-from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.state.database import StateError
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Order, OrderKind, TaskState, Worker
 from remit.orchestrator.database.holds import become_leader
-from remit.orchestrator.database.store import FLEET_PATH
-from remit.orchestrator.engines.dbos import ATTEMPT_STEPS, FLOW_VERSION, DbosEngine, StepEnd, launch_executor
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.states import FINAL_STATES
-from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AgentProcess, AgentRun, fill_words
+from remit.orchestrator.workers.agent import (
+    LOOK_INTERVAL_S,
+    AgentCommand,
+    AgentProcess,
+    AgentRun,
+    AttemptPlaces,
+    fill_words,
+    make_jail,
+)
 from remit.orchestrator.workers.brief import describe_handover, write_brief
 from remit.orchestrator.workers.feed import AgentFeed
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
 from remit.orchestrator.workers.messages import leave_message, list_sessions
 from remit.orchestrator.workers.starting_point import StartingPoint, find_starting_point
+from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.merging import Identity
@@ -127,7 +135,8 @@ class FleetWorker:
 
     def run_until_stopped(self) -> None:
         timing = self.engine.timing
-        self.retry(lambda: launch_executor(self.engine, self.id, self.settings.slots, self))
+        slots = self.settings.slots
+        self.retry(lambda: launch_executor(self.engine, self.engine.queues, self.id, slots, timing.poll_s, self))
         due_beat = due_sweep = 0.0
         try:
             while not self.stopping.wait(timing.poll_s):
@@ -357,8 +366,10 @@ class FleetWorker:
             return SUPERSEDED_END
         self.settings.ensure_daemon()
         place.process = process
-        end = process.wait(Report(self.engine, attempt).tell)
+        report = Report(self.engine, attempt)
+        end = process.wait(report.tell)
         place.process = None
+        report.tell(process.feed, is_last=True)
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
@@ -382,31 +393,24 @@ class FleetWorker:
         prompt = write_brief(attempt, task, block, neighbours, before, [order.body for order in unheard])
         for order in unheard:
             self.engine.finish_order(order, attempt.attempt)
-        home, settings = self.settings.home, self.settings
-        folder = trees_folder(home, attempt.repository)
+        settings, folder = self.settings, trees_folder(self.settings.home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
         temporary.mkdir(exist_ok=True, mode=0o700)
-        tree, common = place.tree, workspace.common_dir
-        assert common is not None, "worktrees are git's"
-        assert tree.git_dir is not None, "worktrees are git's"
-        own = [home / name for name in settings.environment.own_folders]
-        writable = [tree.root, temporary, common, tree.git_dir, workspace.folder, home / STATE_FOLDER, *own]
-        read_only = [common / "hooks", common / "config", common / "worktrees", place.assignment.path.parent]
-        fleet = [home / f"{FLEET_PATH}{end}" for end in ("", "-wal", "-shm")]
-        names = (*PASSED_VARIABLES, *command.variables)
-        role = board.find_role(task)
+        words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
+        moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
+        names = (*PASSED_VARIABLES, *moving, *command.variables)
+        places = AttemptPlaces(workspace, place.tree, place.assignment.path.parent, temporary.resolve())
+        search_path = settings.variables.get("PATH", os.defpath)
         return AgentRun(
-            words=fill_words(command, prompt=prompt, intent=attempt.intent, model=role.model),
-            folder=tree.root,
+            words=words,
             variables={
                 **{name: settings.variables[name] for name in names if name in settings.variables},
+                **command.settings,
                 "TMPDIR": str(temporary),
                 "REMIT_INTENT": attempt.intent,
             },
+            jail=make_jail(places, attempt.agent, words, settings.environment, search_path),
             log=folder / f"{attempt.intent}-{attempt.attempt}.log",
-            writable=tuple(path for path in writable if path.exists()),
-            read_only=tuple(path for path in read_only if path.exists()),
-            hidden=tuple(path for path in fleet if path.exists()),
             bubblewrap=self.bubblewrap,
         )
 
@@ -520,13 +524,18 @@ class Report:
         self.heard_s: float = 0.0
         self.said = ""
 
-    def tell(self, feed: AgentFeed) -> None:
-        if time.monotonic() < self.due_s or feed.last_word_s == self.heard_s:
+    def tell(self, feed: AgentFeed, *, is_last: bool = False) -> None:
+        if not is_last and (time.monotonic() < self.due_s or feed.last_word_s == self.heard_s):
             return
         self.due_s, self.heard_s = time.monotonic() + REPORT_INTERVAL_S, feed.last_word_s
         usage = feed.usage
         used = replace(
-            self.attempt, turns=usage.turns, tokens_in=usage.tokens_in, tokens_out=usage.tokens_out, usd=usage.usd
+            self.attempt,
+            sessions=(feed.session,) if feed.session else (),
+            turns=usage.turns,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            usd=usage.usd,
         )
         news = feed.progress if feed.progress != self.said else ""
         self.said = feed.progress

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
+from remit.core.untrusted_input import unquote_path
 from remit.ledger.index.index import Index, open_index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import head_commit

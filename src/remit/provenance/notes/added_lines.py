@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from remit.core.diff.contents import Hunk, Span, make_spans
-from remit.provenance.origins.blame_porcelain import unquote_path
+from remit.core.untrusted_input import unquote_path
 from remit.workspace.git.command import Git
 
 COMMITS_AT_ONCE = 100

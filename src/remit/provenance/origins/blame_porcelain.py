@@ -5,9 +5,9 @@ import re
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from remit.core.untrusted_input import unquote_path
+
 LINE_HEADER = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?$")
-PATH_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-ESCAPED_CHARS = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
 class FileVersion(Struct, frozen=True):
@@ -140,15 +140,3 @@ def parse_porcelain(output: bytes) -> BlamePorcelain:
             lines += [GitLine(version, number + n, line + n, text[1:]) for n, text in enumerate(texts)]
         row = first + 2 * group_size - 1
     return BlamePorcelain(lines, commits)
-
-
-def unquote_path(name: bytes) -> str:
-    """Return a path from git's C-style quoting: three octal digits, a letter, or the character itself."""
-
-    def unescape(found: re.Match[bytes]) -> bytes:
-        char = found[1]
-        return bytes([int(char, 8) & 255]) if len(char) == 3 else ESCAPED_CHARS.get(char, char)
-
-    if name.startswith(b'"') and name.endswith(b'"') and len(name) > 1:
-        name = PATH_ESCAPE.sub(unescape, name[1:-1])
-    return name.decode("utf-8", "surrogateescape")

@@ -16,12 +16,13 @@ from msgspec import Struct, field
 
 from remit.core.diff.contents import is_distinctive_line
 from remit.core.python_runtime import map_ahead
+from remit.core.untrusted_input import unquote_path
 from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.blame.blamed_line import BlamedLine, body_of
 from remit.provenance.notes.added_lines import FilePatch, parse_patches
 from remit.provenance.origins.attributor import LineAttributor
-from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, TreePrefix, relocate_version, unquote_path
+from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, TreePrefix, relocate_version
 from remit.provenance.origins.evidence_grades import LIKELY, Attributions, attribution_at, strip_whitespace
 from remit.provenance.origins.file_histories import NEVER_S, SLACK_S
 from remit.workspace.git.command import Git, GitError

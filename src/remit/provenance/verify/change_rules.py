@@ -16,10 +16,9 @@ from remit.core.code.manifests import find_reader
 from remit.core.config import Config
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import Scope
-from remit.core.untrusted_input import escape_surrogates, sanitise_line
+from remit.core.untrusted_input import escape_surrogates, sanitise_line, unquote_path
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blamed_line import body_of
-from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.provenance.verify.range_evidence import NotedLine
 from remit.provenance.verify.rules import Document, RuleFinding, make_finding
 from remit.workspace.git.command import Git

@@ -79,7 +79,8 @@ def step_of_entry(
     calls = next(filter(None, known), None)
     step = calls.pop(0) if calls else StoryStep(entry.at, "call", entry.text)
     has_failed = step.failed or entry.call_id in failed
-    return replace(step, at=entry.at, text=entry.text, agent_id=agent, tool=entry.tool, failed=has_failed)
+    text = step.text if entry.text.endswith(f"/{step.text}") else entry.text  # the path as the record has it
+    return replace(step, at=entry.at, text=text, agent_id=agent, tool=entry.tool, failed=has_failed)
 
 
 def call_keys(call_id: str, arguments_sha256: str) -> list[str]:

@@ -82,8 +82,7 @@ class Console:
         routes: list[BaseRoute] = [
             Route("/live", self.wrap(self.stream_state)),
             Route("/openapi.json", self.wrap(self.show_api)),
-            Route("/pair", self.wrap(self.show_pairing)),
-            Route("/pair", self.wrap(self.pair_browser), methods=["POST"]),
+            *self.list_entrances(),
             Route("/unpair/{browser}", self.wrap(self.unpair_browser), methods=["POST"]),
             Route("/r/{repository}/export/{form}", self.wrap(self.export_ledger)),
             Mount(f"/static/{static_version()}", StaticFiles(directory=FOLDER / "static"), name="static"),
@@ -99,13 +98,20 @@ class Console:
             routes.append(Route(write.url, self.wrap(partial(self.perform_write, write)), methods=["POST"]))
         return Starlette(routes=routes, exception_handlers={404: self.answer_missing, 500: self.answer_defect})
 
+    def list_entrances(self) -> list[BaseRoute]:
+        """Return the addresses by which a browser comes in."""
+        return [
+            Route("/pair", self.wrap(self.show_pairing)),
+            Route("/pair", self.wrap(self.pair_browser), methods=["POST"]),
+        ]
+
     def wrap(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint behind the checks of every request; failures become pages with the next step."""
 
         async def checked(request: Request) -> Response:
             try:
                 self.guard.check_request(request)
-                return add_headers(await endpoint(request))
+                return add_headers(await endpoint(request), self.guard.headers)
             except Refused as refused:
                 return self.answer_refusal(request, refused)
             except (*RECORDING_ERRORS, LookupError) as error:
@@ -119,19 +125,21 @@ class Console:
     # Pages
 
     async def read_request(self, request: Request, *, wants_all: bool = False) -> PageRequest:
+        """Return what a page is asked by a browser that may read. Raises Refused."""
+        reader = self.guard.find_reader(request)
         path: Mapping[str, str] = {key: str(value) for key, value in request.path_params.items()}
         name = path.get("repository")
         repository = await self.run(self.repositories.find, name) if name else None
         part = request.headers.get("remit-part", "")
-        return PageRequest(self.repositories, repository, path, dict(request.query_params), part, wants_all)
+        acted = self.repositories.act_for(reader.person) if reader.person else self.repositories
+        return PageRequest(acted, repository, path, dict(request.query_params), part, wants_all, reader)
 
     async def read_data(self, page: Page, request: Request, *, wants_all: bool = False) -> tuple[PageRequest, Any]:
-        self.guard.find_reader(request)
         asked = await self.read_request(request, wants_all=wants_all)
         return asked, await self.read(page.read, asked)
 
     async def perform_write(self, write: PageWrite, request: Request) -> Response:
-        body = decode_body(await self.guard.check_write(request, self.run), write.shape)
+        body = decode_body(await self.guard.check_write(request, self.run, write.role), write.shape)
         data = await self.run(write.act, await self.read_request(request), body)
         text = encode_json({"schema_version": 1, "data": data})
         return Response(text, media_type="application/json")
@@ -198,6 +206,8 @@ class Console:
             "waiting": len(self.watcher.state.questions),
             "theme": "",
             "browsers": self.guard.pairing.state.browsers,
+            "logins": self.guard.list_logins(),
+            "reader": asked.reader,
         }
 
     def answer_refusal(self, request: Request, refused: Refused) -> Response:
@@ -207,8 +217,9 @@ class Console:
             response: Response = JSONResponse({"schema_version": 1, "error": error}, refused.status)
         else:
             values = {"status": refused.status, "message": str(refused), "fix": refused.fix}
+            values["has_login"] = self.guard.has_login
             response = HTMLResponse(render_page("error.html", values), refused.status)
-        return add_headers(response)
+        return add_headers(response, self.guard.headers)
 
     async def answer_missing(self, request: Request, error: Exception) -> Response:
         return self.answer_refusal(request, Refused(404, "there is no such page", "go back to Now"))
@@ -226,8 +237,7 @@ class Console:
             raise Refused(403, "another site asked")
         if self.watcher.listeners >= MAX_STREAMS:
             raise Refused(429, "too many pages are open", "close some")
-        cookie = request.cookies.get(COOKIE, "")
-        stream = self.watcher.listen(lambda: self.guard.pairing.find_reader(cookie) is not None)
+        stream = self.watcher.listen(partial(self.guard.is_reader, request))
         return StreamingResponse(stream, media_type="text/event-stream")
 
     # Pairing
@@ -250,7 +260,7 @@ class Console:
 
     async def unpair_browser(self, request: Request) -> Response:
         await self.guard.check_write(request, self.run)
-        if not self.guard.pairing.unpair(request.path_params["browser"]):
+        if not self.guard.unpair(request.path_params["browser"]):
             raise Refused(404, "no such browser is paired")
         await self.watcher.look_again()
         return JSONResponse({"schema_version": 1, "data": {"unpaired": request.path_params["browser"]}})

@@ -1,7 +1,7 @@
 """Access rules: exact host and origin, a paired browser for reading, a signature by the browser's key for writing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from remit.servers.web.pairing import PairedBrowser, Pairing, ProofRefused
+from remit.servers.web.pairing import ROLES, Login, Logins, PairedBrowser, Pairing, ProofRefused, Role
 from remit.servers.web.peer import find_agent_above
 
 T = TypeVar("T")
@@ -50,17 +50,35 @@ class Guard(Struct, frozen=True):
     pairing: Pairing
     port: int
     record_attempt: Callable[[str, str], None]
+    logins: Logins | None = None
 
     @property
     def origin(self) -> str:
         return f"http://{self.pairing.state.host_name}:{self.port}"
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return HEADERS
+
+    @property
+    def has_login(self) -> bool:
+        """Whether people log in here; else browsers are paired by a link."""
+        return False
+
+    def read_host(self, request: Request) -> str:
+        """Return the host that the client asked for."""
+        return request.headers.get("host", "")
+
+    def may_come_from_elsewhere(self, request: Request) -> bool:
+        """Return whether a page of another site may lead to this address."""
+        return False
+
     def check_request(self, request: Request) -> None:
         """Check what holds for every request: host, fetch metadata, sizes. Raises Refused."""
-        if request.headers.get("host", "") != urlsplit(self.origin).netloc:
+        if self.read_host(request) != urlsplit(self.origin).netloc:
             raise Refused(421, "this address is not the console's", f"open {self.origin}")
         site = request.headers.get("sec-fetch-site", "none")
-        if site not in ("same-origin", "none"):
+        if site not in ("same-origin", "none") and not self.may_come_from_elsewhere(request):
             raise Refused(403, "another site asked", f"open {self.origin} itself")
         if len(request.scope.get("query_string", b"")) > MAX_QUERY_BYTES:
             raise Refused(414, "the address is too long", "take something out of the query")
@@ -71,6 +89,21 @@ class Guard(Struct, frozen=True):
         if reader is None:
             raise Refused(401, "this browser is not paired with the console", PAIR_FIX)
         return reader
+
+    def list_logins(self) -> list[Login]:
+        return self.logins.list_all() if self.logins else []
+
+    def unpair(self, browser_id: str) -> bool:
+        """End a pairing or a login; return False if there is none of that id."""
+        return self.pairing.unpair(browser_id) or (self.logins is not None and self.logins.end(browser_id))
+
+    def is_reader(self, request: Request) -> bool:
+        """Return whether the request's browser may read, as of now."""
+        try:
+            self.find_reader(request)
+        except Refused:
+            return False
+        return True
 
     def check_same_origin(self, request: Request) -> None:
         """Check that a page of the console itself asks. Raises Refused."""
@@ -93,8 +126,12 @@ class Guard(Struct, frozen=True):
             raise Refused(408, "the request came too slowly", "send it again") from None
         return b"".join(blocks)
 
-    async def check_write(self, request: Request, run: Callable[..., Awaitable[str | None]]) -> bytes:
-        """Return the body of a request that may write. Raises Refused. `run` calls a function in a worker thread."""
+    async def check_write(
+        self, request: Request, run: Callable[..., Awaitable[str | None]], role: Role = "admin"
+    ) -> bytes:
+        """Return the body of a request that may write what needs the role. Raises Refused. `run` calls a function in a
+        worker thread.
+        """
         self.check_same_origin(request)
         reader = self.find_reader(request)
         body = await self.read_body(request)
@@ -104,6 +141,9 @@ class Guard(Struct, frozen=True):
             )
         except ProofRefused as refused:
             raise Refused(refused.status, str(refused), "load the page again") from None
+        if ROLES.index(reader.role) < ROLES.index(role):
+            why = f"your role here is {reader.role}, and this needs {role}"
+            raise Refused(403, why, "ask the person who runs this console")
         await self.check_peer(request, run, f"{request.method} {request.url.path}")
         return body
 
@@ -111,17 +151,17 @@ class Guard(Struct, frozen=True):
         """Check that no agent started the asking process. Raises Refused; an agent's attempt is recorded."""
         client_port = request.client.port if request.client else 0
         agent = await run(find_agent_above, client_port, self.port)
-        if agent is None:
+        if agent is None and not self.has_login:
             raise Refused(403, "the process that asks cannot be seen from here", "answer in a terminal instead")
         if agent:
             self.record_attempt(action, agent)
             raise Refused(403, f"{agent} started the process that asks: deciding is for people", "ask the person")
 
 
-def add_headers(response: Response, *, is_static: bool = False) -> Response:
-    for name, value in HEADERS.items():
+def add_headers(response: Response, headers: Mapping[str, str] = HEADERS) -> Response:
+    for name, value in headers.items():
         response.headers.setdefault(name, value)
-    response.headers.setdefault("cache-control", "public, max-age=31536000, immutable" if is_static else "no-store")
+    response.headers.setdefault("cache-control", "no-store")
     return response
 
 

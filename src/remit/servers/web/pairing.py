@@ -1,4 +1,5 @@
-"""Browsers that may read and decide: single-use pairing links, and signatures of requests that write.
+"""Browsers that may read and decide: paired by a single-use link, or by a person's login; and signatures of requests
+that write.
 
 A cookie alone only reads. Cookies of loopback do not know ports: every development server on the machine could be sent
 one. A writing request carries a signature by a key made in the paired page and not exportable by scripts.
@@ -12,12 +13,14 @@ import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import DecodeError, Struct, ValidationError, field, json
 from msgspec.structs import replace
 
 from remit.core.machine_paths import STATE_FOLDER
+from remit.core.record import Person
+from remit.gate.state.database import StateDatabase
 from remit.workspace.safe_files import write_atomically
 
 if TYPE_CHECKING:
@@ -30,6 +33,9 @@ COOKIE_LIFETIME_S = 30 * 24 * 3600
 PROOF_WINDOW_S = 60.0  # how far the time of a signed request may be off; its nonce is remembered for twice as long
 MAX_FAILED_PAIRINGS = 20
 MAX_BROWSERS = 32
+LOGINS_FILE = f"{STATE_FOLDER}/state.db"
+KEY_WINDOW_S = 120.0  # time after a login within which its page brings the browser's key
+MAX_LOGINS = 256
 SIGNATURE_BYTES = 64  # ECDSA P-256 as WebCrypto gives it: r and s, 32 bytes each
 
 
@@ -45,6 +51,11 @@ class ProofRefused(Exception):
         self.status = status
 
 
+Role = Literal["view", "approve", "admin"]
+ROLES: tuple[Role, ...] = ("view", "approve", "admin")
+"""What people may do: read; also answer questions and comment; also change everything else."""
+
+
 class PairedBrowser(Struct, frozen=True):
     """A paired browser. `public_key` is its P-256 key as DER (SubjectPublicKeyInfo) in base64."""
 
@@ -53,6 +64,8 @@ class PairedBrowser(Struct, frozen=True):
     cookie_sha256: str
     paired_at: float
     name: str = ""
+    role: Role = "admin"
+    person: Person | None = None
 
 
 class ConsoleState(Struct, frozen=True):
@@ -158,6 +171,86 @@ class Pairing:
             if nonce in self.used_nonces:
                 raise ProofRefused("the request was sent before", 409)
             self.used_nonces[nonce] = now + 2 * PROOF_WINDOW_S
+
+
+# Logins
+
+
+class Login(PairedBrowser, frozen=True):
+    """A person's login from one browser on another machine: a paired browser with an account, and an end. `address` is
+    the client's as the server or its proxy sees it.
+    """
+
+    address: str = ""
+    until: float = 0.0
+
+
+class Logins:
+    """The logins of a user's console, kept in the user's state database. Thread-safe. Methods raise StateError."""
+
+    def __init__(self, home: Path, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.lock = threading.Lock()
+        self.database = StateDatabase(home / LOGINS_FILE, home)
+
+    def begin(self, person: Person, role: Role, address: str, hours: float) -> tuple[Login, str]:
+        """Store a login without a key; return the login and its cookie."""
+        cookie, now = secrets.token_urlsafe(32), self.clock()
+        login = Login(
+            id=secrets.token_hex(8),
+            public_key="",
+            cookie_sha256=hash_secret(cookie),
+            paired_at=now,
+            role=role,
+            person=person,
+            address=address,
+            until=now + hours * 3600,
+        )
+        with self.lock, self.database.transaction() as connection:
+            connection.execute("DELETE FROM logins WHERE until<?", (now,))
+            surplus = "SELECT cookie FROM logins ORDER BY until DESC LIMIT -1 OFFSET ?"
+            connection.execute(f"DELETE FROM logins WHERE cookie IN ({surplus})", (MAX_LOGINS - 1,))
+            row = (login.cookie_sha256, login.id, json.encode(login), login.until)
+            connection.execute("INSERT INTO logins VALUES(?,?,?,?)", row)
+        return login, cookie
+
+    def find(self, cookie: str) -> Login | None:
+        """Return the login with the cookie; None if there is none, or its time is over."""
+        if not cookie:
+            return None
+        query = "SELECT body FROM logins WHERE cookie=? AND until>?"
+        with self.lock:
+            row = self.database.fetch_row(query, hash_secret(cookie), self.clock())
+        return json.decode(row[0], type=Login) if row else None
+
+    def register_key(self, login: Login, public_key: str, name: str) -> Login:
+        """Give a login the key of its browser, once. Raises PairingRefused."""
+        if login.public_key or self.clock() - login.paired_at > KEY_WINDOW_S:
+            raise PairingRefused("this login has a key already, or is older than two minutes")
+        load_public_key(public_key)
+        keyed = replace(login, public_key=public_key, name=name[:80])
+        change = "UPDATE logins SET body=? WHERE cookie=? AND body=?"
+        with self.lock:
+            changed = self.database.execute(change, json.encode(keyed), login.cookie_sha256, json.encode(login))
+        if not changed:
+            raise PairingRefused("this login has a key already")
+        return keyed
+
+    def end(self, login_id: str) -> bool:
+        with self.lock:
+            return self.database.execute("DELETE FROM logins WHERE id=?", login_id) > 0
+
+    def list_all(self) -> list[Login]:
+        with self.lock:
+            rows = self.database.fetch_rows("SELECT body FROM logins WHERE until>? ORDER BY until", self.clock())
+        return [json.decode(row[0], type=Login) for row in rows]
+
+    def close(self) -> None:
+        with self.lock:
+            self.database.close()
+
+
+# Secrets, keys, signatures
 
 
 def hash_secret(secret: str) -> str:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from remit.core.record import Person
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.gate import Gate
 from remit.gate.intents.person_edits import list_present_files
@@ -53,7 +55,12 @@ class Repositories(Struct, frozen=True):
     runs: ChatProcesses = field(default_factory=ChatProcesses)
     heavy: HeavyReads = field(default_factory=HeavyReads)
     highlighter: Highlighter = field(default_factory=Highlighter)
+    remote_origin: str = ""  # the console's address for other machines, where it has one
     files: dict[str, tuple[float, list[str]]] = field(default_factory=dict[str, tuple[float, list[str]]])
+
+    def act_for(self, person: Person) -> "Repositories":
+        """Return the same repositories, in whose records the person is named."""
+        return replace(self, environment=lambda: replace(self.environment(), person=person))
 
     def list_all(self) -> list[GovernedRepository]:
         found: list[GovernedRepository] = []
@@ -92,7 +99,7 @@ class Repositories(Struct, frozen=True):
         **named: P.kwargs,
     ) -> T:
         """Call a function with the repository's gate in a worker process. Raises Refused."""
-        return self.workers.call_function(repository.root, function, *arguments, **named)
+        return self.workers.call_function(repository.root, self.environment().person, function, *arguments, **named)
 
     def list_files(self, repository: GovernedRepository, *, max_age_s: float = FILES_AGE_S) -> list[str]:
         """Return the files that git does not ignore, bytes outside UTF-8 as surrogates; none where git cannot tell."""

@@ -116,13 +116,13 @@ PAGES = (
 )
 
 WRITES = (
-    PageWrite("/approvals/{question}/answer", AnswerBody, record_answer),
-    PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers),
+    PageWrite("/approvals/{question}/answer", AnswerBody, record_answer, "approve"),
+    PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers, "approve"),
     PageWrite("/settings", SettingBody, change_setting),
-    PageWrite("/settings/redaction", TriedText, redact_text),
+    PageWrite("/settings/redaction", TriedText, redact_text, "view"),
     PageWrite("/r/{repository}/changes/reviewed", MarkBody, mark_hunks),
     PageWrite("/r/{repository}/changes/revert", RevertBody, revert_hunk),
-    PageWrite("/r/{repository}/changes/comments", CommentsBody, send_message),
+    PageWrite("/r/{repository}/changes/comments", CommentsBody, send_message, "approve"),
     PageWrite("/r/{repository}/chat", BeginBody, begin_run),
     PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words),
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from msgspec import to_builtins
 from msgspec.structs import replace
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from remit.core.machine_paths import CONFIG_PATH
 from remit.core.record import Body, CallPart
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
@@ -20,8 +23,15 @@ from remit.gate.machine import Environment
 from remit.gate.records.call_records import violation_document
 from remit.servers.web.app import Console
 from remit.servers.web.guard import Guard
-from remit.servers.web.pairing import DEFAULT_PORT, PairedBrowser, Pairing
+from remit.servers.web.pairing import DEFAULT_PORT, Login, Logins, PairedBrowser, Pairing
 from remit.servers.web.push import PushSender
+from remit.servers.web.remote.settings import (
+    RemoteRefused,
+    RemoteSettings,
+    read_client_secret,
+    read_remote_settings,
+    resolve_file,
+)
 from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
@@ -54,34 +64,63 @@ class ConsoleServer:
 
     def __init__(self, environment: Callable[[], Environment], port: int | None) -> None:
         self.environment = environment
-        self.pairing = Pairing(environment().home, time.time)
+        home = environment().home
+        self.remote_settings = read_remote_settings(home)
+        self.pairing = Pairing(home, time.time)
         self.socket, self.port = listen(port, self.pairing.state.port)
         if self.pairing.state.port != self.port or not self.pairing.state.browsers:
             self.pairing.change_state(replace(self.pairing.state, port=self.port))
-        repositories = Repositories(environment)
-        self.guard = Guard(self.pairing, self.port, self.record_attempt)
+        remote = self.remote_settings
+        self.logins = Logins(home, time.time) if remote else None
+        repositories = Repositories(environment, remote_origin=remote.origin if remote else "")
+        self.guard = Guard(self.pairing, self.port, self.record_attempt, self.logins)
         self.console = Console(self.guard, repositories, self.record_pairing)
-        self.pushes = PushSender(repositories, lambda: self.guard.origin, time.time)
-        config = uvicorn.Config(
-            self.console.build_app(),
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=1,
-            limit_concurrency=128,
-            http=PunctualProtocol,
-        )
-        self.server = uvicorn.Server(config)
+        self.pushes = PushSender(repositories, lambda: remote.origin if remote else self.guard.origin, time.time)
+        self.server = make_server(self.console, {})
+        self.remote: tuple[uvicorn.Server, socket.socket] | None = None
+        if remote:
+            try:
+                self.remote = self.open_remote(remote, home)
+            except BaseException:
+                self.socket.close()
+                raise
         self.loop: asyncio.AbstractEventLoop | None = None
         self.thread = threading.Thread(target=self.run_loop, name="console", daemon=True)
+
+    def open_remote(self, settings: RemoteSettings, home: Path) -> tuple[uvicorn.Server, socket.socket]:
+        """Return a listening server for other machines. Raises RemoteRefused."""
+        # Imported here: the extra `remote`, which most people do not install.
+        from remit.servers.web.remote.app import RemoteConsole, RemoteGuard
+        from remit.servers.web.remote.provider import OpenIdProvider
+
+        assert self.logins is not None
+        address = settings.address
+        guard = RemoteGuard(self.pairing, address.port, self.record_attempt, logins=self.logins, settings=settings)
+        provider = OpenIdProvider(settings, read_client_secret(settings, home))
+        files: dict[str, Any] = {}
+        if settings.cert and settings.key:
+            files = {
+                "ssl_certfile": resolve_file(settings.cert, home),
+                "ssl_keyfile": resolve_file(settings.key, home),
+            }
+        server = make_server(RemoteConsole(guard, self.logins, provider, self.console), files)
+        try:
+            server.config.load()
+        except OSError as error:  # ssl.SSLError is one
+            why = f"cert and key in ~/{CONFIG_PATH} cannot be used: {error}"
+            raise RemoteRefused(why, "name a certificate chain and its key, both as PEM") from None
+        try:
+            return server, bind(address.host, address.port)
+        except OSError as error:
+            why = f"{address.host} port {address.port} cannot be listened at: {error.strerror}"
+            raise RemoteRefused(why, f"name another address with `listen` in ~/{CONFIG_PATH}") from None
 
     def start(self) -> None:
         self.thread.start()
         self.pushes.thread.start()
         until = time.monotonic() + START_TIMEOUT_S
-        while not self.server.started and self.thread.is_alive() and time.monotonic() < until:
+        servers = [self.server, *([self.remote[0]] if self.remote else [])]
+        while not all(server.started for server in servers) and self.thread.is_alive() and time.monotonic() < until:
             time.sleep(0.005)
 
     def run_loop(self) -> None:
@@ -90,7 +129,10 @@ class ConsoleServer:
 
     async def serve(self) -> None:
         self.loop = asyncio.get_running_loop()
-        await self.server.serve([self.socket])
+        serving = [self.server.serve([self.socket])]
+        if self.remote:
+            serving.append(self.remote[0].serve([self.remote[1]]))
+        await asyncio.gather(*serving)
 
     def stop(self) -> None:
         self.pushes.stop()
@@ -98,15 +140,23 @@ class ConsoleServer:
             with suppress(RuntimeError, TimeoutError):  # the loop ended meanwhile
                 asyncio.run_coroutine_threadsafe(self.console.watcher.close(), self.loop).result(1.0)
         self.server.should_exit = True
+        if self.remote:
+            self.remote[0].should_exit = True
         self.thread.join(3.0)
         self.console.repositories.workers.close()
         self.console.repositories.runs.close()
         self.socket.close()
+        if self.remote:
+            self.remote[1].close()
+        if self.logins:
+            self.logins.close()
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a page is open, or a phone is told of questions: the daemon does not leave then."""
-        return self.console.watcher.listeners > 0 or self.pushes.is_in_use
+        """Whether a page is open, or can be opened from other machines, or a phone is told of questions: the daemon
+        does not leave then.
+        """
+        return self.remote is not None or self.console.watcher.listeners > 0 or self.pushes.is_in_use
 
     def make_link(self) -> str:
         return f"{self.guard.origin}/pair#{self.pairing.make_link_secret()}"
@@ -114,7 +164,9 @@ class ConsoleServer:
     # Records
 
     def record_pairing(self, browser: PairedBrowser) -> None:
-        detail = {"name": browser.name or browser.id, "by": "person"}
+        detail: dict[str, Any] = {"name": browser.name or browser.id, "by": "person"}
+        if isinstance(browser, Login):
+            detail |= {"who": to_builtins(browser.person), "role": browser.role, "address": browser.address}
         self.append_everywhere(Body(event="console_paired", intent_id=None, session_id=None, detail=detail))
 
     def record_attempt(self, action: str, agent: str) -> None:
@@ -139,13 +191,40 @@ def listen(wanted: int | None, kept: int) -> tuple[socket.socket, int]:
     """
     choices = [wanted] if wanted is not None else [kept or DEFAULT_PORT, 0]
     for port in choices:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((LOOPBACK, port))
+            listener = bind(LOOPBACK, port)
         except OSError:
-            listener.close()
             continue
-        listener.listen(128)
         return listener, int(listener.getsockname()[1])
     raise PortTaken(choices[0])
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at the address. Raises OSError."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def make_server(console: Console, files: dict[str, Any]) -> uvicorn.Server:
+    """Return a server of the console's pages; `files` are those of TLS. It believes no header about its clients."""
+    config = uvicorn.Config(
+        console.build_app(),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+        limit_concurrency=128,
+        http=PunctualProtocol,
+        **files,
+    )
+    return uvicorn.Server(config)

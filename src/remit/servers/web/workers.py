@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
 from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
+from remit.core.record import Person
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
@@ -32,13 +34,14 @@ RUN_WORKER = "import os; os.nice(5); from remit.servers.web.workers import serve
 
 
 class Job(Struct, frozen=True):
-    """A function of the console, by module and name, with JSON arguments and the repository's root."""
+    """A function of the console, by module and name, with JSON arguments, the repository's root and who asks."""
 
     module: str
     name: str
     root: str
     arguments: list[Any]
     named: dict[str, Any]
+    person: Person | None = None
 
 
 class JobError(Struct, frozen=True):
@@ -104,12 +107,17 @@ class WorkerPool:
         self.lock = threading.Lock()
 
     def call_function(
-        self, root: str, function: Callable[Concatenate[Gate, P], T], *arguments: P.args, **named: P.kwargs
+        self,
+        root: str,
+        person: Person | None,
+        function: Callable[Concatenate[Gate, P], T],
+        *arguments: P.args,
+        **named: P.kwargs,
     ) -> T:
         """Call a function of the console with the repository's gate in a worker. Arguments are JSON; the result is
         decoded by the function's return type. Raises Refused.
         """
-        job = Job(function.__module__, function.__name__, root, list(arguments), dict(named))
+        job = Job(function.__module__, function.__name__, root, list(arguments), dict(named), person)
         worker = self.take()
         try:
             line = worker.ask(job)
@@ -175,7 +183,7 @@ def serve_jobs() -> None:
 def perform_job(job: Job) -> JobAnswer:
     function = getattr(import_module(job.module), job.name)
     try:
-        gate = Gate.open(Path(job.root), read_environment())
+        gate = Gate.open(Path(job.root), replace(read_environment(), person=job.person))
         try:
             return JobAnswer(function(gate, *job.arguments, **job.named))
         finally:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.decision import Target
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER
 from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath, check_path_text, fold_case
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import ObservedFile
@@ -140,6 +140,7 @@ def outside_protection_reason(workspace: Workspace, real: str, around: MachinePl
     places = [
         (workspace.common_dir, "it is git's own"),
         (around.home / STATE_FOLDER, "it is Remit's own"),
+        (around.home / CONFIG_FOLDER, "it is Remit's own"),
         (around.home / ".local/share/remit", "it is Remit's own"),
         *((around.home / setting, STEERS_AGENT) for setting in around.settings),
     ]

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import islice
@@ -65,6 +65,8 @@ class Layer(Struct, frozen=True):
 class Jail(Struct, frozen=True):
     """Environment of a command. `read_only` and `hidden` must exist; `writable` is the real folder.
 
+    `private` are folders that the command finds empty, and may fill: its writes there vanish with it. What is named
+    below one of them is shown there. `links` are folders that appear read-only in another place, by that place.
     `emptied` are folders of Remit's own: empty and read-only inside, so that no lock on their files can be taken.
     `shown` are visible paths below a hidden folder. `above`: git's folder lies above the workspace, and git would stop
     at the layer's file system border.
@@ -72,8 +74,10 @@ class Jail(Struct, frozen=True):
 
     folder: Path
     layers: tuple[Layer, ...] = ()
+    private: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
+    links: Mapping[Path, Path] = {}
     hidden: tuple[Path, ...] = ()
     emptied: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
@@ -103,8 +107,10 @@ def bubblewrap_command(program: str, jail: Jail, command: Sequence[str], status:
         target, upper = str(layer.target), str(layer.upper)
         overlay = ("--overlay-src", target, "--overlay", upper, str(layer.work), target)
         mounts.append((layer.target, ("--bind", upper, target) if layer.without_lower else overlay))
+    mounts += [(path, ("--tmpfs", str(path))) for path in jail.private]
     mounts += [(path, ("--bind", str(path), str(path))) for path in jail.writable]
     mounts += [(path, ("--ro-bind", str(path), str(path))) for path in jail.read_only]
+    mounts += [(path, ("--ro-bind", str(source), str(path))) for path, source in jail.links.items()]
     mounts.sort(key=lambda each: len(each[0].parts))
     for path in jail.hidden:
         mounts.append((path, ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))))

@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.diff.contents import sha256
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER
 from remit.workspace.mounts import find_mount_below
 from remit.workspace.place.workspace import ASSIGNMENT_FILE, ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Layer
@@ -210,7 +210,8 @@ def read_only_paths(workspace: Workspace, settings: Iterable[str], *, layered: b
 
 def own_state_folders(workspace: Workspace, home: Path) -> tuple[Path, ...]:
     """Return Remit's folders for the repository and the user, which commands do not need."""
-    return tuple(path.resolve() for path in (workspace.state, home / STATE_FOLDER) if path.is_dir())
+    folders = (workspace.state, home / STATE_FOLDER, home / CONFIG_FOLDER)
+    return tuple(path.resolve() for path in folders if path.is_dir())
 
 
 def own_ref_paths(workspace: Workspace) -> tuple[Path, ...]:

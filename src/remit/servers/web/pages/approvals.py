@@ -1,7 +1,6 @@
 """Approvals: every pending question of every repository, oldest first; the open card shows the whole action."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, json, structs, to_builtins
@@ -22,7 +21,6 @@ from remit.gate.approval_answers import (
     list_earlier_calls,
     list_extents,
     preview_rule,
-    shorten_path,
 )
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ListedQuestion, Question
@@ -161,7 +159,7 @@ def make_queued(repository: GovernedRepository, group: list[ListedQuestion]) -> 
         question.id,
         question.agent,
         question.intent_id,
-        shorten_path(question, Path(repository.root)),
+        question.action,
         question.risk,
         name_risk(question.risk),
         question.asked_at,
@@ -199,7 +197,7 @@ def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuesti
     document = gate.rules.document
     names = {intent.id: intent.title for intent in (document.intents if document else ())}
     command = question.subject.command
-    action = command if question.is_command else shorten_path(question, Path(repository.root))
+    action = command if question.is_command else question.action
     left = max(0.0, question.expires_at - time.time()) / max(1.0, question.expires_at - question.asked_at)
     card = QuestionCard(
         repository.name,

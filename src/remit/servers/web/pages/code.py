@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert
 
+from remit.core.untrusted_input import unquote_path
 from remit.gate.reviews import list_reviewed_records
 from remit.gate.snapshots.restore import read_current
 from remit.ledger.log_files import list_readable_places
 from remit.ledger.reader import measure_log_bytes
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.provenance.why.explanation import Explanation
 from remit.servers.web.guard import Refused
 from remit.servers.web.highlight import MAX_BYTES, MAX_LINE_BYTES, find_spans

@@ -24,12 +24,11 @@ from remit.core.intent import (
 )
 from remit.core.redaction import redact
 from remit.core.scope.path_patterns import Scope
-from remit.core.untrusted_input import quote_path
+from remit.core.untrusted_input import quote_path, unquote_path
 from remit.gate.gate import Gate
 from remit.gate.intents.history import IntentVersion, intent_history
 from remit.gate.intents.person_edits import list_present_files, match_files
 from remit.ledger.index.index import Index
-from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.provenance.verify.verify import missing_evidence, runs_for_intent
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest
@@ -263,7 +262,7 @@ def describe_intent(gate: Gate, intent_id: str) -> IntentPage:
         list(find_unfinished_dependencies(intent, document.intents)),
         [status for status in STATUSES if status in TRANSITIONS[intent.status]],
         "; ".join(find_completion_obstacles(intent, document.intents)),
-        build_tree(files, owned, touched, set(shown[:MAX_TREE_FILES])),
+        build_tree(files, owned, touched, set(shown[:MAX_TREE_FILES]), outside),
         len(owned),
         len(touched),
         list(map(quote_path, outside)),
@@ -296,8 +295,12 @@ def list_sessions(gate: Gate, index: Index, intent_id: str) -> tuple[list[Intent
     return own[:MAX_SESSIONS], others[:MAX_SESSIONS]
 
 
-def build_tree(files: Iterable[str], owned: set[str], touched: set[str], shown: set[str]) -> ScopeFolder:
-    """Return the repository as a tree: every folder at the top, and below it those with owned or touched files."""
+def build_tree(
+    files: Iterable[str], owned: set[str], touched: set[str], shown: set[str], outside: list[str]
+) -> ScopeFolder:
+    """Return the repository as a tree: every folder at the top, and below it those with owned or touched files. Of
+    the shown files, those in `outside` lie beyond the scope.
+    """
     counts: dict[str, list[int]] = {"": [0, 0, 0]}
     for path in {*files, *touched}:
         numbers = (1, path in owned, path in touched)
@@ -310,7 +313,7 @@ def build_tree(files: Iterable[str], owned: set[str], touched: set[str], shown: 
     entries: dict[str, list[ScopedFile]] = {}
     for path in sorted(shown):
         folder, _, name = path.rpartition("/")
-        entries.setdefault(folder, []).append(ScopedFile(quote_path(path), name, path in owned, path in touched))
+        entries.setdefault(folder, []).append(ScopedFile(quote_path(path), name, path not in outside, path in touched))
     for folder in sorted(counts, key=lambda name: -name.count("/") if name else 1):
         total, has, changed = counts[folder]
         if folder.count("/") and not has and not changed:

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from remit.servers.web.guard import Refused
+from remit.servers.web.pairing import PairedBrowser, Role
 from remit.servers.web.repositories import GovernedRepository, Repositories
 
 MAX_WINDOW = 400
@@ -23,6 +24,7 @@ class PageRequest(Struct, frozen=True):
     part: str = ""
     wants_all: bool = False
     """Whether what takes long is waited for: JSON has no second part."""
+    reader: PairedBrowser | None = None
 
     @property
     def one_repository(self) -> GovernedRepository:
@@ -54,8 +56,11 @@ class Page(Struct, frozen=True):
 
 
 class PageWrite(Struct, frozen=True):
-    """A signed write: `act` gets the body as `shape` in a worker thread, and returns the data of the answer."""
+    """A signed write: `act` gets the body as `shape` in a worker thread, and returns the data of the answer. `role` is
+    what a person who logged in needs for it.
+    """
 
     url: str
     shape: Any
     act: Callable[[PageRequest, Any], Any]
+    role: Role = "admin"

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from remit.core.config import Config
 from remit.core.diff.contents import sha256
+from remit.core.machine_paths import CONFIG_PATH
 from remit.core.redaction import compile_team_pattern, redact
 from remit.core.untrusted_input import encode_json
 from remit.gate.governing import load_rules, write_setting
@@ -19,7 +20,9 @@ from remit.servers.web.repositories import GovernedRepository
 from remit.workspace.place.config import ConfigError, parse_toml, read_config_text
 
 SETTINGS_QUERY = ("repo",)
-LOCKED_SETTINGS = frozenset({"mode", "overrides", "hooks", "grants", "verify.on_write", "ledger.trusted_keys"})
+LOCKED_SETTINGS = frozenset(
+    {"mode", "overrides", "hooks", "grants", "verify.on_write", "verify.landing", "ledger.trusted_keys"}
+)
 """Settings that have a page or command of their own, or hold more than a value."""
 MAX_TRIED_CHARS = 20_000
 
@@ -35,7 +38,9 @@ class SettingRow(Struct, frozen=True):
 
 
 class SettingsPage(Struct, frozen=True):
-    """Settings of a repository in `file`, whose content has the SHA-256; and the governed repositories."""
+    """Settings of a repository in `file`, whose content has the SHA-256; and the governed repositories.
+    `remote_origin` is the console's address for other machines, "" where it has none.
+    """
 
     repositories: list[GovernedRepository]
     repository: str
@@ -44,6 +49,8 @@ class SettingsPage(Struct, frozen=True):
     console_file: str
     rows: list[SettingRow]
     problem: str = ""
+    remote_origin: str = ""
+    remote_file: str = f"~/{CONFIG_PATH}"
 
 
 class SettingBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,9 +73,9 @@ def read_settings(request: PageRequest) -> SettingsPage:
     known = request.repositories.list_all()
     name = request.query.get("repo", "")
     repository = request.repositories.find(name) if name else (known[0] if known else None)
-    console = f"~/{STATE_FILE}"
+    console, remote = f"~/{STATE_FILE}", request.repositories.remote_origin
     if repository is None:
-        return SettingsPage(known, "", "", "", console, [])
+        return SettingsPage(known, "", "", "", console, [], remote_origin=remote)
     with request.repositories.open_gate(repository) as gate:
         path = gate.workspace.config_path
     file = path.relative_to(repository.root).as_posix() if path.is_relative_to(repository.root) else path.name
@@ -77,8 +84,8 @@ def read_settings(request: PageRequest) -> SettingsPage:
         config = msgspec.toml.decode(text, type=Config)
         rows = list(list_rows(config, text))
     except (ConfigError, msgspec.MsgspecError, ValueError) as error:
-        return SettingsPage(known, repository.name, file, "", console, [], str(error).partition("\n")[0])
-    return SettingsPage(known, repository.name, file, sha256(text.encode()), console, rows)
+        return SettingsPage(known, repository.name, file, "", console, [], str(error).partition("\n")[0], remote)
+    return SettingsPage(known, repository.name, file, sha256(text.encode()), console, rows, remote_origin=remote)
 
 
 def list_rows(config: Config, text: str) -> Iterator[SettingRow]:

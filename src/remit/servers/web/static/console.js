@@ -13,6 +13,13 @@ const title = document.title;
 let known = null;
 const live = document.querySelector("[data-live]");
 const offline = document.querySelector("[data-offline]");
+const logouts = document.querySelectorAll("[data-logout]");
+for (const logout of logouts)
+  logout.addEventListener("click", async () => {
+    const response = await fetch("/logout", { method: "POST" });
+    if (response.ok) location.assign((await response.json()).data.next);
+    else say("the console did not log you out: try again");
+  });
 
 function showReachable(isReachable) {
   live?.classList.toggle("on", isReachable);
@@ -61,7 +68,9 @@ function hear(message) {
     const since = new Date(message.since ?? Date.now()).toTimeString().slice(0, 5);
     words.textContent =
       message.kind === "unpaired"
-        ? "This browser is not paired any more. Run `remit serve` in a terminal, and open the link."
+        ? logouts.length
+          ? "You are not logged in any more. Load the page again, and log in."
+          : "This browser is not paired any more. Run `remit serve` in a terminal, and open the link."
         : `Remit is not reachable since ${since}. Agents are still governed. Trying again…`;
   }
 }

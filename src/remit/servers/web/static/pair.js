@@ -6,17 +6,20 @@ const words = document.querySelector("[data-words]");
 const secret = location.hash.slice(1);
 history.replaceState(null, "", location.pathname);
 
+const hasLogin = "hasLogin" in words.dataset;
+
 async function pair() {
-  if (!secret) {
+  if (!secret && !hasLogin) {
     words.textContent = "This link has no secret. Run `remit serve` in a terminal, and open the link that it prints.";
     return;
   }
   const key = await makeKey();
   const name = navigator.userAgentData?.brands?.at(-1)?.brand ?? navigator.userAgent.split(" ").at(-1);
-  const response = await fetch("/pair", {
+  const about = { public_key: await exportPublicKey(key), name: `${name} on ${navigator.platform}` };
+  const response = await fetch(hasLogin ? "/login/key" : "/pair", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ secret, public_key: await exportPublicKey(key), name: `${name} on ${navigator.platform}` }),
+    body: JSON.stringify(hasLogin ? about : { secret, ...about }),
   });
   const answer = await response.json();
   if (!response.ok) {

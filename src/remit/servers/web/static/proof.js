@@ -35,7 +35,7 @@ const base64url = (buffer) =>
 
 export async function postSigned(path, data) {
   const kept = await readKey();
-  if (!kept) throw new Error("this browser is not paired: run `remit serve` in a terminal");
+  if (!kept) throw new Error("this browser has no key: log in again, or run `remit serve` in a terminal");
   const bytes = new TextEncoder();
   const body = bytes.encode(JSON.stringify(data));
   const time = String(Date.now());

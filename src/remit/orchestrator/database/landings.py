@@ -1,0 +1,178 @@
+"""Landings: one under way for a target, the next train of what is handed in, and how a train ended.
+
+Every function works in the transaction of its caller, which has taken the repository's row.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from remit.orchestrator.board import (
+    Breaker,
+    BreakerKind,
+    EventKind,
+    FleetRepository,
+    Landing,
+    LandingState,
+    Task,
+    TaskState,
+)
+from remit.orchestrator.breaker import limit_train
+from remit.orchestrator.conflict import ConflictKind, Evidence, SettlementKind, decide
+from remit.orchestrator.database.rows import find_task, list_tasks, note_breaker, store_task
+from remit.orchestrator.database.store import (
+    Store,
+    add_event,
+    breakers,
+    conflicts,
+    events,
+    landers,
+    landings,
+    plans,
+    read_values,
+    row_of,
+    tasks,
+)
+from remit.orchestrator.states import move_task
+from remit.orchestrator.trains import gather_train, order_landing
+
+UNSETTLED_STATES = ("gathered", "verifying")
+EnqueueLanding = Callable[[sa.Connection, str, str, str], None]
+"""Puts a landing into its queue: id, repository, target."""
+
+
+def ask_for_landing(
+    store: Store, connection: sa.Connection, repository: str, target: str, enqueue: EnqueueLanding
+) -> None:
+    """Enqueue a landing unless one is under way, which gathers again at its end."""
+    if connection.execute(sa.select(landers.c.workflow).where(is_lander(repository, target))).first():
+        return
+    made = sa.insert(events).values(
+        at=store.clock,
+        repository=repository,
+        kind=str(EventKind.LANDING),
+        body={"state": "asked", "target": target},
+    )
+    number = connection.execute(made.returning(events.c.seq)).scalar_one()  # which is never used again
+    id = f"{repository}:land:{number}"
+    connection.execute(sa.insert(landers).values(repository=repository, target=target, workflow=id))
+    enqueue(connection, id, repository, target)
+
+
+def finish_landing(connection: sa.Connection, repository: str, target: str, workflow: str) -> bool:
+    """Say that this landing is not under way any more, unless something is handed in; return whether it is over."""
+    this = sa.and_(is_lander(repository, target), landers.c.workflow == workflow)
+    # A landing that is told twice to finish must not end the one after it.
+    if list_ready(connection, repository, target) and connection.execute(sa.select(landers).where(this)).first():
+        return False
+    connection.execute(sa.delete(landers).where(this))
+    return True
+
+
+def give_up_landing(store: Store, connection: sa.Connection, repository: str, workflow: str, why: str) -> None:
+    """Say that a landing broke. Another one takes up its train; the repository's breaker counts it as a red one."""
+    if connection.execute(sa.delete(landers).where(landers.c.workflow == workflow)).rowcount:
+        body = {"state": "broken", "why": why}
+        add_event(store, connection, EventKind.LANDING, body, repository=repository)
+        note_breaker(store, connection, BreakerKind.REPOSITORY, repository, f"a landing broke: {why}")
+
+
+def is_lander(repository: str, target: str) -> sa.ColumnElement[bool]:
+    return sa.and_(landers.c.repository == repository, landers.c.target == target)
+
+
+def list_ready(connection: sa.Connection, repository: str, target: str) -> tuple[Task, ...]:
+    theirs = sa.and_(
+        tasks.c.repository == repository,
+        tasks.c.state == str(TaskState.HANDED_IN),
+        tasks.c.plan.in_(sa.select(plans.c.id).where(plans.c.target == target)),
+    )
+    return list_tasks(connection, theirs)
+
+
+def gather_landing(
+    store: Store,
+    connection: sa.Connection,
+    repository: FleetRepository,
+    target: str,
+    old: str,
+    touched: Mapping[str, Sequence[str]],
+) -> Landing | None:
+    """Take the next train. The one of a lander that died is taken up again: a target has one lander at a time."""
+    here = sa.and_(landings.c.repository == repository.id, landings.c.target == target)
+    query = sa.select(landings).where(here, landings.c.state.in_(UNSETTLED_STATES))
+    if open_ones := read_values(connection, Landing, query):
+        return open_ones[-1]
+    ready = list_ready(connection, repository.id, target)
+    if not ready:
+        return None
+    this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository.id)
+    breaker = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
+    limit = limit_train(breaker, repository.train) if breaker else repository.train
+    train = gather_train(order_landing(ready), touched, limit)
+    for task in train:
+        store_task(store, connection, task, move_task(task, TaskState.LANDING))
+    landing = Landing(0, repository.id, target, tuple(task.intent for task in train), old=old)
+    row = row_of(landing, landings) | {"at": store.clock}
+    del row["id"]
+    made = connection.execute(sa.insert(landings).values(**row).returning(landings.c.id)).scalar_one()
+    return replace(landing, id=int(made))
+
+
+def settle_landing(
+    store: Store, connection: sa.Connection, landing: Landing, landed: Sequence[str], evidence: Sequence[Evidence]
+) -> bool:
+    """Write how a train ended; False where somebody else has settled it."""
+    known = connection.execute(sa.select(landings.c.state).where(landings.c.id == landing.id)).scalar()
+    if known not in UNSETTLED_STATES:
+        return False
+    row = row_of(landing, landings)
+    connection.execute(sa.update(landings).where(landings.c.id == landing.id).values(**row))
+    body = {"state": str(landing.state), "members": list(landing.members), "new": landing.new}
+    body |= {"why": landing.why} if landing.why else {}
+    add_event(store, connection, EventKind.LANDING, body, repository=landing.repository)
+    for intent in landed:
+        settle_member(store, connection, landing, intent)
+    for found in evidence:
+        settle_conflict(store, connection, landing, found)
+    for intent in landing.members:
+        task = find_task(connection, (landing.repository, intent))
+        if task is not None and task.state is TaskState.LANDING:
+            back = move_task(task, TaskState.HANDED_IN, landing.why or "its train did not land")
+            store_task(store, connection, task, back)
+    if landing.state in (LandingState.RED, LandingState.LANDED):
+        why = landing.why if landing.state is LandingState.RED else None
+        note_breaker(store, connection, BreakerKind.REPOSITORY, landing.repository, why)
+    return True
+
+
+def settle_member(store: Store, connection: sa.Connection, landing: Landing, intent: str) -> None:
+    task = find_task(connection, (landing.repository, intent))
+    if task is not None and task.state is TaskState.LANDING:
+        after = move_task(task, TaskState.LANDED, f"in {landing.new}")
+        store_task(store, connection, task, replace(after, landed=landing.new))
+
+
+def settle_conflict(store: Store, connection: sa.Connection, landing: Landing, evidence: Evidence) -> None:
+    """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
+    a, b = evidence.earlier.intent, evidence.later.intent
+    rows = conflicts.c
+    pair = sa.and_(rows.repository == landing.repository, rows.a == a, rows.b == b)
+    rounds = connection.execute(sa.select(sa.func.count()).where(pair)).scalar_one()
+    settlement = decide(replace(evidence, rounds=rounds))
+    row = {"repository": landing.repository, "kind": str(evidence.kind), "a": a, "b": b, "rounds": rounds + 1}
+    paths = list(evidence.paths)
+    connection.execute(sa.insert(conflicts).values(**row, paths=paths, settled_as=str(settlement.kind), at=store.clock))
+    told = {"settled_as": str(settlement.kind), "with": a, "paths": paths}
+    add_event(store, connection, EventKind.CONFLICT, told, repository=landing.repository, intent=b)
+    task = find_task(connection, (landing.repository, settlement.redo))
+    if task is None or task.state is not TaskState.LANDING:
+        return
+    if settlement.kind is SettlementKind.REASSIGN:
+        store_task(store, connection, task, move_task(task, TaskState.HELD, settlement.why))
+    elif settlement.kind is SettlementKind.ASK:
+        # A change that was only refused lands as it is, once a person has mended what is in the way.
+        back = TaskState.HANDED_IN if evidence.kind is ConflictKind.REFUSED else TaskState.HELD
+        asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=back)
+        store_task(store, connection, task, asking)

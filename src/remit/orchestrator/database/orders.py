@@ -1,0 +1,106 @@
+"""Orders of people: what they do to tasks, plans and running attempts, and who takes them.
+
+Every function works in the transaction of its caller.
+"""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from remit.orchestrator.board import AttemptEnd, BreakerKind, EventKind, Order, OrderKind, Task, TaskKey, TaskState
+from remit.orchestrator.database.rows import (
+    ENDED_STATE,
+    end_live,
+    find_live,
+    is_key,
+    list_tasks,
+    set_attempt,
+    store_task,
+)
+from remit.orchestrator.database.store import (
+    Store,
+    add_event,
+    attempts,
+    breakers,
+    orders,
+    plans,
+    read_values,
+    row_of,
+    tasks,
+)
+from remit.orchestrator.states import apply_order, needs_hold
+
+
+def give_order(store: Store, connection: sa.Connection, order: Order) -> int:
+    """Write an order and carry it out; return its id. The caller has taken the repository's row."""
+    row = row_of(order, orders) | {"at": store.clock}
+    del row["id"]
+    id = int(connection.execute(sa.insert(orders).values(**row).returning(orders.c.id)).scalar_one())
+    told = {"kind": str(order.kind), "by": order.by}
+    add_event(store, connection, EventKind.ORDER, told, repository=order.repository, intent=order.intent)
+    if not order.intent and order.kind in (OrderKind.PAUSE, OrderKind.RESUME):
+        pause_plans(connection, order.repository, is_paused=order.kind is OrderKind.PAUSE)
+    chosen = [tasks.c.repository == order.repository]
+    chosen += [tasks.c.intent == order.intent] if order.intent else []
+    for task in {task.key: task for task in list_tasks(connection, *chosen)}.values():
+        order_task(store, connection, task, replace(order, id=id))
+    return id
+
+
+def order_task(store: Store, connection: sa.Connection, task: Task, order: Order) -> None:
+    after = apply_order(task, order)
+    store_task(store, connection, task, after)
+    attempt = find_live(connection, task.key)
+    if attempt is not None and order.kind in (OrderKind.RESUME, OrderKind.GIVE_BACK):
+        set_attempt(connection, attempt, last_event_at=store.clock)  # a pause is no silence
+    if attempt is not None and not needs_hold(after):
+        end_live(store, connection, attempt, AttemptEnd.CANCELLED, "", after.why)
+    if order.kind is OrderKind.RETRY and after is not task:
+        # What was blocked waits again; the next dispatch blocks what still needs something else.
+        for blocked in list_tasks(connection, tasks.c.plan == task.plan):
+            if blocked.state is TaskState.BLOCKED:
+                store_task(store, connection, blocked, apply_order(blocked, order))
+
+
+def pause_plans(connection: sa.Connection, repository: str, *, is_paused: bool) -> None:
+    """Pause the plans of a repository, or let them go on: then its landings start from nothing too."""
+    connection.execute(sa.update(plans).where(plans.c.repository == repository).values(is_paused=is_paused))
+    if not is_paused:
+        this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
+        connection.execute(sa.delete(breakers).where(this))
+
+
+def take_orders(store: Store, connection: sa.Connection, worker: str) -> Sequence[Order]:
+    """Return the orders for attempts of this worker that nobody has taken yet, and mark them taken."""
+    is_mine = sa.exists().where(
+        attempts.c.repository == orders.c.repository,
+        attempts.c.worker == worker,
+        attempts.c.state != ENDED_STATE,
+        sa.or_(orders.c.intent == "", orders.c.intent == attempts.c.intent),
+    )
+    found = read_values(connection, Order, sa.select(orders).where(orders.c.taken_at.is_(None), is_mine))
+    if found:
+        taken = sa.update(orders).where(orders.c.id.in_([order.id for order in found]))
+        connection.execute(taken.values(taken_at=store.clock))
+    return found
+
+
+def list_unheard(connection: sa.Connection, key: TaskKey) -> tuple[Order, ...]:
+    """Return the messages of people that no agent of the task has got yet, oldest first."""
+    unheard = (*is_key(orders, key), orders.c.kind == str(OrderKind.STEER), orders.c.done_at.is_(None))
+    return read_values(connection, Order, sa.select(orders).where(*unheard).order_by(orders.c.id))
+
+
+def finish_order(store: Store, connection: sa.Connection, order: Order, attempt: int) -> bool:
+    """Record that an agent of this attempt got the message; False where one has got it before."""
+    this = sa.and_(orders.c.id == order.id, orders.c.done_at.is_(None))
+    if not connection.execute(sa.update(orders).where(this).values(done_at=store.clock, attempt=attempt)).rowcount:
+        return False
+    add_event(
+        *(store, connection, EventKind.ORDER, {"kind": str(order.kind), "state": "heard"}),
+        repository=order.repository,
+        intent=order.intent,
+        attempt=attempt,
+    )
+    return True

@@ -1,0 +1,240 @@
+"""Work in DBOS: its queues, and the workflows of attempts and landings that an executor runs.
+
+Each worker has a queue of its own, because scheduling names the worker; landings share one queue. All names of DBOS
+that Remit uses are imported here, and none is private.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+import sqlalchemy as sa
+from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
+from msgspec import Struct
+from sqlalchemy.exc import DBAPIError
+
+from remit.orchestrator.board import Attempt, AttemptEnd, Claim, TaskKey
+from remit.orchestrator.database.store import Store
+
+T = TypeVar("T")
+APPLICATION = "remit"
+FLOW_VERSION = "remit-flow-1"
+"""Version of the workflows: raised by hand when the steps of one change. Work of another version is never taken."""
+
+ENGINE_SCHEMA = "dbos"
+LANDING_QUEUE = "landing"
+MAX_RECOVERY_ATTEMPTS = 5
+ATTEMPT_WORKFLOW, LANDING_WORKFLOW = "attempt", "land"
+ATTEMPT_STEPS = ("prepare", "run", "check", "hand_in")
+ENDED_WORKFLOW_STATES = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+MAX_REASON = 500
+RETENTION_S = 14 * 24 * 3600.0
+DELETION_INTERVAL_S = 3600.0
+MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 5.0
+SPARE_THREADS = 6  # of an executor, beside one for each slot's workflow and one for its step
+
+
+class StepEnd(Struct, frozen=True):
+    """Result of a step: the attempt goes on, or has ended in this way. `failure` is the signature of a failure."""
+
+    ended_as: AttemptEnd | None = None
+    why: str = ""
+    failure: str = ""
+
+
+class AttemptRunner(Protocol):
+    """What a worker does for an attempt, step by step, and for a landing. Each step may run twice."""
+
+    def run_step(self, step: str, attempt: Attempt) -> StepEnd: ...
+
+    def land(self, repository: str, target: str) -> None:
+        """Land what is handed in, train after train."""
+        ...
+
+
+class WorkflowBoard(Protocol):
+    """What workflows ask of the board, and tell it."""
+
+    def load_attempt(self, repository: str, intent: str, number: int) -> Attempt | None: ...
+
+    def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool: ...
+
+    def dispatch(self) -> tuple[Claim, ...]: ...
+
+    def finish_landing(self, repository: str, target: str, workflow: str) -> bool: ...
+
+
+class WorkQueues:
+    """The queues of a fleet: work is put into them in the transaction that decides it."""
+
+    def __init__(self, store: Store, client: DBOSClient | None = None) -> None:
+        self.store = store
+        self.client = client
+        self.due_deletion_s: float = 0.0
+
+    def require_client(self) -> DBOSClient:
+        if self.client is None:
+            self.client = open_client(self.store)
+        return self.client
+
+    def enqueue_attempt(self, connection: sa.Connection, attempt: Attempt) -> None:
+        key = attempt.repository, attempt.intent, attempt.attempt, attempt.token
+        self.enqueue(connection, ATTEMPT_WORKFLOW, worker_queue(attempt.worker), attempt.workflow_id, *key)
+
+    def enqueue_landing(self, connection: sa.Connection, id: str, repository: str, target: str) -> None:
+        self.enqueue(connection, LANDING_WORKFLOW, LANDING_QUEUE, id, repository, target)
+
+    def enqueue(self, connection: sa.Connection, workflow: str, queue: str, id: str, *arguments: object) -> None:
+        options = EnqueueOptions(
+            workflow_name=workflow,
+            queue_name=queue,
+            workflow_id=id,
+            workflow_id_reuse_policy="reject",
+            app_version=FLOW_VERSION,
+        )
+        self.require_client().enqueue_in_transaction(connection, options, *arguments)
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        if ids:
+            self.require_client().cancel_workflows(list(ids))
+
+    def find_ended(self, ids: Collection[str]) -> dict[str, str]:
+        """Return which of these workflows are over, and why: they broke, or were started too often."""
+        if not ids:
+            return {}
+        found = self.require_client().list_workflows(
+            workflow_ids=list(ids), status=ENDED_WORKFLOW_STATES, load_input=False
+        )
+        return {status.workflow_id: str(status.error or status.status)[:MAX_REASON] for status in found}
+
+    def resume_landings(self, alive: Collection[str]) -> None:
+        """Give the landings of workers that are gone to others."""
+        client = self.require_client()
+        begun = client.list_workflows(status="PENDING", name=LANDING_WORKFLOW, load_input=False, load_output=False)
+        orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
+        if orphans:
+            client.resume_workflows(orphans, queue_name=LANDING_QUEUE)
+
+    def count_foreign(self) -> list[tuple[str, int]]:
+        """Return the versions of workflows that wait for a worker of theirs, with how many there are."""
+        try:
+            waiting = self.require_client().list_workflows(
+                status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
+            )
+        except DBAPIError:
+            return []  # no worker has made the engine's tables yet
+        versions = Counter(status.app_version or "" for status in waiting if status.app_version != FLOW_VERSION)
+        return sorted(versions.items())
+
+    def delete_old(self) -> None:
+        """Delete what the engine keeps of workflows that ended long ago; the feed and the ledger keep what matters."""
+        if time.monotonic() < self.due_deletion_s:
+            return
+        self.due_deletion_s = time.monotonic() + DELETION_INTERVAL_S
+        before = datetime.fromtimestamp(time.time() - RETENTION_S, UTC).isoformat()
+        client = self.require_client()
+        old = client.list_workflows(
+            status=ENDED_WORKFLOW_STATES, end_time=before, limit=1000, load_input=False, load_output=False
+        )
+        if old:
+            client.delete_workflows([status.workflow_id for status in old])
+
+    def delete_queue_of(self, worker: str) -> None:
+        self.require_client().delete_queue(worker_queue(worker))
+
+
+def worker_queue(worker: str) -> str:
+    return f"attempts {worker}"
+
+
+def open_client(store: Store) -> DBOSClient:
+    """Return a client of the engine's tables. Raises where no worker has made them yet."""
+    return DBOSClient(
+        system_database_url=store.url,
+        dbos_system_schema=ENGINE_SCHEMA,
+        serializer=DBOSPortableJSONSerializer(),
+        application_name=APPLICATION,
+        retry_connection_errors=False,
+    )
+
+
+def try_until_answered(ask: Callable[[], T]) -> T:
+    """Return what the database answers; while it is away, ask again. The steps of DBOS itself wait likewise."""
+    pause_s = MIN_PAUSE_S
+    while True:
+        try:
+            return ask()
+        except DBAPIError:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+
+
+def launch_executor(
+    board: WorkflowBoard, queues: WorkQueues, worker: str, slots: int, poll_s: float, runner: AttemptRunner
+) -> None:
+    """Register the workflows, and run what the queues of this worker hold, in threads, until the process ends."""
+    logging.getLogger("dbos").setLevel(logging.WARNING)
+    config = DBOSConfig(
+        name=APPLICATION,
+        system_database_url=queues.store.url,
+        dbos_system_schema=ENGINE_SCHEMA,
+        application_version=FLOW_VERSION,
+        executor_id=worker,
+        serializer=DBOSPortableJSONSerializer(),
+        max_executor_threads=2 * slots + SPARE_THREADS,
+        log_level="WARNING",
+    )
+    DBOS(config=config)
+    register_workflows(board, runner)
+    DBOS.listen_queues([worker_queue(worker), LANDING_QUEUE])
+    DBOS.launch()
+    queues.client = open_client(queues.store)
+    DBOS.register_queue(
+        worker_queue(worker), worker_concurrency=slots, polling_interval_sec=poll_s, on_conflict="always_update"
+    )
+    DBOS.register_queue(LANDING_QUEUE, worker_concurrency=2, polling_interval_sec=poll_s, on_conflict="always_update")
+
+
+def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:
+    """Register the workflows with DBOS under their names."""
+
+    def run_step(step: str, repository: str, intent: str, number: int, token: int) -> list[str]:
+        attempt = try_until_answered(lambda: board.load_attempt(repository, intent, number))
+        if attempt is None or attempt.token != token or not attempt.is_live:
+            return [str(AttemptEnd.SUPERSEDED), "another attempt has its place", ""]
+        end = runner.run_step(step, attempt)
+        return [str(end.ended_as) if end.ended_as else "", end.why, end.failure]
+
+    def settle(repository: str, intent: str, token: int, ended_as: str, why: str, failure: str) -> None:
+        end = AttemptEnd(ended_as)
+        try_until_answered(lambda: board.end_attempt(token, (repository, intent), end, failure, why))
+        try_until_answered(board.dispatch)
+
+    def land_all(repository: str, target: str) -> None:
+        try_until_answered(lambda: runner.land(repository, target))
+
+    def finish(repository: str, target: str, workflow: str) -> bool:
+        return try_until_answered(lambda: board.finish_landing(repository, target, workflow))
+
+    @DBOS.workflow(name=ATTEMPT_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
+    def run_attempt(repository: str, intent: str, number: int, token: int) -> str:
+        for name in ATTEMPT_STEPS:
+            ended_as, why, failure = DBOS.run_step({"name": name}, run_step, name, repository, intent, number, token)
+            if ended_as:
+                break
+        else:
+            ended_as, why, failure = str(AttemptEnd.HANDED_IN), "", ""
+        DBOS.run_step({"name": "settle"}, settle, repository, intent, token, ended_as, why, failure)
+        return ended_as
+
+    @DBOS.workflow(name=LANDING_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
+    def land(repository: str, target: str) -> None:
+        while True:
+            DBOS.run_step({"name": "land"}, land_all, repository, target)
+            if DBOS.run_step({"name": "finish"}, finish, repository, target, str(DBOS.workflow_id)):
+                return
+
+    del run_attempt, land

@@ -1,0 +1,138 @@
+"""The console from another machine, in a real browser: the login, an answered approval, the roles, the logout."""
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from e2e.conftest import CHROMIUM_FLAGS
+from gate.driving import Agent, governed, records
+from remit.servers.web.server import ConsoleServer
+from remit.workspace.place.workspace import register_repository, workspace_at
+from servers.web.remote_world import ProviderProcess, serving_remote, settings_of, wait_until, write_settings
+from servers.web.test_console import Asked
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
+]
+
+
+@pytest.fixture(scope="module")
+def away() -> Iterator[Chromium]:
+    """A browser that finds the console's name, as one on another machine would, and takes the tests' certificate."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("THE CONSOLE IS NOT TESTED IN A BROWSER: there is no chromium on this machine")
+    flags = [*CHROMIUM_FLAGS, "--host-resolver-rules=MAP remit.test 127.0.0.1", "--ignore-certificate-errors"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ProviderProcess]:
+    found = ProviderProcess()
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    governed(repository)
+    register_repository(home, workspace_at(repository, repository))
+    found = Agent(repository, home)
+    found.select()
+    return found
+
+
+@pytest.fixture
+def server(agent: Agent, provider: ProviderProcess) -> Iterator[ConsoleServer]:
+    write_settings(agent.home, settings_of(provider, agent.home, "remit.test"))
+    with serving_remote(agent.home) as found:
+        yield found
+
+
+class Person:
+    """A person with a browser of their own."""
+
+    def __init__(self, away: Chromium, server: ConsoleServer) -> None:
+        assert server.remote_settings is not None
+        self.origin = server.remote_settings.origin
+        self.context: BrowserContext = away.new_context(viewport={"width": 1389, "height": 868})
+        self.complaints: list[str] = []
+        self.page: Page = self.context.new_page()
+        self.page.on(
+            "console", lambda line: self.complaints.append(line.text) if line.type in ("error", "warning") else None
+        )
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def log_in(self, name: str, address: str = "/") -> None:
+        self.page.goto(f"{self.origin}{address}")
+        self.page.get_by_role("link", name="Log in").click()
+        self.page.get_by_role("button", name=name, exact=True).click()
+        self.page.wait_for_url(f"{self.origin}{address}")
+        self.page.locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+
+
+@pytest.fixture
+def anna(away: Chromium, server: ConsoleServer) -> Iterator[Person]:
+    found = Person(away, server)
+    yield found
+    found.context.close()
+
+
+def test_a_person_logs_in_and_answers_an_agent(agent: Agent, server: ConsoleServer, anna: Person) -> None:
+    anna.log_in("ben", "/approvals")  # the page that was wanted comes after the login
+    wait_until(lambda: bool(server.console.watcher.read_at))
+    asked = Asked(agent)
+    anna.page.locator("[data-card]").wait_for(timeout=20_000)
+    time.sleep(0.5)  # a card takes no key for a moment
+    anna.page.keyboard.press("y")
+    assert asked.decision == "allow"
+    approval = records(agent.cwd, "approval_answered")[0]["metadata"]["dev.remit"]["approval"]
+    assert approval["who"]["name"] == "ben@example.org"
+    cookies = {cookie.get("name"): cookie for cookie in anna.context.cookies()}
+    assert cookies.keys() == {"__Host-remit"}
+    kept = cookies["__Host-remit"]
+    assert (kept.get("httpOnly"), kept.get("secure"), kept.get("sameSite")) == (True, True, "Strict")
+    assert anna.page.evaluate("document.cookie") == ""
+    assert [line for line in anna.complaints if "401" not in line] == []
+
+
+def test_a_role_that_reads_is_told_so_and_a_logout_ends_all_tabs(
+    agent: Agent, server: ConsoleServer, anna: Person
+) -> None:
+    anna.log_in("vera", "/approvals")
+    wait_until(lambda: bool(server.console.watcher.read_at))
+    asked = Asked(agent)
+    anna.page.locator("[data-card]").wait_for(timeout=20_000)
+    time.sleep(0.5)
+    anna.page.keyboard.press("y")
+    anna.page.get_by_text("your role here is view").first.wait_for(timeout=20_000)
+    assert asked.reply is None
+    second = anna.context.new_page()
+    second.goto(f"{anna.origin}/settings")
+    assert second.get_by_text("vera@example.org").count() >= 1
+    second.locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+    anna.page.get_by_role("button", name="Log out").click()
+    anna.page.get_by_text("You are logged out").wait_for(timeout=20_000)
+    second.get_by_text("You are not logged in any more").wait_for(timeout=30_000)
+    second.goto(f"{anna.origin}/")
+    assert second.get_by_role("heading", name=re.compile("not logged in")).count() == 1
+    assert asked.decision == "deny"  # nobody is there any more
+
+
+def test_without_a_role_the_page_names_the_next_step(server: ConsoleServer, anna: Person) -> None:
+    anna.page.goto(f"{anna.origin}/")
+    anna.page.get_by_role("link", name="Log in").click()
+    anna.page.get_by_role("button", name="nemo", exact=True).click()
+    anna.page.get_by_text("ask the person who runs this console for a role").wait_for(timeout=20_000)
+    assert anna.page.get_by_role("link", name="Log in").count() == 1

@@ -1,0 +1,207 @@
+"""Kills the processes of a fleet while it works, of every kind: what has to go on whatever ends."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from orchestrator.fleet_driving import REMIT, Fleet
+from orchestrator.postgres import Postgres
+from processes import daemons_of, fields
+from remit.orchestrator.board import Attempt, Board, Order, OrderKind, TaskState
+from remit.orchestrator.database.store import attempts, leader, open_store, read_values
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.workflows import LANDING_WORKFLOW
+from remit.orchestrator.states import FINAL_STATES
+
+WORKERS, SLOTS, BATCH = 2, 2, 12
+AGENT_S = 0.5
+KINDS = {"worker": 4, "sweeper": 3, "lander": 3, "agent": 3, "helper": 2, "daemon": 1, "starter": 2, "database": 2}
+"""How often each kind of process is chosen. A helper is whatever a worker has started: git, the jail, a hook."""
+
+
+def parent_of(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def list_descendants(pids: Collection[int]) -> list[int]:
+    """Return the processes below these."""
+    parents = {int(path.name): parent_of(path) for path in Path("/proc").glob("[0-9]*")}
+    found = set(pids)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - set(pids))
+
+
+def pid_of(worker: str) -> int:
+    return int(worker.split(":")[-2])
+
+
+def end_process(pid: int) -> bool:
+    """Kill a process; False where it was gone already."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Killer:
+    """Runs a plan on a fleet, kills its processes at random moments, and plays the person whom stuck tasks ask."""
+
+    def __init__(self, fleet: Fleet, server: Postgres | None, seed: int) -> None:
+        self.fleet = fleet
+        self.server = server
+        self.chance = random.Random(seed)
+        url = server.url if server else f"sqlite:///{fleet.home / '.local/state/remit/fleet.db'}"
+        fleet.database = ["--database", url]
+        self.engine = DbosEngine(open_store(url, fleet.home))
+        self.kills: Counter[str] = Counter()
+        self.answers: Counter[str] = Counter()
+        self.unstarted: list[str] = []
+        self.starter: subprocess.Popen[bytes] | None = None
+
+    # -- what is killed
+
+    def find_victims(self, kind: str) -> list[int]:
+        workers = [worker.pid for worker in self.fleet.workers if worker.poll() is None]
+        match kind:
+            case "worker":
+                return workers
+            case "sweeper":
+                rows = self.engine.store.rows(sa.select(leader.c.holder))
+                return [pid_of(row["holder"]) for row in rows if pid_of(row["holder"]) in workers]
+            case "lander":
+                begun = self.engine.queues.require_client().list_workflows(name=LANDING_WORKFLOW, status="PENDING")
+                found = {pid_of(status.executor_id) for status in begun if status.executor_id}
+                return sorted(found & set(workers))
+            case "agent":
+                return self.fleet.agents_left()
+            case "helper":
+                return list_descendants(workers)
+            case "daemon":
+                return daemons_of(self.fleet.home)
+            case _:
+                return []
+
+    def kill(self) -> None:
+        """Kill one process of a kind that there is now, and put a new worker into the place of one."""
+        kind = self.chance.choices(list(KINDS), list(KINDS.values()))[0]
+        if kind == "starter":
+            if self.starter is not None and self.starter.poll() is None:
+                self.kills[kind] += end_process(self.starter.pid)
+            return
+        if kind == "database":
+            if self.server is not None:
+                self.server.stop()
+                time.sleep(self.chance.uniform(0.0, 2.0))
+                self.server.start()
+                self.kills[kind] += 1
+            return
+        victims = self.find_victims(kind)
+        if not victims or not end_process(self.chance.choice(victims)):
+            return
+        self.kills[kind] += 1
+        self.replace_workers()
+
+    def replace_workers(self) -> None:
+        time.sleep(0.05)  # until the kernel has ended what was killed
+        for worker in list(self.fleet.workers):
+            if worker.poll() is not None:
+                self.fleet.workers.remove(worker)
+        while len(self.fleet.workers) < WORKERS:
+            self.fleet.start_worker(SLOTS, AGENT_S)
+
+    # -- what goes on meanwhile
+
+    def read_board(self) -> Board:
+        while True:
+            with suppress(DBAPIError):
+                return self.engine.read_board()
+            time.sleep(0.2)
+
+    def go_on(self) -> Board:
+        """Start the next part of the plan, and answer what waits for a person."""
+        board = self.read_board()
+        if self.starter is None or self.starter.poll() is not None:
+            self.unstarted = [id for id in self.unstarted if not any(id == intent for _, intent in board.tasks)]
+            if self.unstarted and sum(task.state not in FINAL_STATES for task in board.tasks.values()) < BATCH:
+                self.start_part(self.unstarted[:BATCH], board)
+        with suppress(SQLAlchemyError):
+            for task in board.tasks.values():
+                if task.state is TaskState.STUCK or task.state is TaskState.ASKING:
+                    self.answers[task.why[:60]] += 1
+                    kind = OrderKind.RETRY if task.state is TaskState.STUCK else OrderKind.RESUME
+                    self.engine.give_order(Order(0, task.repository, kind, task.intent, by="a person"))
+            for plan in board.plans.values():
+                if plan.is_paused:
+                    self.answers["a paused plan"] += 1
+                    self.engine.give_order(Order(0, plan.repository, OrderKind.RESUME, by="a person"))
+        return board
+
+    def start_part(self, ids: list[str], board: Board) -> None:
+        """Start `remit plan start`, which may be killed at any moment: all of its tasks are on the board, or none."""
+        started = {intent for _, intent in board.tasks}
+        assert not started.intersection(ids)
+        words = [*REMIT, "plan", "start", *ids, "--yes", *self.fleet.database]
+        with (self.fleet.home / "starter.log").open("ab") as log:
+            self.starter = subprocess.Popen(
+                words, cwd=self.fleet.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        if self.chance.random() < 0.3:
+            time.sleep(self.chance.uniform(0.2, 2.5))
+            self.kills["starter"] += self.starter.poll() is None and end_process(self.starter.pid)
+            self.starter.wait()
+
+    def run(self, ids: list[str], kills: int, seconds: float, pause_s: tuple[float, float] = (0.5, 4.0)) -> None:
+        """Kill so often while the tasks run, and wait until each has landed. Raises AssertionError."""
+        self.unstarted = list(ids)
+        self.replace_workers()
+        until = time.monotonic() + seconds
+        due = time.monotonic() + 5.0
+        while True:
+            board = self.go_on()
+            states = Counter(str(task.state) for task in board.tasks.values())
+            if states["landed"] == len(ids):
+                return
+            assert time.monotonic() < until, (states, self.describe_rest(board))
+            if sum(self.kills.values()) < kills and time.monotonic() > due:
+                with suppress(SQLAlchemyError):
+                    self.kill()
+                due = time.monotonic() + self.chance.uniform(*pause_s)
+            time.sleep(0.25)
+            self.replace_workers()
+
+    def describe_rest(self, board: Board) -> str:
+        rest = [f"{t.intent} {t.state} {t.why}" for t in board.tasks.values() if t.state not in FINAL_STATES]
+        events = [f"{e.seq} {e.kind} {e.intent} {e.body}" for e in self.engine.read_events(0, 100_000)[-60:]]
+        return "\n".join([*rest, *events, self.fleet.logs()])
+
+    def tell_figures(self) -> str:
+        with self.engine.store.read() as connection:
+            every = read_values(connection, Attempt, sa.select(attempts))
+        ends = Counter(str(attempt.ended_as) for attempt in every)
+        return f"{self.kills.total()} kills {dict(self.kills)}; attempts {dict(ends)}; answers {dict(self.answers)}"
+
+    def list_left(self) -> list[str]:
+        """Return the processes of this fleet that still run, but its daemon and this one."""
+        daemons = {*daemons_of(self.fleet.home), os.getpid()}
+        found = (path for path in Path("/proc").glob("[0-9]*") if int(path.name) not in daemons)
+        mine = (path for path in found if f"HOME={self.fleet.home}" in fields(path / "environ"))
+        return [" ".join(fields(path / "cmdline")) for path in mine]
+
+    def close(self) -> None:
+        if self.engine.queues.client is not None:
+            self.engine.queues.client.destroy()
+        self.engine.store.close()
