@@ -46,13 +46,16 @@ class PersonalLander(Lander):
     """A lander that brings along the work tree in which the target is checked out."""
 
     def move_target(self, terms: LandingTerms, new: str, old: str) -> None:
-        """Move the target, and the tree that has it. Raises TreeInTheWay, RefMoved."""
+        """Move the target, and the tree that has it. Raises RefCheckedOut, TreeInTheWay, RefMoved."""
         place = self.store.find_checkout(terms.ref)
         if place is None or old == NO_COMMIT:
             super().move_target(terms, new, old)
             return
         if terms.remote:
-            self.store.push_ref(terms.remote, terms.ref, new, old)
+            # Tree and remote cannot be moved as one: a failure between them would leave two states of the target.
+            refused = RefCheckedOut(terms.ref, place)
+            refused.hint = "check out another branch there, then `remit plan land`"
+            raise refused
         if self.store.find_commit(terms.ref) != old:
             raise RefMoved(terms.ref, old)
         own = IntentsFileOfTree(self, Path(place), old, new)

@@ -18,9 +18,11 @@ def list_sessions(tree: Workspace, environment: Environment) -> frozenset[Sessio
         context.close()
 
 
-def leave_message(tree: Workspace, environment: Environment, known: frozenset[SessionKey], order: Order) -> bool:
-    """Leave a message for the newest session in the worktree that is not `known`; False where there is none yet.
-    Raises StateError.
+def leave_message(
+    tree: Workspace, environment: Environment, known: frozenset[SessionKey], order: Order
+) -> SessionKey | None:
+    """Leave a message for the newest session in the worktree that is not `known`, and return it; None where there is
+    none yet. Raises StateError.
     """
     context = WorkspaceContext(tree, environment)
     try:
@@ -28,6 +30,16 @@ def leave_message(tree: Workspace, environment: Environment, known: frozenset[Se
         bound = [key for key in found if (own := context.state.find_session(key)) and own.intent_id == order.intent]
         if bound:
             PendingMessages(context.state).add_message(bound[0], format_message(order.body))
-        return bool(bound)
+        return bound[0] if bound else None
+    finally:
+        context.close()
+
+
+def is_heard(tree: Workspace, environment: Environment, session: SessionKey, order: Order) -> bool:
+    """Return whether an answer has taken the message along. Raises StateError."""
+    context = WorkspaceContext(tree, environment)
+    try:
+        waiting = PendingMessages(context.state).load_messages(session).values()
+        return not any(format_message(order.body) in text for text in waiting)
     finally:
         context.close()

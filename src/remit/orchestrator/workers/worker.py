@@ -41,7 +41,7 @@ from remit.orchestrator.workers.agent import (
 from remit.orchestrator.workers.brief import describe_handover, write_brief
 from remit.orchestrator.workers.feed import AgentFeed
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
-from remit.orchestrator.workers.messages import leave_message, list_sessions
+from remit.orchestrator.workers.messages import is_heard, leave_message, list_sessions
 from remit.orchestrator.workers.starting_point import StartingPoint, find_starting_point
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import GitError
@@ -91,6 +91,7 @@ class Workplace(Struct):
     """Sessions of earlier attempts in this worktree."""
     process: AgentProcess | None = None
     messages: list[Order] = []
+    unheard: list[tuple[SessionKey, Order]] = []
     beats: int = 0
 
 
@@ -221,7 +222,7 @@ class FleetWorker:
             return  # it runs out by itself
         if task is not None and task.state is TaskState.ASKING and place.process is not None:
             place.process.cancel(AttemptEnd.CANCELLED, task.why)  # a person has taken it over
-        self.deliver_messages(place, hold)
+        self.deliver_messages(place, hold.attempt)
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
             self.keep(place, hold.intent, hold.attempt)
@@ -234,13 +235,21 @@ class FleetWorker:
                 if terms is not None and terms.task == f"{order.repository}:{order.intent}":
                     place.messages.append(order)
 
-    def deliver_messages(self, place: Workplace, hold: Hold) -> None:
-        """Leave the messages for the agent's session, which gets them with the answer to its next call or prompt."""
+    def deliver_messages(self, place: Workplace, attempt: int) -> None:
+        """Leave the messages for the agent's session, which gets them with the answer to its next call or prompt. What
+        it has not heard at its end goes into the next attempt's brief.
+        """
+        environment = self.settings.environment
         with suppress(StateError):
             while place.messages:
-                if not leave_message(place.tree, self.settings.environment, place.known, place.messages[0]):
-                    return
-                self.engine.finish_order(place.messages.pop(0), hold.attempt)
+                session = leave_message(place.tree, environment, place.known, place.messages[0])
+                if session is None:
+                    break
+                place.unheard.append((session, place.messages.pop(0)))
+            for session, order in list(place.unheard):
+                if is_heard(place.tree, environment, session, order):
+                    self.engine.finish_order(order, attempt)
+                    place.unheard.remove((session, order))
 
     def end_place(self, token: int, ended_as: AttemptEnd, why: str) -> None:
         place = self.places.get(token)
@@ -451,6 +460,7 @@ class FleetWorker:
             return
         intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
         self.keep(place, intent, attempt)
+        self.try_once(lambda: self.deliver_messages(place, attempt))
         self.end_place(token, AttemptEnd.CANCELLED, "")
         self.places.pop(token, None)
         folder = trees_folder(self.settings.home, self.find_repository_of(place))
