@@ -215,8 +215,8 @@ def main() -> None:
                     number += 1
                 print(f"held by {holder}; calibration loop {calibrate():.1f} ms, load {os.getloadavg()[0]:.1f}")
                 show("  question stored → card in the page", [each.to_card for each in rounds], "150 median, 400 most")
-                show("  answer stored → waiting call goes on", [each.wake for each in rounds], bar)
-                show("  `y` pressed → waiting call goes on", [each.to_wake for each in rounds], "")
+                show("  answer stored → waiting call goes on", [each.wake for each in rounds], "")
+                show("  `y` pressed → waiting call goes on", [each.to_wake for each in rounds], bar)
                 show("  `y` pressed → hook's process ended", [each.to_end for each in rounds], "")
             browser.close()
     finally:

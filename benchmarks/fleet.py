@@ -4,8 +4,9 @@
 stands beside the clock's, which other work on the machine moves. All is simulated: tasks are of ten minutes on average,
 and no agent runs. A seed that breaks a law prints the script that led there, and ends the run.
 
-The bound of a makespan is the longer of work divided by workers, and the critical path; it knows nothing of tasks that
-exclude each other, nor of the time that landing takes, so that 1.0 cannot be reached. The speed-up is the work of all
+The bound of a makespan is the longest of work divided by workers, the critical path, and the work and landings of the
+tasks that may write one path. It knows nothing of attempts that fail, nor of the landings of the other tasks, so that
+1.0 cannot be reached. The speed-up is the work of all
 tasks, as one agent would do it, divided by the makespan.
 """
 
@@ -22,7 +23,7 @@ from statistics import median, quantiles
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from orchestrator.world import ROUGH, Settings, run_seed
+from orchestrator.world import ROUGH, Settings, find_bound, run_seed
 from remit.orchestrator.board import Board, FleetRepository, OpenPlan, Proof, ProofAnswer, Task, Worker, pair_scopes
 from remit.orchestrator.schedule import measure_tails, schedule
 
@@ -75,7 +76,7 @@ def measure_row(job: tuple[int, Settings]) -> tuple[float, float, float]:
     """Run a seed: makespan divided by the bound, speed-up, share of tasks landed."""
     seed, settings = job
     figures = run_seed(seed, settings)
-    bound = max(figures.work_s / (settings.workers * settings.slots), figures.critical_s)
+    bound = find_bound(figures, settings.workers * settings.slots)
     return figures.makespan_s / bound, figures.work_s / figures.makespan_s, figures.landed / figures.tasks
 
 

@@ -122,6 +122,7 @@ SETTING_WORDS = {
     "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
     " command that makes them when work lands, or `fragments`, a folder for one file a change",
     "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
+    "orchestrator.first_role": "the role that a task begins in; it goes on in the roles of that role's `chain`",
     "orchestrator.form": '"merge" lands an intent as a merge commit, "squash" as one commit',
     "orchestrator.remote": "a remote of git where the target is moved first, and by which several hosts share it",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"

@@ -27,7 +27,8 @@ from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentError
 from remit.gate.perform import OPEN, ToolOutput, WorkspaceAccess
 from remit.gate.state.questions import ApprovalReply, Question
-from remit.tools.catalogue import Caller, run_tool
+from remit.tools.agent_tool import Caller
+from remit.tools.catalogue import run_tool
 from remit.workspace.safe_files import temporary_name
 
 __all__ = ["gate"]

@@ -55,6 +55,12 @@ CALLS: dict[str, dict[str, Any]] = {
     "update_todo_list": {"items": []},
     "query_traces": {},
     "why": {"path": "src/app.py"},
+    "report_progress": {"text": "half of it"},
+    "post_note": {"to": "all", "kind": "note", "text": "the format is JSON"},
+    "read_notes": {},
+    "list_workers": {},
+    "submit_patch": {"patch": "1"},
+    "submit_review": {"verdict": "approve"},
 }
 ALL_TOOLS = {**TOOLS, **{tool.name: tool for tool in make_mcp_tools(McpConnections({}, Path(), {}, "none"))}}
 

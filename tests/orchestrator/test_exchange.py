@@ -12,7 +12,7 @@ from conftest import run_git
 from gate.driving import Agent, allowed, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.orchestrator.exchange import (
+from remit.tools.exchange import (
     ExchangedPatch,
     PatchRejected,
     apply_patch_to_workspace,

@@ -5,7 +5,7 @@ from statistics import median, quantiles
 
 import pytest
 
-from orchestrator.world import Settings, run_seed
+from orchestrator.world import Settings, find_bound, run_seed
 
 pytestmark = pytest.mark.slow
 SEEDS = range(30)
@@ -17,7 +17,7 @@ PLAN = Settings(tasks=60, thorough=False)
 def measure(settings: Settings, seeds: range = SEEDS) -> tuple[list[float], float]:
     """Return makespans divided by their bound, and the median speed-up over one agent."""
     runs = [run_seed(seed, settings) for seed in seeds]
-    bounds = [max(run.work_s / settings.workers, run.critical_s) for run in runs]
+    bounds = [find_bound(run, settings.workers) for run in runs]
     ratios = [run.makespan_s / bound for run, bound in zip(runs, bounds, strict=True)]
     return ratios, median(run.work_s / run.makespan_s for run in runs)
 
@@ -28,6 +28,13 @@ def test_four_workers_come_close_to_the_bound() -> None:
         assert median(ratios) <= 1.12
         assert quantiles(ratios, n=20)[-1] <= 1.30
         assert speedup >= 3.5
+
+
+def test_tasks_that_share_paths_come_close_to_what_their_paths_allow() -> None:
+    """Work and needs alone say nothing of them: at ten percent of the pairs, schedules take twice that bound."""
+    for share in (0.02, 0.05, 0.1):
+        ratios, _ = measure(replace(PLAN, workers=8, shared_pairs=share))
+        assert median(ratios) <= 1.40
 
 
 def test_eight_workers_are_worth_it_while_attempts_fail() -> None:

@@ -149,12 +149,19 @@ class Figures:
     makespan_s: float = 0.0
     work_s: float = 0.0
     critical_s: float = 0.0
+    crowded_s: float = 0.0
+    """Work and landings of the tasks that may write one path: they run one after the other, on however many workers."""
     landed: int = 0
     tasks: int = 0
     events: int = 0
     ends: Counter[str] = field(default_factory=Counter[str])
     zombies_refused: int = 0
     writes_refused: int = 0
+
+
+def find_bound(figures: Figures, agents: int) -> float:
+    """Return the seconds that no schedule can beat where nothing fails: by work, by needs, by the most wanted path."""
+    return max(figures.work_s / agents, figures.critical_s, figures.crowded_s)
 
 
 class World:
@@ -225,6 +232,11 @@ class World:
             engine.tasks |= {key: replace(task, tail_s=0.0) for key, task in engine.tasks.items()}
         exact = [replace(task, estimate_s=self.seconds[task.intent]) for task in tasks]
         self.figures.work_s = sum(self.seconds.values())
+        crowds: defaultdict[str, float] = defaultdict(float)
+        for task in tasks:
+            for path in task.scope:
+                crowds[path] += self.seconds[task.intent] + s.verify_s
+        self.figures.crowded_s = max(crowds.values())
         self.figures.critical_s = max(task.tail_s for task in measure_tails(exact))
         return engine
 

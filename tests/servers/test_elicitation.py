@@ -16,7 +16,7 @@ from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.state.questions import Question
 from remit.servers.mcp import REQUEST_KEY, Elicitations, parse_reply
-from remit.tools.catalogue import Caller, NeedsPerson
+from remit.tools.agent_tool import Caller, NeedsPerson
 
 ERAS = ("auto", "legacy")
 META = {"claudecode/toolUseId": "toolu_1"}

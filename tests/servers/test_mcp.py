@@ -16,9 +16,11 @@ from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.tools.catalogue import TOOLS
+from remit.tools.coordination import COORDINATION_TOOLS
 
 ERAS = ("auto", "legacy")
 NO_INTENTS = "active_intents: []\n"
+OFFERED = [name for name in TOOLS if name not in COORDINATION_TOOLS]
 SELECT = "mcp__remit__select_active_intent"
 Work = Callable[[Client], Awaitable[Any]]
 
@@ -204,11 +206,11 @@ def test_where_remit_does_not_govern_the_server_says_and_offers_nothing(
     ("mode", "intents", "demands", "offers"),
     [
         ("observe", NO_INTENTS, False, HELPFUL),
-        ("observe", INTENTS, False, list(TOOLS)),
-        ("warn", NO_INTENTS, False, list(TOOLS)),
-        ("warn", INTENTS, True, list(TOOLS)),
-        ("enforce", NO_INTENTS, True, list(TOOLS)),
-        ("enforce", INTENTS, True, list(TOOLS)),
+        ("observe", INTENTS, False, OFFERED),
+        ("warn", NO_INTENTS, False, OFFERED),
+        ("warn", INTENTS, True, OFFERED),
+        ("enforce", NO_INTENTS, True, OFFERED),
+        ("enforce", INTENTS, True, OFFERED),
     ],
 )
 def test_the_server_demands_an_intent_only_where_one_is_needed(
@@ -233,7 +235,7 @@ def test_a_client_is_told_when_its_repository_becomes_governed(repository: Path,
                 await asyncio.sleep(0.1)
         return (await offer(client))[1]
 
-    assert connected(repository, home, work, mode="legacy", hear=hear) == list(TOOLS)
+    assert connected(repository, home, work, mode="legacy", hear=hear) == OFFERED
 
 
 @pytest.mark.slow
@@ -247,7 +249,7 @@ def test_a_client_that_listens_is_told_when_its_repository_becomes_governed(repo
                     return (await offer(client))[1]
         return []
 
-    assert connected(repository, home, work) == list(TOOLS)
+    assert connected(repository, home, work) == OFFERED
 
 
 def test_arguments_that_do_not_fit_are_told_with_those_that_do(repository: Path, home: Path) -> None:

@@ -13,7 +13,8 @@ from gate.driving import Agent, body, governed, machine, records
 from remit.core.call import REMIT_TOOLS, SessionKey
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
-from remit.tools.catalogue import TOOLS, Caller, ToolAnswer, run_tool
+from remit.tools.agent_tool import Caller, ToolAnswer
+from remit.tools.catalogue import TOOLS, run_tool
 
 CALLER = Caller(SessionKey("session-1"), "claude-code")
 LEAST: dict[str, dict[str, Any]] = {
@@ -28,6 +29,12 @@ LEAST: dict[str, dict[str, Any]] = {
     "update_todo_list": {"items": [{"text": "a", "status": "done"}, {"text": "b"}]},
     "query_traces": {},
     "why": {"path": "src/app.py", "line": 1},
+    "report_progress": {"text": "half of it"},
+    "post_note": {"to": "all", "kind": "note", "text": "x"},
+    "read_notes": {},
+    "list_workers": {},
+    "submit_patch": {"patch": "1"},
+    "submit_review": {"verdict": "approve"},
 }
 
 

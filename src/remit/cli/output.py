@@ -318,7 +318,16 @@ def unavailable_errors() -> Errors:
     from remit.gate.state.database import StateError
     from remit.workspace.intents_file.storage import IntentsFileChanged
 
-    return (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError)
+    return (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError, *database_errors())
+
+
+def database_errors() -> Errors:
+    """Return the errors of a fleet database, where a command has opened one."""
+    if "remit.orchestrator.database.store" not in sys.modules:
+        return ()
+    from remit.orchestrator.database.troubles import DATABASE_ERRORS
+
+    return DATABASE_ERRORS
 
 
 def to_failure(error: Exception) -> Failure:
@@ -336,6 +345,11 @@ def to_failure(error: Exception) -> Failure:
         return Failure("SETTINGS", str(error), target=str(error.path or ""), exit_code=code)
     if not isinstance(error, unavailable_errors()):
         return Failure("INVALID", str(error))
+    if isinstance(error, database_errors()):
+        from remit.orchestrator.database.troubles import describe_trouble
+
+        trouble = describe_trouble(error)
+        return Failure("DATABASE", trouble.what, fix=trouble.fix, exit_code=UNAVAILABLE)
     message, _, hint = str(error).partition("\nhint: ")
     code = getattr(error, "errno", None)
     path = getattr(error, "filename", None) or getattr(error, "path", None)

@@ -15,7 +15,7 @@ from remit.core.diff.unified import MAX_DIFF_BYTES, UnifiedFile, write_unified
 from remit.core.untrusted_input import sanitise_full_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
-from remit.orchestrator.exchange import (
+from remit.tools.exchange import (
     ExchangedPatch,
     PatchRejected,
     PatchRejection,

@@ -26,8 +26,8 @@ OPENING_S = 5.0  # how long the page that leads to the link stays on the disk
 def serve(opens: bool, port: int | None, stop: bool, as_json: bool) -> None:
     """Open the console: a page that shows what agents do, asks you what waits, and says why code is there.
 
-    It is served by Remit's daemon on this machine only. The link pairs one browser, within a minute; a paired browser
-    finds the page again at the same address.
+    It is served by Remit's daemon on this machine only, unless `~/.config/remit/remit.toml` opens it to people who log
+    in. The link pairs one browser, within a minute; a paired browser finds the page again at the same address.
     """
     require_person("opening the console")
     home = read_environment().home

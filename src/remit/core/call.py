@@ -22,6 +22,8 @@ REMIT_TOOLS = frozenset(
         *("select_active_intent", "list_active_intents", "get_intent_context", "clear_active_intent"),
         *("complete_intent", "propose_intent", "request_scope_expansion", "record_lesson", "update_todo_list"),
         *("query_traces", "why"),
+        *("report_progress", "post_note", "read_notes", "list_workers", "submit_review"),
+        "submit_patch",
     )
 )
 """Names of the agent-facing tools; `remit.tools` offers exactly these."""

@@ -575,6 +575,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
     are folders, such as those of dependencies, that each work tree sees read-only. An intent lands as a `form`: a merge
     commit, or one squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it.
+    A task begins in the role `first_role`, and goes on in the roles of its chain.
     """
 
     target: str = "remit/next"
@@ -584,6 +585,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     stall_s: float = 300
     commons: tuple[Commons, ...] = ()
     links: tuple[str, ...] = ()
+    first_role: str = "builder"
     form: Literal["merge", "squash"] = "merge"
     remote: str = ""
     roles: tuple[AgentRole, ...] = ()

@@ -69,6 +69,13 @@ def sanitise_line(text: str, limit: int = 300) -> str:
     return clean if len(clean) <= limit else clean[:limit] + "…"
 
 
+def quote_text(text: str, limit: int, max_lines: int = 200) -> str:
+    """Return text of somebody else as quoted lines, with control characters as codes, cut at a number of characters."""
+    lines = text[: limit + 1].splitlines()
+    shown = [f"> {sanitise_line(line, limit)}".rstrip() for line in lines[:max_lines]]
+    return "\n".join([*shown, "> …"] if len(text) > limit or len(lines) > max_lines else shown)
+
+
 def sanitise_full_line(text: str) -> str:
     return sanitise_line(text, 10 * len(text))
 

@@ -25,6 +25,7 @@ from remit.host.toolbox.reading import READ_FILE
 from remit.host.toolbox.replacing import REPLACING_TOOLS
 from remit.host.toolbox.tool import HostTool
 from remit.host.toolbox.writing import WRITING_TOOLS
+from remit.tools.coordination import COORDINATION_TOOLS
 
 TOOLS: dict[str, HostTool] = {
     tool.name: tool
@@ -73,6 +74,7 @@ class AgentToolbox:
     ) -> None:
         self.root = gate.workspace.root
         self.governed: Mode | None = gate.rules.mode if gate.is_governed else None
+        self.is_assigned = gate.workspace.is_assigned
         self.servers = connections.names if connections is not None else ()
         self.tools = {**TOOLS, **({t.name: t for t in make_mcp_tools(connections)} if connections is not None else {})}
         self.edit_tools = tuple(edit_tools)
@@ -109,6 +111,7 @@ class AgentToolbox:
             if self.is_offered(tool, mode)
             and (tool.group != "write" or tool.name in edits)
             and (tool.group != "intent" or self.governed)
+            and (self.is_assigned or tool.name not in COORDINATION_TOOLS)
         )
         return tuple(add_citation(t.schema) if t.cites_intent and self.governed else t.schema for t in offered)
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Claim, Hold, Role, Task, TaskState
 from remit.orchestrator.breaker import find_stuck_reason
+from remit.orchestrator.conflict import MAX_ROUNDS, ConflictKind, Settlement, SettlementKind
 from remit.orchestrator.states import (
     ASKING,
     FINAL_STATES,
@@ -38,7 +39,7 @@ def open_attempt(task: Task, claim: Claim, token: int, now: float) -> tuple[Task
         workflow_id=f"{task.repository}:{task.intent}:{number}",
         worker=claim.worker,
         agent=claim.agent,
-        role=task.role,
+        role=claim.role or task.role,
         branch=f"remit/{task.intent}/{number}",
         started_at=now,
         reserved_usd=claim.reserved_usd,
@@ -62,7 +63,8 @@ def close_attempt(attempt: Attempt, ended_as: AttemptEnd, now: float, failure: s
 def settle_task(
     task: Task, ended: Sequence[Attempt], limit: int, role: Role, why: str = "", *, lands_by_hand: bool = False
 ) -> Task:
-    """Return the task after the last one of its ended attempts: handed in, on to the next stage, tried again, or stuck.
+    """Return the task after the last one of its ended attempts: handed in, on to the next stage, sent back to the
+    builder, tried again, or stuck. What a stage handed in is kept: the next attempt starts on it.
 
     A task that a person stopped or reassigned meanwhile stays as it is. A paused one stays paused, and returns to where
     it would be now; one that a person has taken over keeps its paths.
@@ -74,20 +76,76 @@ def settle_task(
         return replace(task, returns_to=HELD)
     if last.ended_as is AttemptEnd.HANDED_IN:
         if task.stage < len(role.chain):
-            return _advance(replace(task, stage=task.stage + 1), HELD, f"next is the {role.chain[task.stage]}")
+            on = replace(task, stage=task.stage + 1, head=last.head or task.head)
+            return _advance(on, HELD, f"next is the {role.chain[task.stage]}")
         handed = _advance(task, HANDED_IN, why)
         return ask_to_land(handed) if lands_by_hand else handed
+    if last.ended_as is AttemptEnd.SENT_BACK:
+        return _send_back(replace(task, head=last.head or task.head), role, why)
     reason = find_stuck_reason(ended, limit)
     if reason is not None:
         return move_task(task, STUCK, reason)
-    again = replace(task, stage=0)
+    place = HELD if task.stage or task.revisions else WAITING
     if last.ended_as is AttemptEnd.OVER_BUDGET:
-        return replace(move_task(again, ASKING, why), returns_to=WAITING)
-    return _advance(again, WAITING, why or f"attempt {last.attempt} ended: {last.ended_as}")
+        return replace(move_task(task, ASKING, why), returns_to=place)
+    return _advance(task, place, why or f"attempt {last.attempt} ended: {last.ended_as}")
+
+
+def redo_task(task: Task, role: Role, settlement: Settlement, kind: ConflictKind) -> Task:
+    """Return a task whose work did not land, as its settlement has it: its builder does it again, on the target as it
+    is by then, at once or after a person has looked.
+    """
+    if settlement.kind not in (SettlementKind.REASSIGN, SettlementKind.ASK):
+        return task
+    is_asked = settlement.kind is SettlementKind.ASK
+    moved = move_task(task, ASKING if is_asked else HELD, settlement.why)
+    if kind is ConflictKind.REFUSED:  # lands as it is, once a person has mended what is in the way
+        return replace(moved, returns_to=HANDED_IN) if is_asked else moved
+    again = replace(moved, stage=role.builder_stage, head="")
+    return replace(again, returns_to=HELD) if is_asked else again
+
+
+def describe_growth(owner: str, path: str) -> str:
+    """Return why a task waits that wants a path of another one: by this text it is known to wait for it."""
+    return f"{owner} holds {path} and finishes first"
+
+
+def settle_growth(settlement: Settlement, owner: Task, wanting: Task, paths: Sequence[str]) -> list[Task]:
+    """Return the tasks as they are once one that wants paths of another has been settled with it."""
+    first = paths[0] if paths else "a path"
+    match settlement.kind:
+        case SettlementKind.WAIT:
+            return [move_task(wanting, PAUSED, describe_growth(owner.intent, first))]
+        case SettlementKind.REASSIGN:
+            redone, goes_on = (owner, wanting) if settlement.redo == owner.intent else (wanting, owner)
+            again = move_task(redone, WAITING, f"{goes_on.intent} lands first: {settlement.why}")
+            return [replace(again, needs=tuple(dict.fromkeys((*again.needs, goes_on.intent)))), *_release(goes_on)]
+        case SettlementKind.SPLIT:
+            say = f"{first} should be an intent of its own that {owner.intent} and {wanting.intent} need"
+            return [move_task(task, ASKING, say) for task in (owner, wanting) if task.state in (RUNNING, PAUSED)]
+        case _:
+            return [move_task(wanting, ASKING, f"{owner.intent} holds {first}: {settlement.why}")]
+
+
+def release_task(task: Task, owner: str, path: str) -> list[Task]:
+    """Return the task as it goes on after the owner's end; nothing where it is paused for another reason by now."""
+    return _release(task) if task.why == describe_growth(owner, path) else []
+
+
+def _release(task: Task) -> list[Task]:
+    return [move_task(task, task.returns_to or WAITING)] if task.state is PAUSED else []
+
+
+def _send_back(task: Task, role: Role, why: str) -> Task:
+    """Return the task bound for its builder once more; after two rounds a person is asked first."""
+    again = replace(task, stage=role.builder_stage, revisions=task.revisions + 1)
+    if task.revisions >= MAX_ROUNDS:
+        return replace(move_task(again, ASKING, f"sent back {again.revisions} times: {why}"), returns_to=HELD)
+    return _advance(again, HELD, f"sent back: {why}")
 
 
 def _advance(task: Task, state: TaskState, why: str) -> Task:
     """Return the task in the state, or, where a person has to look first, bound for it."""
     if task.state in (PAUSED, ASKING):
         return replace(task, returns_to=state)
-    return move_task(task, state, why)
+    return move_task(task, state, why) if task.state is not state else replace(task, why=why)

@@ -47,6 +47,8 @@ class AttemptEnd(StrEnum):
     SILENT = "silent"
     TIMED_OUT = "timed_out"
     OVER_BUDGET = "over_budget"
+    SENT_BACK = "sent_back"
+    """A later stage found that the work has to be done again, and said why."""
     LOST = "lost"
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
@@ -91,6 +93,7 @@ class EventKind(StrEnum):
     WORKER = "worker"
     BREAKER = "breaker"
     BUDGET = "budget"
+    NOTE = "note"
 
 
 class ProofAnswer(StrEnum):
@@ -162,6 +165,16 @@ class Role(Struct, frozen=True):
     max_seconds: float | None = None
     chain: tuple[str, ...] = ()
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Roles of a task that begins in this one, in their order."""
+        return (self.name, *self.chain)
+
+    @property
+    def builder_stage(self) -> int:
+        """Number of the stage that work is sent back to: the builder's, else the first one."""
+        return self.stages.index("builder") if "builder" in self.stages else 0
+
 
 class Task(Struct, frozen=True):
     """Intent of a plan, and how far it is. `why` is one line: what the task waits for, or the reason of its end."""
@@ -178,6 +191,10 @@ class Task(Struct, frozen=True):
     """Agents that a person chose for this task, each as `agent` or `agent@worker`. Empty: those of the role."""
     stage: int = 0
     """Index into the role and its chain: 0 is the role itself."""
+    head: str = ""
+    """Commit that the next attempt starts on: what the stages so far made. Empty: the target's tip."""
+    revisions: int = 0
+    """How often a later stage has sent the work back to the builder."""
     needs: tuple[str, ...] = ()
     """Intents of the same repository that land first: dependencies, and for a parent its children."""
     scope: tuple[str, ...] = ()
@@ -231,6 +248,8 @@ class Attempt(Struct, frozen=True):
     sessions: tuple[str, ...] = ()
     branch: str = ""
     base: str = ""
+    head: str = ""
+    """Commit of what the attempt left on its branch, once its worker has looked."""
     wip: str = ""
     state: AttemptState = AttemptState.CLAIMED
     ended_as: AttemptEnd | None = None
@@ -392,9 +411,7 @@ class Board(Struct, frozen=True):
     def find_role(self, task: Task) -> Role:
         """Return the role that the task's stage is played in."""
         role = self.roles.get(task.role) or Role(task.role)
-        if task.stage == 0 or task.stage > len(role.chain):
-            return role
-        name = role.chain[task.stage - 1]
+        name = role.stages[task.stage] if task.stage < len(role.stages) else role.name
         return self.roles.get(name) or Role(name)
 
 
@@ -410,6 +427,7 @@ class Claim(Struct, frozen=True):
     agent: str
     reserved_usd: float = 0.0
     reserved_seconds: float = 0.0
+    role: str = ""
 
     @property
     def key(self) -> TaskKey:

@@ -68,6 +68,13 @@ def record_answer(breaker: Breaker, now: float, *, is_good: bool, why: str = "")
     return record_failure(breaker, now, why)
 
 
+def record_answers(breaker: Breaker, now: float, good: int, bad: int, why: str = "") -> Breaker:
+    """Return a provider's breaker after several answers, the bad ones last; as many count as are looked at."""
+    for is_good in ((True,) * good + (False,) * bad)[-PROVIDER_WINDOW:]:
+        breaker = record_answer(breaker, now, is_good=is_good, why=why)
+    return breaker
+
+
 def is_open(breaker: Breaker, now: float) -> bool:
     """Whether the subject may not be used. After `until` the next failures open it again, a success closes it."""
     return breaker.until is not None and now < breaker.until

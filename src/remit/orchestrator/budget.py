@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.orchestrator.board import Role, SpendingBudget, Task
+from remit.orchestrator.board import Attempt, AttemptState, OpenPlan, Role, SpendingBudget, Task
 
 WARNING_SHARE = 0.8
 """Share of a budget at which the agent is told in its next context."""
@@ -56,6 +56,23 @@ def estimate_amount(task: Task, role: Role) -> Amount:
     usd = max(role.estimate_usd * ESTIMATE_FACTOR, role.max_usd or 0.0)
     seconds = max(task.estimate_s * ESTIMATE_FACTOR, role.max_seconds or 0.0)
     return Amount(usd=usd, seconds=seconds)
+
+
+def make_plan_budget(plan: OpenPlan) -> SpendingBudget | None:
+    """Return the budget of a plan with limits of its own; None without any."""
+    limits = plan.limits
+    if limits.usd is None and limits.tokens is None and limits.seconds is None:
+        return None
+    return SpendingBudget("plan", plan.id, limits.usd, limits.tokens, limits.seconds)
+
+
+def charge_attempt(attempt: Attempt, now: float) -> Amount:
+    """Return what an attempt is charged at its end. One that ran and tells no cost is charged what it had reserved:
+    unknown is not zero.
+    """
+    is_unknown = attempt.usd is None and attempt.state is AttemptState.STARTED
+    usd = attempt.reserved_usd if is_unknown else attempt.usd or 0.0
+    return Amount(usd, attempt.tokens_in + attempt.tokens_out, now - attempt.started_at)
 
 
 def can_reserve(budget: SpendingBudget, amount: Amount) -> bool:

@@ -17,7 +17,7 @@ from remit.orchestrator.database.holds import take_token
 from remit.orchestrator.database.rows import store_task
 from remit.orchestrator.database.store import attempts, holds, row_of
 from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.states import HANDED_IN, rebuild_task
+from remit.orchestrator.states import HANDED_IN, WAITING, rebuild_task
 from remit.workspace.merging import TreeStore
 
 MAX_LANDINGS = 100_000
@@ -80,11 +80,20 @@ def rebuild_plan(
         after = rebuild_task(task, landed.get(task.intent, ""), is_handed_in)
         with engine.store.write() as connection:
             if found is not None:
-                after = replace(after, attempts=found.attempt)
+                role = roles.get(task.role) or Role(task.role)
+                after = replace(resume_stages(after, role, found), attempts=found.attempt)
                 restore_attempt(connection, after, found)
             store_task(engine.store, connection, task, after)
         rebuilt.append(after)
     return rebuilt
+
+
+def resume_stages(task: Task, role: Role, found: FoundAttempt) -> Task:
+    """Return the task at the stage after its builder: files do not tell which of the later stages have looked at it."""
+    stage = role.builder_stage + 1
+    if task.state is not HANDED_IN or stage >= len(role.stages):
+        return task
+    return replace(task, state=WAITING, stage=stage, head=found.head)
 
 
 def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) -> None:

@@ -112,7 +112,8 @@ class Allocation:
     def find_agent(self, task: Task, role: Role) -> tuple[str, Worker] | None:
         """Return the first agent of the role that has a free slot, at the worker with the most of them."""
         workers = [self.board.workers[worker] for worker in self.free]
-        for wanted in task.agents or role.agents or sorted({agent for worker in workers for agent in worker.agents}):
+        chosen = role.agents or task.agents if task.stage else task.agents or role.agents
+        for wanted in chosen or sorted({agent for worker in workers for agent in worker.agents}):
             agent, _, place = wanted.partition("@")
             pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))
             running = self.of_provider[self.find_provider(agent)]
@@ -148,7 +149,7 @@ class Allocation:
         self.live.add(task.key)
         self.count_attempt(task, agent)
         self.holds[task.repository].append((task.intent, task.scope_sha256))
-        return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds)
+        return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds, role.name)
 
 
 def schedule(board: Board) -> Schedule:

@@ -34,7 +34,8 @@ from remit.gate.governing import Rules, load_rules
 from remit.gate.machine import Environment
 from remit.gate.session_lifecycle import format_mcp_instructions
 from remit.gate.state.questions import ApprovalReply, Question
-from remit.tools.catalogue import TOOLS, Caller, DialogAnswer, NeedsPerson, ToolAnswer, offered_tools, run_tool
+from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
+from remit.tools.catalogue import TOOLS, offered_tools, run_tool
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.processes.process_tracking import program_name, read_process
@@ -206,7 +207,8 @@ class McpConnection:
             return None
 
     def find_offered_tools(self) -> tuple[str, ...]:
-        return offered_tools(self.rules)
+        found = locate_workspace(self.folder)
+        return offered_tools(self.rules, is_assigned=found is not None and found.is_assigned)
 
     async def watch_changes(self) -> None:
         """Notify the client of each changed offer while the connection lasts."""

@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Meta, Struct, structs, to_builtins
 from msgspec.structs import replace
 
-from remit.core.call import SessionKey
 from remit.core.decision import ErrorType
 from remit.core.intent import Constraint, Criterion, Intent
 from remit.core.record import KEY, Body, EventName, make_uuid7
@@ -35,47 +34,10 @@ from remit.policy.risk import is_sensitive_path
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.why.explain import Explainer, blame_lines
 from remit.provenance.why.explanation import Cause, Explanation, render_explanation
+from remit.tools.agent_tool import AgentTool, Caller, NeedsPerson, ToolAnswer, ToolText
 from remit.tools.conversations import conversations
+from remit.tools.coordination import COORDINATION_TOOLS
 from remit.workspace.agents.marked_blocks import BrainEntry, Kind
-
-ToolText = Annotated[str, Meta(max_length=20_000)]
-
-
-class DialogAnswer(Struct, frozen=True):
-    """The answer from an agent's own dialog; `reply` is None without an answer."""
-
-    question: Question
-    reply: ApprovalReply | None
-
-
-class Caller(Struct, frozen=True):
-    """The session behind a call.
-
-    `has_dialog`: the agent can show a person a question; `dialog_answer` is the result.
-    """
-
-    session: SessionKey
-    agent: str
-    has_dialog: bool = False
-    dialog_answer: DialogAnswer | None = None
-
-
-class NeedsPerson(Exception):
-    """The tool needs a person's answer: the server asks, and runs the tool again with `dialog_answer`."""
-
-    def __init__(self, caller: Caller, question: Question) -> None:
-        super().__init__(question.action)
-        self.caller = caller
-        self.question = question
-
-
-class ToolAnswer(Struct, frozen=True):
-    """A tool's answer: text for the model, and data."""
-
-    text: str
-    data: dict[str, Any]
-    ok: bool = True
-
 
 LINE_RANGE = re.compile(r"(\d{1,9})(?:\s*[-,]\s*(\d{1,9}))?")
 
@@ -464,26 +426,6 @@ def intent_summary(intent: Intent) -> dict[str, Any]:
     return {"id": intent.id, "name": intent.title, "status": intent.status, "owned_scope": list(intent.owned_scope)}
 
 
-class AgentTool(Struct, frozen=True):
-    """One tool. The description and JSON Schema come from its Struct of arguments."""
-
-    arguments: type[Struct]
-    run: Callable[[Gate, Caller, Any], ToolAnswer]
-    acts_for_session: bool = False
-    """True if the tool acts for a session, which must then be known."""
-
-    @property
-    def description(self) -> str:
-        return (self.arguments.__doc__ or "").strip()
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        (_, components) = msgspec.json.schema_components([self.arguments], ref_template="#/$defs/{name}")
-        own = components.pop(self.arguments.__name__)
-        schema = {key: value for key, value in own.items() if key not in ("title", "description")}
-        return {**schema, **({"$defs": components} if components else {})}
-
-
 TOOLS: dict[str, AgentTool] = {
     "select_active_intent": AgentTool(SelectActiveIntent, select_active_intent, acts_for_session=True),
     "list_active_intents": AgentTool(ListActiveIntents, list_active_intents),
@@ -496,6 +438,7 @@ TOOLS: dict[str, AgentTool] = {
     "update_todo_list": AgentTool(UpdateTodoList, update_todo_list, acts_for_session=True),
     "query_traces": AgentTool(QueryTraces, query_traces),
     "why": AgentTool(ExplainLines, explain_lines),
+    **COORDINATION_TOOLS,
 }
 
 
@@ -503,16 +446,17 @@ TOOLS_WITHOUT_INTENTS = ("record_lesson", "query_traces", "why")
 """The tools to offer in observe mode without an open intent."""
 
 
-def offered_tools(rules: Rules | None) -> tuple[str, ...]:
+def offered_tools(rules: Rules | None, *, is_assigned: bool = False) -> tuple[str, ...]:
     """Return the names of the tools to offer an agent; each description takes room in a model's context.
 
-    `rules` is None in an ungoverned repository. An agent can call a tool that is not offered.
+    `rules` is None in an ungoverned repository; the tools of plans are only for worktrees with an assignment. An agent
+    can call a tool that is not offered.
     """
     if rules is None:
         return ()
-    if rules.mode == "observe" and not selectable_intents(rules.document):
+    if rules.mode == "observe" and not is_assigned and not selectable_intents(rules.document):
         return TOOLS_WITHOUT_INTENTS
-    return tuple(TOOLS)
+    return tuple(name for name in TOOLS if is_assigned or name not in COORDINATION_TOOLS)
 
 
 def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolAnswer:

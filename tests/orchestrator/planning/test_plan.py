@@ -12,7 +12,7 @@ from remit.core.intent import Criterion, Intent, IntentsDocument, LintFinding
 from remit.core.scope.apart import Apart, Shared, decide_apart
 from remit.core.scope.path_patterns import Scope
 from remit.orchestrator.planning.plan import Plan, PlanFinding, RepositoryFacts, make_plan
-from remit.orchestrator.planning.roles import BUILDER, find_role
+from remit.orchestrator.planning.roles import find_role
 
 FACTS = RepositoryFacts(agents=frozenset({"claude-code"}))
 SETTINGS = OrchestratorSettings()
@@ -31,7 +31,7 @@ def plan(
     findings: tuple[LintFinding, ...] = (),
 ) -> Plan:
     document = IntentsDocument(intents, findings)
-    return make_plan(document, chosen, find_role(settings, BUILDER), settings, facts)
+    return make_plan(document, chosen, find_role(settings, "builder"), settings, facts)
 
 
 def named(made: Plan, code: str) -> list[PlanFinding]:

@@ -85,7 +85,7 @@ def is_open(port: int) -> bool:
 
 
 def wait_until(holds: Callable[[], Any]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -130,7 +130,7 @@ class RemoteVisitor(Browser):
         assert server.remote_settings is not None
         self.origin = server.remote_settings.origin
         trusted = ssl.create_default_context(cafile=home / ".config/remit/cert.pem")
-        self.client = httpx2.Client(verify=trusted, timeout=20, trust_env=False)
+        self.client = httpx2.Client(verify=trusted, timeout=60, trust_env=False)
         OPEN_CLIENTS.append(self.client)
 
     @property

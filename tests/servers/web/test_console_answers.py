@@ -259,6 +259,10 @@ def test_the_link_of_a_phone_shows_one_card_and_opening_it_decides_nothing(agent
     asked = Asked(agent)
     card = wait_for_card(browser)
     name = card["question"]["id"]
+    until = time.monotonic() + 20
+    while not records(agent.cwd, "approval_requested"):  # the question is there before its record
+        assert time.monotonic() < until
+        time.sleep(0.02)
     before = len(records(agent.cwd, ""))
     pages = [browser.get(f"/p/{name}") for _ in range(2)]
     assert [page.status for page in pages] == [200, 200]

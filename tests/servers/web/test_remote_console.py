@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -69,6 +70,10 @@ def test_a_person_logs_in_and_reads(visitor: RemoteVisitor) -> None:
     page = visitor.get("/")
     assert page.status == 200
     assert "anna@example.org" in page.text
+    api = json.loads(visitor.get("/openapi.json").body)
+    assert "KeyBody" in json.dumps(api["paths"]["/login/key"])
+    assert "/pair" not in api["paths"]
+    assert visitor.server.pushes.get_origin() == visitor.origin
     assert page.headers["strict-transport-security"].startswith("max-age=")
 
 
@@ -85,9 +90,9 @@ def wait_for_card(visitor: RemoteVisitor) -> dict[str, Any]:
 
 @pytest.fixture
 def asked(agent: Agent, server: ConsoleServer, visitor: RemoteVisitor) -> Iterator[Asked]:
-    """An agent that waits for a person, while a stream of somebody with a look only is open."""
+    """An agent that waits for a person, while a page of somebody who may answer is open."""
     watching = RemoteVisitor(server, agent.home)
-    watching.log_in("vera")
+    watching.log_in("ben")
     with watching.client.stream("GET", f"{watching.origin}/live") as stream:
         next(stream.iter_raw())
         wait_until(lambda: bool(server.console.watcher.read_at))
@@ -108,7 +113,7 @@ def test_who_answered_is_in_the_record(
     assert (answered["by"], answered["through"], answered["who"]) == ("person", "console", who)
     paired = [record["metadata"]["dev.remit"] for record in records(agent.cwd, "console_paired")]
     assert [(one["who"]["name"], one["role"], one["address"]) for one in paired] == [
-        ("vera@example.org", "view", "127.0.0.1"),
+        ("ben@example.org", "approve", "127.0.0.1"),
         ("ben@example.org", "approve", "127.0.0.1"),
     ]
     shown = remit(agent.home, agent.cwd, "show", str(record["id"])).stdout
@@ -308,6 +313,17 @@ def test_each_write_needs_its_role(person: str, role: Role, visitor: RemoteVisit
         assert ("your role here is" in found.text) != is_allowed, write.url
 
 
+def test_nobody_is_asked_while_only_people_who_read_look_on(
+    agent: Agent, server: ConsoleServer, visitor: RemoteVisitor
+) -> None:
+    visitor.log_in("vera")
+    with visitor.client.stream("GET", f"{visitor.origin}/live") as stream:
+        next(stream.iter_raw())
+        wait_until(lambda: bool(server.console.watcher.read_at))
+        assert Asked(agent).decision == "deny"
+        assert not records(agent.cwd, "approval_requested")
+
+
 def test_a_record_of_every_write_names_the_person(visitor: RemoteVisitor, agent: Agent) -> None:
     """In the daemon, and in a worker process."""
     visitor.log_in("anna")
@@ -408,6 +424,15 @@ def test_an_agent_on_this_machine_decides_nothing_by_the_way_round(
     assert asked.decision == "deny"
 
 
+def test_connections_that_begin_no_encryption_are_closed_and_keep_nobody_out(visitor: RemoteVisitor) -> None:
+    port = int(visitor.origin.rpartition(":")[2])
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(300)]
+    assert visitor.log_in("vera").status == 200
+    assert [connection.recv(1) for connection in idle] == [b""] * 300
+    for connection in idle:
+        connection.close()
+
+
 # Behind a proxy
 
 
@@ -448,6 +473,7 @@ def test_a_proxy_s_word_tells_the_client(agent: Agent, proxied: ProxiedVisitor) 
         ({"X_Forwarded_For": "192.0.2.1, 198.51.100.7, 10.1.2.3"}, "198.51.100.7"),  # the last but the proxies
         ({"X_Forwarded_For": "<script>, 10.1.2.3"}, "10.1.2.3"),
         ({"X_Forwarded_For": "nonsense"}, "127.0.0.1"),
+        ({"X_Forwarded_For": "fe80::1%<script>"}, "127.0.0.1"),
     ]
     for said, _ in addresses:
         proxied.said = said

@@ -76,6 +76,7 @@ def test_with_tls_it_listens_everywhere_and_behind_a_proxy_here_alone(files: Pat
         ("https://login", "http://login", "nobody can log in"),
         ('client_id = "remit"\n', "", "nobody can log in"),
         ('client_id = "remit"', 'client_id = "remit"\nproxies = ["my-proxy"]', "no IP address"),
+        ('client_id = "remit"', 'client_id = "remit"\nproxies = ["0.0.0.0/0"]', "is everybody"),
         ('client_id = "remit"', 'client_id = "remit"\nlisten = "8443"', "listen is"),
         ('client_id = "remit"', 'client_id = "remit"\nlisten = "0.0.0.0:999999"', "listen is"),
         ('client_id = "remit"', 'client_id = "remit"\nsession_hours = 0', "session_hours is"),

@@ -37,19 +37,12 @@ def require_extra(command: str) -> None:
 
 
 def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosEngine":
-    """Open the fleet database. Raises Failure without the extra, or where the database cannot be used."""
+    """Open the fleet database. Raises Failure without the extra, and what `reports_failures` names."""
     require_extra(command)
-    from sqlalchemy.exc import DBAPIError
-
-    from remit.orchestrator.database.store import StoreError, open_store
+    from remit.orchestrator.database.store import open_store
     from remit.orchestrator.engines.dbos import DbosEngine, Timing
 
-    try:
-        return DbosEngine(open_store(database, Path.home()), Timing().scale(pace))
-    except (StoreError, DBAPIError) as error:
-        reason = str(error).partition("\n")[0]
-        fix = "start the database, or name another with --database"
-        raise Failure("DATABASE", f"the fleet database cannot be used: {reason}", fix=fix) from error
+    return DbosEngine(open_store(database, Path.home()), Timing().scale(pace))
 
 
 def open_repository(repo: Path) -> "tuple[Gate, str]":

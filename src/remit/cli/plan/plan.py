@@ -18,7 +18,7 @@ from remit.cli.plan.watch import log, pause, resume, status, stop
 from remit.gate.gate import Gate
 from remit.orchestrator.planning.companions import list_companion_patterns
 from remit.orchestrator.planning.plan import make_plan, select_planned
-from remit.orchestrator.planning.roles import BUILDER, find_role
+from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.repository import gather_facts, list_tracked_files
 
 
@@ -49,7 +49,7 @@ def check(intent_ids: tuple[str, ...], fix: bool, repo: Path, as_json: bool) -> 
     document = gate.intents.document
     intents = tuple(select_planned({intent.id: intent for intent in document.intents}, intent_ids).values())
     facts = gather_facts(gate, intents, settings, os.environ.get("PATH", os.defpath))
-    made = make_plan(document, intent_ids, find_role(settings, BUILDER), settings, facts)
+    made = make_plan(document, intent_ids, find_role(settings, settings.first_role), settings, facts)
     emit(made, as_json, "\n".join(describe_plan(made)), FINDINGS if made.errors else 0)
 
 

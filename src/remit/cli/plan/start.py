@@ -25,7 +25,7 @@ from remit.core.intent import PRIORITIES, Intent
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, Task
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
-from remit.orchestrator.planning.roles import BUILDER, find_role, list_roles
+from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")
 @click.option("--model", default="", help="The model of these agents.")
 @click.option("--no-land", is_flag=True, help="Land nothing until `remit plan land`.")
+@click.option("--max-usd", type=click.FloatRange(min=0, min_open=True), help="What the plan may cost.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens that the plan may use.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
 @click.option("--yes", is_flag=True, help="Start without asking.")
 @agent_command_option
@@ -59,6 +61,8 @@ def start(
     agents: tuple[str, ...],
     model: str,
     no_land: bool,
+    max_usd: float | None,
+    max_tokens: int | None,
     dry_run: bool,
     yes: bool,
     agent_commands: tuple[str, ...],
@@ -85,7 +89,7 @@ def start(
     if dry_run:
         return
     require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
-    limits = PlanLimits(workers=slots, lands_by_hand=no_land)
+    limits = PlanLimits(slots, max_usd, max_tokens, lands_by_hand=no_land)
     opened = OpenPlan(name_plan(), repository, target, by=getpass.getuser(), limits=limits)
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     engine.add_repository(describe_repository(repository, root, target, settings))
@@ -133,7 +137,7 @@ def plan_intents(
     settings = replace(settings, target=target or settings.target)
     chosen = tuple(select_planned({intent.id: intent for intent in document.intents}, ids).values())
     facts = gather_facts(gate, chosen, settings, os.environ.get("PATH", os.defpath))
-    made = make_plan(document, ids, find_role(settings, BUILDER), settings, facts)
+    made = make_plan(document, ids, find_role(settings, settings.first_role), settings, facts)
     passed = (*SEQUENCED_CODES, "NO_AGENT") if has_own_agents else SEQUENCED_CODES
     errors = [finding for finding in made.errors if finding.code not in passed]
     if errors:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from remit.cli.output import Failure, emit, json_option, reports_failures
+from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, find_agents, open_engine, pace_option
 
@@ -43,6 +43,7 @@ def worker(
     engine = open_engine("remit worker", database, pace)
     from importlib.metadata import version
 
+    from remit.orchestrator.database.store import StoreError
     from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
     from remit.servers.daemon import start_daemon
     from remit.servers.environment import read_environment
@@ -61,6 +62,7 @@ def worker(
             until_idle=until_idle,
             ensure_daemon=lambda: start_daemon(Path.home()),
             version=version("remit"),
+            tell=lambda text: click.echo(text, err=True),
         ),
     )
 
@@ -69,8 +71,13 @@ def worker(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    made.run_until_stopped()
-    os._exit(0)  # threads of the engine that still wait for something end with the process
+    code = 0
+    try:
+        made.run_until_stopped()
+    except StoreError as error:
+        click.echo(f"error: {error}", err=True)
+        code = UNAVAILABLE
+    os._exit(code)  # threads of the engine that still wait for something end with the process
 
 
 @worker.command("list")

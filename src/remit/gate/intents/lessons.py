@@ -232,6 +232,14 @@ def describe_open_items(workspace: Workspace, session: SessionKey) -> str:
     return "\n".join(parts)
 
 
+def list_open_items(workspace: Workspace, intent_id: str) -> tuple[str, ...]:
+    """Return the open items that sessions under an intent left in `TODO.md`. Raises OSError."""
+    marks = tuple(f"- {CHECKBOXES[status]}" for status in ("pending", "in_progress"))
+    bodies = [body.splitlines() for _, body in read_todo_lists(workspace)]
+    theirs = (lines for lines in bodies if lines and lines[0].endswith(f", {intent_id}"))
+    return tuple(line for lines in theirs for line in lines if line.startswith(marks))
+
+
 def read_text(path: Path) -> str:
     """Return the file's text with undecodable bytes preserved; "" if the file is missing. Raises OSError."""
     try:

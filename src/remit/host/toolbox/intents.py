@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.gate.state.questions import ApprovalReply
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext
-from remit.tools.catalogue import TOOLS, Caller, DialogAnswer, NeedsPerson, ToolAnswer, run_tool
+from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
+from remit.tools.catalogue import TOOLS, run_tool
 
 MAX_QUESTIONS = 3
 YES, NO = "Yes", "No"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from remit.orchestrator.attempts import redo_task
 from remit.orchestrator.board import (
     Breaker,
     BreakerKind,
@@ -15,17 +16,18 @@ from remit.orchestrator.board import (
     FleetRepository,
     Landing,
     LandingState,
+    Role,
     Task,
     TaskState,
 )
 from remit.orchestrator.breaker import limit_train
-from remit.orchestrator.conflict import ConflictKind, Evidence, SettlementKind, decide
-from remit.orchestrator.database.rows import find_task, list_tasks, note_breaker, store_task
+from remit.orchestrator.conflict import Evidence
+from remit.orchestrator.database.conflicts import settle_evidence
+from remit.orchestrator.database.rows import find_task, list_tasks, load_roles, note_breaker, store_task
 from remit.orchestrator.database.store import (
     Store,
     add_event,
     breakers,
-    conflicts,
     events,
     landers,
     landings,
@@ -156,23 +158,9 @@ def settle_member(store: Store, connection: sa.Connection, landing: Landing, int
 
 def settle_conflict(store: Store, connection: sa.Connection, landing: Landing, evidence: Evidence) -> None:
     """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
-    a, b = evidence.earlier.intent, evidence.later.intent
-    rows = conflicts.c
-    pair = sa.and_(rows.repository == landing.repository, rows.a == a, rows.b == b)
-    rounds = connection.execute(sa.select(sa.func.count()).where(pair)).scalar_one()
-    settlement = decide(replace(evidence, rounds=rounds))
-    row = {"repository": landing.repository, "kind": str(evidence.kind), "a": a, "b": b, "rounds": rounds + 1}
-    paths = list(evidence.paths)
-    connection.execute(sa.insert(conflicts).values(**row, paths=paths, settled_as=str(settlement.kind), at=store.clock))
-    told = {"settled_as": str(settlement.kind), "with": a, "paths": paths}
-    add_event(store, connection, EventKind.CONFLICT, told, repository=landing.repository, intent=b)
+    settlement = settle_evidence(store, connection, landing.repository, evidence)
     task = find_task(connection, (landing.repository, settlement.redo))
     if task is None or task.state is not TaskState.LANDING:
         return
-    if settlement.kind is SettlementKind.REASSIGN:
-        store_task(store, connection, task, move_task(task, TaskState.HELD, settlement.why))
-    elif settlement.kind is SettlementKind.ASK:
-        # A change that was only refused lands as it is, once a person has mended what is in the way.
-        back = TaskState.HANDED_IN if evidence.kind is ConflictKind.REFUSED else TaskState.HELD
-        asking = replace(move_task(task, TaskState.ASKING, settlement.why), returns_to=back)
-        store_task(store, connection, task, asking)
+    role = load_roles(connection).get(task.role) or Role(task.role)
+    store_task(store, connection, task, redo_task(task, role, settlement, evidence.kind))

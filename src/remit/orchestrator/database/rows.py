@@ -27,8 +27,8 @@ from remit.orchestrator.board import (
     TaskKey,
     Worker,
 )
-from remit.orchestrator.breaker import record_failure, record_success
-from remit.orchestrator.budget import Amount, select_budgets, settle
+from remit.orchestrator.breaker import record_answers, record_failure, record_success
+from remit.orchestrator.budget import Amount, charge_attempt, select_budgets, settle
 from remit.orchestrator.database.store import (
     Store,
     add_event,
@@ -165,7 +165,7 @@ def end_live(
     task = find_task(connection, attempt.key)
     if task is not None:
         known = read_values(connection, SpendingBudget, sa.select(budgets))
-        spent = Amount(attempt.usd or 0.0, attempt.tokens_in + attempt.tokens_out, now - attempt.started_at)
+        spent = charge_attempt(attempt, now)
         reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
         store_budgets(connection, settle(select_budgets(known, task), reserved, spent))
     add_event(
@@ -205,6 +205,18 @@ def note_breaker(
     write = sa.update(breakers).where(this) if known else sa.insert(breakers)
     connection.execute(write.values(**row_of(after, breakers)))
     return after
+
+
+def note_answers(store: Store, connection: sa.Connection, provider: str, good: int, bad: int, why: str) -> None:
+    """Count answers of a model's provider."""
+    this = sa.and_(breakers.c.kind == str(BreakerKind.PROVIDER), breakers.c.key == provider)
+    known = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
+    before = known or Breaker(BreakerKind.PROVIDER, provider)
+    after = record_answers(before, store.now(connection), good, bad, why)
+    write = sa.update(breakers).where(this) if known else sa.insert(breakers)
+    connection.execute(write.values(**row_of(after, breakers)))
+    if after.trips > before.trips:
+        add_event(store, connection, EventKind.BREAKER, {"provider": provider, "why": why, "trips": after.trips})
 
 
 def rows_of_roles(roles: dict[str, Role]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import sqlalchemy as sa
 from msgspec import Struct, convert, to_builtins
 from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from remit.core.machine_paths import STATE_FOLDER
 from remit.orchestrator.board import EventKind
@@ -20,7 +22,12 @@ from remit.workspace.mounts import list_mounts
 
 FLEET_PATH = f"{STATE_FOLDER}/fleet.db"
 SCHEMA = "remit"
-BUSY_TIMEOUT_MS = 30_000
+FILE_LIMITS = {"timeout": "30"}
+"""How long a file that another process has locked is waited for, in seconds."""
+
+SERVER_LIMITS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
+"""How long a server that has gone without a word is waited for: seconds, milliseconds (libpq)."""
+
 NETWORK_FILE_SYSTEMS = (
     "nfs",
     "nfs4",
@@ -92,7 +99,7 @@ tasks = sa.Table(
     *(text("repository"), text("state", "waiting"), text("why"), number("rank"), text("role"), number("stage")),
     *(document("needs"), document("scope"), text("scope_sha256"), number("attempts"), seconds("estimate_s", 600.0)),
     seconds("tail_s", 0.0),
-    *(text("landed"), text("returns_to", None), document("agents")),
+    *(text("landed"), text("returns_to", None), document("agents"), text("head"), number("revisions")),
 )
 FINAL_NAMES = tuple(sorted(FINAL_STATES))
 sa.Index(
@@ -143,7 +150,7 @@ notes = sa.Table(
     metadata,
     sa.Column("id", sa.Integer, primary_key=True),
     *(text("repository"), text("plan"), text("from_intent"), text("to_intent"), text("kind"), text("text")),
-    *(document("paths"), seconds("at")),
+    *(document("paths"), seconds("at"), number("attempt", None), text("source")),
 )
 landings = sa.Table(
     "landings",
@@ -209,14 +216,39 @@ def make_first_tables(connection: sa.Connection) -> None:
     metadata.create_all(connection)
 
 
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables,)
+def add_stages(connection: sa.Connection) -> None:
+    """Add what stages and notes need."""
+    add_columns(connection, tasks, "head", "revisions")
+    add_columns(connection, notes, "attempt", "source")
+
+
+def add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
+    """Add the columns that a table of an older version has not."""
+    place = connection.get_execution_options().get("schema_translate_map", {}).get(SCHEMA, SCHEMA)
+    there = {column["name"] for column in sa.inspect(connection).get_columns(table.name, schema=place)}
+    prepared = connection.dialect.identifier_preparer
+    where = f"{place}.{table.name}" if place else table.name
+    for name in names:
+        if name not in there:
+            column = table.c[name]
+            empty = "''" if isinstance(column.type, sa.Text) else "0"
+            default = "" if column.nullable else f" NOT NULL DEFAULT {empty}"
+            kind = column.type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {prepared.quote(name)} {kind}{default}")
+
+
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_stages)
 """The steps from an empty database to the present tables; a step that was released never changes."""
 
 MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process
 
 
+AWAY_ERRORS = (DBAPIError, PoolTimeout)
+"""Errors of a database that does not answer now: trying again helps."""
+
+
 class StoreError(RuntimeError):
-    """A fleet database that cannot be used, with the next step."""
+    """A fleet database that cannot be used, with the next step after `hint: `. Trying again does not help."""
 
 
 class Store:
@@ -226,6 +258,7 @@ class Store:
         made = sa.make_url(url)
         if made.drivername in ("postgres", "postgresql"):
             made = made.set(drivername="postgresql+psycopg")
+            made = made.update_query_dict({k: v for k, v in SERVER_LIMITS.items() if k not in made.query})
         if made.get_backend_name() not in ("sqlite", "postgresql"):
             raise StoreError(f"{made.drivername!r} is no database for a fleet: use sqlite:///PATH or postgresql://…")
         self.url = made.render_as_string(hide_password=False)
@@ -233,24 +266,27 @@ class Store:
         if self.dialect == "sqlite":
             self.path = Path(made.database or "")
             require_local_folder(self.path)
-            engine = sa.create_engine(made, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+            engine = sa.create_engine(made if "timeout" in made.query else made.update_query_dict(FILE_LIMITS))
             event.listen(engine, "connect", prepare_sqlite)
             event.listen(engine, "begin", begin_sqlite)
             engine = engine.execution_options(schema_translate_map={SCHEMA: None})
         else:
             engine = sa.create_engine(made, pool_pre_ping=True, pool_size=4)
         self.engine = engine
+        self.file: tuple[int, int] | None = None
         self.reading = engine.execution_options(remit_reads=True)
         self.clock = CLOCKS[self.dialect]
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """Begin a transaction that commits at the end; on SQLite it holds the one write lock from the start."""
+        self.require_same_file()
         with self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
+        self.require_same_file()
         with self.reading.connect() as connection:
             yield connection
 
@@ -261,6 +297,14 @@ class Store:
         with self.read() as connection:
             return connection.execute(query).mappings().all()
 
+    def require_same_file(self) -> None:
+        """Raise StoreError once the file that was opened is another one, or gone: nobody else sees what is in it."""
+        if self.file is not None and read_file_id(self.path) != self.file:
+            raise StoreError(
+                f"the fleet database {str(self.path)!r} was deleted or replaced while this process used it"
+                "\nhint: `remit fleet rebuild` in each repository, then start the worker again"
+            )
+
     def migrate(self) -> None:
         """Bring the tables to this version. Raises StoreError if a newer Remit has been here."""
         with self.write() as connection:
@@ -268,15 +312,21 @@ class Store:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
                 connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
             migrations.create(connection, checkfirst=True)
-            done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
-            if done > len(MIGRATIONS):
-                raise StoreError(
-                    f"the fleet database is of version {done}, and this Remit knows {len(MIGRATIONS)}: "
-                    "update Remit on this machine"
-                )
+            done = self.require_version(connection)
             for version, step in enumerate(MIGRATIONS[done:], done + 1):
                 step(connection)
                 connection.execute(sa.insert(migrations).values(version=version, at=self.clock))
+        self.file = read_file_id(self.path) if self.dialect == "sqlite" else None
+
+    def require_version(self, connection: sa.Connection) -> int:
+        """Return the version of the tables. Raises StoreError where it is newer than this Remit."""
+        done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
+        if done > len(MIGRATIONS):
+            raise StoreError(
+                f"the fleet database is of version {done}, and this Remit knows {len(MIGRATIONS)}"
+                "\nhint: update Remit on this machine"
+            )
+        return done
 
     def close(self) -> None:
         self.engine.dispose()
@@ -310,10 +360,17 @@ def require_local_folder(path: Path, known: Iterable[tuple[str, str]] | None = N
         )
 
 
+def read_file_id(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def prepare_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the `begin` event begins
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA foreign_keys=ON")
 
 

@@ -19,7 +19,7 @@ from remit.orchestrator.board import (
     TaskKey,
     Worker,
 )
-from remit.orchestrator.conflict import Evidence
+from remit.orchestrator.conflict import Evidence, Settlement
 
 __all__ = ["Engine"]
 
@@ -58,6 +58,10 @@ class Engine(Protocol):
         """Record turns, tokens and money of the attempt so far, and the time of its last event."""
         ...
 
+    def note_answers(self, provider: str, good: int, bad: int, why: str = "") -> None:
+        """Count answers of a model's provider; too many bad ones in a row leave it fewer slots for a time."""
+        ...
+
     def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool:
         """End the attempt; its task is handed in, tried again, or stuck. A hand-in also asks for a landing."""
         ...
@@ -67,6 +71,12 @@ class Engine(Protocol):
 
         Else the hold stays as it is, and the intent that owns the rest is returned. The task claims the wider set at
         its next attempt: the caller ends this one as cancelled, so that no two tasks wait for each other.
+        """
+        ...
+
+    def meet_owner(self, token: int, key: TaskKey, evidence: Evidence) -> Settlement | None:
+        """Settle that an attempt wants a path which another task holds, and carry it out: it waits until the owner has
+        landed, one of both is redone on top of the other, or a person is asked. None where they do not meet any more.
         """
         ...
 

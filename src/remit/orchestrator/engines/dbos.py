@@ -34,7 +34,9 @@ from remit.orchestrator.board import (
     Worker,
 )
 from remit.orchestrator.breaker import is_plan_failing
-from remit.orchestrator.conflict import Evidence
+from remit.orchestrator.budget import make_plan_budget
+from remit.orchestrator.conflict import Evidence, Settlement
+from remit.orchestrator.database.conflicts import meet_owner, release_waiting
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
 from remit.orchestrator.database.landings import (
     ask_for_landing,
@@ -55,6 +57,7 @@ from remit.orchestrator.database.rows import (
     load_board,
     load_roles,
     lock_repository,
+    note_answers,
     note_breaker,
     set_attempt,
     store_task,
@@ -62,8 +65,10 @@ from remit.orchestrator.database.rows import (
 )
 from remit.orchestrator.database.store import (
     Store,
+    StoreError,
     add_event,
     attempts,
+    budgets,
     events,
     holds,
     landers,
@@ -121,6 +126,8 @@ class DbosEngine:
             rows = {name: asdict(role) for name, role in (roles or {}).items()}
             made = row_of(plan, plans) | {"made_at": self.store.clock, "roles": rows}
             connection.execute(sa.insert(plans).values(**made))
+            if budget := make_plan_budget(plan):
+                connection.execute(sa.insert(budgets).values(**row_of(budget, budgets)))
             for task in measure_tails(tasks):
                 self.open_task(connection, task)
 
@@ -147,7 +154,8 @@ class DbosEngine:
             with self.store.write() as connection:
                 lock_repository(connection, after.repository)
                 before = find_task(connection, after.key)
-                if before is not None and before.state is TaskState.WAITING:
+                is_idle = find_live(connection, after.key) is None
+                if before is not None and is_idle and before.state in (TaskState.WAITING, TaskState.HELD):
                     store_task(self.store, connection, before, after)
         return tuple(claim for claim in found.claims if self.carry_out(claim))
 
@@ -172,6 +180,11 @@ class DbosEngine:
                 connection.execute(sa.insert(workers).values(**row, draining=draining))
                 self.tell_worker(connection, worker.id, "came")
             return renew_holds(self.store, connection, worker.id, self.timing.lease_s)
+
+    def require_new_worker(self, id: str) -> None:
+        """Raise StoreError where the fleet knows a worker of this name: each would run the other's work again."""
+        if self.store.rows(sa.select(workers.c.id).where(workers.c.id == id)):
+            raise StoreError(f"the fleet has a worker {id!r} already\nhint: start one of the two again")
 
     def is_draining(self, worker: str) -> bool:
         found = self.store.rows(sa.select(workers.c.draining).where(workers.c.id == worker))
@@ -202,6 +215,10 @@ class DbosEngine:
         late = sa.select(workers.c.id).where(workers.c.beat_at < self.store.clock - self.timing.dead_after_s)
         for row in self.store.rows(late):
             self.remove_worker(row["id"], "lost")
+        for repository in {task.repository for task in self.read_board().tasks.values() if task.state == "paused"}:
+            with self.store.write() as connection:
+                lock_repository(connection, repository)
+                release_waiting(self.store, connection, repository)
         self.end_broken()
         self.resume_landings()
         self.end_broken_landings()
@@ -288,6 +305,10 @@ class DbosEngine:
                 self.tell_attempt(connection, attempt, EventKind.PROGRESS, {"text": progress})
             return True
 
+    def note_answers(self, provider: str, good: int, bad: int, why: str = "") -> None:
+        with self.store.write() as connection:
+            note_answers(self.store, connection, provider, good, bad, why)
+
     def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool:
         with self.store.write() as connection:
             limit = lock_repository(connection, key[0]).attempts
@@ -329,6 +350,13 @@ class DbosEngine:
             connection.execute(sa.update(holds).where(*is_key(holds, key)).values(**changed))
             return None
 
+    def meet_owner(self, token: int, key: TaskKey, evidence: Evidence) -> Settlement | None:
+        with self.store.write() as connection:
+            lock_repository(connection, key[0])
+            if find_live(connection, key, token) is None:
+                return None
+            return meet_owner(self.store, connection, key, evidence)
+
     # -- landing
 
     def enqueue_landing(self, repository: str, target: str) -> None:
@@ -351,7 +379,9 @@ class DbosEngine:
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
         with self.store.write() as connection:
             lock_repository(connection, landing.repository)
-            return settle_landing(self.store, connection, landing, landed, conflicts)
+            is_settled = settle_landing(self.store, connection, landing, landed, conflicts)
+            release_waiting(self.store, connection, landing.repository)
+            return is_settled
 
     # -- orders
 

@@ -5,7 +5,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from remit.orchestrator.attempts import LEASE_S, close_attempt, open_attempt, settle_task, start_task
+from remit.orchestrator.attempts import (
+    LEASE_S,
+    close_attempt,
+    open_attempt,
+    redo_task,
+    release_task,
+    settle_growth,
+    settle_task,
+    start_task,
+)
 from remit.orchestrator.board import (
     Attempt,
     AttemptEnd,
@@ -34,19 +43,18 @@ from remit.orchestrator.board import (
     Worker,
     pair_scopes,
 )
-from remit.orchestrator.breaker import is_plan_failing, limit_train, record_failure, record_success
-from remit.orchestrator.budget import Amount, reserve, select_budgets, settle
-from remit.orchestrator.conflict import ConflictKind, Evidence, SettlementKind, decide
+from remit.orchestrator.breaker import is_plan_failing, limit_train, record_answers, record_failure, record_success
+from remit.orchestrator.budget import Amount, charge_attempt, make_plan_budget, reserve, select_budgets, settle
+from remit.orchestrator.conflict import Evidence, Settlement, SettlementKind, decide
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.schedule import measure_tails, schedule
 from remit.orchestrator.states import (
-    ASKING,
     BLOCKED,
     FINAL_STATES,
     HANDED_IN,
-    HELD,
     LANDED,
     LANDING,
+    RUNNING,
     STUCK,
     apply_order,
     move_task,
@@ -86,6 +94,8 @@ class InlineEngine:
         self.wanted: dict[tuple[str, str], None] = {}
         """Targets for which a landing is wanted, in the order of asking."""
         self.rounds: Counter[tuple[str, str, str]] = Counter()
+        self.waits: dict[TaskKey, tuple[str, str]] = {}
+        """Tasks that wait for the owner of a path, with the owner and the path."""
         self.events: list[FleetEvent] = []
 
     def open_plan(self, plan: OpenPlan, tasks: Sequence[Task]) -> None:
@@ -99,6 +109,8 @@ class InlineEngine:
             if missing := sorted(set(task.needs) - known_intents):
                 raise ValueError(f"{task.intent} needs {', '.join(missing)}: in no plan, and not known to have landed")
         self.plans[plan.id] = plan
+        if budget := make_plan_budget(plan):
+            self.budgets[budget.scope, budget.key] = budget
         for task in measure_tails(tasks):
             self.tasks[task.key] = task
             self._prove(task)
@@ -133,6 +145,7 @@ class InlineEngine:
         for ending in endings:
             key = ending.repository, ending.intent
             self.end_attempt(ending.token, key, ending.ended_as, f"{ending.ended_as}", ending.why)
+        self.release_waiting()
         return endings
 
     def move_attempt(self, token: int, key: TaskKey, state: AttemptState) -> bool:
@@ -158,6 +171,10 @@ class InlineEngine:
             last_event_at=self.now,
         )
         return True
+
+    def note_answers(self, provider: str, good: int, bad: int, why: str = "") -> None:
+        breaker = self.breakers.get((BreakerKind.PROVIDER, provider)) or Breaker(BreakerKind.PROVIDER, provider)
+        self.breakers[BreakerKind.PROVIDER, provider] = record_answers(breaker, self.now, good, bad, why)
 
     def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool:
         attempt = self._find_attempt(token, key)
@@ -187,6 +204,35 @@ class InlineEngine:
                 return other[1]
         self.holds[key] = replace(self.holds[key], scope=task.scope, scope_sha256=scope_sha256)
         return None
+
+    def meet_owner(self, token: int, key: TaskKey, evidence: Evidence) -> Settlement | None:
+        owner = self.tasks.get((key[0], evidence.earlier.intent))
+        task = self.tasks[key]
+        if self._find_attempt(token, key) is None or owner is None or task.state is not RUNNING:
+            return None
+        pair = key[0], owner.intent, key[1]
+        earlier = replace(evidence.earlier, waits_for_other=self.waits.get(owner.key, ("", ""))[0] == key[1])
+        settlement = decide(replace(evidence, earlier=earlier, rounds=self.rounds[pair]))
+        self.rounds[pair] += 1
+        self._event(EventKind.CONFLICT, key[0], task.plan, key[1], settled_as=settlement.kind)
+        if settlement.kind is SettlementKind.WAIT:
+            self.waits[key] = owner.intent, evidence.paths[0]
+        for after in settle_growth(settlement, owner, task, evidence.paths):
+            self._store(after)
+            if after.key in self.live and not needs_hold(after):
+                self._close(self.live[after.key], AttemptEnd.CANCELLED, "")
+        return settlement
+
+    def release_waiting(self) -> None:
+        """Let tasks go on whose owner of a wanted path is over."""
+        for key, (owner, path) in list(self.waits.items()):
+            other = self.tasks.get((key[0], owner))
+            if other is None or other.state in FINAL_STATES:
+                del self.waits[key]
+                for after in release_task(self.tasks[key], owner, path):
+                    self._store(after)
+                    if key in self.live:
+                        self.live[key] = replace(self.live[key], last_event_at=self.now)
 
     def give_order(self, order: Order) -> int:
         given = replace(order, id=len(self.orders) + 1, at=self.now)
@@ -264,6 +310,7 @@ class InlineEngine:
         if landing.state in (LandingState.RED, LandingState.LANDED):
             why = landing.why if landing.state is LandingState.RED else None
             self._note_breaker(BreakerKind.REPOSITORY, landing.repository, failure=why)
+        self.release_waiting()
         return is_current
 
     def read_board(self) -> Board:
@@ -320,7 +367,7 @@ class InlineEngine:
         if key in self.holds:
             self.holds[key] = replace(self.holds[key], until=None)
         reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
-        spent = Amount(attempt.usd or 0.0, attempt.tokens_in + attempt.tokens_out, self.now - attempt.started_at)
+        spent = charge_attempt(attempt, self.now)
         for budget in settle(select_budgets(self.budgets.values(), self.tasks[key]), reserved, spent):
             self.budgets[budget.scope, budget.key] = budget
 
@@ -337,12 +384,9 @@ class InlineEngine:
         settlement = decide(replace(evidence, rounds=self.rounds[pair]))
         self.rounds[pair] += 1
         self._event(EventKind.CONFLICT, landing.repository, "", settlement.redo, settled_as=settlement.kind)
-        if settlement.kind is SettlementKind.REASSIGN:
-            self._store(move_task(self.tasks[landing.repository, settlement.redo], HELD, settlement.why))
-        if settlement.kind is SettlementKind.ASK:
-            asking = move_task(self.tasks[landing.repository, settlement.redo], ASKING, settlement.why)
-            back = HANDED_IN if evidence.kind is ConflictKind.REFUSED else HELD
-            self._store(replace(asking, returns_to=back))
+        task = self.tasks.get((landing.repository, settlement.redo))
+        if task is not None and task.state is LANDING:
+            self._store(redo_task(task, self.roles.get(task.role) or Role(task.role), settlement, evidence.kind))
 
     def _note_breaker(self, kind: BreakerKind, key: str, failure: str | None) -> None:
         breaker = self.breakers.get((kind, key))

@@ -9,15 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
 from msgspec import Struct
-from sqlalchemy.exc import DBAPIError
 
 from remit.orchestrator.board import Attempt, AttemptEnd, Claim, TaskKey
-from remit.orchestrator.database.store import Store
+from remit.orchestrator.database.store import AWAY_ERRORS, Store
 
 T = TypeVar("T")
 APPLICATION = "remit"
@@ -124,7 +124,7 @@ class WorkQueues:
             waiting = self.require_client().list_workflows(
                 status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
             )
-        except DBAPIError:
+        except AWAY_ERRORS:
             return []  # no worker has made the engine's tables yet
         versions = Counter(status.app_version or "" for status in waiting if status.app_version != FLOW_VERSION)
         return sorted(versions.items())
@@ -167,9 +167,25 @@ def try_until_answered(ask: Callable[[], T]) -> T:
     while True:
         try:
             return ask()
-        except DBAPIError:
+        except AWAY_ERRORS:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
+
+
+def run_step(name: str, action: Callable[[], T]) -> T:
+    """Run a step once, and write its result until the database takes it.
+
+    DBOS itself waits for a lost connection alone: a full disk would end the workflow without a word, and its attempt or
+    landing would seem to go on.
+    """
+    results: list[T] = []
+
+    def run_once() -> T:
+        if not results:
+            results.append(action())
+        return results[0]
+
+    return try_until_answered(lambda: DBOS.run_step({"name": name}, run_once))
 
 
 def launch_executor(
@@ -201,7 +217,7 @@ def launch_executor(
 def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:
     """Register the workflows with DBOS under their names."""
 
-    def run_step(step: str, repository: str, intent: str, number: int, token: int) -> list[str]:
+    def run_attempt_step(step: str, repository: str, intent: str, number: int, token: int) -> list[str]:
         attempt = try_until_answered(lambda: board.load_attempt(repository, intent, number))
         if attempt is None or attempt.token != token or not attempt.is_live:
             return [str(AttemptEnd.SUPERSEDED), "another attempt has its place", ""]
@@ -221,20 +237,22 @@ def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:
 
     @DBOS.workflow(name=ATTEMPT_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def run_attempt(repository: str, intent: str, number: int, token: int) -> str:
+        key = repository, intent, number, token
         for name in ATTEMPT_STEPS:
-            ended_as, why, failure = DBOS.run_step({"name": name}, run_step, name, repository, intent, number, token)
+            ended_as, why, failure = run_step(name, partial(run_attempt_step, name, *key))
             if ended_as:
                 break
         else:
             ended_as, why, failure = str(AttemptEnd.HANDED_IN), "", ""
-        DBOS.run_step({"name": "settle"}, settle, repository, intent, token, ended_as, why, failure)
+        run_step("settle", partial(settle, repository, intent, token, ended_as, why, failure))
         return ended_as
 
     @DBOS.workflow(name=LANDING_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def land(repository: str, target: str) -> None:
+        workflow = str(DBOS.workflow_id)
         while True:
-            DBOS.run_step({"name": "land"}, land_all, repository, target)
-            if DBOS.run_step({"name": "finish"}, finish, repository, target, str(DBOS.workflow_id)):
+            run_step("land", partial(land_all, repository, target))
+            if run_step("finish", partial(finish, repository, target, workflow)):
                 return
 
     del run_attempt, land

@@ -15,7 +15,17 @@ DEFAULT_ROLES = (
 """Architect: reads everything, writes pages, and may propose intents. Builder: writes the intent's whole scope. Tester:
 writes the tests in it, and reports faults instead of mending them. Reviewer: reads only.
 """
-BUILDER = "builder"
+ROLE_DUTIES = {
+    "architect": "Read what is there, and write down how the work is to be done: in pages that you may change, and in "
+    "a note (post_note) to your own intent. The builder after you works by it.",
+    "builder": "Change only files in its scope, run what its criteria ask for, and stop when it is done.",
+    "tester": "Test the work of the stages before you: write and run tests in the scope. Mend nothing else: what is "
+    "wrong goes back to the builder by submit_review.",
+    "reviewer": "Judge the work of the stages before you against the intent. You change nothing.",
+}
+"""What an attempt in a shipped role is told to do; another role works as a builder does."""
+
+MAX_INSTRUCTION_BYTES = 16_384
 
 
 class RoleError(ValueError):
@@ -35,6 +45,11 @@ def list_roles(settings: OrchestratorSettings) -> dict[str, AgentRole]:
             if name not in roles:
                 raise RoleError(name, tuple(roles), role.name)
     return roles
+
+
+def is_reviewer(role: AgentRole) -> bool:
+    """Whether the role changes nothing, so that its verdict is all that it gives."""
+    return not {"write", "delete"} & {*role.effects} or not role.paths
 
 
 def find_role(settings: OrchestratorSettings, name: str) -> AgentRole:

@@ -47,8 +47,9 @@ class SharedPath(Struct, frozen=True):
 
 
 def make_write_set(intent: Intent, role: AgentRole, commons: Iterable[Commons] = ()) -> WriteSet:
+    """Return what a task may write. One that goes on in other roles owns the whole scope: each narrows it by itself."""
     taken_out = tuple(f"!{path}" for common in commons for path in common.paths)
-    return WriteSet(intent.id, (*intent.owned_scope, *taken_out), role.paths)
+    return WriteSet(intent.id, (*intent.owned_scope, *taken_out), EVERYTHING if role.chain else role.paths)
 
 
 class Proofs:

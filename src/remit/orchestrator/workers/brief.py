@@ -1,19 +1,26 @@
-"""Prompt of an attempt: role, intent, who owns what beside it, and what the attempt before left.
+"""Prompt of an attempt: role, intent, who owns what beside it, and what the attempts before it left.
 
-Everything that agents or repositories wrote is data here: one line each, cleaned, quoted, and never an instruction.
+Everything that agents or repositories wrote is data here: one line each or quoted, cleaned, and never an instruction.
 """
 
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from remit.core.untrusted_input import sanitise_line, sanitise_text
+from remit.core.untrusted_input import quote_text, sanitise_line, sanitise_text
+from remit.gate.state.attempt_messages import FleetNote
 from remit.orchestrator.board import Attempt, Hold, Task
 from remit.orchestrator.workers.starting_point import StartingPoint
+from remit.tools.coordination import QUOTED_NOTICE, format_note
 
 MAX_NEIGHBOURS = 20
 MAX_REASON_CHARS = 300
 MAX_STEERING_CHARS = 2000
+MAX_INSTRUCTION_CHARS = 4000
+MAX_DIFF_CHARS = 12_000
+MAX_DIFF_LINES = 400
+MAX_NOTES = 10
+MAX_TODO_ITEMS = 20
 
 
 class Handover(Struct, frozen=True):
@@ -30,17 +37,31 @@ def describe_handover(last: Attempt, start: StartingPoint) -> Handover:
     return Handover(last.attempt, f"{last.ended_as}. {last.failure}", changed, start.describe())
 
 
+class StageBrief(Struct, frozen=True):
+    """What a stage of a task has to know: its duty, the team's instructions for its role, and the work so far."""
+
+    duty: str = ""
+    instructions: str = ""
+    must_judge: bool = False
+    """Whether the stage gives a verdict on the work so far."""
+    diff: str = ""
+    todo: tuple[str, ...] = ()
+    """Items that earlier attempts left open."""
+    notes: tuple[FleetNote, ...] = ()
+
+
 def write_brief(
     attempt: Attempt,
     task: Task,
     block: str,
     neighbours: Sequence[Hold],
     handover: Handover | None = None,
+    stage: StageBrief | None = None,
     messages: Sequence[str] = (),
 ) -> str:
     """Return the prompt. `block` is the intent's context block, `messages` are a person's words for this task."""
-    parts = (*list_parts(attempt, task, block, neighbours, handover), *map(format_message, messages))
-    return "\n".join(parts) + "\n"
+    parts = list_parts(attempt, task, block, neighbours, handover, stage or StageBrief())
+    return "\n".join((*parts, *map(format_message, messages))) + "\n"
 
 
 def format_message(text: str) -> str:
@@ -49,11 +70,17 @@ def format_message(text: str) -> str:
 
 
 def list_parts(
-    attempt: Attempt, task: Task, block: str, neighbours: Sequence[Hold], handover: Handover | None
+    attempt: Attempt, task: Task, block: str, neighbours: Sequence[Hold], handover: Handover | None, stage: StageBrief
 ) -> Iterable[str]:
-    yield f"You work on the intent {task.intent} as its {task.role}, in a worktree of your own. It is selected already."
-    yield "Change only files in its scope, run what its criteria ask for, and stop when it is done."
+    role = attempt.role or task.role
+    yield f"You work on the intent {task.intent} as its {role}, in a worktree of your own. It is selected already."
+    yield stage.duty or "Change only files in its scope, run what its criteria ask for, and stop when it is done."
     yield "Do not commit, push or switch branches: what you leave in the worktree is committed and landed for you."
+    if stage.must_judge:
+        yield "End with one call of the tool submit_review: approve, or revise with what is to be mended."
+    if stage.instructions:
+        yield ""
+        yield stage.instructions[:MAX_INSTRUCTION_CHARS]
     yield ""
     yield block
     if neighbours:
@@ -69,3 +96,15 @@ def list_parts(
             yield f"It changed: {sanitise_line(', '.join(handover.changed), MAX_REASON_CHARS)}"
         if handover.start:
             yield sanitise_line(handover.start, MAX_REASON_CHARS)
+    if stage.diff:
+        yield ""
+        yield "The work so far is in your worktree. This is what it changed:"
+        yield quote_text(stage.diff, MAX_DIFF_CHARS, MAX_DIFF_LINES)
+    if stage.todo:
+        yield ""
+        yield "Attempts before you left these items open in TODO.md:"
+        yield quote_text("\n".join(stage.todo[:MAX_TODO_ITEMS]), MAX_INSTRUCTION_CHARS)
+    if stage.notes:
+        yield ""
+        yield f"Notes for this task. {QUOTED_NOTICE}"
+        yield from map(format_note, stage.notes[-MAX_NOTES:])

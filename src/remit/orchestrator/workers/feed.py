@@ -4,6 +4,7 @@ Output is hostile text: a line is cut, cleaned, and never interpreted further th
 up to a limit in a file beside the worktree.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ class AgentUsage(Struct):
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float | None = None
+    refusals: int = 0
+    """Answers of the model's provider that say it is overloaded, or that too much was asked of it."""
 
 
 class AgentFeed:
@@ -52,7 +55,7 @@ class AgentFeed:
     def take_line(self, line: bytes) -> None:
         try:
             event = as_object(json.decode(line))
-        except (DecodeError, UnicodeDecodeError):
+        except (DecodeError, UnicodeDecodeError, RecursionError):
             event = {}
         if not event:
             text = sanitise_line(line.decode("utf-8", "replace"), MAX_PROGRESS_CHARS)
@@ -84,6 +87,8 @@ class AgentFeed:
             self.add_cost(data.get("cost"), self.usage.usd or 0.0)
         elif kind == "assistant":
             self.usage.turns += 1
+        if is_refusal(event):
+            self.usage.refusals += 1
 
     def add_cost(self, cost: object, before: float) -> None:
         """Set the cost to what was used before and this; what is no plausible sum is no cost, and takes nothing off."""
@@ -96,6 +101,23 @@ SESSION_NAMES = ("session_id", "thread_id")
 MAX_SESSION_CHARS = 100
 MAX_COUNT = 10**12
 MAX_USD = 10**6
+
+
+REFUSAL = re.compile(r"\b(?:429|5\d\d)\b|overloaded|rate.?limit", re.IGNORECASE)
+ERROR_KINDS = frozenset({"error", "turn.failed", "api_retry", "failed"})
+STATUS_NAMES = ("status", "status_code", "error_status")
+MAX_ERROR_CHARS = 500
+
+
+def is_refusal(event: Mapping[str, Any]) -> bool:
+    """Whether an event tells that the provider refused: an error with a status of 429 or 5xx, or words for it."""
+    if not ERROR_KINDS & {str(event.get(name)) for name in ("type", "event", "subtype")}:
+        return False
+    places = [event, *(as_object(event.get(name)) for name in ("error", "data"))]
+    statuses = [as_count(place.get(name)) for place in places for name in STATUS_NAMES]
+    words = [place.get(name) for place in places for name in ("message", "error", "text")]
+    said = any(REFUSAL.search(word[:MAX_ERROR_CHARS]) for word in words if isinstance(word, str))
+    return said or any(status == 429 or 500 <= status < 600 for status in statuses)
 
 
 def as_count(value: object) -> int:

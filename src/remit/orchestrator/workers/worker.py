@@ -15,19 +15,41 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy.exc import DBAPIError
 
-from remit.core.assignment import Assignment, RoleEffect
+from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
 from remit.core.call import SessionKey
 from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
+from remit.gate.intents.lessons import list_open_items
 from remit.gate.machine import Environment
+from remit.gate.pending_messages import PendingMessages
+from remit.gate.state.attempt_messages import AttemptMessages, FleetView
 from remit.gate.state.database import StateError
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Order, OrderKind, TaskState, Worker
+from remit.gate.state.workspace_state import State
+from remit.orchestrator.board import (
+    Attempt,
+    AttemptEnd,
+    AttemptState,
+    Board,
+    Hold,
+    Order,
+    OrderKind,
+    Role,
+    Task,
+    TaskState,
+    Worker,
+)
+from remit.orchestrator.conflict import ConflictKind, Evidence
 from remit.orchestrator.database.holds import become_leader
+from remit.orchestrator.database.notes import find_verdict
+from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
+from remit.orchestrator.database.troubles import describe_trouble
+from remit.orchestrator.endings import find_endings, find_warnings
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor
-from remit.orchestrator.planning.roles import find_role
+from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import (
     LOOK_INTERVAL_S,
@@ -38,19 +60,21 @@ from remit.orchestrator.workers.agent import (
     fill_words,
     make_jail,
 )
-from remit.orchestrator.workers.brief import describe_handover, write_brief
-from remit.orchestrator.workers.feed import AgentFeed
+from remit.orchestrator.workers.brief import MAX_REASON_CHARS, StageBrief, describe_handover, write_brief
+from remit.orchestrator.workers.feed import AgentFeed, AgentUsage
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
+from remit.orchestrator.workers.meetings import find_owners, list_new_denials, measure_party, write_lessons
 from remit.orchestrator.workers.messages import is_heard, leave_message, list_sessions
+from remit.orchestrator.workers.relay import bring_view, take_messages
 from remit.orchestrator.workers.starting_point import StartingPoint, find_starting_point
 from remit.wiring.agents import FOLDER_VARIABLES
-from remit.workspace.git.command import GitError
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.processes.process_tracking import process_start_time
-from remit.workspace.safe_files import hold_lock
+from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.worktrees import Worktrees
 
@@ -78,6 +102,8 @@ class WorkerSettings(Struct, frozen=True):
     until_idle: bool = False
     ensure_daemon: Callable[[], None] = lambda: None
     version: str = ""
+    tell: Callable[[str], None] = lambda _: None
+    """Tells the person who started the worker."""
 
 
 class Workplace(Struct):
@@ -93,6 +119,13 @@ class Workplace(Struct):
     messages: list[Order] = []
     unheard: list[tuple[SessionKey, Order]] = []
     beats: int = 0
+    began: float = 0.0
+    denied: dict[str, float] = {}
+    """Paths outside of the write set that the agent was denied, with when it last was."""
+    is_warned: bool = False
+    """Whether its agent has been told that a budget is nearly used up."""
+    view: FleetView | None = None
+    """What the attempt has been brought of others."""
 
 
 def name_worker() -> str:
@@ -120,6 +153,7 @@ class FleetWorker:
         self.intents_lock = threading.Lock()
         self.bubblewrap = find_bubblewrap()
         self.last_order = 0
+        self.away_since_s: float | None = None
 
     def describe(self) -> Worker:
         return Worker(
@@ -135,8 +169,10 @@ class FleetWorker:
     # -- the loop
 
     def run_until_stopped(self) -> None:
+        """Run until there is nothing left to do. Raises StoreError where the database is none for this worker."""
         timing = self.engine.timing
         slots = self.settings.slots
+        self.retry(lambda: self.engine.require_new_worker(self.id))
         self.retry(lambda: launch_executor(self.engine, self.engine.queues, self.id, slots, timing.poll_s, self))
         due_beat = due_sweep = 0.0
         try:
@@ -151,8 +187,12 @@ class FleetWorker:
                     if self.settings.until_idle and self.is_idle():
                         break
         finally:
-            self.try_once(self.drain_slots)
-            self.try_once(lambda: self.engine.remove_worker(self.id))
+            with suppress(StoreError):
+                self.try_once(self.drain_slots)
+                self.try_once(lambda: self.engine.remove_worker(self.id))
+            for token in list(self.places):
+                self.end_place(token, AttemptEnd.LOST, "its worker was stopped")
+            self.wait_for_places()
 
     def drain_slots(self) -> None:
         """Take nothing more, end the agents, and give each the time to have its checkpoint written."""
@@ -160,6 +200,9 @@ class FleetWorker:
         for place in list(self.places.values()):
             if place.process is not None:
                 place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
+        self.wait_for_places()
+
+    def wait_for_places(self) -> None:
         until = time.monotonic() + DRAIN_S
         while self.places and time.monotonic() < until:
             time.sleep(LOOK_INTERVAL_S)
@@ -167,23 +210,31 @@ class FleetWorker:
     def retry(self, action: Callable[[], None]) -> None:
         """Do it until the database answers, or the worker is stopped."""
         pause_s = 0.1
-        while True:
-            try:
-                action()
+        while not self.try_once(action):
+            if self.stopping.wait(pause_s):
                 return
-            except DBAPIError:
-                if self.stopping.wait(pause_s):
-                    raise
-                pause_s = min(2 * pause_s, MAX_RETRY_S)
+            pause_s = min(2 * pause_s, MAX_RETRY_S)
 
-    def try_once(self, action: Callable[[], None]) -> None:
-        with suppress(DBAPIError):
+    def try_once(self, action: Callable[[], None]) -> bool:
+        """Do it, and return whether the database answered. Tells when it stops to answer, and when it does again."""
+        now = time.monotonic()
+        try:
             action()
+        except AWAY_ERRORS as error:
+            if self.away_since_s is None:
+                self.away_since_s = now
+                trouble = describe_trouble(error)
+                self.settings.tell(f"{trouble.what}\nhint: {trouble.fix}")
+            return False
+        if self.away_since_s is not None:
+            self.settings.tell(f"the fleet database answers again, after {now - self.away_since_s:.0f} s")
+            self.away_since_s = None
+        return True
 
     def has_new_order(self) -> bool:
         try:
             newest = self.engine.find_newest_order()
-        except DBAPIError:
+        except AWAY_ERRORS:
             return False
         known, self.last_order = self.last_order, newest
         return newest != known
@@ -202,6 +253,10 @@ class FleetWorker:
                     self.leave_place(token)
             elif board is not None:
                 self.renew(place, held[token], board, asked)
+                self.relay(place, board.tasks.get(held[token].key), board)
+                self.watch_denials(place, held[token], board)
+        if board is not None:
+            self.watch_budgets(board)
 
     def renew(self, place: Workplace, hold: Hold, board: Board, asked: float) -> None:
         """Write the assignment anew after the lease was renewed, and keep a checkpoint from time to time."""
@@ -251,6 +306,49 @@ class FleetWorker:
                     self.engine.finish_order(order, attempt)
                     place.unheard.remove((session, order))
 
+    def watch_denials(self, place: Workplace, hold: Hold, board: Board) -> None:
+        """Settle with their owners that the agent wants paths which others hold."""
+        with suppress(*RECORDING_ERRORS):
+            with self.open_state(place.tree) as state:
+                denied = list_new_denials(state, place.began, place.denied)
+            place.denied |= denied
+            for owner, paths in find_owners(board, hold.key, list(denied)).items():
+                self.meet(place, hold, board.holds[hold.repository, owner], paths)
+
+    def meet(self, place: Workplace, hold: Hold, owned: Hold, paths: tuple[str, ...]) -> None:
+        """Have a meeting of two tasks settled, tell the agent, and write the lesson."""
+        theirs = self.places.get(owned.token)
+        mine = place.assignment.terms.base if place.assignment.terms else ""
+        base = theirs.assignment.terms.base if theirs and theirs.assignment.terms else ""
+        earlier = measure_party(owned, theirs.tree if theirs else None, base)
+        evidence = Evidence(ConflictKind.GROW, earlier, measure_party(hold, place.tree, mine), paths)
+        settlement = self.engine.meet_owner(hold.token, hold.key, evidence)
+        if settlement is None:
+            return
+        say = f"Remit: {', '.join(paths[:3])} belongs to {owned.intent}. {settlement.kind}: {settlement.why}. "
+        self.tell_sessions(place, f"{say}Leave it out, or send {owned.intent} the change with submit_patch.")
+        with self.open_gate(hold.repository) as gate:
+            write_lessons(self.engine.store, gate, hold.repository)
+
+    def watch_budgets(self, board: Board) -> None:
+        """End the agents here that have used up a budget, and tell those that soon will."""
+        for ending in find_endings(board):
+            if ending.ended_as is AttemptEnd.OVER_BUDGET:
+                self.end_place(ending.token, ending.ended_as, ending.why)
+        for key, name in find_warnings(board).items():
+            place = self.places.get(board.attempts[key].token)
+            if place is not None and not place.is_warned:
+                place.is_warned = True
+                self.tell_sessions(
+                    place, f"Remit: the budget of {name} is nearly used up. Finish what is begun, and end."
+                )
+
+    def tell_sessions(self, place: Workplace, text: str) -> None:
+        """Leave a message for the agent's sessions, which get it with the answer to their next call or prompt."""
+        with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
+            for session in state.list_recent_sessions():
+                PendingMessages(state).add_message(session, text)
+
     def end_place(self, token: int, ended_as: AttemptEnd, why: str) -> None:
         place = self.places.get(token)
         if place is None:
@@ -271,6 +369,7 @@ class FleetWorker:
     def look_after_fleet(self) -> None:
         """Schedule, and as the one leader end what dead workers left."""
         with self.engine.store.write() as connection:
+            self.engine.store.require_version(connection)
             for_s = 3 * self.engine.timing.sweep_s
             leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
         if leads:
@@ -283,7 +382,7 @@ class FleetWorker:
     def is_idle(self) -> bool:
         try:
             board = self.engine.read_board()
-        except DBAPIError:
+        except AWAY_ERRORS:
             return False
         quiet = (*FINAL_STATES, TaskState.ASKING, TaskState.PAUSED)
         return not self.places and all(task.state in quiet for task in board.tasks.values())
@@ -301,7 +400,7 @@ class FleetWorker:
         while True:
             try:
                 return self.end_step(step, attempt, steps[step](attempt))
-            except DBAPIError:
+            except AWAY_ERRORS:
                 # Away for a moment: no step has begun what it cannot begin again when it asks the database.
                 if self.stopping.wait(pause_s):
                     raise
@@ -322,7 +421,7 @@ class FleetWorker:
         task = board.tasks[attempt.key]
         target = board.plans[task.plan].target
         self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
-        base = find_base(self.find_workspace(attempt.repository), target)
+        base = task.head or find_base(self.find_workspace(attempt.repository), target)
         with self.open_gate(attempt.repository) as gate:
             role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
         trees = self.open_trees(attempt.repository)
@@ -349,7 +448,9 @@ class FleetWorker:
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
         known = list_sessions(tree, self.settings.environment)
-        self.places[attempt.token] = Workplace(tree, assignment, asked, start, known)
+        place = Workplace(tree, assignment, asked, start, known, began=self.settings.environment.clock())
+        self.places[attempt.token] = place
+        self.relay(place, task, board)
         return StepEnd()
 
     def settle_old_trees(self, trees: Worktrees) -> None:
@@ -362,6 +463,7 @@ class FleetWorker:
             if terms is None or terms.state == "ended" or terms.token in current:
                 continue
             AssignmentFile(tree).write(replace(terms, state="ended"), 0.0)
+            self.relay_rest(tree, terms, board)
             with suppress(GitError, OSError):
                 trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
 
@@ -395,11 +497,13 @@ class FleetWorker:
         neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
         neighbours = [hold for hold in neighbours if hold.key != attempt.key]
         last = self.find_last_attempt(attempt)
-        before = describe_handover(last, place.start) if last is not None else None
+        is_stage = last is None or (task.head and last.ended_as in (AttemptEnd.HANDED_IN, AttemptEnd.SENT_BACK))
+        before = None if last is None or is_stage else describe_handover(last, place.start)
         with self.open_gate(attempt.repository) as gate:
             workspace, block = gate.workspace, gate.intents.format_block(gate.intents.get(attempt.intent))
+            stage = self.describe_stage(gate, attempt, task, place, board)
         unheard = self.engine.list_unheard(attempt.key)
-        prompt = write_brief(attempt, task, block, neighbours, before, [order.body for order in unheard])
+        prompt = write_brief(attempt, task, block, neighbours, before, stage, [order.body for order in unheard])
         for order in unheard:
             self.engine.finish_order(order, attempt.attempt)
         settings, folder = self.settings, trees_folder(self.settings.home, attempt.repository)
@@ -427,6 +531,24 @@ class FleetWorker:
         ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
         return ended[-1] if ended else None
 
+    def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
+        """Return what the attempt is told of its role and of the work so far."""
+        role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+        diff, target = "", board.plans[task.plan].target
+        if task.head:
+            start = find_base(gate.workspace, target)
+            start = self.open_trees(attempt.repository).store.find_merge_base(start, task.head) or start
+            words = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--end-of-options")
+            diff = Git(gate.workspace.root).run("diff", *words, start, task.head).decode("utf-8", "replace")
+        return StageBrief(
+            ROLE_DUTIES.get(role.name, ""),
+            read_instructions(gate.workspace, role.name),
+            is_reviewer(role),
+            diff,
+            list_open_items(gate.workspace, attempt.intent),
+            place.view.notes if place.view is not None else (),
+        )
+
     def check(self, attempt: Attempt) -> StepEnd:
         """Commit the agent's changes. Without any, or with a path outside the write set, the attempt ends."""
         place = self.places.get(attempt.token)
@@ -435,13 +557,32 @@ class FleetWorker:
             return SUPERSEDED_END
         message = f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}"
         author = Identity(attempt.agent, f"{attempt.agent}@remit.invalid", int(time.time()))
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        self.relay(place, task, board)
         handed = self.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
         if handed.outside:
             named = ", ".join(handed.outside[:5])
             return StepEnd(
                 AttemptEnd.FAILED, f"it changed what is not its own: {named}"[:500], f"outside: {named}"[:200]
             )
-        if handed.commit == terms.base:
+        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=handed.commit):
+            return SUPERSEDED_END
+        return self.judge_stage(attempt, task, board, terms, has_changed=handed.commit != terms.base)
+
+    def judge_stage(
+        self, attempt: Attempt, task: Task, board: Board, terms: Assignment, *, has_changed: bool
+    ) -> StepEnd:
+        """Return how a stage ends: by its verdict, where it gave one; else by whether there is any work."""
+        with self.engine.store.read() as connection:
+            verdict = find_verdict(connection, attempt.key, attempt.attempt) if task.stage else None
+        if verdict is not None and verdict.kind == "revise":
+            return StepEnd(AttemptEnd.SENT_BACK, sanitise_line(verdict.text, MAX_REASON_CHARS))
+        if verdict is None and ("write" not in terms.effects or not terms.paths):
+            return StepEnd(AttemptEnd.GAVE_UP, f"the {terms.role} gave no verdict", "no verdict")
+        role = board.roles.get(task.role) or Role(task.role)
+        is_last = task.stage + 1 >= len(role.stages)
+        if not has_changed and not task.head and (is_last or terms.paths == ANYWHERE):
             return StepEnd(AttemptEnd.GAVE_UP, "it changed nothing", "no change")
         return StepEnd()
 
@@ -460,6 +601,7 @@ class FleetWorker:
             return
         intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
         self.keep(place, intent, attempt)
+        self.relay_rest(place.tree, place.assignment.terms, self.engine.read_board())
         self.try_once(lambda: self.deliver_messages(place, attempt))
         self.end_place(token, AttemptEnd.CANCELLED, "")
         self.places.pop(token, None)
@@ -472,6 +614,35 @@ class FleetWorker:
         with suppress(GitError, OSError):
             self.open_trees(repository).checkpoint(place.tree, intent, attempt, "a checkpoint", int(time.time()))
 
+    # -- messages
+
+    def relay(self, place: Workplace, task: Task | None, board: Board) -> None:
+        """Carry messages between the attempt and the fleet. What fails is tried again at the next beat."""
+        terms = place.assignment.terms
+        if terms is None or task is None:
+            return
+        store = self.engine.store
+        with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
+            take_messages(store, state, task, terms.attempt, terms.token)
+            place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
+
+    def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
+        """Take the last messages of an attempt that is over, and forget the rest."""
+        repository, _, intent = terms.task.partition(":")
+        task = board.tasks.get((repository, intent))
+        with suppress(*RECORDING_ERRORS), self.open_state(tree) as state:
+            if task is not None:
+                take_messages(self.engine.store, state, task, terms.attempt, terms.token)
+            AttemptMessages(state, terms.token).forget()
+
+    @contextmanager
+    def open_state(self, tree: Workspace) -> Generator[State]:
+        gate = Gate(tree, self.settings.environment)
+        try:
+            yield gate.state
+        finally:
+            gate.close()
+
     def find_repository_of(self, place: Workplace) -> str:
         return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
 
@@ -481,6 +652,8 @@ class FleetWorker:
         # There is one worktree for verification.
         with self.lock(repository, "landing", LANDING_LOCK_S), self.open_gate(repository) as gate:
             land_handed_in(self.engine, gate, self.open_trees(repository), repository, target)
+            with suppress(*RECORDING_ERRORS):
+                write_lessons(self.engine.store, gate, repository)
 
     # -- places and values
 
@@ -524,6 +697,14 @@ class FleetWorker:
         raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
 
 
+def read_instructions(workspace: Workspace, role: str) -> str:
+    """Return what the team tells attempts in this role: `.orchestration/roles/<name>.md`; empty without it."""
+    with suppress(OSError):
+        text = read_regular_file(workspace.folder / "roles" / f"{role}.md", MAX_INSTRUCTION_BYTES)
+        return text.decode("utf-8", "replace").strip()
+    return ""
+
+
 class Report:
     """Tells the board what an agent used and does, at most every two seconds."""
 
@@ -533,6 +714,7 @@ class Report:
         self.due_s: float = 0.0
         self.heard_s: float = 0.0
         self.said = ""
+        self.counted = AgentUsage()
 
     def tell(self, feed: AgentFeed, *, is_last: bool = False) -> None:
         if not is_last and (time.monotonic() < self.due_s or feed.last_word_s == self.heard_s):
@@ -549,5 +731,10 @@ class Report:
         )
         news = feed.progress if feed.progress != self.said else ""
         self.said = feed.progress
-        with suppress(DBAPIError):
+        with suppress(*AWAY_ERRORS):
             self.engine.record_usage(used.token, used, news)
+            good, bad = usage.turns - self.counted.turns, usage.refusals - self.counted.refusals
+            if good > 0 or bad > 0:
+                why = f"{self.attempt.agent}: {usage.refusals} refusals in {usage.turns + usage.refusals} answers"
+                self.engine.note_answers(self.attempt.agent, max(good, 0), max(bad, 0), why)
+                self.counted = replace(usage)

@@ -68,6 +68,7 @@ class Console:
         self.guard = guard
         self.repositories = repositories
         self.record_pairing = record_pairing
+        self.bodies = BODIES
         self.readers = ThreadPoolExecutor(16, thread_name_prefix="console-page")
         self.workers = ThreadPoolExecutor(4, thread_name_prefix="console")
         self.watcher = ChangeWatcher(repositories, self.run)
@@ -189,7 +190,7 @@ class Console:
         self.guard.find_reader(request)
         routes: list[BaseRoute] = request.app.routes
         writes = [route.path for route in routes if isinstance(route, Route) and "POST" in (route.methods or ())]
-        bodies = BODIES | {write.url: write.shape for write in WRITES}
+        bodies = self.bodies | {write.url: write.shape for write in WRITES}
         return JSONResponse(describe_api(PAGES, {path: bodies.get(path) for path in writes}))
 
     def make_values(self, page: Page, asked: PageRequest, data: object) -> dict[str, Any]:
@@ -232,12 +233,12 @@ class Console:
     # Live
 
     async def stream_state(self, request: Request) -> Response:
-        self.guard.find_reader(request)
+        reader = self.guard.find_reader(request)
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             raise Refused(403, "another site asked")
         if self.watcher.listeners >= MAX_STREAMS:
             raise Refused(429, "too many pages are open", "close some")
-        stream = self.watcher.listen(partial(self.guard.is_reader, request))
+        stream = self.watcher.listen(partial(self.guard.is_reader, request), can_answer=reader.role != "view")
         return StreamingResponse(stream, media_type="text/event-stream")
 
     # Pairing

@@ -11,7 +11,7 @@ from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
 from remit.policy.grants import GrantRuleError
 from remit.servers.web.guard import Refused
-from remit.servers.web.pages.approvals import QuestionCard, read_card
+from remit.servers.web.pages.approvals import QuestionCard, read_card, show_question
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.repositories import GovernedRepository
 
@@ -81,9 +81,10 @@ def record_equal_answers(request: PageRequest, body: EqualAnswerBody) -> dict[st
 
 def find_shown_card(repository: GovernedRepository, gate: Gate, question_id: str, shown_sha256: str) -> QuestionCard:
     """Return the card of a question that is as the person saw it. Raises Refused."""
-    card = read_card(repository, gate, gate.questions.list_unanswered(), question_id)
-    if card is None:
+    listed = next((item for item in gate.questions.list_unanswered() if item.question.id == question_id), None)
+    if listed is None:
         raise refuse_closed(gate, question_id)
+    card = show_question(repository, gate, listed)
     if card.shown_sha256 != shown_sha256:
         raise Refused(409, "the question is not the one that was shown", "read it again")
     return card

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import DecodeError, Struct, ValidationError, field, json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from remit.servers.web.pairing import ROLES, Login, Logins, PairedBrowser, Pairing, ProofRefused, Role
-from remit.servers.web.peer import find_agent_above
+from remit.servers.web.peer import ClientProcesses
 
 T = TypeVar("T")
 
@@ -51,6 +51,7 @@ class Guard(Struct, frozen=True):
     port: int
     record_attempt: Callable[[str, str], None]
     logins: Logins | None = None
+    clients: ClientProcesses = field(default_factory=ClientProcesses)
 
     @property
     def origin(self) -> str:
@@ -69,7 +70,7 @@ class Guard(Struct, frozen=True):
         """Return the host that the client asked for."""
         return request.headers.get("host", "")
 
-    def may_come_from_elsewhere(self, request: Request) -> bool:
+    def is_entered_from_elsewhere(self, request: Request) -> bool:
         """Return whether a page of another site may lead to this address."""
         return False
 
@@ -78,7 +79,7 @@ class Guard(Struct, frozen=True):
         if self.read_host(request) != urlsplit(self.origin).netloc:
             raise Refused(421, "this address is not the console's", f"open {self.origin}")
         site = request.headers.get("sec-fetch-site", "none")
-        if site not in ("same-origin", "none") and not self.may_come_from_elsewhere(request):
+        if site not in ("same-origin", "none") and not self.is_entered_from_elsewhere(request):
             raise Refused(403, "another site asked", f"open {self.origin} itself")
         if len(request.scope.get("query_string", b"")) > MAX_QUERY_BYTES:
             raise Refused(414, "the address is too long", "take something out of the query")
@@ -150,7 +151,7 @@ class Guard(Struct, frozen=True):
     async def check_peer(self, request: Request, run: Callable[..., Awaitable[str | None]], action: str) -> None:
         """Check that no agent started the asking process. Raises Refused; an agent's attempt is recorded."""
         client_port = request.client.port if request.client else 0
-        agent = await run(find_agent_above, client_port, self.port)
+        agent = await run(self.clients.find_agent_above, client_port, self.port)
         if agent is None and not self.has_login:
             raise Refused(403, "the process that asks cannot be seen from here", "answer in a terminal instead")
         if agent:

@@ -61,6 +61,7 @@ class ChangeWatcher:
         self.state = LiveState([], {}, {})
         self.changed = asyncio.Condition()
         self.listeners = 0
+        self.answerers = 0  # listeners whose person may answer: only then agents wait for the console
         self.is_closed = False
         self.task: asyncio.Task[None] | None = None
         self.databases: dict[str, sqlite3.Connection] = {}
@@ -71,9 +72,10 @@ class ChangeWatcher:
         self.records: OrderedDict[str, int] = OrderedDict()
         self.tailed_at = 0.0
 
-    async def listen(self, is_allowed: Callable[[], bool]) -> AsyncIterator[bytes]:
+    async def listen(self, is_allowed: Callable[[], bool], *, can_answer: bool = True) -> AsyncIterator[bytes]:
         """Yield server-sent events: the state at once and after each change, and a comment when nothing happens."""
         self.listeners += 1
+        self.answerers += can_answer
         if self.task is None or self.task.done():
             self.task = asyncio.create_task(self.watch())
         sent: LiveState | None = None
@@ -88,6 +90,7 @@ class ChangeWatcher:
                     yield b": still here\n\n"
         finally:
             self.listeners -= 1
+            self.answerers -= can_answer
 
     async def has_changed(self, sent: LiveState | None, is_allowed: Callable[[], bool]) -> bool:
         """Wait until the state differs from the sent state; return False if unchanged for a while."""
@@ -126,7 +129,8 @@ class ChangeWatcher:
                 now = time.monotonic()
                 if now - self.read_at.get(repository.name, 0.0) > PRESENCE_INTERVAL_S:
                     with self.repositories.open_gate(repository) as gate:  # makes the state, where there is none yet
-                        gate.questions.mark_watcher_present()
+                        if self.answerers:
+                            gate.questions.mark_watcher_present()
                         close_orphaned_questions(gate)
                     self.read_at[repository.name] = now
                 version = self.read_version(repository.name, repository.root)

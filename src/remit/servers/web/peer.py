@@ -14,37 +14,51 @@ from remit.workspace.processes.process_tracking import find_ancestor_program, li
 LSOF_TIMEOUT_S = 3.0
 
 
-def find_agent_above(client_port: int, server_port: int) -> str | None:
-    """Return the agent that started the client's process; "" for none, None if the process cannot be found."""
-    pid = find_client_process(client_port, server_port)
-    if pid is None:
-        return None
-    return find_ancestor_program((row.binary for row in ROWS.values()), pid) or ""
+class ClientProcesses:
+    """Finder of client processes. The one found last is looked at first: a browser opens all its connections from
+    one process, and the others of the machine may be many.
+    """
+
+    def __init__(self) -> None:
+        self.last_pid: int | None = None
+
+    def find_agent_above(self, client_port: int, server_port: int) -> str | None:
+        """Return the agent that started the client's process; "" for none, None if the process cannot be found."""
+        pid = self.find_process(client_port, server_port)
+        if pid is None:
+            return None
+        self.last_pid = pid
+        return find_ancestor_program((row.binary for row in ROWS.values()), pid) or ""
+
+    def find_process(self, client_port: int, server_port: int) -> int | None:
+        if sys.platform != "linux":
+            return ask_lsof(client_port, server_port)
+        inode = find_socket_inode(client_port, server_port)
+        if inode is None:
+            return None
+        if self.last_pid is not None and has_socket(self.last_pid, inode):
+            return self.last_pid
+        return next((pid for pid in list_own_processes() if has_socket(pid, inode)), None)
 
 
-def find_client_process(client_port: int, server_port: int) -> int | None:
-    if sys.platform != "linux":
-        return ask_lsof(client_port, server_port)
-    inode = find_socket_inode(client_port, server_port)
-    if inode is None:
-        return None
+def has_socket(pid: int, inode: str) -> bool:
     wanted = f"socket:[{inode}]"
-    for pid in list_own_processes():
-        try:
-            numbers = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path each would cost more
-        except OSError:
-            continue
-        if any(read_link(f"/proc/{pid}/fd/{number}") == wanted for number in numbers):
-            return pid
-    return None
+    try:
+        numbers = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path each would cost more
+    except OSError:
+        return False
+    return any(read_link(f"/proc/{pid}/fd/{number}") == wanted for number in numbers)
 
 
 def find_socket_inode(client_port: int, server_port: int) -> str | None:
     """Return the inode of the client's socket: the local port is the client's, the remote port the server's."""
+    client = f":{client_port:04X} "
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(table, encoding="ascii") as lines:  # noqa: PTH123
                 for line in lines:
+                    if client not in line:
+                        continue
                     fields = line.split()
                     if fields[1].endswith(f":{client_port:04X}") and fields[2].endswith(f":{server_port:04X}"):
                         return fields[9]

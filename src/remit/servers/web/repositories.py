@@ -1,8 +1,6 @@
 """The repositories of the console: every repository governed for the user, each with a short name."""
 
 import asyncio
-import json
-import subprocess
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE
@@ -32,9 +30,7 @@ from remit.workspace.place.workspace import list_governed_roots, locate_workspac
 
 P = ParamSpec("P")
 T = TypeVar("T")
-COMMAND_TIMEOUT_S = 60.0
 FILES_AGE_S = 2.0
-UNAVAILABLE = 4  # exit code of a command that met a broken disk, database or git: contracts §8
 BLOCK_BYTES = 64 << 10
 
 
@@ -114,30 +110,16 @@ class Repositories(Struct, frozen=True):
         return files
 
     def run_command(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
-        """Return the JSON answer of a command, run in a process of its own with low priority.
+        """Return the JSON answer of a command, run in a worker process.
 
         Long work (blame, why, stats, verify) must not run in the process that answers hooks: Python runs one
         thread at a time. Raises Refused with the command's own words and next step.
         """
         before = words[: words.index("--")] if "--" in words else words
-        after = words[len(before) :]
-        command = [sys.executable, "-I", "-c", RUN_NICED, *before, "--repo", repository.root, "--json", *after]
-        try:
-            done = subprocess.run(command, capture_output=True, check=False, timeout=COMMAND_TIMEOUT_S)
-            answer: dict[str, Any] = json.loads(done.stdout)
-        except subprocess.TimeoutExpired:
-            raise Refused(504, f"`remit {words[0]}` took more than a minute", "ask it in a terminal") from None
-        except ValueError:
-            raise Refused(500, f"`remit {words[0]}` gave no answer", "run `remit doctor`") from None
-        if "error" in answer:
-            error: dict[str, Any] = answer["error"]
-            status = 503 if done.returncode == UNAVAILABLE else 404
-            raise Refused(status, str(error.get("message")), str(error.get("fix") or "run `remit doctor`"))
-        data: dict[str, Any] = answer["data"]
-        return data
+        return self.workers.run_command(*before, "--repo", repository.root, "--json", *words[len(before) :])
 
     async def stream_command(self, repository: GovernedRepository, *words: str) -> AsyncIterator[bytes]:
-        """Yield the output of a command that runs as in `run_command`; it ends with the reader."""
+        """Yield the output of a command, run in a process of its own with low priority; it ends with the reader."""
         command = [sys.executable, "-I", "-c", RUN_NICED, *words, "--repo", repository.root]
         process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=DEVNULL, stdin=DEVNULL)
         try:

@@ -1,6 +1,7 @@
 """The console's server: a thread of the daemon listening on loopback, started at the request of `remit serve`."""
 
 import asyncio
+import resource
 import socket
 import threading
 import time
@@ -37,6 +38,7 @@ from remit.workspace.place.workspace import locate_workspace
 
 START_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
+MAX_DESCRIPTORS = 65_536
 LOOPBACK = "127.0.0.1"
 
 
@@ -50,6 +52,15 @@ class PunctualProtocol(H11Protocol):
     def close_if_silent(self) -> None:
         if not self.cycle and not self.transport.is_closing():
             self.transport.close()
+
+
+class PunctualLoop(asyncio.SelectorEventLoop):
+    """Event loop whose clients finish the handshake of TLS in time; before it, no protocol counts them."""
+
+    async def create_server(self, *arguments: Any, **named: Any) -> asyncio.Server:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if named.get("ssl"):
+            named["ssl_handshake_timeout"] = REQUEST_TIMEOUT_S
+        return await super().create_server(*arguments, **named)
 
 
 class PortTaken(OSError):
@@ -94,6 +105,9 @@ class ConsoleServer:
         from remit.servers.web.remote.provider import OpenIdProvider
 
         assert self.logins is not None
+        # Strangers may open many connections, and the daemon's hooks need descriptors too.
+        limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, min(most, MAX_DESCRIPTORS)), most))
         address = settings.address
         guard = RemoteGuard(self.pairing, address.port, self.record_attempt, logins=self.logins, settings=settings)
         provider = OpenIdProvider(settings, read_client_secret(settings, home))
@@ -125,7 +139,8 @@ class ConsoleServer:
 
     def run_loop(self) -> None:
         # No signal handlers: the daemon's main thread has its own.
-        asyncio.run(self.serve())
+        with asyncio.Runner(loop_factory=PunctualLoop) as runner:
+            runner.run(self.serve())
 
     async def serve(self) -> None:
         self.loop = asyncio.get_running_loop()

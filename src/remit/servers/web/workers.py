@@ -1,5 +1,6 @@
 """Worker processes of the console. Heavy work must not run in the process that answers hooks: Python runs one thread
-at a time. A worker has low priority, opens the repository's gate for each job, and ends when nothing is asked.
+at a time. A worker has low priority, opens the repository's gate for each job, and ends when nothing is asked. It also
+runs commands: what they import, most of their time, is there the next time.
 """
 
 import json
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
@@ -28,12 +29,17 @@ from remit.workspace.intents_file.storage import IntentsFileChanged
 P = ParamSpec("P")
 T = TypeVar("T")
 JOB_TIMEOUT_S = 900.0  # the commands of criteria run in a job: a test suite, for example
-MAX_IDLE_S, REUSED_WITHIN_S = 60.0, 45.0  # a worker that is about to leave gets no job any more
+COMMAND_TIMEOUT_S = 60.0
+MAX_IDLE_S, REUSED_WITHIN_S = 300.0, 285.0  # a worker that is about to leave gets no job any more
 MAX_IDLE_WORKERS = 2
-RUN_WORKER = "import os; os.nice(5); from remit.servers.web.workers import serve_jobs; serve_jobs()"
+UNAVAILABLE = 4  # exit code of a command that met a broken disk, database or git: contracts §8
+RUN_WORKER = (
+    "import os; os.nice(5); from remit.cli import main; "
+    "from remit.servers.web.workers import serve_jobs; serve_jobs(main)"
+)
 
 
-class Job(Struct, frozen=True):
+class Job(Struct, frozen=True, tag=True):
     """A function of the console, by module and name, with JSON arguments, the repository's root and who asks."""
 
     module: str
@@ -42,6 +48,16 @@ class Job(Struct, frozen=True):
     arguments: list[Any]
     named: dict[str, Any]
     person: Person | None = None
+
+
+class CommandLine(Struct, frozen=True, tag=True):
+    """A command of Remit that answers with one JSON document."""
+
+    words: list[str]
+
+    @property
+    def name(self) -> str:
+        return f"remit {self.words[0]}"
 
 
 class JobError(Struct, frozen=True):
@@ -76,16 +92,17 @@ class JobProcess:
     def is_reusable(self) -> bool:
         return self.process.poll() is None and time.monotonic() - self.used_at < REUSED_WITHIN_S
 
-    def ask(self, job: Job) -> bytes:
+    def ask(self, job: Job | CommandLine) -> bytes:
         """Return the answer's line; empty if the worker ended without. Raises OSError, TimeoutExpired."""
+        timeout_s = JOB_TIMEOUT_S if isinstance(job, Job) else COMMAND_TIMEOUT_S
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(encode_line(job))
         self.process.stdin.flush()
         answers = select.poll()  # `select` takes no descriptor above 1023
         answers.register(self.process.stdout, select.POLLIN)
-        if not answers.poll(JOB_TIMEOUT_S * 1000):
-            raise subprocess.TimeoutExpired(job.name, JOB_TIMEOUT_S)
+        if not answers.poll(timeout_s * 1000):
+            raise subprocess.TimeoutExpired(job.name, timeout_s)
         line: bytes = self.process.stdout.readline()
         self.used_at = time.monotonic()
         return line
@@ -117,21 +134,33 @@ class WorkerPool:
         """Call a function of the console with the repository's gate in a worker. Arguments are JSON; the result is
         decoded by the function's return type. Raises Refused.
         """
-        job = Job(function.__module__, function.__name__, root, list(arguments), dict(named), person)
+        hints: dict[str, Any] = get_type_hints(function)
+        data = self.perform(Job(function.__module__, function.__name__, root, list(arguments), dict(named), person))
+        return convert(data, hints["return"])
+
+    def run_command(self, *words: str) -> dict[str, Any]:
+        """Return the JSON answer of a command. Raises Refused with the command's own words and next step."""
+        data: dict[str, Any] = self.perform(CommandLine(list(words)))
+        return data
+
+    def perform(self, job: Job | CommandLine) -> Any:
+        """Return a job's result. Raises Refused."""
         worker = self.take()
         try:
             line = worker.ask(job)
-        except (OSError, subprocess.TimeoutExpired):
+        except OSError:
             line = b""
+        except subprocess.TimeoutExpired as expired:
+            worker.end()
+            raise Refused(504, f"`{job.name}` took more than {expired.timeout:.0f} s", "ask it in a terminal") from None
         if not line:
             worker.end()
-            raise Refused(504, "the console's worker gave no answer", "load the page again; see `remit doctor`")
+            raise Refused(504, f"`{job.name}` gave no answer", "load the page again; see `remit doctor`")
         self.give_back(worker)
         answer = convert(json.loads(line), JobAnswer)
         if answer.error is not None:
             raise Refused(answer.error.status, answer.error.message, answer.error.fix)
-        hints: dict[str, Any] = get_type_hints(function)
-        return convert(answer.data, hints["return"])
+        return answer.data
 
     def take(self) -> JobProcess:
         with self.lock:
@@ -162,8 +191,10 @@ class WorkerPool:
 # In the worker
 
 
-def serve_jobs() -> None:
-    """Answer jobs from standard input, one JSON document a line, until nothing comes."""
+def serve_jobs(run_words: Callable[[], None]) -> None:
+    """Answer jobs from standard input, one JSON document a line, until nothing comes. `run_words` runs the command of
+    `sys.argv`.
+    """
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
     pending = b""
@@ -176,8 +207,42 @@ def serve_jobs() -> None:
                 return
             pending += block
         line, _, pending = pending.partition(b"\n")
+        job = convert(json.loads(line), Job | CommandLine)
+        answer = perform_job(job) if isinstance(job, Job) else run_command(job.words, run_words)
         with open(answers, "wb", closefd=False) as out:
-            out.write(encode_line(perform_job(convert(json.loads(line), Job))))
+            out.write(encode_line(answer))
+
+
+def run_command(words: Sequence[str], run_words: Callable[[], None]) -> JobAnswer:
+    """Run a command in this process, and return its answer."""
+    code: object = 0
+    sys.argv = ["remit", *words]
+    source, target = os.pipe()  # a file would need room on the disk
+    errors, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(target, 1)
+    os.dup2(nothing, 2)  # the answer says what is wrong, and warnings are for terminals
+    os.close(target)
+    os.close(nothing)
+    written: list[bytes] = []
+    with os.fdopen(source, "rb") as pipe:
+        reader = threading.Thread(target=lambda: written.append(pipe.read()))
+        reader.start()
+        try:
+            run_words()
+        except SystemExit as ended:
+            code = ended.code
+        finally:
+            sys.stdout.flush()
+            os.dup2(errors, 2)
+            os.dup2(errors, 1)  # the pipe's end
+            os.close(errors)
+            reader.join()
+    answer: dict[str, Any] = json.loads(written[0])
+    if "error" not in answer:
+        return JobAnswer(answer["data"])
+    error: dict[str, Any] = answer["error"]
+    status = 503 if code == UNAVAILABLE else 404
+    return JobAnswer(error=JobError(status, str(error.get("message")), str(error.get("fix") or "run `remit doctor`")))
 
 
 def perform_job(job: Job) -> JobAnswer:

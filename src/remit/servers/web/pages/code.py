@@ -4,6 +4,7 @@ The text is shown at once. Who wrote it is the answer of `remit blame`, which co
 """
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from remit.ledger.reader import measure_log_bytes
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.why.explanation import Explanation
 from remit.servers.web.guard import Refused
-from remit.servers.web.highlight import MAX_BYTES, MAX_LINE_BYTES, find_spans
+from remit.servers.web.highlight import MAX_BYTES, MAX_LINE_BYTES, Span, find_spans
 from remit.servers.web.pages.page import PageRequest
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import head_commit
@@ -30,6 +31,7 @@ from remit.workspace.place.workspace import locate_workspace
 
 CODE_QUERY = ("l", "from", "rev", "who", "wait", "q")
 LINES_SHOWN = 200
+HEAD_LINES = 1200  # of a longer file: as many are parsed for a window at its beginning
 MAX_ENTRIES = 1000
 MAX_FOUND = 200
 SOON_S = 0.08  # an answer that comes within this time is waited for
@@ -177,18 +179,21 @@ def read_file(request: PageRequest, path: str) -> Code:
     chosen = parse_range(request.query.get("l", ""), len(lines))
     asked = chosen is not None or request.wants_all or request.query.get("wait") == "1"
     why = ask_why(request, path, chosen) if chosen and not rev and request.part in ("", "why") else None
+    coming = ask_origins(request, path, rev, text) if request.part != "why" else None
+    soon = time.monotonic() + (SOON_S if len(lines) <= HEAD_LINES else 0.0)  # of a long file they come later
+    start = request.number("from", max(0, chosen[0] - 20) if chosen else 0, 10_000_000)
+    start = min(start, max(0, len(lines) - 1))
+    window = lines[start : start + LINES_SHOWN]
+    spans = highlight_window(request, path, text, lines, start)
     blocks = None
-    if request.part != "why":
-        coming = ask_origins(request, path, rev, text)
+    if coming is not None:
         try:
-            blocks = coming.result(None if asked else SOON_S)
+            blocks = coming.result(None if asked else max(0.0, soon - time.monotonic()))
         except NotThereYet:
             blocks = None
     if blocks:
         with request.repositories.open_gate(request.one_repository) as gate:
             blocks = mark_reviewed_blocks(blocks, set(list_reviewed_records(gate.state)))
-    start = request.number("from", max(0, chosen[0] - 20) if chosen else 0, 10_000_000)
-    start = min(start, max(0, len(lines) - 1))
     return Code(
         show_name(path),
         False,
@@ -197,7 +202,7 @@ def read_file(request: PageRequest, path: str) -> Code:
         path.rpartition("/")[0],
         rev,
         who,
-        list(make_lines(request, path, text, lines[start : start + LINES_SHOWN], start, blocks)),
+        list(make_lines(window, start, spans, blocks)),
         len(lines),
         start,
         blocks is not None,
@@ -232,24 +237,32 @@ def read_text(request: PageRequest, path: str, rev: str) -> FileText:
 def name_limits(content: bytes, lines: list[bytes]) -> str:
     if len(content) > MAX_BYTES:
         return f"The file has {len(content) >> 20} MB: its text is shown plain."
-    if any(len(line) > MAX_LINE_BYTES for line in lines):
+    if max(map(len, lines), default=0) > MAX_LINE_BYTES:
         return "A line is very long: the text is shown plain, and long lines are cut."
     return ""
 
 
+def highlight_window(
+    request: PageRequest, path: str, text: FileText, lines: list[bytes], start: int
+) -> dict[int, list[Span]]:
+    """Return the classed spans of the window from line `start` on. At the beginning of a long file, only the beginning
+    is parsed: the window does not wait for the rest.
+    """
+    window = lines[start : start + LINES_SHOWN]
+    if not window or max(map(len, window)) > MAX_LINE_BYTES:
+        return {}
+    end = start + 2 * LINES_SHOWN
+    content = text.content
+    if end <= HEAD_LINES < len(lines) and len(content) <= MAX_BYTES:
+        content = b"".join(lines[:HEAD_LINES])
+    root = request.repositories.highlighter.find_tree((path, text.stamp, len(content)), path, content)
+    return find_spans(root, start, start + len(window) - 1) if root is not None else {}
+
+
 def make_lines(
-    request: PageRequest,
-    path: str,
-    text: FileText,
-    window: list[bytes],
-    start: int,
-    blocks: list[OriginBlock] | None,
+    window: list[bytes], start: int, spans: dict[int, list[Span]], blocks: list[OriginBlock] | None
 ) -> Iterable[CodeLine]:
     """Return the lines of a window with their highlighting and their blocks."""
-    spans: dict[int, list[tuple[int, int, str]]] = {}
-    if window and not any(len(line) > MAX_LINE_BYTES for line in window):
-        root = request.repositories.highlighter.find_tree((path, text.stamp), path, text.content)
-        spans = find_spans(root, start, start + len(window) - 1) if root is not None else {}
     last = start + len(window)
     near = [block for block in blocks or () if block.start <= last and block.end > start]
     by_line = {n: block for block in near for n in range(max(block.start, start), min(block.end, last) + 1)}

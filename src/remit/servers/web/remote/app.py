@@ -24,7 +24,7 @@ from remit.servers.web.render import render_page
 
 LOGIN_COOKIE, ATTEMPT_COOKIE = "__Host-remit", "__Host-remit-login"
 ATTEMPT_LIFETIME_S = 600.0
-MAX_ATTEMPTS = 1000
+MAX_ATTEMPTS = 10_000
 CALLBACK, LOGGED_OUT = "/login/callback", "/logged-out"
 HSTS = {"strict-transport-security": "max-age=31536000"}
 HTTPS_ONLY = "send X-Forwarded-Proto: https from your proxy, and let it take https only"
@@ -83,7 +83,7 @@ class RemoteGuard(Guard, frozen=True, kw_only=True):
                     break
         return address
 
-    def may_come_from_elsewhere(self, request: Request) -> bool:
+    def is_entered_from_elsewhere(self, request: Request) -> bool:
         """Return whether the provider's page leads the browser here, as a whole page."""
         is_page = request.headers.get("sec-fetch-mode") == "navigate"
         is_page = is_page and request.headers.get("sec-fetch-dest") == "document"
@@ -103,6 +103,7 @@ class RemoteConsole(Console):
         super().__init__(guard, local.repositories, local.record_pairing)
         self.entrance, self.logins, self.provider = guard, logins, provider
         self.watcher, self.readers, self.workers = local.watcher, local.readers, local.workers
+        self.bodies = {"/login/key": KeyBody, "/logout": None, "/unpair/{browser}": None}
         self.attempts: dict[str, tuple[LoginAttempt, str, float]] = {}
         """Attempt, hash of its cookie, and its end, by the hash of its state."""
 

@@ -161,7 +161,7 @@ class OpenIdProvider:
         return role
 
     def find_logout_address(self) -> str:
-        """Return the provider's address that ends its own session; "" where it has none."""
+        """Return the provider's logout address; "" for a provider without one."""
         end = as_text(self.metadata.get("end_session_endpoint")) or ""
         if urlsplit(end).scheme not in ("https", "http"):
             return ""

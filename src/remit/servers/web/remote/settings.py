@@ -123,9 +123,11 @@ def check_settings(settings: RemoteSettings, home: Path) -> None:
         raise RemoteRefused(why, 'name `cert` and `key`, or the proxy that has them: proxies = ["127.0.0.1"]')
     for each in settings.proxies:
         try:
-            ip_network(each, strict=False)
+            names_all = ip_network(each, strict=False).prefixlen == 0
         except ValueError:
             raise RemoteRefused(f"{where}: proxies: {each!r:.80} is no IP address", "name an address") from None
+        if names_all:
+            raise RemoteRefused(f"{where}: proxies: {each} is everybody", "name the proxy's address")
     issuer = split_address(settings.issuer)
     if issuer is None or (issuer.scheme != "https" and issuer.hostname not in LOOPBACK_HOSTS) or not settings.client_id:
         why = f"{where}: without `issuer` and `client_id` nobody can log in, and nobody may come in without"
@@ -159,9 +161,12 @@ def split_address(address: str) -> SplitResult | None:
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address; None for other text. A zone (`%eth0`) may hold any text, and is taken for none."""
     try:
         found = ip_address(text)
     except ValueError:
+        return None
+    if "%" in text:
         return None
     return getattr(found, "ipv4_mapped", None) or found
 

@@ -2,14 +2,22 @@
 
 const STORE = "keys";
 
+let opened; // once a page, before the first key is pressed: opening takes longer than signing
+
 function openStore() {
-  return new Promise((resolve, reject) => {
+  opened ??= new Promise((resolve, reject) => {
     const opening = indexedDB.open("remit", 1);
     opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
-    opening.onsuccess = () => resolve(opening.result);
+    opening.onsuccess = () => {
+      opening.result.onclose = () => (opened = undefined);
+      resolve(opening.result);
+    };
     opening.onerror = () => reject(opening.error);
   });
+  opened.catch(() => (opened = undefined));
+  return opened;
 }
+openStore();
 
 async function request(mode, act) {
   const database = await openStore();

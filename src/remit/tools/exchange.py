@@ -32,7 +32,7 @@ from remit.core.diff.unified import (
 from remit.core.intent import is_intent_id
 from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
+from remit.gate.context import RECORDING_ERRORS, WorkspaceContext, contents_to_keep
 from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
 from remit.gate.perform import ToolOutput, WorkspaceAccess
@@ -241,6 +241,23 @@ def parse_diff(content: bytes) -> tuple[UnifiedFile, ...]:
         return parse_unified(content)
     except UnifiedDiffError as error:
         raise PatchRejected(PatchRejection("", error.reason, str(error))) from error
+
+
+def name_bases(context: WorkspaceContext, patch: ExchangedPatch) -> ExchangedPatch:
+    """Return a patch of this workspace with the contents that it was made for named, and kept, so that others can
+    merge it after their files have moved on. Raises PatchRejected for a path that leads out, RECORDING_ERRORS.
+    """
+    files: list[ExchangedFile] = []
+    for file in patch.files:
+        require_inside(context, file.source)
+        seen = try_observe_file(context.workspace.root / file.source)
+        has_name = file.base is not None and (file.base.sha256 or file.base.git_blob)
+        if file.operation == "create" or has_name or seen is None or seen.content is None:
+            files.append(file)
+            continue
+        context.keep_contents(contents_to_keep([(file.source, seen)]))
+        files.append(replace(file, base=name_content(seen.content, seen.version.git_blob)))
+    return replace(patch, files=tuple(files))
 
 
 # Checking

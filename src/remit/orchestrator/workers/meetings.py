@@ -1,0 +1,83 @@
+"""Meetings of an attempt with another one's paths: denials that show it, how much each has done, and the lesson."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.gate import Gate
+from remit.gate.intents.lessons import LessonsWriter
+from remit.gate.state.workspace_state import State
+from remit.orchestrator.board import Board, Hold, TaskKey
+from remit.orchestrator.conflict import Party
+from remit.orchestrator.database.conflicts import list_without_lesson, mark_lesson
+from remit.orchestrator.database.store import Store
+from remit.workspace.agents.marked_blocks import BrainEntry
+from remit.workspace.git.command import Git
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import read_regular_file
+
+MAX_MEASURED_FILES = 200
+MAX_MEASURED_BYTES = 1 << 20
+MAX_PATHS = 20
+
+
+def find_owners(board: Board, key: TaskKey, denied: list[str]) -> dict[str, tuple[str, ...]]:
+    """Return by intent the denied paths that it holds."""
+    found: dict[str, tuple[str, ...]] = {}
+    for hold in board.holds.values():
+        if hold.repository == key[0] and hold.key != key:
+            scope = Scope(hold.scope)
+            if paths := tuple(path for path in denied if scope.matches(path)):
+                found[hold.intent] = paths[:MAX_PATHS]
+    return found
+
+
+def list_new_denials(state: State, since: float, known: Mapping[str, float]) -> dict[str, float]:
+    """Return the paths outside of the write set that were denied in this worktree since then, with when."""
+    query = "SELECT path, max(at) FROM denied WHERE workspace=? AND code='SCOPE_VIOLATION' AND at>=? GROUP BY path"
+    rows = state.fetch_rows(query, state.workspace, since)
+    return {str(row[0]): float(row[1]) for row in rows if row[1] > known.get(str(row[0]), 0.0)}
+
+
+def measure_party(hold: Hold, tree: Workspace | None, base: str) -> Party:
+    """Return a side of a conflict with how much it has written; nothing where its worktree is on another host."""
+    if tree is None or not base:
+        return Party(hold.intent)
+    git = Git(tree.root)
+    changed = [line.split("\t") for line in git.text("diff", "--numstat", base).splitlines()]
+    made = git.text("ls-files", "--others", "--exclude-standard").splitlines()[:MAX_MEASURED_FILES]
+    added = sum(int(parts[0]) for parts in changed if parts[0].isdigit())
+    return Party(hold.intent, len(changed) + len(made), added + sum(count_lines(tree.root / path) for path in made))
+
+
+def count_lines(path: Path) -> int:
+    try:
+        return read_regular_file(path, MAX_MEASURED_BYTES).count(b"\n")
+    except (OSError, ValueError):
+        return 0
+
+
+def write_lessons(store: Store, gate: Gate, repository: str) -> None:
+    """Write a lesson of each conflict that has none: both intents, the path, and what would have avoided it."""
+    with store.read() as connection:
+        found = list_without_lesson(connection, repository)
+    for row in found:
+        entry = LessonsWriter(gate).record_lesson(None, "remit", describe_lesson(row))
+        with store.write() as connection:
+            mark_lesson(connection, row["id"], entry.id or "written")
+
+
+def describe_lesson(row: sa.RowMapping) -> BrainEntry:
+    paths = tuple(row["paths"] or ())
+    shown = sanitise_line(", ".join(paths[:3]), 200) or "the same lines"
+    return BrainEntry(
+        "lesson",
+        f"{row['a']} and {row['b']} met at {shown}.",
+        intent_id=row["b"],
+        paths=paths,
+        problem=f"a conflict of the kind {row['kind']}, settled as {row['settled_as']}",
+        pattern=f"give the path to one of them, or let {row['b']} depend on {row['a']}",
+    )

@@ -1,0 +1,239 @@
+"""Fleet databases that cannot be used, at the start and in the middle: each is named, and nothing is lost."""
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from orchestrator.fleet_driving import Fleet, git
+from orchestrator.postgres import Postgres, running_postgres
+from remit.orchestrator.board import Worker
+from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, open_store
+from remit.orchestrator.database.troubles import describe_trouble
+from remit.orchestrator.engines.dbos import DbosEngine
+
+PATH = ".local/state/remit/fleet.db"
+UNAVAILABLE = 4
+
+
+@pytest.fixture
+def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
+    made = Fleet(home, tmp_path / "work")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def server() -> Generator[Postgres]:
+    with running_postgres() as made:
+        yield made
+
+
+def wait_until(holds: Callable[[], object], fleet: Fleet, seconds: float = 120.0) -> None:
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, fleet.logs()
+        time.sleep(0.2)
+
+
+def start_one(fleet: Fleet, agent_s: float) -> tuple[str, subprocess.Popen[bytes]]:
+    """Start a plan of one task with one worker, and wait until its agent works."""
+    ids = fleet.govern(1)
+    worker = fleet.start_worker(1, agent_s)
+    fleet.start_plan(ids)
+    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
+    wait_until(fleet.agents_left, fleet)
+    return ids[0], worker
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("spoil", "what", "fix"),
+    [
+        ("damage", "its file is damaged (file is not a database)", "`remit fleet rebuild` in each repository"),
+        ("newer", "is of version 2, and this Remit knows 1", "update Remit on this machine"),
+        ("folder", "its file cannot be written", "look at the rights"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named_with_the_next_step(
+    fleet: Fleet, home: Path, spoil: str, what: str, fix: str
+) -> None:
+    assert len(MIGRATIONS) == 1
+    fleet.govern(1)
+    fleet.remit("plan", "status")
+    path = home / PATH
+    match spoil:
+        case "damage":
+            for file in path.parent.glob("fleet.db*"):
+                file.unlink()
+            path.write_bytes(b"no database at all\n" * 100)
+        case "newer":
+            with sqlite3.connect(path) as connection:
+                connection.execute("INSERT INTO migrations (version) VALUES (2)")
+        case _:
+            path.unlink()
+            path.mkdir()
+    shown = fleet.remit("plan", "status", code=UNAVAILABLE)
+    assert what in shown
+    assert fix in shown
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_at_the_start_is_named(fleet: Fleet, server: Postgres) -> None:
+    fleet.govern(1)
+    server.stop()
+    try:
+        shown = fleet.remit("plan", "status", "--database", server.url, code=UNAVAILABLE)
+        assert "the server does not answer" in shown
+        assert "start it" in shown
+        shown = fleet.remit("plan", "status", "--database", server.url, "--json", code=UNAVAILABLE)
+        assert '"code":"DATABASE"' in shown.replace(" ", "")
+    finally:
+        server.start()
+    shown = fleet.remit("plan", "status", "--database", server.url.replace("/postgres", "/none"), code=UNAVAILABLE)
+    assert "the server has no such database" in shown
+
+
+def test_a_file_that_another_process_keeps_locked_is_named(home: Path) -> None:
+    open_store(None, home).close()
+    store = open_store(f"sqlite:///{home / PATH}?timeout=0.2", home)
+    with sqlite3.connect(home / PATH) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OperationalError) as raised, store.write():
+            pass
+        trouble = describe_trouble(raised.value)
+    assert "another process keeps its file locked" in trouble.what
+    assert "fuser" in trouble.fix
+
+
+def test_words_of_a_server_are_told_apart() -> None:
+    said = {
+        "connection to server failed: FATAL: password authentication failed for user": "refuses this user",
+        "FATAL:  sorry, too many clients already": "no connection left",
+        "server closed the connection unexpectedly": "does not answer",
+        "FATAL:  the database system is starting up": "does not answer",
+        'could not extend file "base/5/16": No space left on device': "its disk is full",
+        'relation "remit.tasks" does not exist': "its tables are gone",
+        "something nobody has seen": "something nobody has seen",
+    }
+    for text, what in said.items():
+        error = OperationalError("SELECT 1", {}, psycopg.OperationalError(text))
+        assert what in describe_trouble(error).what
+
+
+def test_two_workers_of_one_name_do_not_run_at_once(home: Path) -> None:
+    engine = DbosEngine(open_store(None, home))
+    engine.require_new_worker("host:1")
+    engine.beat(Worker("host:1", "host", slots=1, agents=("a",)))
+    with pytest.raises(StoreError, match="has a worker 'host:1' already"):
+        engine.require_new_worker("host:1")
+
+
+def test_a_file_that_was_replaced_is_not_used_on(home: Path) -> None:
+    store = open_store(None, home)
+    for path in (home / PATH).parent.glob("fleet.db*"):
+        path.unlink()
+    with pytest.raises(StoreError, match="was deleted or replaced"), store.read():
+        pass
+    other: Store = open_store(None, home)
+    with other.read():
+        pass
+    with pytest.raises(StoreError, match="was deleted or replaced"), store.write():
+        pass
+
+
+@pytest.mark.slow
+def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: Fleet, home: Path) -> None:
+    """It would go on in a file that nobody else sees, beside the attempts of the database that is built anew."""
+    id, worker = start_one(fleet, 60.0)
+    for path in (home / PATH).parent.glob("fleet.db*"):
+        path.unlink()
+    assert worker.wait(60) == UNAVAILABLE
+    assert "was deleted or replaced" in fleet.logs()
+    assert "remit fleet rebuild" in fleet.logs()
+    assert fleet.agents_left() == []
+    fleet.remit("fleet", "rebuild")
+    fleet.start_worker(1, 0.2)
+    fleet.wait_until_landed()
+    assert fleet.landings() == [id]
+    assert [attempt["attempt"] for attempt in fleet.attempts(id)] == [1, 2]
+
+
+@pytest.mark.slow
+def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet, home: Path) -> None:
+    _, worker = start_one(fleet, 60.0)
+    with sqlite3.connect(home / PATH) as connection:
+        connection.execute("INSERT INTO migrations (version) VALUES (?)", (len(MIGRATIONS) + 1,))
+    assert worker.wait(60) == UNAVAILABLE
+    assert "update Remit on this machine" in fleet.logs()
+    assert fleet.agents_left() == []
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, home: Path) -> None:
+    id, worker = start_one(fleet, 6.0)
+    size = (home / f"{PATH}-wal").stat().st_size
+    unlimited = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (min(size, 32 << 10), resource.RLIM_INFINITY))
+    wait_until(lambda: "its disk is full, or fails" in fleet.logs(), fleet)
+    assert fleet.status()[id]["state"] == "running"
+    resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, unlimited)
+    wait_until(lambda: "the fleet database answers again" in fleet.logs(), fleet)
+    fleet.wait_until_landed()
+    assert fleet.landings() == [id]
+    assert worker.poll() is None
+
+
+@pytest.mark.slow
+def test_a_locked_file_stops_nothing_for_good(fleet: Fleet, home: Path) -> None:
+    id, _ = start_one(fleet, 4.0)
+    with sqlite3.connect(home / PATH) as other:
+        other.execute("BEGIN IMMEDIATE")
+        time.sleep(3)
+        other.rollback()
+    fleet.wait_until_landed()
+    assert fleet.landings() == [id]
+    assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
+    home: Path, tmp_path: Path, server: Postgres
+) -> None:
+    fleet = Fleet(home, tmp_path / "work", server.url)
+    try:
+        id, _ = start_one(fleet, 4.0)
+        server.stop()
+        wait_until(lambda: "the server does not answer" in fleet.logs(), fleet)
+        server.start()
+        wait_until(lambda: "the fleet database answers again" in fleet.logs(), fleet)
+        fleet.wait_until_landed()
+        assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]
+        assert fleet.landings() == [id]
+    finally:
+        fleet.stop()
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: Fleet) -> None:
+    """A lid that is closed: worker and agent stop together, and another one does the work meanwhile."""
+    id, worker = start_one(fleet, 60.0)
+    agents = fleet.agents_left()
+    for pid in (worker.pid, *agents):
+        os.kill(pid, signal.SIGSTOP)
+    fleet.start_worker(1, 0.2)
+    fleet.wait_until_landed()
+    landed = git(fleet.root, "rev-parse", "remit/next")
+    for pid in (worker.pid, *agents):
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not fleet.agents_left(), fleet)
+    assert git(fleet.root, "rev-parse", "remit/next") == landed
+    assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["lost", "handed_in"]
+    assert worker.poll() is None
