@@ -10,7 +10,7 @@ from remit.gate.governing import govern_workspace, set_mode
 from remit.orchestrator.board import Landing
 from remit.orchestrator.landing.land import LandingMember, TrainResult
 from remit.orchestrator.remote import FleetRemote
-from remit.orchestrator.workers.landing_rounds import land_members
+from remit.orchestrator.workers.landing_rounds import land_members, make_lander
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import find_git_root, workspace_at
@@ -57,7 +57,7 @@ class Clone:
         """Land as a worker of this host does."""
         self.remote.fetch_attempts(member.name for member in members)
         landing = Landing(1, "r", target, tuple(member.intent for member in members))
-        return land_members(self.gate, self.trees, landing, members)
+        return land_members(self.gate, make_lander(self.gate, self.trees), landing, members)
 
     def change_settings(self, more: str) -> None:
         """Add to the settings, and read them anew."""

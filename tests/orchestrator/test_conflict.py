@@ -36,6 +36,7 @@ WAITING_OWNER = replace(FIRST, waits_for_other=True)
         (Evidence(K.TEXT, FIRST, SECOND, ("a",), is_clean=True), D.MERGE, ""),
         (Evidence(K.TEXT, FIRST, replace(SECOND, is_green=False), ("a",), is_clean=True), D.REASSIGN, "INT-002"),
         (Evidence(K.MEANING, FIRST, SECOND), D.REASSIGN, "INT-002"),
+        (Evidence(K.REFUSED, FIRST, SECOND, why="conflict markers"), D.ASK, "INT-002"),
     ],
 )
 def test_what_is_done_about_a_conflict(evidence: Evidence, kind: SettlementKind, redo: str) -> None:

@@ -328,3 +328,13 @@ def test_without_proofs_nothing_starts_beside_another(board: Board) -> None:
 
 def test_a_proof_is_found_from_either_side() -> None:
     assert pair_scopes("b", "a") == pair_scopes("a", "b") == ("a", "b")
+
+
+def test_a_task_for_one_worker_waits_for_a_slot_there() -> None:
+    workers = {name: Worker(name, host, slots=1, agents=("a",)) for name, host in (("w1", "h1"), ("w2", "h2"))}
+    for chosen in ("a@w2", "a@h2"):
+        board = make_board([make_task("INT-001", agents=(chosen,))], workers=workers)
+        assert [claim.worker for claim in schedule(board).claims] == ["w2"]
+    board = make_board([make_task("INT-001", agents=("a@w3",))], workers=workers)
+    assert schedule(board).claims == ()
+    assert explain_waits(board)["r", "INT-001"] == "an agent: no worker has a free slot for a@w3"

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orchestrator.boards import make_task
-from remit.orchestrator.board import Order, OrderKind, TaskState
+from remit.orchestrator.attempts import close_attempt, settle_task
+from remit.orchestrator.board import Attempt, AttemptEnd, Order, OrderKind, Role, TaskState
 from remit.orchestrator.states import (
+    DONE_BODY,
     FINAL_STATES,
     MOVES,
     ImpossibleMove,
@@ -45,8 +48,13 @@ def test_from_every_open_state_a_task_can_land_or_be_dropped(state: TaskState) -
     assert {S.LANDED, S.DROPPED} <= find_reachable(state)
 
 
-def test_what_landed_or_was_dropped_stays_so() -> None:
-    assert MOVES[S.LANDED] == MOVES[S.DROPPED] == frozenset()
+def test_what_was_dropped_stays_so_and_what_landed_goes_only_by_being_undone() -> None:
+    assert MOVES[S.DROPPED] == frozenset()
+    landed = make_task("INT-001", state=S.LANDED, landed="c1")
+    for kind in set(OrderKind) - {OrderKind.UNDO}:
+        assert apply_order(landed, order(kind)) == landed
+    undone = apply_order(landed, order(OrderKind.UNDO))
+    assert (undone.state, undone.landed, undone.why) == (S.DROPPED, "", "undone by ana")
 
 
 def test_a_move_that_is_none_is_refused_with_both_states() -> None:
@@ -120,3 +128,32 @@ def test_files_alone_tell_how_far_a_task_is() -> None:
     assert rebuild_task(running, "", is_handed_in=True).state is S.HANDED_IN
     assert rebuild_task(running, "c1", is_handed_in=True).landed == "c1"
     assert rebuild_task(make_task("INT-001", state=S.STUCK), "", is_handed_in=False).state is S.STUCK
+
+
+def test_a_taken_task_keeps_its_paths_and_its_work_goes_on_where_the_person_says() -> None:
+    for state in (S.RUNNING, S.HANDED_IN):
+        taken = apply_order(make_task("INT-001", state=state), order(OrderKind.TAKE))
+        assert needs_hold(taken)
+        # Pausing and resuming all gives nothing back.
+        assert apply_order(apply_order(taken, order(OrderKind.PAUSE, intent="")), order(OrderKind.RESUME, "")) == taken
+        assert apply_order(taken, replace(order(OrderKind.GIVE_BACK), body=DONE_BODY)).state is S.HANDED_IN
+    # What was handed in is done again from what the person left, not landed without it.
+    handed = apply_order(make_task("INT-001", state=S.HANDED_IN), order(OrderKind.TAKE))
+    assert apply_order(handed, order(OrderKind.GIVE_BACK)).state is S.HELD
+
+
+def test_an_attempt_that_ends_while_its_task_is_taken_leaves_the_hold() -> None:
+    taken = apply_order(make_task("INT-001", state=S.RUNNING), order(OrderKind.TAKE))
+    for ended_as in (AttemptEnd.CANCELLED, AttemptEnd.LOST, AttemptEnd.HANDED_IN):
+        ended = close_attempt(Attempt("r", "INT-001", 1, 1), ended_as, 1.0)
+        after = settle_task(taken, [ended], 3, Role("any"))
+        assert (after.state, after.returns_to) == (S.ASKING, S.HELD)
+
+
+def test_a_task_is_reassigned_before_it_begins_and_once_it_is_stuck() -> None:
+    to = replace(order(OrderKind.REASSIGN), body="small@h2 other")
+    for state in (S.WAITING, S.RUNNING, S.STUCK):
+        after = apply_order(make_task("INT-001", state=state), to)
+        assert (after.state, after.agents) == (S.WAITING, ("small@h2", "other"))
+    landed = make_task("INT-001", state=S.LANDED)
+    assert apply_order(landed, to) == landed

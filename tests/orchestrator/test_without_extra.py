@@ -56,7 +56,14 @@ def test_other_commands_load_nothing_of_the_engine(words: list[str], home: Path,
         (["plan", "start", "--yes"], True),
         (["plan", "stop", "INT-001"], True),
         (["plan", "log"], True),
+        (["plan", "land"], True),
+        (["plan", "undo", "INT-001", "--yes"], True),
+        (["plan", "fork", "p"], True),
         (["task", "retry", "INT-001"], True),
+        (["task", "take", "INT-001"], True),
+        (["task", "give-back", "INT-001"], True),
+        (["task", "steer", "INT-001", "go on"], True),
+        (["task", "reassign", "INT-001", "--agent", "codex"], True),
         (["worker", "--until-idle"], True),
         (["worker", "list"], True),
         (["fleet", "rebuild"], True),
@@ -73,3 +80,6 @@ def test_below_an_agent_only_reading_commands_run(
     done = subprocess.run(run, cwd=fleet.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert ("is for a person" in done.stderr) is is_refused, done.stderr
     assert (done.returncode == 0) is not is_refused
+    recorded = fleet.root / ".git/remit/log"
+    texts = "".join(path.read_text() for path in recorded.rglob("*.jsonl"))
+    assert ("started by a coding agent" in texts) is is_refused

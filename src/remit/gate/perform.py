@@ -37,6 +37,7 @@ from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
 from remit.gate.enforce import enforce
 from remit.gate.governing import find_named_workspaces, find_workspace_of_call
+from remit.gate.pending_messages import PendingMessages
 from remit.gate.remember import is_new_worktree, remember
 from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.workspace_state import PendingCall
@@ -292,6 +293,8 @@ class PerformedCall:
             snapshot = pending.snapshot if pending else snapshot
             after = remember(judge, call, outcome, self.hooks, token, in_process=True)
             words = join_lines(words, after.context)
+        if self.context in self.judges:
+            words = join_lines(words, PendingMessages(self.context.state).take_messages(call.session))
         return Performed(decision, output, (words,) if words else (), snapshot=snapshot or None)
 
 

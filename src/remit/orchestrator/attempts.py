@@ -7,7 +7,18 @@ from msgspec.structs import replace
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Claim, Hold, Role, Task, TaskState
 from remit.orchestrator.breaker import find_stuck_reason
 from remit.orchestrator.conflict import MAX_ROUNDS, Settlement, SettlementKind
-from remit.orchestrator.states import ASKING, FINAL_STATES, HANDED_IN, HELD, PAUSED, RUNNING, STUCK, WAITING, move_task
+from remit.orchestrator.states import (
+    ASKING,
+    FINAL_STATES,
+    HANDED_IN,
+    HELD,
+    PAUSED,
+    RUNNING,
+    STUCK,
+    WAITING,
+    ask_to_land,
+    move_task,
+)
 
 LEASE_S = 60.0
 """Seconds after the last renewal until a hold is free. The gate stops the agent earlier, by its own clock."""
@@ -49,21 +60,26 @@ def close_attempt(attempt: Attempt, ended_as: AttemptEnd, now: float, failure: s
     return replace(attempt, state=AttemptState.ENDED, ended_as=ended_as, ended_at=now, failure=failure)
 
 
-def settle_task(task: Task, ended: Sequence[Attempt], limit: int, role: Role, why: str = "") -> Task:
+def settle_task(
+    task: Task, ended: Sequence[Attempt], limit: int, role: Role, why: str = "", *, lands_by_hand: bool = False
+) -> Task:
     """Return the task after the last one of its ended attempts: handed in, on to the next stage, sent back to the
     builder, tried again, or stuck. What a stage handed in is kept: the next attempt starts on it.
 
     A task that a person stopped or reassigned meanwhile stays as it is. A paused one stays paused, and returns to where
-    it would be now.
+    it would be now; one that a person has taken over keeps its paths.
     """
     last = ended[-1]
     if last.ended_as is AttemptEnd.SUPERSEDED or task.state in FINAL_STATES or task.state is WAITING:
         return task
+    if task.state is ASKING:  # a person has taken it over: its paths and its stage stay
+        return replace(task, returns_to=HELD)
     if last.ended_as is AttemptEnd.HANDED_IN:
         if task.stage < len(role.chain):
             on = replace(task, stage=task.stage + 1, head=last.head or task.head)
             return _advance(on, HELD, f"next is the {role.chain[task.stage]}")
-        return _advance(task, HANDED_IN, why)
+        handed = _advance(task, HANDED_IN, why)
+        return ask_to_land(handed) if lands_by_hand else handed
     if last.ended_as is AttemptEnd.SENT_BACK:
         return _send_back(replace(task, head=last.head or task.head), role, why)
     reason = find_stuck_reason(ended, limit)

@@ -85,6 +85,7 @@ class OrderKind(StrEnum):
     RETRY = "retry"
     DROP = "drop"
     REASSIGN = "reassign"
+    UNDO = "undo"
 
 
 class EventKind(StrEnum):
@@ -127,6 +128,8 @@ class PlanLimits(Struct, frozen=True):
     usd: float | None = None
     tokens: int | None = None
     seconds: float | None = None
+    lands_by_hand: bool = False
+    """Whether what is handed in waits for a person to land it."""
 
 
 class OpenPlan(Struct, frozen=True):
@@ -193,7 +196,7 @@ class Task(Struct, frozen=True):
     """Priority of the intent; a greater number goes first."""
     role: str = "builder"
     agents: tuple[str, ...] = ()
-    """Agents that a person chose for this task. Empty: those of the role."""
+    """Agents that a person chose for this task, each as `agent` or `agent@worker`. Empty: those of the role."""
     stage: int = 0
     """Index into the role and its chain: 0 is the role itself."""
     head: str = ""

@@ -21,7 +21,7 @@ from remit.wiring.agents import find_agents
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import head_commit
 from remit.workspace.place.resolve_paths import folds_case
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import read_regular_file
 
 MAX_IMPORTING_FILES = 2_000
@@ -66,7 +66,10 @@ def find_dirty_target(workspace: Workspace, target: str) -> str:
             lines = tree.splitlines()
             if f"branch refs/heads/{target}" in lines:
                 folder = lines[0].removeprefix("worktree ")
-                return folder if Git(Path(folder)).text("status", "--porcelain", "--untracked-files=no") else ""
+                # The fleet itself writes the intents file, and a landing keeps what is in it.
+                but = f":(exclude,glob)**/{ORCHESTRATION_FOLDER}/active_intents.yaml"
+                words = ("status", "--porcelain", "--untracked-files=no", "--", ".", but)
+                return folder if Git(Path(folder)).text(*words) else ""
     return ""
 
 

@@ -114,12 +114,19 @@ class Allocation:
         workers = [self.board.workers[worker] for worker in self.free]
         workers = [worker for worker in workers if worker.has_repository(task.repository)]
         chosen = role.agents or task.agents if task.stage else task.agents or role.agents
-        for agent in chosen or sorted({agent for worker in workers for agent in worker.agents}):
+        for wanted in chosen or sorted({agent for worker in workers for agent in worker.agents}):
+            agent, _, place = wanted.partition("@")
             pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))
             running = self.of_provider[self.find_provider(agent)]
             if pressed is not None and running >= limit_slots(pressed, self.slots, self.board.now):
                 continue
-            able = [worker for worker in workers if agent in worker.agents and not self.has_open_breaker(agent, worker)]
+            able = [
+                worker
+                for worker in workers
+                if agent in worker.agents
+                and place in ("", worker.id, worker.host)
+                and not self.has_open_breaker(agent, worker)
+            ]
             if able:
                 return agent, min(able, key=lambda worker: (-self.free[worker.id], worker.id))
         return None

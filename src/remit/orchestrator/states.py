@@ -21,12 +21,15 @@ MOVES: Mapping[TaskState, frozenset[TaskState]] = {
     LANDING: frozenset({LANDED, HANDED_IN, HELD, ASKING, STUCK}),
     PAUSED: frozenset({WAITING, HELD, RUNNING, HANDED_IN, PAUSED, ASKING, STUCK, DROPPED}),
     ASKING: frozenset({WAITING, HELD, RUNNING, HANDED_IN, PAUSED, ASKING, STUCK, DROPPED}),
-    LANDED: frozenset(),
-    # Only a person opens these again.
+    # Only a person takes a landing back, or opens these again.
+    LANDED: frozenset({DROPPED}),
     STUCK: frozenset({WAITING, DROPPED}),
     BLOCKED: frozenset({WAITING, DROPPED}),
     DROPPED: frozenset(),
 }
+
+DONE_BODY = "done"
+"""Body of an order that gives a task back as finished: what the person did is handed in."""
 
 WAIT_REASONS: Mapping[TaskState, str] = {
     HELD: "its agent to start",
@@ -56,6 +59,15 @@ def move_task(task: Task, state: TaskState, why: str = "") -> Task:
     return replace(task, state=state, why=why, returns_to=task.returns_to or task.state)
 
 
+def ask_to_land(task: Task, why: str = "`remit plan land` lands it") -> Task:
+    """Return a task that is handed in as a question to a person, who has to land it."""
+    return move_task(task, ASKING, why) if task.state is HANDED_IN else task
+
+
+def awaits_person_to_land(task: Task) -> bool:
+    return task.state is ASKING and task.returns_to is HANDED_IN
+
+
 def needs_hold(task: Task) -> bool:
     """Whether nobody else may write the task's paths now."""
     return (task.returns_to or task.state) in HOLDING_STATES
@@ -71,21 +83,33 @@ def apply_order(task: Task, order: Order) -> Task:
     """Return the task as a person's order leaves it. An order that does not fit the state changes nothing."""
     by = order.by or "a person"
     match order.kind:
-        case OrderKind.PAUSE if PAUSED in MOVES[task.state]:
+        case OrderKind.PAUSE if PAUSED in MOVES[task.state] and task.state is not ASKING:  # which waits already
             return move_task(task, PAUSED, order.body or f"paused by {by}")
         case OrderKind.TAKE if PAUSED in MOVES[task.state]:
-            return move_task(task, ASKING, f"{by} has taken it over, and gives it back")
+            taken = move_task(task, ASKING, f"{by} has taken it over, and gives it back")
+            return replace(taken, returns_to=HELD) if taken.returns_to is HANDED_IN else taken
+        case OrderKind.GIVE_BACK if task.state is ASKING and order.body == DONE_BODY and needs_hold(task):
+            return move_task(task, HANDED_IN, f"finished by {by}")
         # A question is answered, and a task given back, one at a time: never by resuming them all.
         case OrderKind.RESUME | OrderKind.GIVE_BACK if task.state is PAUSED or (task.state is ASKING and order.intent):
             return move_task(task, task.returns_to or WAITING)
-        case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state]:
+        case OrderKind.UNDO if task.state is LANDED:
+            return replace(move_task(task, DROPPED, f"undone by {by}"), landed="")
+        case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state] and task.state is not LANDED:
             return move_task(task, DROPPED, order.body or f"dropped by {by}")
         case OrderKind.RETRY if task.state in (STUCK, BLOCKED, ASKING):
             return move_task(task, WAITING, f"tried again for {by}")
-        case OrderKind.REASSIGN if task.state in (HELD, RUNNING, PAUSED, ASKING):
-            return move_task(task, WAITING, f"reassigned by {by}")
+        case OrderKind.REASSIGN if task.state in (HELD, RUNNING, PAUSED, ASKING, STUCK):
+            return choose_agents(move_task(task, WAITING, f"reassigned by {by}"), order)
+        case OrderKind.REASSIGN if task.state is WAITING:
+            return choose_agents(task, order)
         case _:
             return task
+
+
+def choose_agents(task: Task, order: Order) -> Task:
+    """Return the task for the agents that the order names, in their order; without any it is anybody's, as before."""
+    return replace(task, agents=tuple(order.body.split())) if order.body else task
 
 
 def rebuild_task(task: Task, landed: str, is_handed_in: bool) -> Task:

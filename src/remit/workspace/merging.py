@@ -78,6 +78,8 @@ class RefMoved(RuntimeError):
 class RefCheckedOut(RuntimeError):
     """Error for a branch that a worktree has checked out: moving it would change the tree under a person."""
 
+    hint = "`remit plan land` brings that tree along"
+
     def __init__(self, ref: str, place: str) -> None:
         super().__init__(f"{ref!r} is checked out in {place!r}, and no branch is moved under a person")
         self.ref = ref

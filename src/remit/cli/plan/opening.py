@@ -3,7 +3,8 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,15 @@ import click
 from remit.cli.output import USAGE, Failure, governed_gate
 from remit.orchestrator.board import is_shared
 from remit.orchestrator.fleet import INSTALL_EXTRA, find_repository_root, has_extra, name_repository, open_fleet
+from remit.workspace.safe_files import hold_lock
 
 if TYPE_CHECKING:
+    from remit.gate.gate import Gate
     from remit.orchestrator.engines.dbos import DbosEngine
     from remit.orchestrator.workers.agent import AgentCommand
+    from remit.workspace.worktrees import Worktrees
 
+LOCK_WAIT_S = 1800.0
 database_option = click.option(
     "--database", metavar="URL", envvar="REMIT_DATABASE", help="The fleet database; else the one of this user here."
 )
@@ -33,6 +38,30 @@ def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosE
     """Open the fleet database. Raises Failure without the extra, and what `reports_failures` names."""
     require_extra(command)
     return open_fleet(database, Path.home(), pace)
+
+
+def open_repository(repo: Path) -> "tuple[Gate, str]":
+    """Return the gate of the main worktree, and the repository's name in the fleet. Raises Failure."""
+    gate = governed_gate(find_repository_root(governed_gate(repo).workspace))
+    return gate, name_repository(gate.workspace.root)
+
+
+@contextmanager
+def open_trees(gate: "Gate", repository: str, name: str) -> "Generator[Worktrees]":
+    """Yield the worktrees of a repository under a lock of this host: `landing` while nothing else lands here, `trees`
+    while none is given to an attempt. Raises Failure where there can be none.
+    """
+    from remit.orchestrator.workers.landing_rounds import trees_folder
+    from remit.workspace.worktrees import NoWorktree, Worktrees
+
+    folder = trees_folder(Path.home(), repository)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        trees = Worktrees(gate.workspace, folder)
+        with hold_lock(folder / f"{name}.lock", timeout_s=LOCK_WAIT_S):
+            yield trees
+    except NoWorktree as error:
+        raise Failure("NO_WORKTREE", str(error), fix="see `remit fleet doctor`") from error
 
 
 def find_clones(roots: Iterable[Path]) -> dict[str, Path]:

@@ -9,6 +9,8 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
+from remit.cli.plan.fork import fork
+from remit.cli.plan.landing import land, undo
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.start import start
 from remit.cli.plan.suggest import suggest
@@ -62,5 +64,5 @@ def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
             gate.intents.edit(intent.id, changes, by=PERSON)
 
 
-for command in (suggest, start, status, log, pause, resume, stop):
+for command in (suggest, start, status, log, pause, resume, stop, land, undo, fork):
     plan.add_command(command)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, Failure, governed_gate, repo_option, reports_failures
@@ -31,6 +32,7 @@ from remit.workspace.git.command import Git
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
+    from remit.orchestrator.board import Board
 
 LOG_PATH = f"{STATE_FOLDER}/worker.log"
 MAX_LOG_BYTES = 4 << 20
@@ -44,6 +46,7 @@ SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
 @click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")
 @click.option("--model", default="", help="The model of these agents.")
+@click.option("--no-land", is_flag=True, help="Land nothing until `remit plan land`.")
 @click.option("--max-usd", type=click.FloatRange(min=0, min_open=True), help="What the plan may cost.")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens that the plan may use.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
@@ -59,6 +62,7 @@ def start(
     target: str | None,
     agents: tuple[str, ...],
     model: str,
+    no_land: bool,
     max_usd: float | None,
     max_tokens: int | None,
     dry_run: bool,
@@ -78,26 +82,24 @@ def start(
     gate = governed_gate(repo)
     settings = gate.rules.config.orchestrator
     root = find_repository_root(gate.workspace)
-    made = plan_intents(gate, ids, settings, has_own_agents=bool(agent_commands))
     slots, target = slots or settings.workers, target or settings.target
     repository = name_repository(root)
+    landed = find_landed_intents(engine.read_board(), repository, target)
+    made = plan_intents(gate, ids, settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
     click.echo("\n".join(describe_plan(made)))
     click.echo(f"up to {slots} agents at a time, landing on {target}; nobody knows yet what it will cost")
     if dry_run:
         return
     require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
-    plan_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    base = publish_base(gate, plan_id, [task.intent_id for task in made.tasks])
-    limits = PlanLimits(slots, max_usd, max_tokens)
+    base = publish_base(gate, plan_id := name_plan(), [task.intent_id for task in made.tasks])
+    limits = PlanLimits(slots, max_usd, max_tokens, lands_by_hand=no_land)
     opened = OpenPlan(plan_id, repository, target, base, by=getpass.getuser(), limits=limits)
-    intents = {intent.id: intent for intent in gate.intents.document.intents}
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
-    tasks = [make_task(plan_id, repository, task, intents[task.intent_id], agents) for task in made.tasks]
     engine.add_repository(describe_repository(repository, root, target, settings))
-    engine.open_plan(opened, tasks, make_roles(list_roles(settings), model))
+    engine.open_plan(opened, make_tasks(gate, opened, made, agents), make_roles(list_roles(settings), model))
     if database is None and not engine.read_board().workers:
         start_worker(slots, agent_commands, pace)
-    click.echo(f"plan {plan_id} is open: see `remit plan status --watch`")
+    click.echo(f"plan {opened.id} is open: see `remit plan status --watch`")
 
 
 def publish_base(gate: "Gate", plan_id: str, names: Sequence[str]) -> str:
@@ -118,11 +120,42 @@ def publish_base(gate: "Gate", plan_id: str, names: Sequence[str]) -> str:
     return base
 
 
-def plan_intents(gate: "Gate", ids: tuple[str, ...], settings: OrchestratorSettings, *, has_own_agents: bool) -> Plan:
-    """Return the plan of these intents. Raises Failure where something has to be mended before it can start."""
+def name_plan() -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def find_landed_intents(board: "Board", repository: str, target: str) -> frozenset[str]:
+    """Return the intents that have landed on the target: the work tree's own file may not say so yet."""
+    return frozenset(
+        task.intent
+        for task in board.tasks.values()
+        if task.repository == repository and task.state == "landed" and board.plans[task.plan].target == target
+    )
+
+
+def make_tasks(gate: "Gate", opened: OpenPlan, made: Plan, agents: tuple[str, ...]) -> list[Task]:
+    intents = {intent.id: intent for intent in gate.intents.document.intents}
+    return [make_task(opened.id, opened.repository, task, intents[task.intent_id], agents) for task in made.tasks]
+
+
+def plan_intents(
+    gate: "Gate",
+    ids: tuple[str, ...],
+    settings: OrchestratorSettings,
+    *,
+    has_own_agents: bool,
+    landed: frozenset[str] = frozenset(),
+    target: str = "",
+) -> Plan:
+    """Return the plan of these intents; those that have `landed` count as done. Raises Failure where something has to
+    be mended before it can start.
+    """
     for name in ids:
         gate.intents.get(name)
-    document = gate.intents.document
+    found = gate.intents.document
+    statuses = (replace(intent, status="DONE") if intent.id in landed else intent for intent in found.intents)
+    document = replace(found, intents=tuple(statuses))
+    settings = replace(settings, target=target or settings.target)
     chosen = tuple(select_planned({intent.id: intent for intent in document.intents}, ids).values())
     facts = gather_facts(gate, chosen, settings, os.environ.get("PATH", os.defpath))
     made = make_plan(document, ids, find_role(settings, settings.first_role), settings, facts)

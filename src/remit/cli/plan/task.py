@@ -9,6 +9,7 @@ from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine
+from remit.cli.plan.taking_over import give_back, reassign, steer, take
 from remit.orchestrator.fleet import UnknownTask, find_repository_root, give_order, name_repository
 
 id_argument = click.argument("id", shell_complete=complete_intents)
@@ -16,7 +17,7 @@ id_argument = click.argument("id", shell_complete=complete_intents)
 
 @click.group()
 def task() -> None:
-    """Show one intent of a plan, try it again, or drop it."""
+    """Show one intent of a plan, try it again, drop it, or have a say while its agent works."""
 
 
 @task.command()
@@ -47,7 +48,7 @@ def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
 @repo_option
 @reports_failures
 def retry(id: str, database: str | None, repo: Path) -> None:
-    """Try a task again that is stuck or was dropped."""
+    """Try a task again that is stuck or blocked; the next attempt begins with what the last one left."""
     order(id, "retry", database, repo)
 
 
@@ -64,10 +65,19 @@ def drop(id: str, database: str | None, repo: Path) -> None:
 def order(id: str, kind: str, database: str | None, repo: Path) -> None:
     require_person(f"{kind} of a task")
     engine = open_engine(f"remit task {kind}", database)
-    from remit.orchestrator.board import OrderKind
+    from remit.orchestrator.board import OrderKind, TaskState
 
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     try:
         give_order(engine, repository, OrderKind(kind), id, getpass.getuser())
     except UnknownTask as error:
         raise Failure("UNKNOWN_TASK", str(error), target=id, fix="see `remit plan status`") from None
+    after = engine.read_board().tasks[repository, id]
+    if after.state not in (TaskState.WAITING, TaskState.DROPPED):
+        fix = "see `remit task show`"
+        raise Failure("NOTHING_CHANGED", f"{id} is {after.state}: {after.why}", target=id, fix=fix)
+    click.echo(f"{id}  {after.state}  {after.why}")
+
+
+for command in (take, give_back, steer, reassign):
+    task.add_command(command)

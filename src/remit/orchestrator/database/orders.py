@@ -8,8 +8,16 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from remit.orchestrator.board import AttemptEnd, BreakerKind, EventKind, Order, OrderKind, Task, TaskState
-from remit.orchestrator.database.rows import ENDED_STATE, end_live, find_live, list_tasks, set_attempt, store_task
+from remit.orchestrator.board import AttemptEnd, BreakerKind, EventKind, Order, OrderKind, Task, TaskKey, TaskState
+from remit.orchestrator.database.rows import (
+    ENDED_STATE,
+    end_live,
+    find_live,
+    is_key,
+    list_tasks,
+    set_attempt,
+    store_task,
+)
 from remit.orchestrator.database.store import (
     Store,
     add_event,
@@ -42,8 +50,6 @@ def give_order(store: Store, connection: sa.Connection, order: Order) -> int:
 
 def order_task(store: Store, connection: sa.Connection, task: Task, order: Order) -> None:
     after = apply_order(task, order)
-    if order.kind is OrderKind.REASSIGN and after is not task and order.body:
-        after = replace(after, agents=(order.body,))
     store_task(store, connection, task, after)
     attempt = find_live(connection, task.key)
     if attempt is not None and order.kind in (OrderKind.RESUME, OrderKind.GIVE_BACK):
@@ -78,3 +84,23 @@ def take_orders(store: Store, connection: sa.Connection, worker: str) -> Sequenc
         taken = sa.update(orders).where(orders.c.id.in_([order.id for order in found]))
         connection.execute(taken.values(taken_at=store.clock))
     return found
+
+
+def list_unheard(connection: sa.Connection, key: TaskKey) -> tuple[Order, ...]:
+    """Return the messages of people that no agent of the task has got yet, oldest first."""
+    unheard = (*is_key(orders, key), orders.c.kind == str(OrderKind.STEER), orders.c.done_at.is_(None))
+    return read_values(connection, Order, sa.select(orders).where(*unheard).order_by(orders.c.id))
+
+
+def finish_order(store: Store, connection: sa.Connection, order: Order, attempt: int) -> bool:
+    """Record that an agent of this attempt got the message; False where one has got it before."""
+    this = sa.and_(orders.c.id == order.id, orders.c.done_at.is_(None))
+    if not connection.execute(sa.update(orders).where(this).values(done_at=store.clock, attempt=attempt)).rowcount:
+        return False
+    add_event(
+        *(store, connection, EventKind.ORDER, {"kind": str(order.kind), "state": "heard"}),
+        repository=order.repository,
+        intent=order.intent,
+        attempt=attempt,
+    )
+    return True

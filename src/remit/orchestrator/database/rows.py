@@ -48,6 +48,8 @@ from remit.orchestrator.database.store import (
 from remit.orchestrator.states import FINAL_STATES, needs_hold
 
 ENDED_STATE = str(AttemptState.ENDED)
+RETRYING = ("retry", "reassign")
+"""Orders after which the failures of earlier attempts count no more."""
 
 
 def load_board(store: Store, connection: sa.Connection, dead_after_s: float) -> Board:
@@ -139,7 +141,7 @@ def find_live(connection: sa.Connection, key: TaskKey, token: int | None = None)
 
 def list_ended(connection: sa.Connection, task: Task) -> tuple[Attempt, ...]:
     """Return the task's ended attempts in order, since a person last had it tried again."""
-    retried = sa.select(sa.func.max(orders.c.at)).where(*is_key(orders, task.key), orders.c.kind == "retry")
+    retried = sa.select(sa.func.max(orders.c.at)).where(*is_key(orders, task.key), orders.c.kind.in_(RETRYING))
     since = connection.execute(retried).scalar() or 0.0
     theirs = (*is_key(attempts, task.key), attempts.c.plan == task.plan, attempts.c.ended_at > since)
     query = sa.select(attempts).where(*theirs)

@@ -45,7 +45,7 @@ from remit.orchestrator.database.landings import (
     give_up_landing,
     settle_landing,
 )
-from remit.orchestrator.database.orders import give_order, take_orders
+from remit.orchestrator.database.orders import finish_order, give_order, list_unheard, take_orders
 from remit.orchestrator.database.rows import (
     end_live,
     find_hold,
@@ -317,13 +317,15 @@ class DbosEngine:
                 return False
             end_live(self.store, connection, attempt, ended_as, failure, why)
             role = load_roles(connection).get(task.role) or Role(task.role)
-            settled = settle_task(task, list_ended(connection, task), limit, role, why)
+            plan = find_plan(connection, task)
+            by_hand = plan.limits.lands_by_hand
+            settled = settle_task(task, list_ended(connection, task), limit, role, why, lands_by_hand=by_hand)
             store_task(self.store, connection, task, settled)
             if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
                 self.note_agent(connection, attempt, failure or why)
             if settled.state is TaskState.HANDED_IN:
-                target = find_target(connection, task)
-                ask_for_landing(self.store, connection, task.repository, target, self.queues.enqueue_landing)
+                enqueue = self.queues.enqueue_landing
+                ask_for_landing(self.store, connection, task.repository, plan.target, enqueue)
             plan_tasks = list_tasks(connection, task_rows.c.plan == task.plan)
             if settled.state is TaskState.STUCK and is_plan_failing(plan_tasks):
                 connection.execute(sa.update(plans).where(plans.c.id == task.plan).values(is_paused=True))
@@ -392,6 +394,18 @@ class DbosEngine:
         with self.store.write() as connection:
             return take_orders(self.store, connection, worker)
 
+    def list_plan(self, plan: str) -> tuple[Task, ...]:
+        with self.store.read() as connection:
+            return list_tasks(connection, task_rows.c.plan == plan)
+
+    def list_unheard(self, key: TaskKey) -> tuple[Order, ...]:
+        with self.store.read() as connection:
+            return list_unheard(connection, key)
+
+    def finish_order(self, order: Order, attempt: int) -> bool:
+        with self.store.write() as connection:
+            return finish_order(self.store, connection, order, attempt)
+
     # -- reading
 
     def read_board(self) -> Board:
@@ -420,5 +434,5 @@ class DbosEngine:
         add_event(self.store, connection, EventKind.WORKER, {"worker": worker, "state": state})
 
 
-def find_target(connection: sa.Connection, task: Task) -> str:
-    return connection.execute(sa.select(plans.c.target).where(plans.c.id == task.plan)).scalar_one()
+def find_plan(connection: sa.Connection, task: Task) -> OpenPlan:
+    return read_values(connection, OpenPlan, sa.select(plans).where(plans.c.id == task.plan))[0]

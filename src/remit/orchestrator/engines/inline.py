@@ -186,7 +186,9 @@ class InlineEngine:
         task = self.tasks[key]
         limit = self.repositories[task.repository].attempts
         role = self.roles.get(task.role) or Role(task.role)
-        settled = settle_task(task, self.ended[key][self.retried[key] :], limit, role, why)
+        by_hand = self.plans[task.plan].limits.lands_by_hand
+        ended = self.ended[key][self.retried[key] :]
+        settled = settle_task(task, ended, limit, role, why, lands_by_hand=by_hand)
         self._store(settled)
         if attempt.state is not AttemptState.STARTED and ended_as is AttemptEnd.FAILED:
             self._note_breaker(BreakerKind.AGENT, self._name_row(attempt), failure=failure)
@@ -244,8 +246,6 @@ class InlineEngine:
             after = apply_order(task, given)
             if order.kind is OrderKind.RETRY and order.intent:
                 self.retried[task.key] = len(self.ended[task.key])
-            if order.kind is OrderKind.REASSIGN and after is not task and order.body:
-                after = replace(after, agents=(order.body,))
             self._store(after)
             attempt = self.live.get(task.key)
             if attempt is not None and order.kind in (OrderKind.RESUME, OrderKind.GIVE_BACK):

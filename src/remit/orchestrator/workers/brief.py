@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from remit.core.untrusted_input import quote_text, sanitise_line
+from remit.core.untrusted_input import quote_text, sanitise_line, sanitise_text
 from remit.gate.state.attempt_messages import FleetNote
 from remit.orchestrator.board import Attempt, Hold, Task
+from remit.orchestrator.workers.starting_point import StartingPoint
 from remit.tools.coordination import QUOTED_NOTICE, format_note
 
 MAX_NEIGHBOURS = 20
 MAX_REASON_CHARS = 300
+MAX_STEERING_CHARS = 2000
 MAX_INSTRUCTION_CHARS = 4000
 MAX_DIFF_CHARS = 12_000
 MAX_DIFF_LINES = 400
@@ -22,11 +24,17 @@ MAX_TODO_ITEMS = 20
 
 
 class Handover(Struct, frozen=True):
-    """End of the attempt before this one, and the files that its last checkpoint changed."""
+    """End of the attempt before this one, the files that it changed, and which of them this one begins with."""
 
     attempt: int
     why: str = ""
     changed: tuple[str, ...] = ()
+    start: str = ""
+
+
+def describe_handover(last: Attempt, start: StartingPoint) -> Handover:
+    changed = (*start.taken, *start.left, *start.conflicts)
+    return Handover(last.attempt, f"{last.ended_as}. {last.failure}", changed, start.describe())
 
 
 class StageBrief(Struct, frozen=True):
@@ -49,9 +57,16 @@ def write_brief(
     neighbours: Sequence[Hold],
     handover: Handover | None = None,
     stage: StageBrief | None = None,
+    messages: Sequence[str] = (),
 ) -> str:
-    """Return the prompt. `block` is the intent's context block."""
-    return "\n".join(list_parts(attempt, task, block, neighbours, handover, stage or StageBrief())) + "\n"
+    """Return the prompt. `block` is the intent's context block, `messages` are a person's words for this task."""
+    parts = list_parts(attempt, task, block, neighbours, handover, stage or StageBrief())
+    return "\n".join((*parts, *map(format_message, messages))) + "\n"
+
+
+def format_message(text: str) -> str:
+    """Return a person's message as the agent reads it."""
+    return f"Remit: a person says about this task: {sanitise_text(text)[:MAX_STEERING_CHARS].strip()}"
 
 
 def list_parts(
@@ -76,9 +91,11 @@ def list_parts(
     if handover is not None:
         yield ""
         reason = sanitise_line(handover.why, MAX_REASON_CHARS)
-        yield f"This is attempt {attempt.attempt}. Attempt {handover.attempt} ended before it was done: {reason}"
+        yield f"This is attempt {attempt.attempt}. Attempt {handover.attempt} ended: {reason}"
         if handover.changed:
-            yield f"It left changes in: {sanitise_line(', '.join(handover.changed), MAX_REASON_CHARS)}"
+            yield f"It changed: {sanitise_line(', '.join(handover.changed), MAX_REASON_CHARS)}"
+        if handover.start:
+            yield sanitise_line(handover.start, MAX_REASON_CHARS)
     if stage.diff:
         yield ""
         yield "The work so far is in your worktree. This is what it changed:"

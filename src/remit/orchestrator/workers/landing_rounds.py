@@ -36,7 +36,13 @@ MAX_REASON_CHARS = 600
 
 
 def land_handed_in(
-    engine: Engine, gate: Gate, trees: Worktrees, repository: str, target: str, wait: Callable[[float], bool]
+    engine: Engine,
+    gate: Gate,
+    trees: Worktrees,
+    repository: str,
+    target: str,
+    wait: Callable[[float], bool],
+    kind: type[Lander] = Lander,
 ) -> None:
     """Land one train after the other, until nothing is handed in. `wait` pauses, and returns True to stop."""
     store = TreeStore(gate.workspace)
@@ -46,7 +52,7 @@ def land_handed_in(
         landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, gate, store, repository))
         if landing is None:
             return
-        if land_train(engine, gate, trees, landing, pause_s):
+        if land_train(engine, gate, landing, make_lander(gate, trees, kind), pause_s):
             pause_s = MIN_PAUSE_S
         elif wait(pause_s):
             return
@@ -54,14 +60,20 @@ def land_handed_in(
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
 
-def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, pause_s: float) -> bool:
+def make_lander(gate: Gate, trees: Worktrees, kind: type[Lander] = Lander) -> Lander:
+    timeout_s = gate.rules.config.verify.landing_timeout_s
+    checks = ContainedChecks(gate.environment, checks_folder(trees), timeout_s=timeout_s)
+    return kind(gate, trees, checks.run, find_culprit)
+
+
+def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float) -> bool:
     """Land a train, and settle it: each member has landed, is redone, or waits for a person. False where the remote
     does not answer: nothing was moved, and the members stay handed in, with when it is tried again.
     """
     away = ""
     try:
         members = list_members(engine, gate, landing)
-        result = land_members(gate, trees, landing, members)
+        result = land_members(gate, lander, landing, members)
         present = {member.intent for member in members}
     except (*AWAY_ERRORS, StoreError):
         raise
@@ -71,7 +83,8 @@ def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, p
     except Exception as error:  # noqa: BLE001  whatever breaks, nothing has landed, and a person is told
         result, present = refuse_all(landing, "unknown", f"{type(error).__name__}: {error}"), set[str]()
     missing = {*landing.members} - present - {fault.intent for fault in result.faults}
-    gone = tuple(LandingFault(intent, "unknown", "what it handed in is gone") for intent in sorted(missing))
+    lost = "its intent is no longer in the intents file, or what it handed in is gone"
+    gone = tuple(LandingFault(intent, "unknown", lost) for intent in sorted(missing))
     faults = (*result.faults, *gone)
     state = LandingState.TARGET_MOVED if result.target_moved else LandingState.LANDED
     if not result.landed and faults:
@@ -89,12 +102,11 @@ def land_train(engine: Engine, gate: Gate, trees: Worktrees, landing: Landing, p
     return not away
 
 
-def land_members(gate: Gate, trees: Worktrees, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
+def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
     """Land the members as the settings say. Raises RemoteAway, and then nothing was moved."""
     config, settings = gate.rules.config, gate.rules.config.orchestrator
     if why := describe_untrusted(gate, landing.members):
         return refuse_all(landing, "untrusted", why)
-    checks = ContainedChecks(gate.environment, checks_folder(trees), timeout_s=config.verify.landing_timeout_s)
     made = (common for common in settings.commons if common.make)
     commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
     terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons)
@@ -105,9 +117,10 @@ def land_members(gate: Gate, trees: Worktrees, landing: Landing, members: Sequen
             remote.fetch_logs()
             terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs)
         terms = replace(terms, base=terms.base or find_base(gate.workspace, landing.target))
-        result = Lander(gate, trees, checks.run, find_culprit).land(terms, members)
+        result = lander.land(terms, members)
     except RefCheckedOut as error:
-        return refuse_all(landing, "checked_out", str(error))
+        why = f"{landing.target} is checked out in {error.place!r}: {error.hint}"
+        return refuse_all(landing, "checked_out", why)
     except (TargetRewritten, RemoteRefused) as error:
         return refuse_all(landing, "remote", str(error))
     if settings.remote and result.landed:

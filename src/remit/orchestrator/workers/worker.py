@@ -19,7 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
-from remit.core.intent import TRANSITIONS, Status
+from remit.core.call import SessionKey
+from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
@@ -27,11 +28,24 @@ from remit.gate.intents.lessons import list_open_items
 from remit.gate.machine import Environment
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.state.attempt_messages import AttemptMessages, FleetView
+from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import State
 from remit.gate.team_hooks.tool_call_hooks import command_environment
 from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Hold, Role, Task, TaskState, Worker
+from remit.orchestrator.board import (
+    Attempt,
+    AttemptEnd,
+    AttemptState,
+    Board,
+    Hold,
+    Order,
+    OrderKind,
+    Role,
+    Task,
+    TaskState,
+    Worker,
+)
 from remit.orchestrator.conflict import ConflictKind, Evidence
 from remit.orchestrator.database.holds import become_leader
 from remit.orchestrator.database.notes import find_verdict
@@ -57,11 +71,13 @@ from remit.orchestrator.workers.agent import (
     make_jail,
     run_setup,
 )
-from remit.orchestrator.workers.brief import MAX_REASON_CHARS, Handover, StageBrief, write_brief
+from remit.orchestrator.workers.brief import MAX_REASON_CHARS, StageBrief, describe_handover, write_brief
 from remit.orchestrator.workers.feed import AgentFeed, AgentUsage
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
 from remit.orchestrator.workers.meetings import find_owners, list_new_denials, measure_party, write_lessons
+from remit.orchestrator.workers.messages import is_heard, leave_message, list_sessions
 from remit.orchestrator.workers.relay import bring_view, take_messages
+from remit.orchestrator.workers.starting_point import StartingPoint, find_starting_point
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
@@ -114,7 +130,12 @@ class Workplace(Struct):
     tree: Workspace
     assignment: AssignmentFile
     renewed_s: float
+    start: StartingPoint
+    known: frozenset[SessionKey] = frozenset()
+    """Sessions of earlier attempts in this worktree."""
     process: AgentProcess | None = None
+    messages: list[Order] = []
+    unheard: list[tuple[SessionKey, Order]] = []
     beats: int = 0
     began: float = 0.0
     denied: dict[str, float] = {}
@@ -242,11 +263,14 @@ class FleetWorker:
         """Renew the leases, end agents whose attempt has been superseded, and say who is paused."""
         asked = read_boot_clock_s()
         held = {hold.token: hold for hold in self.engine.beat(self.describe())}
-        self.engine.take_orders(self.id)
+        for order in self.engine.take_orders(self.id):
+            self.take_message(order)
         board = self.engine.read_board() if held else None
         for token, place in list(self.places.items()):
             if token not in held:
                 self.end_place(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
+                if place.process is None:  # between two steps: none of them comes
+                    self.leave_place(token)
             elif board is not None:
                 self.renew(place, held[token], board, asked)
                 self.relay(place, board.tasks.get(held[token].key), board)
@@ -271,9 +295,36 @@ class FleetWorker:
             return
         except OSError:
             return  # it runs out by itself
+        if task is not None and task.state is TaskState.ASKING and place.process is not None:
+            place.process.cancel(AttemptEnd.CANCELLED, task.why)  # a person has taken it over
+        self.deliver_messages(place, hold.attempt)
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
             self.keep(place, hold.intent, hold.attempt)
+
+    def take_message(self, order: Order) -> None:
+        """Keep a person's message for the agent that works on the task, until its session is known."""
+        if order.kind is OrderKind.STEER:
+            for place in list(self.places.values()):
+                terms = place.assignment.terms
+                if terms is not None and terms.task == f"{order.repository}:{order.intent}":
+                    place.messages.append(order)
+
+    def deliver_messages(self, place: Workplace, attempt: int) -> None:
+        """Leave the messages for the agent's session, which gets them with the answer to its next call or prompt. What
+        it has not heard at its end goes into the next attempt's brief.
+        """
+        environment = self.settings.environment
+        with suppress(StateError):
+            while place.messages:
+                session = leave_message(place.tree, environment, place.known, place.messages[0])
+                if session is None:
+                    break
+                place.unheard.append((session, place.messages.pop(0)))
+            for session, order in list(place.unheard):
+                if is_heard(place.tree, environment, session, order):
+                    self.engine.finish_order(order, attempt)
+                    place.unheard.remove((session, order))
 
     def watch_denials(self, place: Workplace, hold: Hold, board: Board) -> None:
         """Settle with their owners that the agent wants paths which others hold."""
@@ -400,7 +451,9 @@ class FleetWorker:
         trees = self.open_trees(attempt.repository)
         with self.lock(attempt.repository, "trees", TREE_LOCK_S):
             self.settle_old_trees(trees)
-            tree = trees.prepare(attempt.intent, attempt.attempt, base)
+            last = self.find_last_attempt(attempt)
+            start = find_starting_point(trees, base, (task.scope, role.paths), last)
+            tree = trees.prepare(attempt.intent, attempt.attempt, start.commit)
             assignment = AssignmentFile(tree)
             terms = Assignment(
                 task=f"{attempt.repository}:{attempt.intent}",
@@ -418,7 +471,9 @@ class FleetWorker:
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
-        place = self.places[attempt.token] = Workplace(tree, assignment, asked, began=self.settings.environment.clock())
+        known = list_sessions(tree, self.settings.environment)
+        place = Workplace(tree, assignment, asked, start, known, began=self.settings.environment.clock())
+        self.places[attempt.token] = place
         self.relay(place, task, board)
         return self.set_up_tree(attempt)
 
@@ -492,6 +547,7 @@ class FleetWorker:
             place.process = process
             report = Report(self.engine, attempt)
             end = process.wait(report.tell)
+            place.process = None
         report.tell(process.feed, is_last=True)
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
@@ -506,12 +562,17 @@ class FleetWorker:
         task = board.tasks[attempt.key]
         neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
         neighbours = [hold for hold in neighbours if hold.key != attempt.key]
-        before = self.describe_last_attempt(attempt, task)
+        last = self.find_last_attempt(attempt)
+        is_stage = last is None or (task.head and last.ended_as in (AttemptEnd.HANDED_IN, AttemptEnd.SENT_BACK))
+        before = None if last is None or is_stage else describe_handover(last, place.start)
         with self.open_gate(attempt.repository) as gate:
             places, links = self.find_places(attempt, gate.workspace), gate.rules.config.orchestrator.links
             block = gate.intents.format_block(gate.intents.get(attempt.intent))
             stage = self.describe_stage(gate, attempt, task, place, board)
-        prompt = write_brief(attempt, task, block, neighbours, before, stage)
+        unheard = self.engine.list_unheard(attempt.key)
+        prompt = write_brief(attempt, task, block, neighbours, before, stage, [order.body for order in unheard])
+        for order in unheard:
+            self.engine.finish_order(order, attempt.attempt)
         words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
         moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
         names = (*PASSED_VARIABLES, *moving, *command.variables)
@@ -530,6 +591,10 @@ class FleetWorker:
             bubblewrap=self.bubblewrap,
         )
 
+    def find_last_attempt(self, attempt: Attempt) -> Attempt | None:
+        ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
+        return ended[-1] if ended else None
+
     def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
         """Return what the attempt is told of its role and of the work so far."""
         role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
@@ -547,18 +612,6 @@ class FleetWorker:
             list_open_items(gate.workspace, attempt.intent),
             place.view.notes if place.view is not None else (),
         )
-
-    def describe_last_attempt(self, attempt: Attempt, task: Task) -> Handover | None:
-        ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
-        if not ended or (task.head and ended[-1].ended_as in (AttemptEnd.HANDED_IN, AttemptEnd.SENT_BACK)):
-            return None
-        last = ended[-1]
-        wip = f"refs/remit/wip/{last.intent}/{last.attempt}"
-        store = self.open_trees(attempt.repository).store
-        kept = store.find_commit(wip)
-        changed = store.list_changes(last.base, kept) if kept and last.base else ()
-        why = f"{last.ended_as}. {last.failure}" + (f" Its last state is kept as {wip}." if kept else "")
-        return Handover(last.attempt, why, tuple(change.path for change in changed))
 
     def check(self, attempt: Attempt) -> StepEnd:
         """Commit the agent's changes. Without any, or with a path outside the write set, the attempt ends."""
@@ -606,16 +659,20 @@ class FleetWorker:
 
     def leave(self, attempt: Attempt) -> None:
         """Keep what stands in the worktree, and give it back."""
-        place = self.places.get(attempt.token)
-        if place is None:
+        self.leave_place(attempt.token)
+
+    def leave_place(self, token: int) -> None:
+        place = self.places.get(token)
+        if place is None or place.assignment.terms is None:
             return
-        self.keep(place, attempt.intent, attempt.attempt)
-        if place.assignment.terms is not None:
-            self.relay_rest(place.tree, place.assignment.terms, self.engine.read_board())
-        self.end_place(attempt.token, AttemptEnd.CANCELLED, "")
-        del self.places[attempt.token]
-        folder = trees_folder(self.settings.home, attempt.repository)
-        shutil.rmtree(folder / f"{attempt.intent}-{attempt.attempt}.tmp", ignore_errors=True)
+        intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
+        self.keep(place, intent, attempt)
+        self.relay_rest(place.tree, place.assignment.terms, self.engine.read_board())
+        self.try_once(lambda: self.deliver_messages(place, attempt))
+        self.end_place(token, AttemptEnd.CANCELLED, "")
+        self.places.pop(token, None)
+        folder = trees_folder(self.settings.home, self.find_repository_of(place))
+        shutil.rmtree(folder / f"{intent}-{attempt}.tmp", ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
         """Keep a checkpoint of the worktree; where that fails, the worktree itself is kept."""
@@ -713,7 +770,10 @@ class FleetWorker:
         """Move an intent on in the main worktree, unless it is there already. Others may write the file, too."""
         for _ in range(MAX_INTENT_TRIES):
             with self.open_gate(repository) as gate, self.intents_lock:
-                if to not in TRANSITIONS[gate.intents.get(intent_id).status]:
+                status = gate.intents.get(intent_id).status
+                if status in FINAL_STATUSES:
+                    raise ValueError(f"{intent_id} is {status}: nobody works on it; `remit plan stop {intent_id}`")
+                if to not in TRANSITIONS[status]:
                     return
                 with suppress(IntentsFileChanged):
                     gate.intents.set_status(intent_id, to, by="fleet")

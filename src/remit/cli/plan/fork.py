@@ -1,0 +1,126 @@
+"""`remit plan fork`: a new plan of what an earlier one has not landed."""
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import Failure, repo_option, reports_failures
+from remit.cli.person_only import require_confirmation, require_person
+from remit.cli.plan.opening import database_option, open_engine, open_repository, pace_option
+from remit.cli.plan.plan_text import describe_plan
+from remit.cli.plan.start import find_landed_intents, make_roles, make_tasks, name_plan, plan_intents, start_worker
+from remit.cli.plan.worker import agent_command_option
+from remit.core.intent import FINAL_STATUSES
+from remit.orchestrator.planning.roles import list_roles
+
+if TYPE_CHECKING:
+    from remit.orchestrator.board import OpenPlan, Task
+    from remit.orchestrator.engines.dbos import DbosEngine
+
+
+@click.command()
+@click.argument("plan_id", metavar="PLAN")
+@click.option(
+    "--from",
+    "roots",
+    multiple=True,
+    metavar="ID",
+    shell_complete=complete_intents,
+    help="Only this intent, and what needs it.",
+)
+@click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents; else those of the old plan.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--yes", is_flag=True, help="Start without asking.")
+@agent_command_option
+@database_option
+@pace_option
+@repo_option
+@reports_failures
+def fork(
+    plan_id: str,
+    roots: tuple[str, ...],
+    agents: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    agent_commands: tuple[str, ...],
+    database: str | None,
+    pace: float,
+    repo: Path,
+) -> None:
+    """Start a new plan of what PLAN has not landed: what is stuck, blocked or was dropped.
+
+    The scopes are those of the intents now, proved anew. Each task begins with what its last attempt left. What is
+    still open in PLAN stays there.
+    """
+    require_person("starting agents")
+    engine = open_engine("remit plan fork", database, pace)
+    gate, repository = open_repository(repo)
+    settings = gate.rules.config.orchestrator
+    board = engine.read_board()
+    old = board.plans.get(plan_id)
+    if old is None or old.repository != repository:
+        known = ", ".join(plan.id for plan in board.plans.values() if plan.repository == repository) or "none"
+        message = f"there is no plan {plan_id!r} here; known: {known}"
+        raise Failure("UNKNOWN_PLAN", message, target=plan_id, fix="see `remit plan log`")
+    rest = list_rest(engine, old, roots)
+    intents = {intent.id: intent for intent in gate.intents.document.intents}
+    ids: list[str] = []
+    for task in rest:
+        intent = intents.get(task.intent)
+        if intent is None or intent.status in FINAL_STATUSES:
+            click.echo(
+                f"left out: {task.intent}, which is {intent.status if intent else 'in the intents file no more'}"
+            )
+        elif board.tasks[task.key].plan != old.id:
+            click.echo(
+                f"left out: {task.intent}, which is {board.tasks[task.key].state} in {board.tasks[task.key].plan}"
+            )
+        else:
+            ids.append(task.intent)
+    if not ids:
+        raise Failure("NOTHING_TO_DO", f"{plan_id} has nothing left to do anew", fix="see `remit plan status`")
+    landed = find_landed_intents(board, repository, old.target)
+    chosen = agents or tuple(text.partition("=")[0] for text in agent_commands)
+    made = plan_intents(
+        gate, tuple(ids), settings, has_own_agents=bool(chosen or rest[0].agents), landed=landed, target=old.target
+    )
+    click.echo("\n".join(describe_plan(made)))
+    if dry_run:
+        return
+    require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
+    from msgspec.structs import replace
+
+    opened = replace(old, id=name_plan(), by=getpass.getuser(), is_paused=False)
+    before = {task.intent: task for task in rest}
+    tasks = [
+        task if chosen or task.intent not in before else replace(task, agents=before[task.intent].agents)
+        for task in make_tasks(gate, opened, made, chosen)
+    ]
+    engine.open_plan(opened, tasks, make_roles(list_roles(settings), ""))
+    if database is None and not engine.read_board().workers:
+        start_worker(old.limits.workers or settings.workers, agent_commands, pace)
+    click.echo(f"plan {opened.id} goes on where {old.id} ended: see `remit plan status --watch`")
+
+
+def list_rest(engine: "DbosEngine", old: "OpenPlan", roots: tuple[str, ...]) -> "list[Task]":
+    """Return the tasks of a plan that ended without landing; with roots only these, and what needs them. Raises
+    Failure for a root that is none of them.
+    """
+    from remit.orchestrator.states import FINAL_STATES
+
+    tasks = engine.list_plan(old.id)
+    rest = {task.intent: task for task in tasks if task.state in FINAL_STATES and task.state != "landed"}
+    if not roots:
+        return list(rest.values())
+    for root in roots:
+        if root not in rest:
+            state = next((task.state for task in tasks if task.intent == root), "not in it")
+            message = f"{root} did not end without landing in {old.id}: it is {state}"
+            raise Failure("UNKNOWN_TASK", message, target=root, fix=f"known: {', '.join(rest) or 'none'}")
+    wanted = set(roots)
+    while more := {task.intent for task in rest.values() if wanted & set(task.needs)} - wanted:
+        wanted |= more
+    return [task for name, task in rest.items() if name in wanted]

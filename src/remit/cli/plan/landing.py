@@ -1,0 +1,155 @@
+"""`remit plan land` and `undo`: what is handed in lands now, and what has landed is taken back."""
+
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, reports_failures
+from remit.cli.person_only import require_confirmation, require_person
+from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees
+from remit.core.untrusted_input import sanitise_line
+
+if TYPE_CHECKING:
+    from remit.orchestrator.board import Board, Task
+    from remit.orchestrator.engines.dbos import DbosEngine
+    from remit.orchestrator.workers.landing_by_hand import UndoPreview
+
+MAX_SHOWN_FILES = 20
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=complete_intents)
+@database_option
+@json_option
+@repo_option
+@reports_failures
+def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) -> None:
+    """Land what is handed in, here and now; ID is an intent, or a plan.
+
+    Also what waits for you to land it: of a plan that was started with `--no-land`, or where the target is checked
+    out. A work tree that has the target checked out is brought along, and keeps its uncommitted changes. Exit 1 where
+    something did not land.
+    """
+    require_person("landing")
+    engine = open_engine("remit plan land", database)
+    from remit.orchestrator.board import Order, OrderKind, TaskState
+    from remit.orchestrator.states import awaits_person_to_land
+    from remit.orchestrator.workers.landing_by_hand import PersonalLander
+    from remit.orchestrator.workers.landing_rounds import land_handed_in
+
+    gate, repository = open_repository(repo)
+    chosen = select_tasks(engine.read_board(), repository, ids)
+    with open_trees(gate, repository, "landing") as trees:
+        board = engine.read_board()
+        ready: list[Task] = []
+        for key in (task.key for task in chosen):
+            task = board.tasks[key]
+            if awaits_person_to_land(task):
+                engine.give_order(Order(0, repository, OrderKind.RESUME, intent=task.intent, by=getpass.getuser()))
+            elif task.state not in (TaskState.HANDED_IN, TaskState.LANDING):
+                continue
+            ready.append(task)
+        for target in dict.fromkeys(board.plans[task.plan].target for task in ready):
+            land_handed_in(engine, gate, trees, repository, target, lambda _: True, PersonalLander)
+    after = engine.read_board()
+    ended = [after.tasks[task.key] for task in ready]
+    lines = list(describe_landed(after, ended)) or ["nothing is handed in: see `remit plan status`"]
+    emit({"tasks": ended}, as_json, lines, FINDINGS if any(task.state != "landed" for task in ended) else 0)
+
+
+def select_tasks(board: "Board", repository: str, names: tuple[str, ...]) -> "list[Task]":
+    """Return the tasks of these intents and plans, or all of the repository. Raises Failure for an unknown one."""
+    known = [task for task in board.tasks.values() if task.repository == repository]
+    for name in names:
+        if not any(name in (task.intent, task.plan) for task in known):
+            raise Failure("UNKNOWN_TASK", f"no plan has {name!r}", target=name, fix="see `remit plan status`")
+    return [task for task in known if not names or task.intent in names or task.plan in names]
+
+
+def describe_landed(board: "Board", tasks: "list[Task]") -> Iterator[str]:
+    for task in tasks:
+        target = board.plans[task.plan].target
+        how = f"landed on {target} in {task.landed[:12]}" if task.landed else f"{task.state}: {task.why}"
+        yield f"{task.intent}  {sanitise_line(how, 1000)}"
+
+
+@click.command()
+@click.argument("id", shell_complete=complete_intents)
+@click.option("--with-dependants", is_flag=True, help="Take back first what has landed since and needs it.")
+@click.option("--target", metavar="BRANCH", help="Where it has landed; else the target of its plan.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken back.")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@database_option
+@json_option
+@repo_option
+@reports_failures
+def undo(
+    id: str,
+    with_dependants: bool,
+    target: str | None,
+    dry_run: bool,
+    yes: bool,
+    database: str | None,
+    as_json: bool,
+    repo: Path,
+) -> None:
+    """Take what the intent ID has landed out of the target again, by a new commit.
+
+    Nothing is taken back while something that needs it is landed, where its lines were changed since, or where a
+    criterion of what stays then fails. Exit 1 in these cases.
+    """
+    require_person("undoing a landing")
+    engine = open_engine("remit plan undo", database)
+    from remit.orchestrator.workers.landing_by_hand import preview_undo, undo_landing
+    from remit.workspace.merging import RefCheckedOut
+
+    gate, repository = open_repository(repo)
+    board = engine.read_board()
+    task = board.tasks.get((repository, id))
+    target = target or (board.plans[task.plan].target if task else gate.rules.config.orchestrator.target)
+    with open_trees(gate, repository, "landing") as trees:
+        preview = preview_undo(gate, trees, target, id, with_dependants=with_dependants)
+        lines = list(describe_preview(preview, id, target))
+        if preview.undone.fault is not None or dry_run:
+            emit(preview, as_json, lines, FINDINGS if preview.undone.fault else 0)
+            return
+        if not as_json:
+            click.echo("\n".join(lines))
+        require_confirmation(yes, f"this goes out of {target}", "say --yes")
+        try:
+            done = undo_landing(gate, trees, target, id, with_dependants=with_dependants)
+        except RefCheckedOut as error:
+            raise Failure("TARGET_CHECKED_OUT", str(error), fix=error.hint) from error
+        for name in done.undone:
+            note_undone(engine, repository, name)
+    moved = ["somebody else moved the target meanwhile, and nothing was taken back: try again"] * done.target_moved
+    why = [f"{id} stays: {done.fault.why}"] if done.fault else moved
+    lines = why or [f"{', '.join(done.undone)} went out of {target} in {done.new[:12]}"]
+    emit(done, as_json, lines, FINDINGS if why else 0)
+
+
+def note_undone(engine: "DbosEngine", repository: str, intent: str) -> None:
+    from remit.orchestrator.board import Order, OrderKind
+
+    if (repository, intent) in engine.read_board().tasks:
+        engine.give_order(Order(0, repository, OrderKind.UNDO, intent=intent, by=getpass.getuser()))
+
+
+def describe_preview(preview: "UndoPreview", intent: str, target: str) -> Iterator[str]:
+    done = preview.undone
+    if done.fault is not None:
+        yield f"{intent} stays: {sanitise_line(done.fault.why, 1000)}"
+        if done.dependants:
+            yield f"    take them back too: remit plan undo {intent} --with-dependants"
+        return
+    needing = f", and before it {', '.join(done.dependants)}, which need it" if done.dependants else ""
+    yield f"{intent} goes out of {target}{needing}: {len(preview.changes)} files change"
+    for change in preview.changes[:MAX_SHOWN_FILES]:
+        how = "removed" if change.is_removed else "comes back" if not change.old_mode.strip("0") else "changed"
+        yield f"    {how:10}  {sanitise_line(change.path, 300)}"
+    if len(preview.changes) > MAX_SHOWN_FILES:
+        yield f"    and {len(preview.changes) - MAX_SHOWN_FILES} more"

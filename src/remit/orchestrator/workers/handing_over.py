@@ -1,0 +1,89 @@
+"""A worktree handed over to a person, and taken back: it is an ordinary one meanwhile, which no attempt uses again."""
+
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from remit.core.assignment import ANYWHERE, Assignment
+from remit.gate.gate import Gate
+from remit.orchestrator.board import Attempt, Task
+from remit.orchestrator.workers.starting_point import find_work
+from remit.workspace.git.command import Git
+from remit.workspace.git.repository import BRANCH_PREFIX
+from remit.workspace.merging import Identity
+from remit.workspace.place.assignment_file import AssignmentFile
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.worktrees import NoWorktree, Worktrees, attempt_name, current_branch_ref
+
+
+def hand_over(trees: Worktrees, last: Attempt) -> Path:
+    """Return the worktree of an attempt that is over, with its files, as one without an assignment.
+
+    Where another attempt has it by now, it is made anew from the checkpoint. Raises NoWorktree, GitError, OSError.
+    """
+    tree = find_tree(trees, last) or restore_tree(trees, last)
+    if tree.assignment_path:
+        shutil.rmtree(Path(tree.assignment_path).parent, ignore_errors=True)
+    return tree.root
+
+
+def find_tree(trees: Worktrees, last: Attempt) -> Workspace | None:
+    branch = f"{BRANCH_PREFIX}remit/{attempt_name(last.intent, last.attempt)}"
+    return next((tree for tree in trees.list_trees() if current_branch_ref(tree) == branch), None)
+
+
+def restore_tree(trees: Worktrees, last: Attempt) -> Workspace:
+    ref, work = find_work(trees, last)
+    head = trees.store.find_commit(f"{BRANCH_PREFIX}remit/{attempt_name(last.intent, last.attempt)}")
+    if head is None or work is None:
+        raise NoWorktree(f"nothing of attempt {last.attempt} of {last.intent} is on this host; it ran at {last.worker}")
+    tree = trees.prepare(last.intent, last.attempt, head)
+    if work != head:
+        Git(tree.root).run("restore", "--source", ref, "--worktree", "--", ".")
+    return tree
+
+
+def take_back(trees: Worktrees, task: Task, last: Attempt) -> Mapping[str, str]:
+    """Keep what a person left, and let the worktree be used again; return the files that are not kept, with why."""
+    tree = find_tree(trees, last)
+    if tree is None:
+        return {}
+    by = "given back by a person"
+    kept = trees.checkpoint(tree, last.intent, last.attempt, by, int(time.time()))
+    assign(tree, task, last)
+    return kept.left if kept is not None else {}
+
+
+def assign(tree: Workspace, task: Task, last: Attempt) -> None:
+    """Write the assignment of an attempt that is over: nobody works under it, and the worktree is known again."""
+    terms = Assignment(
+        task=f"{task.repository}:{task.intent}",
+        intent=task.intent,
+        attempt=last.attempt,
+        token=last.token,
+        scope=task.scope,
+        state="ended",
+        base=last.base,
+    )
+    AssignmentFile(tree).write(terms, 0.0)
+
+
+def hand_in_by_person(trees: Worktrees, gate: Gate, task: Task, last: Attempt) -> tuple[str, ...]:
+    """Commit what a person left on the attempt's branch; return the paths outside the write set, and then commit
+    nothing. Raises NoWorktree, GitError.
+    """
+    tree = find_tree(trees, last)
+    if tree is None:
+        raise NoWorktree(f"the worktree of {task.intent} is not on this host; it ran at {last.worker}")
+    git = Git(tree.root)
+    name, email = (git.text("config", "--get", key, ok=(0, 1)) for key in ("user.name", "user.email"))
+    author = Identity(name or "a person", email, int(time.time()))
+    intent = gate.intents.get(task.intent)
+    assign(tree, task, last)
+    sets = (task.scope, intent.owned_scope, ANYWHERE)
+    handed = trees.hand_in(tree, sets, f"{task.intent}: by a person\n\nIntent: {task.intent}", author)
+    if handed.outside:
+        git.run("reset", "--quiet")  # the person goes on with files that are not staged
+        hand_over(trees, last)
+    return handed.outside

@@ -1,0 +1,215 @@
+"""What people do to a repository before and while a plan runs: each is named, refused or survived, says what to do
+next, and loses nothing. No worker runs here."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from orchestrator.fleet_driving import Fleet, git
+from remit.orchestrator.board import AttemptEnd, AttemptState, Claim, Order, OrderKind, TaskState, Worker
+from remit.orchestrator.database.holds import claim_task
+from remit.orchestrator.database.landings import list_ready
+from remit.orchestrator.database.store import open_store
+from remit.orchestrator.engines.dbos import DbosEngine
+
+INTENTS = ".orchestration/active_intents.yaml"
+START = ("plan", "start", "--yes", "--agent-command=small=true {intent}")
+
+
+@pytest.fixture
+def fleet(home: Path, tmp_path: Path) -> Fleet:
+    return Fleet(home, tmp_path / "work", f"sqlite:///{tmp_path / 'fleet.db'}")
+
+
+def edit(fleet: Fleet, old: str, new: str) -> None:
+    path = fleet.root / INTENTS
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def make_circle(fleet: Fleet) -> None:
+    edit(fleet, "name: make INT-001", "name: make INT-001\n    dependencies: [INT-002]")
+    edit(fleet, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
+
+
+def name_unknown_need(fleet: Fleet) -> None:
+    edit(fleet, "name: make INT-001", "name: make INT-001\n    dependencies: [INT-077]")
+
+
+def break_file(fleet: Fleet) -> None:
+    edit(fleet, "name: make INT-001", "name: [make INT-001")
+
+
+def add_unknown_status(fleet: Fleet) -> None:
+    path = fleet.root / INTENTS
+    path.write_text(f"{path.read_text()}  - id: INT-003\n    status: SOON\n    owned_scope: [src/**]\n")
+
+
+def close_all(fleet: Fleet) -> None:
+    for id in ("INT-001", "INT-002"):
+        fleet.remit("intent", "set-status", id, "ABORTED")
+
+
+def detach(fleet: Fleet) -> None:
+    git(fleet.root, "checkout", "-q", "--detach")
+
+
+def leave_changes(fleet: Fleet) -> None:
+    (fleet.root / "README.md").write_text("# Not committed\n")
+
+
+def use_own_branch(fleet: Fleet) -> list[str]:
+    return ["--target", git(fleet.root, "branch", "--show-current").strip()]
+
+
+def nothing(fleet: Fleet) -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("prepare", "more", "code", "texts"),
+    [
+        (make_circle, nothing, 1, ["CYCLE", "none of these can land first", "take INT-001 out of `dependencies`"]),
+        (name_unknown_need, nothing, 1, ["UNKNOWN_DEPENDENCY", "'INT-077', which is no intent", "remit intent list"]),
+        (break_file, nothing, 1, ["INTENTS_FILE_INVALID", "active_intents.yaml:", "remit intent lint"]),
+        (add_unknown_status, nothing, 1, ["INTENTS_FILE_INVALID", "remit intent lint"]),
+        (close_all, nothing, 2, ["no intent is open", "remit intent new"]),
+        (leave_changes, use_own_branch, 1, ["DIRTY_TARGET", "checked out with uncommitted changes", "commit them"]),
+        (leave_changes, nothing, 0, ["is open", "landing on remit/next"]),
+        (nothing, use_own_branch, 0, ["is open"]),
+        (detach, nothing, 0, ["is open", "landing on remit/next"]),
+    ],
+)
+def test_a_plan_is_refused_with_the_next_step_or_starts(
+    fleet: Fleet,
+    prepare: Callable[[Fleet], object],
+    more: Callable[[Fleet], list[str]],
+    code: int,
+    texts: list[str],
+) -> None:
+    fleet.govern(2)
+    options = more(fleet)
+    prepare(fleet)
+    before = [git(fleet.root, "status", "--porcelain"), git(fleet.root, "for-each-ref")]
+    shown = fleet.remit(*START, *options, *fleet.database, code=code)
+    assert [text for text in texts if text not in shown] == [], shown
+    assert [git(fleet.root, "status", "--porcelain"), git(fleet.root, "for-each-ref")] == before
+    assert len(fleet.status()) == (0 if code else 2)
+
+
+def test_a_repository_without_a_commit_is_refused(fleet: Fleet) -> None:
+    fleet.root.mkdir()
+    run_git(fleet.root, "init", "-q")
+    fleet.remit("init", "--yes")
+    fleet.remit("intent", "new", "one", "--scope", "src/**")
+    shown = fleet.remit(*START, *fleet.database, code=1)
+    assert "the repository has no commit" in shown
+    assert "git commit --allow-empty" in shown
+
+
+def test_an_intent_runs_in_one_plan_and_two_plans_may_have_one_target(fleet: Fleet) -> None:
+    fleet.govern(2)
+    fleet.remit(*START, "INT-001", *fleet.database)
+    refused = fleet.remit(*START, "INT-001", *fleet.database, code=2)
+    assert "INT-001 is waiting in plan" in refused
+    fleet.remit(*START, "INT-002", *fleet.database)
+    assert {task["plan"] for task in fleet.status().values()} == {fleet.status()[i]["plan"] for i in fleet.status()}
+    assert len({task["plan"] for task in fleet.status().values()}) == 2
+
+
+def open_engine(fleet: Fleet, home: Path) -> DbosEngine:
+    return DbosEngine(open_store(fleet.database[1], home))
+
+
+def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str) -> None:
+    (repository,) = engine.read_board().repositories
+    engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
+    with engine.store.write() as connection:
+        attempt = claim_task(engine.store, connection, Claim(repository, intent, "w:1", "small"), 60.0)
+    assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED)
+    assert engine.end_attempt(attempt.token, attempt.key, how, failure, failure)
+
+
+def test_a_plan_is_forked_from_what_it_has_not_landed(fleet: Fleet, home: Path) -> None:
+    ids = fleet.govern(4)
+    edit(fleet, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
+    fleet.remit(*START, *fleet.database)
+    engine = open_engine(fleet, home)
+    for _ in range(2):
+        end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3")
+    fleet.remit("plan", "stop", "INT-003", *fleet.database)
+    (old,) = engine.read_board().plans
+    # What needs the stuck one is blocked at the next scheduling.
+    engine.beat(Worker("w:1", "here", slots=1, agents=(), draining=True))
+    engine.drain_worker("w:1")
+    engine.dispatch()
+    states = [task["state"] for task in fleet.status().values()]
+    assert states == ["stuck", "blocked", "dropped", "waiting"]
+
+    assert "there is no plan 'other' here; known: " + old in fleet.remit(
+        "plan", "fork", "other", *fleet.database, code=2
+    )
+    assert "INT-004 did not end without landing" in fleet.remit(
+        "plan", "fork", old, "--from", "INT-004", *fleet.database, code=2
+    )
+    shown = fleet.remit("plan", "fork", old, "--from", "INT-001", "--dry-run", *fleet.database)
+    assert [id for id in ids if f"\n{id}  " in shown] == ["INT-001", "INT-002"]
+    fleet.remit("intent", "set-status", "INT-003", "ABORTED")
+    shown = fleet.remit("plan", "fork", old, "--yes", *fleet.database)
+    assert "left out: INT-003, which is ABORTED" in shown
+    assert f"goes on where {old} ended" in shown
+    now = fleet.status()
+    assert {id: now[id]["state"] for id in ids if now[id]["plan"] != old} == {
+        "INT-001": "waiting",
+        "INT-002": "waiting",
+    }
+    assert now["INT-001"]["attempts"] == 2  # the next one is the third
+    assert now["INT-001"]["agents"] == ["small"]
+    assert "nothing left to do anew" in fleet.remit("plan", "fork", old, *fleet.database, code=2)
+
+
+def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: Fleet, home: Path) -> None:
+    fleet.govern(1)
+    fleet.remit(*START, "--no-land", *fleet.database)
+    engine = open_engine(fleet, home)
+    end_attempt(engine, "INT-001", AttemptEnd.HANDED_IN, "")
+    (repository,) = engine.read_board().repositories
+    assert fleet.status()["INT-001"]["state"] == "asking"
+    engine.give_order(Order(0, repository, OrderKind.RESUME, intent="INT-001"))
+    assert engine.read_board().tasks[repository, "INT-001"].state is TaskState.HANDED_IN
+    with engine.store.read() as connection:
+        assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
+
+
+def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:
+    fleet.govern(1)
+    fleet.remit(*START, *fleet.database)
+    engine = open_engine(fleet, home)
+    (repository,) = engine.read_board().repositories
+    engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
+    with engine.store.write() as connection:
+        attempt = claim_task(engine.store, connection, Claim(repository, "INT-001", "w:1", "small"), 60.0)
+    engine.give_order(Order(0, repository, OrderKind.PAUSE))
+    before = engine.read_board().attempts[attempt.key].last_event_at
+    engine.give_order(Order(0, repository, OrderKind.RESUME))
+    assert engine.read_board().attempts[attempt.key].last_event_at > before
+
+
+def test_a_thousand_intents_are_checked_in_bounded_time(fleet: Fleet) -> None:
+    fleet.govern(1)
+    path = fleet.root / INTENTS
+    lines = [
+        f"  - id: INT-{number}\n    name: part\n    status: DRAFT\n    owned_scope: [src/part{number}/**]\n"
+        for number in range(1001, 2000)
+    ]
+    path.write_text(path.read_text().rstrip("\n") + "\n" + "".join(lines))
+    began = time.monotonic()
+    answer = json.loads(fleet.remit("plan", "check", "--json"))["data"]
+    print(f"1,000 intents: {time.monotonic() - began:.1f} s")
+    assert len(answer["tasks"]) == 1000
+    assert answer["pairs_apart"] == 1000 * 999 // 2
