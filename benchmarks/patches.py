@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from remit.orchestrator.exchange import merge_contents
+from remit.tools.exchange import merge_contents
 from remit.workspace.git.command import Git
 
 PAIRS = 400

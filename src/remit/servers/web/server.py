@@ -27,8 +27,8 @@ from remit.servers.web.guard import Guard
 from remit.servers.web.pairing import DEFAULT_PORT, Login, Logins, PairedBrowser, Pairing
 from remit.servers.web.push import PushSender
 from remit.servers.web.remote.settings import (
-    RemoteRefused,
     RemoteSettings,
+    RemoteSettingsRefused,
     read_client_secret,
     read_remote_settings,
     resolve_file,
@@ -99,7 +99,7 @@ class ConsoleServer:
         self.thread = threading.Thread(target=self.run_loop, name="console", daemon=True)
 
     def open_remote(self, settings: RemoteSettings, home: Path) -> tuple[uvicorn.Server, socket.socket]:
-        """Return a listening server for other machines. Raises RemoteRefused."""
+        """Return a listening server for other machines. Raises RemoteSettingsRefused."""
         # Imported here: the extra `remote`, which most people do not install.
         from remit.servers.web.remote.app import RemoteConsole, RemoteGuard
         from remit.servers.web.remote.provider import OpenIdProvider
@@ -122,12 +122,12 @@ class ConsoleServer:
             server.config.load()
         except OSError as error:  # ssl.SSLError is one
             why = f"cert and key in ~/{CONFIG_PATH} cannot be used: {error}"
-            raise RemoteRefused(why, "name a certificate chain and its key, both as PEM") from None
+            raise RemoteSettingsRefused(why, "name a certificate chain and its key, both as PEM") from None
         try:
             return server, bind(address.host, address.port)
         except OSError as error:
             why = f"{address.host} port {address.port} cannot be listened at: {error.strerror}"
-            raise RemoteRefused(why, f"name another address with `listen` in ~/{CONFIG_PATH}") from None
+            raise RemoteSettingsRefused(why, f"name another address with `listen` in ~/{CONFIG_PATH}") from None
 
     def start(self) -> None:
         self.thread.start()
