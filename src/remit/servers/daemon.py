@@ -334,7 +334,7 @@ class Daemon:
                 console.stop()
             return HookReply(stdout=b"stopped" if is_running else b"")
         # Imported here: a web server that no hook needs.
-        from remit.servers.web.remote.settings import RemoteSettingsRefused
+        from remit.servers.web.remote.settings import RemoteSetupRefused
         from remit.servers.web.server import ConsoleServer, PortTaken
 
         wanted = int(request.payload) if request.payload.isdigit() else None
@@ -347,7 +347,7 @@ class Daemon:
         except PortTaken as error:
             self.console = None
             return HookReply(stderr=str(error).encode(), exit_code=REFUSED_EXIT_CODE)
-        except RemoteSettingsRefused as error:
+        except RemoteSetupRefused as error:
             self.console = None
             return HookReply(stderr=f"{error}\n{error.fix}".encode(), exit_code=REFUSED_EXIT_CODE)
         remote = self.console.remote_settings

@@ -10,7 +10,7 @@ import pytest
 
 from gate.driving import Agent, governed
 from remit.core.machine_paths import CONFIG_PATH
-from remit.servers.web.remote.settings import RemoteSettings, RemoteSettingsRefused, read_remote_settings
+from remit.servers.web.remote.settings import RemoteSettings, RemoteSetupRefused, read_remote_settings
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import machine, serving
@@ -90,7 +90,7 @@ def test_with_tls_it_listens_everywhere_and_behind_a_proxy_here_alone(files: Pat
 def test_the_console_does_not_start_half_open(files: Path, before: str, after: str, why: str) -> None:
     assert before in WHOLE
     write_settings(files, WHOLE.replace(before, after, 1))
-    with pytest.raises(RemoteSettingsRefused) as refused:
+    with pytest.raises(RemoteSetupRefused) as refused:
         ConsoleServer(lambda: machine(files), 0)
     assert why in str(refused.value)
     assert refused.value.fix
@@ -99,19 +99,19 @@ def test_the_console_does_not_start_half_open(files: Path, before: str, after: s
 def test_settings_that_others_could_have_written_open_nothing(files: Path) -> None:
     write_settings(files, WHOLE)
     (files / CONFIG_PATH).chmod(0o664)
-    with pytest.raises(RemoteSettingsRefused, match="can be written by others"):
+    with pytest.raises(RemoteSetupRefused, match="can be written by others"):
         read_remote_settings(files)
 
 
 def test_a_certificate_or_an_address_that_cannot_be_used_is_named(files: Path) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     write_settings(files, f'{WHOLE}listen = "127.0.0.1:{taken.getsockname()[1]}"\n')
-    with pytest.raises(RemoteSettingsRefused, match="cannot be listened at"):
+    with pytest.raises(RemoteSetupRefused, match="cannot be listened at"):
         ConsoleServer(lambda: machine(files), 0)
     taken.close()
     (files / ".config/remit/cert.pem").write_text("no certificate")
     write_settings(files, f'{WHOLE}listen = "127.0.0.1:{find_free_port()}"\n')
-    with pytest.raises(RemoteSettingsRefused, match="cannot be used"):
+    with pytest.raises(RemoteSetupRefused, match="cannot be used"):
         ConsoleServer(lambda: machine(files), 0)
 
 

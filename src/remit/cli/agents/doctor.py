@@ -18,7 +18,7 @@ from remit.gate.gate import Gate
 from remit.gate.governing import load_rules, update_marker
 from remit.ledger.log_files import LedgerError
 from remit.servers.environment import read_environment
-from remit.servers.web.remote.settings import RemoteSettingsRefused, read_remote_settings, resolve_file
+from remit.servers.web.remote.settings import RemoteSetupRefused, read_remote_settings, resolve_file
 from remit.wiring import doctor_checks
 from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place, find_wired_place
 from remit.wiring.doctor_checks import FIX, LATENCY_RUNS, DoctorCheck
@@ -104,7 +104,7 @@ def check_console(home: Path) -> DoctorCheck:
     """Check who can reach the console: this machine alone, or people who log in."""
     try:
         settings = read_remote_settings(home)
-    except RemoteSettingsRefused as error:
+    except RemoteSetupRefused as error:
         return DoctorCheck("fail", "console", str(error), error.fix)
     if settings is None:
         return DoctorCheck("ok", "console", "for this machine only")

@@ -28,7 +28,7 @@ from remit.servers.web.pairing import DEFAULT_PORT, Login, Logins, PairedBrowser
 from remit.servers.web.push import PushSender
 from remit.servers.web.remote.settings import (
     RemoteSettings,
-    RemoteSettingsRefused,
+    RemoteSetupRefused,
     read_client_secret,
     read_remote_settings,
     resolve_file,
@@ -99,7 +99,7 @@ class ConsoleServer:
         self.thread = threading.Thread(target=self.run_loop, name="console", daemon=True)
 
     def open_remote(self, settings: RemoteSettings, home: Path) -> tuple[uvicorn.Server, socket.socket]:
-        """Return a listening server for other machines. Raises RemoteSettingsRefused."""
+        """Return a listening server for other machines. Raises RemoteSetupRefused."""
         # Imported here: the extra `remote`, which most people do not install.
         from remit.servers.web.remote.app import RemoteConsole, RemoteGuard
         from remit.servers.web.remote.provider import OpenIdProvider
@@ -122,12 +122,12 @@ class ConsoleServer:
             server.config.load()
         except OSError as error:  # ssl.SSLError is one
             why = f"cert and key in ~/{CONFIG_PATH} cannot be used: {error}"
-            raise RemoteSettingsRefused(why, "name a certificate chain and its key, both as PEM") from None
+            raise RemoteSetupRefused(why, "name a certificate chain and its key, both as PEM") from None
         try:
             return server, bind(address.host, address.port)
         except OSError as error:
             why = f"{address.host} port {address.port} cannot be listened at: {error.strerror}"
-            raise RemoteSettingsRefused(why, f"name another address with `listen` in ~/{CONFIG_PATH}") from None
+            raise RemoteSetupRefused(why, f"name another address with `listen` in ~/{CONFIG_PATH}") from None
 
     def start(self) -> None:
         self.thread.start()

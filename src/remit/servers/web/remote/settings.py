@@ -23,7 +23,7 @@ PROXIED_PORT = 7718
 OPEN_TO_OTHERS = 0o022  # write permission of the group, or of everybody
 
 
-class RemoteSettingsRefused(Exception):
+class RemoteSetupRefused(Exception):
     """Settings with which the console cannot be opened to other machines. `fix` is the next step."""
 
     def __init__(self, message: str, fix: str) -> None:
@@ -86,7 +86,7 @@ class PersonSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_remote_settings(home: Path) -> RemoteSettings | None:
-    """Return the settings of remote access; None where the person has set none. Raises RemoteSettingsRefused."""
+    """Return the settings of remote access; None where the person has set none. Raises RemoteSetupRefused."""
     path = home / CONFIG_PATH
     shown = f"~/{CONFIG_PATH}"
     try:
@@ -95,65 +95,63 @@ def read_remote_settings(home: Path) -> RemoteSettings | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RemoteSettingsRefused(f"{shown} cannot be read: {error.strerror}", f"look at {shown}") from None
+        raise RemoteSetupRefused(f"{shown} cannot be read: {error.strerror}", f"look at {shown}") from None
     if status.st_uid != os.getuid() or status.st_mode & OPEN_TO_OTHERS:
-        raise RemoteSettingsRefused(f"{shown} can be written by others", f"chmod go-w {shown}, and make it your own")
+        raise RemoteSetupRefused(f"{shown} can be written by others", f"chmod go-w {shown}, and make it your own")
     try:
         settings = toml.decode(content, type=PersonSettings).console
     except (MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise RemoteSettingsRefused(f"{shown}: {error}", "see `docs/reference/configuration.md`") from None
+        raise RemoteSetupRefused(f"{shown}: {error}", "see `docs/reference/configuration.md`") from None
     if settings is not None:
         check_settings(settings, home)
     return settings
 
 
 def check_settings(settings: RemoteSettings, home: Path) -> None:
-    """Check that nobody reaches the console without encryption and a login. Raises RemoteSettingsRefused."""
+    """Check that nobody reaches the console without encryption and a login. Raises RemoteSetupRefused."""
     where = f"[console] in ~/{CONFIG_PATH}"
     origin = split_address(settings.origin)
     if origin is None or origin.scheme != "https" or origin.path or origin.query or origin.fragment or origin.username:
         why = f"{where}: origin is {settings.origin!r:.200}; expected the address that browsers open"
-        raise RemoteSettingsRefused(why, 'name it, such as origin = "https://remit.example.org"')
+        raise RemoteSetupRefused(why, 'name it, such as origin = "https://remit.example.org"')
     if settings.netloc != settings.netloc.lower() or settings.netloc.endswith(":443"):
-        raise RemoteSettingsRefused(
+        raise RemoteSetupRefused(
             f"{where}: origin is {settings.origin!r:.200}", "write it in small letters, without :443"
         )
     if bool(settings.cert) != bool(settings.key):
-        raise RemoteSettingsRefused(f"{where}: cert and key come together", "name both files")
+        raise RemoteSetupRefused(f"{where}: cert and key come together", "name both files")
     if not settings.cert and not settings.proxies:
         why = f"{where}: {settings.origin} without TLS: others could read and change what passes"
-        raise RemoteSettingsRefused(why, 'name `cert` and `key`, or the proxy that has them: proxies = ["127.0.0.1"]')
+        raise RemoteSetupRefused(why, 'name `cert` and `key`, or the proxy that has them: proxies = ["127.0.0.1"]')
     for each in settings.proxies:
         try:
             names_all = ip_network(each, strict=False).prefixlen == 0
         except ValueError:
-            raise RemoteSettingsRefused(f"{where}: proxies: {each!r:.80} is no IP address", "name an address") from None
+            raise RemoteSetupRefused(f"{where}: proxies: {each!r:.80} is no IP address", "name an address") from None
         if names_all:
-            raise RemoteSettingsRefused(f"{where}: proxies: {each} is everybody", "name the proxy's address")
+            raise RemoteSetupRefused(f"{where}: proxies: {each} is everybody", "name the proxy's address")
     issuer = split_address(settings.issuer)
     if issuer is None or (issuer.scheme != "https" and issuer.hostname not in LOOPBACK_HOSTS) or not settings.client_id:
         why = f"{where}: without `issuer` and `client_id` nobody can log in, and nobody may come in without"
-        raise RemoteSettingsRefused(why, "register Remit with an OpenID Connect provider, and name both")
+        raise RemoteSetupRefused(why, "register Remit with an OpenID Connect provider, and name both")
     try:
         is_listening = bool(settings.address.host and settings.address.port)
     except ValueError:
         is_listening = False
     if not is_listening:
-        raise RemoteSettingsRefused(f"{where}: listen is {settings.listen!r:.80}", 'write it as "0.0.0.0:8443"')
+        raise RemoteSetupRefused(f"{where}: listen is {settings.listen!r:.80}", 'write it as "0.0.0.0:8443"')
     if not 0 < settings.session_hours <= MAX_SESSION_HOURS:
-        raise RemoteSettingsRefused(
+        raise RemoteSetupRefused(
             f"{where}: session_hours is {settings.session_hours}", f"up to {MAX_SESSION_HOURS:.0f}"
         )
     if "openid" not in settings.scopes:
-        raise RemoteSettingsRefused(f'{where}: scopes without "openid" give no identity', 'add "openid"')
+        raise RemoteSetupRefused(f'{where}: scopes without "openid" give no identity', 'add "openid"')
     if missing := [name for name in EXTRA if find_spec(name) is None]:
-        raise RemoteSettingsRefused(
-            f"{missing[0]} is not installed, which {where} needs", "pip install 'remit[remote]'"
-        )
+        raise RemoteSetupRefused(f"{missing[0]} is not installed, which {where} needs", "pip install 'remit[remote]'")
     for name in ("cert", "key", "client_secret_file"):
         file = getattr(settings, name)
         if file and not os.access(resolve_file(file, home), os.R_OK):
-            raise RemoteSettingsRefused(f"{where}: {name}: {file} cannot be read", "name a file that you can read")
+            raise RemoteSetupRefused(f"{where}: {name}: {file} cannot be read", "name a file that you can read")
 
 
 def split_address(address: str) -> SplitResult | None:
