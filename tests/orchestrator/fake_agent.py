@@ -57,7 +57,7 @@ match behaviour:
         commit()
         git("reset", "-q", "--hard", "HEAD~1")
     case "rewinds":
-        git("reset", "-q", "--hard", "HEAD~1")
+        git("reset", "-q", "--hard", git("rev-list", "--max-parents=0", "HEAD"))
         work()
     case "renames":
         git("branch", "-m", "mine")

@@ -441,6 +441,8 @@ class World:
         if task.state is TaskState.PAUSED:
             self.after(60, lambda: self.end(process, ending, failure))
             return
+        if task.state is TaskState.ASKING:  # a person has taken it over, and its worker ends the agent
+            ending, failure = AttemptEnd.CANCELLED, ""
         process.ending = (ending, failure)
         if process.worker not in self.frozen:
             self.report(process)

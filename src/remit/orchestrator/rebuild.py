@@ -107,8 +107,9 @@ def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) 
         state=AttemptState.ENDED,
         ended_as=ended_as,
         failure="the fleet database was built anew",
+        head=found.head,
     )
-    connection.execute(sa.insert(attempts).values(**row_of(attempt, attempts), plan=task.plan, head=found.head))
+    connection.execute(sa.insert(attempts).values(**row_of(attempt, attempts), plan=task.plan))
     if task.state is HANDED_IN:
         hold = Hold(task.repository, task.intent, found.attempt, token, task.scope, task.scope_sha256)
         connection.execute(sa.insert(holds).values(**row_of(hold, holds)))

@@ -21,6 +21,9 @@ from remit.orchestrator.database.rows import (
 from remit.orchestrator.database.store import Store, add_event, conflicts, tasks
 from remit.orchestrator.states import FINAL_STATES, needs_hold
 
+NO_LESSON = (str(ConflictKind.TARGET_MOVED), str(ConflictKind.REFUSED))
+"""Kinds of conflict from which the next plan learns nothing: no other task took part."""
+
 
 def settle_evidence(store: Store, connection: sa.Connection, repository: str, evidence: Evidence) -> Settlement:
     """Decide about a conflict with the rounds that its pair has had, record it, and return the decision."""
@@ -111,7 +114,7 @@ def release_waiting(store: Store, connection: sa.Connection, repository: str) ->
 def list_without_lesson(connection: sa.Connection, repository: str) -> list[sa.RowMapping]:
     """Return the conflicts of two tasks from which no lesson was written yet."""
     rows = conflicts.c
-    is_open = sa.and_(rows.repository == repository, rows.lesson_id == "", rows.kind != str(ConflictKind.TARGET_MOVED))
+    is_open = sa.and_(rows.repository == repository, rows.lesson_id == "", rows.kind.not_in(NO_LESSON))
     return list(connection.execute(sa.select(conflicts).where(is_open).order_by(rows.id).limit(20)).mappings())
 
 
