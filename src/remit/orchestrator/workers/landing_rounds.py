@@ -80,7 +80,9 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
     except RemoteAway as error:
         result, present = TrainResult(landing.old, landing.old, target_moved=True), {*landing.members}
         away = f"{error}; it is tried again in {pause_s:g} s"
-    except Exception as error:  # noqa: BLE001  whatever breaks, nothing has landed, and a person is told
+    except Exception as error:  # whatever breaks, nothing has landed, and a person is told
+        if isinstance(error, GitError) and (error.code or 0) < 0:
+            raise  # a signal ended git, which says nothing about the change: another landing takes up the train
         result, present = refuse_all(landing, "unknown", f"{type(error).__name__}: {error}"), set[str]()
     missing = {*landing.members} - present - {fault.intent for fault in result.faults}
     lost = "its intent is no longer in the intents file, or what it handed in is gone"
