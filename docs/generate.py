@@ -618,10 +618,10 @@ def is_used(setting: str) -> bool:
     modules = [p.read_text("utf-8") for p in SOURCE.rglob("*.py")]
     if any(re.search(rf"\bconfig\.{re.escape(setting)}\b", text) for text in modules):
         return True
-    table, _, key = setting.rpartition(".")
-    handed_on = re.compile(rf"return .*\bconfig\.{table}$|\(.*\bconfig\.{table}\)", re.MULTILINE)
-    taken = re.compile(rf"\.{key}\b")
-    return bool(table) and any(map(handed_on.search, modules)) and any(map(taken.search, modules))
+    table, *inner = setting.split(".")
+    handed_on = re.compile(rf"\bconfig\.{table}\b(?!\.)")
+    taken = [re.compile(rf"\.{key}\b") for key in inner]
+    return bool(inner) and all(any(map(found.search, modules)) for found in (handed_on, *taken))
 
 
 # -- types ------------------------------------------------------------------------------------------------------
