@@ -159,8 +159,9 @@ def plan_intents(
     chosen = tuple(select_planned({intent.id: intent for intent in document.intents}, ids).values())
     facts = gather_facts(gate, chosen, settings, os.environ.get("PATH", os.defpath))
     made = make_plan(document, ids, find_role(settings, settings.first_role), settings, facts)
-    passed = (*SEQUENCED_CODES, "NO_AGENT") if has_own_agents else SEQUENCED_CODES
-    errors = [finding for finding in made.errors if finding.code not in passed]
+    if has_own_agents:
+        made = replace(made, findings=tuple(finding for finding in made.findings if finding.code != "NO_AGENT"))
+    errors = [finding for finding in made.errors if finding.code not in SEQUENCED_CODES]
     if errors:
         click.echo("\n".join(describe_plan(made)), err=True)
         fix = errors[0].fix or "see `remit plan check`"
