@@ -152,7 +152,7 @@ def settle_landing(
 def settle_member(store: Store, connection: sa.Connection, landing: Landing, intent: str) -> None:
     task = find_task(connection, (landing.repository, intent))
     if task is not None and task.state is TaskState.LANDING:
-        after = move_task(task, TaskState.LANDED, f"in {landing.new}")
+        after = move_task(task, TaskState.LANDED, f"in {landing.new[:12]}")
         store_task(store, connection, task, replace(after, landed=landing.new))
 
 

@@ -305,7 +305,7 @@ class InlineEngine:
         self.landings[landing.id - 1] = landing
         self._event(EventKind.LANDING, landing.repository, "", "")
         for intent in landed:
-            task = move_task(self.tasks[landing.repository, intent], LANDED, f"in {landing.new}")
+            task = move_task(self.tasks[landing.repository, intent], LANDED, f"in {landing.new[:12]}")
             self._store(replace(task, landed=landing.new))
         for evidence in conflicts:
             self._settle_conflict(landing, evidence)
