@@ -36,7 +36,7 @@ def find_endings(board: Board) -> list[Ending]:
 def judge_attempt(
     attempt: Attempt, task: Task, hold: Hold | None, role: Role, repository: FleetRepository, now: float
 ) -> tuple[AttemptEnd, str] | None:
-    """Return the rule's ending of this attempt, without looking at budgets, and the reason."""
+    """Return how a rule ends this attempt by its own facts, and why; shared budgets are left to `find_endings`."""
     if hold is None or hold.token != attempt.token:
         return AttemptEnd.SUPERSEDED, "its write set belongs to a later attempt"
     if hold.until is not None and hold.until < now:

@@ -76,9 +76,7 @@ def needs_hold(task: Task) -> bool:
 
 
 def describe_wait(task: Task) -> str:
-    """Return the reason of a task's wait. `schedule.explain_waits` answers for tasks without an attempt, from the
-    board.
-    """
+    """Return the reason of a task's wait. For a task without an attempt, `schedule.explain_waits` reads the board."""
     reason = WAIT_REASONS.get(task.state, "")
     return f"{reason}: {task.why}" if reason and task.why else reason or task.why
 

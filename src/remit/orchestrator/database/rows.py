@@ -83,7 +83,7 @@ def load_roles(connection: sa.Connection) -> dict[str, Role]:
 
 
 def lock_repository(connection: sa.Connection, repository: str) -> FleetRepository:
-    """Lock and return the repository, so changes of its tasks are serial. Raises ValueError."""
+    """Lock and return the repository, because changes of its tasks are serial. Raises ValueError."""
     query = sa.select(repositories).where(repositories.c.id == repository).with_for_update()
     found = read_values(connection, FleetRepository, query)
     if not found:

@@ -163,8 +163,9 @@ def make_jail(
     search_path: str,
     links: Sequence[str] = (),
 ) -> Jail:
-    """Return the jail of an attempt: visible are the attempt's worktree, git's folder, the rules, and the agent's own
-    files of HOME. Hidden are the main worktree, further worktrees, the rest of HOME and foreign temporary folders.
+    """Return the jail of an attempt: visible are the attempt's worktree, git's folder, the rules, and the files of HOME
+    needed by the agent. Hidden are the main worktree, further worktrees, the rest of HOME and foreign temporary
+    folders.
     """
     tree, common, home = places.tree, places.main.common_dir, around.home.resolve()
     assert common is not None, "worktrees are git's"
