@@ -1,4 +1,4 @@
-"""Attempts: what a claim makes, and what an attempt's end makes of its task. Pure."""
+"""Attempts: how a claim creates an attempt, and how the end of an attempt changes its task. Pure."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ LEASE_S = 60.0
 
 
 def open_attempt(task: Task, claim: Claim, token: int, now: float) -> tuple[Task, Hold, Attempt]:
-    """Return task, hold and attempt as a claim makes them. `token` is the repository's next one."""
+    """Return the task, hold and attempt of a claim. `token` is the repository's next token."""
     number = task.attempts + 1
     held = move_task(task, HELD) if task.state is WAITING else task
     hold = Hold(
@@ -50,24 +50,26 @@ def open_attempt(task: Task, claim: Claim, token: int, now: float) -> tuple[Task
 
 
 def start_task(task: Task) -> Task:
-    """Return the task once an agent works on it. One that is paused before its agent starts goes on as running."""
+    """Return the task once an agent works on its attempt. A task that is paused before its agent starts resumes as
+    running.
+    """
     is_held = (task.returns_to or task.state) is HELD
     return _advance(task, RUNNING, "") if is_held else task
 
 
 def close_attempt(attempt: Attempt, ended_as: AttemptEnd, now: float, failure: str = "") -> Attempt:
-    """Return the attempt as it ended. `failure` is the signature by which the same failure is known again."""
+    """Return the ended attempt. `failure` is the signature that identifies a repeated failure."""
     return replace(attempt, state=AttemptState.ENDED, ended_as=ended_as, ended_at=now, failure=failure)
 
 
 def settle_task(
     task: Task, ended: Sequence[Attempt], limit: int, role: Role, why: str = "", *, lands_by_hand: bool = False
 ) -> Task:
-    """Return the task after the last one of its ended attempts: handed in, on to the next stage, sent back to the
-    builder, tried again, or stuck. What a stage handed in is kept: the next attempt starts on it.
+    """Return the task after the last of its ended attempts: handed in, moved to the next stage, sent back to the
+    builder, tried again, or stuck. The work of each finished stage is kept: the next attempt starts from its commit.
 
-    A task that a person stopped or reassigned meanwhile stays as it is. A paused one stays paused, and returns to where
-    it would be now; one that a person has taken over keeps its paths.
+    A task that a person stopped or reassigned meanwhile is unchanged. A paused task stays paused and resumes in the new
+    state; a task that a person has taken over keeps its paths.
     """
     last = ended[-1]
     if last.ended_as is AttemptEnd.SUPERSEDED or task.state in FINAL_STATES or task.state is WAITING:
@@ -92,8 +94,8 @@ def settle_task(
 
 
 def redo_task(task: Task, role: Role, settlement: Settlement) -> Task:
-    """Return a task whose work did not land, as its settlement has it: its builder does it again, on the target as it
-    is by then, at once or after a person has looked.
+    """Return a task whose work did not land, as decided by the settlement: the builder repeats the work on the target's
+    current tip, at once or after a person has answered.
     """
     if settlement.kind not in (SettlementKind.REASSIGN, SettlementKind.ASK):
         return task
@@ -106,12 +108,14 @@ def redo_task(task: Task, role: Role, settlement: Settlement) -> Task:
 
 
 def describe_growth(owner: str, path: str) -> str:
-    """Return why a task waits that wants a path of another one: by this text it is known to wait for it."""
+    """Return the reason of a task that waits for a path of another owner. `release_task` recognises the wait by this
+    text.
+    """
     return f"{owner} holds {path} and finishes first"
 
 
 def settle_growth(settlement: Settlement, owner: Task, wanting: Task, paths: Sequence[str]) -> list[Task]:
-    """Return the tasks as they are once one that wants paths of another has been settled with it."""
+    """Return the tasks changed by a settlement between a task and the owner of the paths wanted by the task."""
     first = paths[0] if paths else "a path"
     match settlement.kind:
         case SettlementKind.WAIT:
@@ -128,7 +132,7 @@ def settle_growth(settlement: Settlement, owner: Task, wanting: Task, paths: Seq
 
 
 def release_task(task: Task, owner: str, path: str) -> list[Task]:
-    """Return the task as it goes on after the owner's end; nothing where it is paused for another reason by now."""
+    """Return the resumed task after the owner's end; an empty list if the task is now paused for a different reason."""
     return _release(task) if task.why == describe_growth(owner, path) else []
 
 
@@ -137,7 +141,7 @@ def _release(task: Task) -> list[Task]:
 
 
 def _send_back(task: Task, role: Role, why: str) -> Task:
-    """Return the task bound for its builder once more; after two rounds a person is asked first."""
+    """Return the task bound for its builder again; after two rounds a person is asked first."""
     again = replace(task, stage=role.builder_stage, revisions=task.revisions + 1)
     if task.revisions >= MAX_ROUNDS:
         return replace(move_task(again, ASKING, f"sent back {again.revisions} times: {why}"), returns_to=HELD)
@@ -145,7 +149,7 @@ def _send_back(task: Task, role: Role, why: str) -> Task:
 
 
 def _advance(task: Task, state: TaskState, why: str) -> Task:
-    """Return the task in the state, or, where a person has to look first, bound for it."""
+    """Return the task in the given state. A paused or asking task keeps its state and resumes in the given one."""
     if task.state in (PAUSED, ASKING):
         return replace(task, returns_to=state)
     return move_task(task, state, why) if task.state is not state else replace(task, why=why)

@@ -1,6 +1,7 @@
 """Board of the fleet: frozen values of plans, tasks, attempts, holds, workers, landings, budgets, and their states.
 
-Fields are named as the columns of the fleet database. Times are seconds of the database's clock; nothing here reads it.
+Fields are named after the columns of the fleet database. Times are seconds of the database's clock, passed in as
+values.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,12 @@ SHARED_PREFIX = "shared-"
 
 
 def is_shared(repository: str) -> bool:
-    """Return whether a repository is named by its history, since its clones lie in different folders of the hosts."""
+    """Return whether a repository is named by its history, because its clones lie in different folders on each host."""
     return repository.startswith(SHARED_PREFIX)
 
 
 class TaskState(StrEnum):
-    """State of a task, from its plan to the target branch. `states.MOVES` says which may follow which."""
+    """State of a task, from its plan to the target branch. `states.MOVES` lists the allowed transitions."""
 
     WAITING = "waiting"
     HELD = "held"
@@ -38,7 +39,7 @@ class TaskState(StrEnum):
 
 
 class AttemptState(StrEnum):
-    """State of one try of a task."""
+    """State of an attempt at a task."""
 
     CLAIMED = "claimed"
     PREPARED = "prepared"
@@ -133,7 +134,7 @@ class PlanLimits(Struct, frozen=True):
 
 
 class OpenPlan(Struct, frozen=True):
-    """A plan that a person started: intents of one repository and the branch they land on."""
+    """Plan that a person started: intents of one repository and the branch on which they land."""
 
     id: str
     repository: str
@@ -146,7 +147,7 @@ class OpenPlan(Struct, frozen=True):
 
 
 class FleetRepository(Struct, frozen=True):
-    """A repository of the fleet. `weight` is its share of the slots where several repositories want them."""
+    """Repository of the fleet. `weight` is its share of the slots when several repositories compete for slots."""
 
     id: str
     url: str = ""
@@ -161,7 +162,7 @@ class FleetRepository(Struct, frozen=True):
 
 
 class Role(Struct, frozen=True):
-    """A role of `remit.toml`: which agents may play it, in order of preference, and how much one attempt may use."""
+    """Role of `remit.toml`: the agents that may play the role, in order of preference, and one attempt's limits."""
 
     name: str
     agents: tuple[str, ...] = ()
@@ -175,17 +176,17 @@ class Role(Struct, frozen=True):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Roles of a task that begins in this one, in their order."""
+        """Roles of a task that begins in this role, in order."""
         return (self.name, *self.chain)
 
     @property
     def builder_stage(self) -> int:
-        """Number of the stage that work is sent back to: the builder's, else the first one."""
+        """Number of the stage to which work is sent back: the builder's stage, or the first stage without a builder."""
         return self.stages.index("builder") if "builder" in self.stages else 0
 
 
 class Task(Struct, frozen=True):
-    """Intent of a plan, and how far it is. `why` is one line: what the task waits for, or the reason of its end."""
+    """Intent of a plan, and its progress. `why` is one line: the reason of the task's wait or of its end."""
 
     plan: str
     intent: str
@@ -224,7 +225,7 @@ class Task(Struct, frozen=True):
 
 
 class Hold(Struct, frozen=True):
-    """The write set that a task owns from its claim until it lands or ends. `token` fences every effect."""
+    """Write set that a task owns from its claim until the task lands or ends. `token` fences every effect."""
 
     repository: str
     intent: str
@@ -284,7 +285,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Worker(Struct, frozen=True):
-    """An executor of one host. Its free slots are `slots` less its attempts that have not ended."""
+    """Executor on one host. Its free slots are `slots` minus its live attempts."""
 
     id: str
     host: str
@@ -304,7 +305,7 @@ class Worker(Struct, frozen=True):
 
 
 class Order(Struct, frozen=True):
-    """An instruction to a task (`intent`) or to everything of the repository (`intent` empty)."""
+    """Instruction to a task (`intent`), or to every task of the repository (`intent` empty)."""
 
     id: int
     repository: str
@@ -319,7 +320,7 @@ class Order(Struct, frozen=True):
 
 
 class Landing(Struct, frozen=True):
-    """A train of tasks that becomes one new tip of the target: `old` before, `new` after."""
+    """Train of tasks that becomes one new tip of the target: `old` before, `new` after."""
 
     id: int
     repository: str
@@ -335,7 +336,9 @@ class Landing(Struct, frozen=True):
 
 
 class SpendingBudget(Struct, frozen=True):
-    """What may be spent, is reserved and is spent. `scope` is fleet, repository, plan, intent or role; `key` which."""
+    """Limits, reservations and spending of one budget. `scope` is fleet, repository, plan, intent or role; `key` names
+    the instance.
+    """
 
     scope: str
     key: str
@@ -355,7 +358,7 @@ BudgetKey: TypeAlias = tuple[str, str]
 
 
 class Breaker(Struct, frozen=True):
-    """Failures of one subject, and until when it may not be used because of them."""
+    """Failures of one subject, and the time until the subject may be used again."""
 
     kind: BreakerKind
     key: str
@@ -374,7 +377,7 @@ BreakerKey: TypeAlias = tuple[BreakerKind, str]
 
 
 class Proof(Struct, frozen=True):
-    """Answer for a pair of write sets, and for a shared one a path that both may write."""
+    """Answer for a pair of write sets; for a shared pair also a path that both tasks may write."""
 
     answer: ProofAnswer
     witness: str = ""
@@ -389,7 +392,7 @@ def pair_scopes(a_sha256: str, b_sha256: str) -> ProofKey:
 
 
 class FleetEvent(Struct, frozen=True):
-    """An event of the feed. `seq` rises by one; a reader goes on after the last one it has."""
+    """Event of the feed. `seq` rises by one; a reader continues after the last `seq` read."""
 
     seq: int
     at: float
@@ -402,9 +405,10 @@ class FleetEvent(Struct, frozen=True):
 
 
 class Board(Struct, frozen=True):
-    """Everything that scheduling depends on, read in one transaction and by key.
+    """Complete input of scheduling, read in one transaction and indexed by key.
 
-    `tasks` holds the final ones of open plans too: others need them. `attempts` holds those that have not ended.
+    `tasks` includes the final tasks of open plans, because their dependants need them. `attempts` includes only live
+    attempts.
     """
 
     now: float
@@ -422,16 +426,16 @@ class Board(Struct, frozen=True):
     """Provider of each agent's model. An agent without one is its own."""
 
     def find_role(self, task: Task) -> Role:
-        """Return the role that the task's stage is played in."""
+        """Return the role of the task's current stage."""
         role = self.roles.get(task.role) or Role(task.role)
         name = role.stages[task.stage] if task.stage < len(role.stages) else role.name
         return self.roles.get(name) or Role(name)
 
 
 class Claim(Struct, frozen=True):
-    """A task that starts now: where, by which agent, with how much money reserved.
+    """Task that starts now: the worker, the agent and the reserved money.
 
-    An engine with a queue may let another worker take it that has the agent and a free slot.
+    An engine with a queue may give the task to a different worker with the same agent and a free slot.
     """
 
     repository: str
@@ -448,7 +452,7 @@ class Claim(Struct, frozen=True):
 
 
 class Ending(Struct, frozen=True):
-    """An attempt that a rule ends: lease over, silent, too long, too dear, or stopped by a person."""
+    """Attempt ended by a rule: lease expired, silent, too long, too expensive, or stopped by a person."""
 
     repository: str
     intent: str
@@ -459,7 +463,7 @@ class Ending(Struct, frozen=True):
 
 
 class Schedule(Struct, frozen=True):
-    """Answer of `schedule.schedule`: what starts now, and which tasks cannot start without a person."""
+    """Answer of `schedule.schedule`: the tasks that start now, and the tasks that cannot start without a person."""
 
     claims: tuple[Claim, ...] = ()
     moves: tuple[Task, ...] = ()

@@ -1,4 +1,4 @@
-"""Circuit breakers of tasks, agents, providers, repositories and plans: failures in a row stop what causes them."""
+"""Circuit breakers of tasks, agents, providers, repositories and plans: repeated failures stop their cause."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,7 +34,7 @@ RULES: Mapping[BreakerKind, BreakerRule] = {
 
 
 def find_stuck_reason(attempts: Sequence[Attempt], limit: int) -> str | None:
-    """Return why a task with these ended attempts is not tried again; None: it is."""
+    """Return why a task with these ended attempts must not be tried again; None if a retry is allowed."""
     failed = [attempt for attempt in attempts if attempt.ended_as in FAILED_ENDS]
     signatures = [attempt.failure for attempt in failed if attempt.failure]
     if signatures and signatures.count(signatures[-1]) > 1:
@@ -46,7 +46,9 @@ def find_stuck_reason(attempts: Sequence[Attempt], limit: int) -> str | None:
 
 
 def record_failure(breaker: Breaker, now: float, why: str) -> Breaker:
-    """Return the breaker after a failure: open where the rule's number is reached, each time twice as long."""
+    """Return the breaker after a failure. The breaker opens at the rule's number of failures, each time for twice as
+    long.
+    """
     rule = RULES[breaker.kind]
     failures = (*(at for at in breaker.failures if now - at < rule.window_s), now)
     if len(failures) < rule.failures:
@@ -56,12 +58,12 @@ def record_failure(breaker: Breaker, now: float, why: str) -> Breaker:
 
 
 def record_success(breaker: Breaker, now: float) -> Breaker:
-    """Return the breaker after a success: one that is not open starts from nothing."""
+    """Return the breaker after a success. A breaker that is not open is reset."""
     return breaker if is_open(breaker, now) else Breaker(breaker.kind, breaker.key)
 
 
 def record_answer(breaker: Breaker, now: float, *, is_good: bool, why: str = "") -> Breaker:
-    """Return a provider's breaker after one answer of it: more than half of the last ones bad opens it."""
+    """Return a provider's breaker after one answer. The breaker opens if most of the recent answers were bad."""
     recent = (*breaker.recent, is_good)[-PROVIDER_WINDOW:]
     if is_open(breaker, now) or len(recent) < PROVIDER_WINDOW or recent.count(False) * 2 <= PROVIDER_WINDOW:
         return replace(breaker, recent=recent)
@@ -69,19 +71,23 @@ def record_answer(breaker: Breaker, now: float, *, is_good: bool, why: str = "")
 
 
 def record_answers(breaker: Breaker, now: float, good: int, bad: int, why: str = "") -> Breaker:
-    """Return a provider's breaker after several answers, the bad ones last; as many count as are looked at."""
+    """Return a provider's breaker after several answers, the bad answers last; at most a window of answers counts."""
     for is_good in ((True,) * good + (False,) * bad)[-PROVIDER_WINDOW:]:
         breaker = record_answer(breaker, now, is_good=is_good, why=why)
     return breaker
 
 
 def is_open(breaker: Breaker, now: float) -> bool:
-    """Whether the subject may not be used. After `until` the next failures open it again, a success closes it."""
+    """Return whether the subject must not be used. After `until`, further failures open the breaker again; a success
+    resets the breaker.
+    """
     return breaker.until is not None and now < breaker.until
 
 
 def limit_slots(breaker: Breaker, slots: int, now: float) -> int:
-    """Return how many slots a provider under pressure gets: half for each trip, and one more each minute since."""
+    """Return the slots of a provider under pressure: halved for each trip, plus one for each minute since the last
+    trip.
+    """
     if breaker.until is None:
         return slots
     opened_at = breaker.until - RULES[breaker.kind].pause_s * 2 ** (breaker.trips - 1)
@@ -90,16 +96,16 @@ def limit_slots(breaker: Breaker, slots: int, now: float) -> int:
 
 
 def limit_train(breaker: Breaker, train: int) -> int:
-    """Return how many tasks a landing may take: one at a time once trains were red in a row."""
+    """Return how many tasks a landing may take: a single task after repeated red trains."""
     return 1 if breaker.trips else train
 
 
 def must_ask(breaker: Breaker) -> bool:
-    """Whether a repository's single landings are red in a row too, so that a person has to look."""
+    """Return whether landings of single tasks were repeatedly red too, and a person has to look."""
     return breaker.trips > 1
 
 
 def is_plan_failing(tasks: Sequence[Task]) -> bool:
-    """Whether so many tasks of a plan are stuck that the plan should pause and ask."""
+    """Return whether the share of stuck tasks is high enough to pause the plan and ask a person."""
     stuck = sum(task.state is TaskState.STUCK for task in tasks)
     return stuck >= MIN_STUCK_TASKS and stuck > MAX_STUCK_SHARE * len(tasks)

@@ -27,7 +27,7 @@ NO_AMOUNT = Amount()
 
 
 class BudgetExceeded(Exception):
-    """A reservation for which a budget has not enough left. Nothing has been reserved."""
+    """Error for a reservation that exceeds the rest of a budget. No budget has reserved the amount."""
 
     def __init__(self, budget: SpendingBudget, amount: Amount) -> None:
         super().__init__(f"the budget of {name_budget(budget)} has not enough left for {amount.usd:.2f} USD")
@@ -40,7 +40,7 @@ def name_budget(budget: SpendingBudget) -> str:
 
 
 def select_budgets(budgets: Iterable[SpendingBudget], task: Task) -> list[SpendingBudget]:
-    """Return the budgets that an attempt of the task is charged to."""
+    """Return the budgets charged by an attempt of the task."""
     keys = {
         ("fleet", ""),
         ("repository", task.repository),
@@ -52,14 +52,14 @@ def select_budgets(budgets: Iterable[SpendingBudget], task: Task) -> list[Spendi
 
 
 def estimate_amount(task: Task, role: Role) -> Amount:
-    """Return what one attempt reserves: half as much again as usual, and at least what the role may use."""
+    """Return the amount reserved by one attempt: 1.5 times the estimate, and at least the role's limit."""
     usd = max(role.estimate_usd * ESTIMATE_FACTOR, role.max_usd or 0.0)
     seconds = max(task.estimate_s * ESTIMATE_FACTOR, role.max_seconds or 0.0)
     return Amount(usd=usd, seconds=seconds)
 
 
 def make_plan_budget(plan: OpenPlan) -> SpendingBudget | None:
-    """Return the budget of a plan with limits of its own; None without any."""
+    """Return the budget of a plan with limits of its own; None for a plan without limits."""
     limits = plan.limits
     if limits.usd is None and limits.tokens is None and limits.seconds is None:
         return None
@@ -67,7 +67,7 @@ def make_plan_budget(plan: OpenPlan) -> SpendingBudget | None:
 
 
 def charge_attempt(attempt: Attempt, now: float) -> Amount:
-    """Return what an attempt is charged at its end. One that ran and tells no cost is charged what it had reserved:
+    """Return the charge of an attempt at its end. A started attempt of unknown cost is charged its full reservation:
     unknown is not zero.
     """
     is_unknown = attempt.usd is None and attempt.state is AttemptState.STARTED
@@ -76,7 +76,7 @@ def charge_attempt(attempt: Attempt, now: float) -> Amount:
 
 
 def can_reserve(budget: SpendingBudget, amount: Amount) -> bool:
-    """Whether reserved, spent and this amount stay within every bound of the budget."""
+    """Return whether the sum of reserved, spent and new amount stays within every bound of the budget."""
     return (
         fits_bound(budget.usd, budget.spent_usd + budget.reserved_usd + amount.usd)
         and fits_bound(budget.tokens, budget.spent_tokens + budget.reserved_tokens + amount.tokens)
@@ -85,12 +85,12 @@ def can_reserve(budget: SpendingBudget, amount: Amount) -> bool:
 
 
 def can_ever_reserve(budget: SpendingBudget, amount: Amount) -> bool:
-    """Whether the amount fits once all that is reserved now has come back unspent: else only a person can help."""
+    """Return whether the amount would fit if every reservation came back unspent. Otherwise only a person can help."""
     return can_reserve(replace(budget, reserved_usd=0.0, reserved_tokens=0, reserved_seconds=0.0), amount)
 
 
 def fits_bound(bound: float | None, amount: float) -> bool:
-    """Whether an amount keeps within a bound; a rest of earlier additions, below a millionth, does not count."""
+    """Return whether an amount stays within a bound, ignoring a rounding error below a millionth."""
     return bound is None or amount <= bound + 1e-6
 
 
@@ -103,7 +103,7 @@ def reserve(budgets: Sequence[SpendingBudget], amount: Amount) -> list[SpendingB
 
 
 def settle(budgets: Sequence[SpendingBudget], reserved: Amount, spent: Amount) -> list[SpendingBudget]:
-    """Return the budgets after an attempt's end: its reservation is free, what it spent is charged."""
+    """Return the budgets after an attempt's end, with the reservation released and the spent amount charged."""
     return [spend(_add_reserved(budget, reserved, -1), spent) for budget in budgets]
 
 
@@ -117,7 +117,7 @@ def spend(budget: SpendingBudget, amount: Amount) -> SpendingBudget:
 
 
 def judge_spending(budget: SpendingBudget, running: Amount = NO_AMOUNT) -> BudgetState:
-    """Return how far a budget is used by what was charged and by what runs now and is not charged yet."""
+    """Return the state of a budget from its charged spending plus the uncharged spending of running attempts."""
     bounds = (
         (budget.usd, budget.spent_usd + running.usd),
         (budget.tokens, budget.spent_tokens + running.tokens),

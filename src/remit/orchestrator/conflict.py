@@ -1,4 +1,4 @@
-"""Conflicts: evidence of two tasks that met → what is done about it; and lines that a merge lost. Pure."""
+"""Conflicts between two tasks: a settlement decided from evidence, and lines lost by a merge. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class ConflictKind(StrEnum):
 
 
 class SettlementKind(StrEnum):
-    """What is done about a conflict."""
+    """Way to settle a conflict."""
 
     WAIT = "wait"
     """The later task goes on once the earlier one has landed."""
@@ -44,7 +44,7 @@ class SettlementKind(StrEnum):
 
 
 class Party(Struct, frozen=True):
-    """One side of a conflict."""
+    """Side of a conflict."""
 
     intent: str
     paths: int = 0
@@ -59,7 +59,7 @@ class Party(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """All that a settlement depends on. `earlier` owns the path, or has landed, or is first in order."""
+    """Complete input of a settlement. `earlier` owns the path, has landed, or is first in order."""
 
     kind: ConflictKind
     earlier: Party
@@ -77,7 +77,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Settlement(Struct, frozen=True):
-    """Decision about a conflict. `redo` is the intent that does its part again, or waits; empty: neither."""
+    """Decision about a conflict. `redo` is the intent that repeats its part or waits; empty for neither."""
 
     kind: SettlementKind
     redo: str = ""
@@ -87,7 +87,7 @@ class Settlement(Struct, frozen=True):
 
 
 def decide(evidence: Evidence) -> Settlement:
-    """Return what is done about a conflict. Where no rule settles it, a person is asked."""
+    """Return the settlement of a conflict. A person is asked if no rule settles the conflict."""
     earlier, later = evidence.earlier, evidence.later
     if evidence.kind is ConflictKind.TARGET_MOVED:
         return Settlement(SettlementKind.WAIT, "", "the train is gathered again")
@@ -117,7 +117,7 @@ def decide(evidence: Evidence) -> Settlement:
 
 
 def is_small_part(evidence: Evidence) -> bool:
-    """Whether what both want is little beside what each of them has written."""
+    """Return whether the wanted paths are few beside the work written by each side."""
     smaller = min(evidence.earlier.paths, evidence.later.paths)
     return 0 < len(evidence.paths) <= SMALL_SHARE * smaller
 
@@ -125,9 +125,9 @@ def is_small_part(evidence: Evidence) -> bool:
 def find_dropped_lines(
     base: Sequence[str], earlier: Sequence[str], later: Sequence[str], merged: Sequence[str]
 ) -> list[str]:
-    """Return the lines that one of two sides added to the base and that their merge does not hold, sorted.
+    """Return the lines added by a side and missing in the merge, sorted.
 
-    A line that both sides added may stand in the merge once.
+    A line added by both sides may appear once in the merge.
     """
     added = (Counter(earlier) - Counter(base)) | (Counter(later) - Counter(base))
     kept = Counter(merged)

@@ -1,4 +1,4 @@
-"""Endings: attempts that a rule ends, because their lease is over, or they are silent, too long or too dear. Pure."""
+"""Endings: attempts ended by a rule, because they are expired, silent, too long or too expensive. Pure."""
 
 from collections import defaultdict
 
@@ -19,7 +19,7 @@ from remit.orchestrator.budget import Amount, BudgetState, judge_spending, name_
 
 
 def find_endings(board: Board) -> list[Ending]:
-    """Return the running attempts that a rule ends: lease over, silent, too long, too dear."""
+    """Return the running attempts ended by a rule: lease expired, silent, too long, too expensive."""
     exhausted = find_charged(board, "exhausted")
     endings: list[Ending] = []
     for key, attempt in board.attempts.items():
@@ -36,7 +36,7 @@ def find_endings(board: Board) -> list[Ending]:
 def judge_attempt(
     attempt: Attempt, task: Task, hold: Hold | None, role: Role, repository: FleetRepository, now: float
 ) -> tuple[AttemptEnd, str] | None:
-    """Return how a rule ends this attempt by itself, and why."""
+    """Return how a rule ends this attempt by its own facts, and why; shared budgets are left to `find_endings`."""
     if hold is None or hold.token != attempt.token:
         return AttemptEnd.SUPERSEDED, "its write set belongs to a later attempt"
     if hold.until is not None and hold.until < now:
@@ -53,7 +53,7 @@ def judge_attempt(
 
 
 def find_warnings(board: Board) -> dict[TaskKey, str]:
-    """Return the running tasks whose agents are told, in their next context, that a budget is nearly used up."""
+    """Return the running tasks with a nearly exhausted budget; their agents are warned in the next context."""
     return find_charged(board, "warned")
 
 

@@ -1,4 +1,4 @@
-"""The fleet of a user, as commands and pages open it: the extra, the database, a repository's id, and orders."""
+"""Fleet of a user, as opened by commands and pages: the extra, the database, a repository's id, and orders."""
 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -20,7 +20,7 @@ INSTALL_EXTRA = "pip install 'remit[cluster]'"
 
 
 class FleetUnavailable(Exception):
-    """A fleet database that cannot be used, with the next step."""
+    """Error for an unusable fleet database, with the next step."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -28,7 +28,7 @@ class FleetUnavailable(Exception):
 
 
 class UnknownTask(ValueError):
-    """An intent that no plan of the repository has; an empty one is any."""
+    """Error for an intent without a task in the repository's plans; an empty intent: the repository has no task."""
 
     def __init__(self, intent: str) -> None:
         super().__init__(f"no plan has {intent or 'a task here'}")
@@ -40,12 +40,14 @@ def has_extra() -> bool:
 
 
 def find_repository_root(workspace: Workspace) -> Path:
-    """Return the main worktree: a plan belongs to the repository, whichever worktree it is started from."""
+    """Return the main worktree: a plan belongs to the repository, regardless of the worktree from which the plan is
+    started.
+    """
     return find_main_worktree(workspace) or workspace.root
 
 
 def name_repository(root: Path) -> str:
-    """Return the repository's name in the fleet: by its history where hosts share it, else by its folder."""
+    """Return the repository's name in the fleet: by its history if hosts share the repository, or by its folder."""
     workspace = locate_workspace(root)
     config = load_config(workspace)[0] if workspace is not None else None
     if workspace is not None and config is not None and config.orchestrator.remote:
@@ -56,7 +58,7 @@ def name_repository(root: Path) -> str:
 
 @contextmanager
 def report_database_errors() -> Generator[None]:
-    """Raise FleetUnavailable for what the database refuses."""
+    """Raise FleetUnavailable for an error of the database."""
     from remit.orchestrator.database.troubles import DATABASE_ERRORS, describe_trouble
 
     try:
@@ -67,7 +69,7 @@ def report_database_errors() -> Generator[None]:
 
 
 def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngine":
-    """Open the fleet database: the one of this user without a URL. Raises DATABASE_ERRORS, ImportError, OSError."""
+    """Open the fleet database; without a URL, the user's own database. Raises DATABASE_ERRORS, ImportError, OSError."""
     from remit.orchestrator.database.store import open_store
     from remit.orchestrator.engines.dbos import DbosEngine, Timing
 
@@ -75,7 +77,7 @@ def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngi
 
 
 def give_order(engine: "DbosEngine", repository: str, kind: OrderKind, intent: str, by: str) -> None:
-    """Carry out an order to a task, or to all tasks of a repository without an intent. Raises UnknownTask."""
+    """Give an order to a task or, without an intent, to every task of a repository. Raises UnknownTask."""
     known = [name for owner, name in engine.read_board().tasks if owner == repository]
     if (intent and intent not in known) or not known:
         raise UnknownTask(intent)

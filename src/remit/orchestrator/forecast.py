@@ -1,4 +1,4 @@
-"""Forecasts: who would run where and when, if each task took its estimate. No agent runs, and nothing is stored."""
+"""Forecasts: agent and time of each task if every task took its estimate. No agent runs and no row is stored."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -40,7 +40,7 @@ class ForecastRow(Struct, frozen=True):
 
 
 class Forecast(Struct, frozen=True):
-    """The course that a plan would take, and which of its tasks would still wait at the end, for what."""
+    """Predicted course of a plan, with the tasks still waiting at the end and their reasons."""
 
     rows: tuple[ForecastRow, ...]
     lands_s: dict[TaskKey, float]
@@ -53,7 +53,7 @@ class Forecast(Struct, frozen=True):
 
     @property
     def work_s(self) -> float:
-        """Seconds of all attempts, one after the other, as a single agent would do them."""
+        """Sum of the seconds of every attempt: the time needed by a single agent."""
         return sum(row.ends_s - row.starts_s for row in self.rows)
 
     @property
@@ -62,7 +62,7 @@ class Forecast(Struct, frozen=True):
 
 
 def forecast_plan(board: Board, verify_s: float = 0.0) -> Forecast:
-    """Run the board's plans from its present state in simulated time, by the rules that real attempts are run by.
+    """Run the board's plans from the present state in simulated time, under the rules of real attempts.
 
     Each attempt takes its task's estimate and hands in; each landing takes `verify_s` and is green.
     """
@@ -98,7 +98,7 @@ def forecast_plan(board: Board, verify_s: float = 0.0) -> Forecast:
 
 
 def describe_forecast(forecast: Forecast) -> list[str]:
-    """Return a forecast as lines of text: one for each attempt in the order of starting, then the sums."""
+    """Return a forecast as lines of text: one line per attempt in the order of starting, and the sums."""
     lines = [
         f"{_format_time(row.starts_s):>7}  {row.intent:9} {row.role:10} {row.agent:12} at {row.worker:10}"
         f" until {_format_time(row.ends_s):>7}"
@@ -110,7 +110,7 @@ def describe_forecast(forecast: Forecast) -> list[str]:
 
 
 def _start(engine: InlineEngine, claim: Claim) -> ForecastRow:
-    """Start the attempt that was claimed, and return its row."""
+    """Start the claimed attempt, and return its row."""
     task = engine.tasks[claim.key]
     engine.move_attempt(engine.live[claim.key].token, claim.key, AttemptState.STARTED)
     role = engine.read_board().find_role(task)

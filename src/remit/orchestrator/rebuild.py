@@ -1,6 +1,6 @@
-"""The board built anew from files: intents, branches of attempts, and what the ledger says has landed.
+"""Rebuilding of the board from files: intents, branches of attempts, and the ledger's landed intents.
 
-The fleet database may be deleted at any time. What was running is tried again; what was handed in lands.
+The fleet database may be deleted at any time. Running tasks are tried again; handed-in tasks land.
 """
 
 import re
@@ -25,7 +25,7 @@ BRANCH = re.compile(r"refs/heads/remit/([A-Z]{2,8}-\d+)/(\d+)")
 
 
 class FoundAttempt(Struct, frozen=True):
-    """The newest branch of an attempt at an intent. `is_handed_in`: it holds work that has not landed."""
+    """Newest branch of an attempt at an intent. `is_handed_in`: the branch holds work that has not landed."""
 
     intent: str
     attempt: int
@@ -34,7 +34,7 @@ class FoundAttempt(Struct, frozen=True):
 
 
 def find_attempts(store: TreeStore, target: str) -> dict[str, FoundAttempt]:
-    """Return by intent the newest attempt that git has a branch of. Raises GitError."""
+    """Return for each intent its newest attempt with a branch in git. Raises GitError."""
     tip = store.find_commit(f"refs/heads/{target}") or store.find_commit("HEAD")
     found: dict[str, FoundAttempt] = {}
     listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/remit")
@@ -49,7 +49,7 @@ def find_attempts(store: TreeStore, target: str) -> dict[str, FoundAttempt]:
 
 
 def find_landed(context: WorkspaceContext, target: str) -> dict[str, str]:
-    """Return the commit of each intent that the ledger says has landed on the target."""
+    """Return the commit of each intent landed on the target, according to the ledger."""
     landed: dict[str, str] = {}
     with context.index() as index:
         for document in index.find(event="task_landed", limit=MAX_LANDINGS):
@@ -68,7 +68,7 @@ def rebuild_plan(
     tasks: Sequence[Task],
     roles: Mapping[str, Role],
 ) -> list[Task]:
-    """Open a plan with the state that files tell, and return its tasks. Raises ValueError where one is open already."""
+    """Open a plan with states derived from files, and return its tasks. Raises ValueError if a task is already open."""
     store = TreeStore(context.workspace)
     known, landed = find_attempts(store, plan.target), find_landed(context, plan.target)
     engine.add_repository(repository)
@@ -89,7 +89,7 @@ def rebuild_plan(
 
 
 def resume_stages(task: Task, role: Role, found: FoundAttempt) -> Task:
-    """Return the task at the stage after its builder: files do not tell which of the later stages have looked at it."""
+    """Return the task at the stage after its builder, because files do not record the finished review stages."""
     stage = role.builder_stage + 1
     if task.state is not HANDED_IN or stage >= len(role.stages):
         return task
@@ -97,7 +97,7 @@ def resume_stages(task: Task, role: Role, found: FoundAttempt) -> Task:
 
 
 def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) -> None:
-    """Write the row of an attempt that git knows, so that the next one has a higher number, and its hold."""
+    """Write the row of an attempt found in git, to give the next attempt a higher number, and its hold."""
     token = take_token(connection, task.repository)
     ended_as = AttemptEnd.HANDED_IN if found.is_handed_in else AttemptEnd.LOST
     attempt = Attempt(

@@ -1,8 +1,8 @@
-"""The remote by which the hosts of a fleet share a repository: the target, the branches and checkpoints of attempts,
-the base of each plan, and the logs that tell who wrote a line.
+"""Remote by which the hosts of a fleet share a repository: the target, the branches and checkpoints of attempts, the
+base of each plan, and the logs with the author of each line.
 
-An attempt's refs have one writer, so what is here already is not fetched again. The target moves forward only: where
-somebody has rewritten it, nothing is moved on either side, and a person is asked.
+An attempt's refs have one writer; a present ref is therefore not fetched again. The target only moves forward: after a
+rewrite, no ref is moved on either side, and a person is asked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ SHARING_ERRORS = (RemoteAway, RemoteRefused, RefMoved, SharedLogDiffers, NotesBu
 
 
 class TargetRewritten(RuntimeError):
-    """Error for a target that somebody has moved back, or to another history, on the remote."""
+    """Error for a target that was moved back, or to a different history, on the remote."""
 
     def __init__(self, remote: str, target: str, ours: str, theirs: str) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class TargetRewritten(RuntimeError):
 
 
 class IntentDiffers(RuntimeError):
-    """Error for an intent whose scope on this host is not the plan's."""
+    """Error for an intent whose scope on this host differs from the plan's."""
 
     def __init__(self, intent: str) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class IntentDiffers(RuntimeError):
 
 
 def name_shared(workspace: Workspace) -> str:
-    """Return the name of a repository that all its clones give it: by its first commit. Raises GitError."""
+    """Return the repository name shared by every clone, derived from the first commit. Raises GitError."""
     roots = Git(workspace.root).text("rev-list", "--max-parents=0", "HEAD").split()
     return f"{SHARED_PREFIX}{roots[-1][:16]}"
 
@@ -71,14 +71,14 @@ def read_intents_of(context: WorkspaceContext, commit: str) -> dict[str, Intent]
 
 
 def find_uncommitted_intents(context: WorkspaceContext, commit: str, names: Iterable[str]) -> list[str]:
-    """Return the intents that a commit does not have with the scope that they have here."""
+    """Return the intents whose local scope is missing or different in a commit."""
     committed, intents = read_intents_of(context, commit), Intents(context)
     here = {name: intents.get(name).owned_scope for name in names}
     return [name for name in here if name not in committed or committed[name].owned_scope != here[name]]
 
 
 class FleetRemote:
-    """A remote of one clone. Methods raise RemoteAway, GitError."""
+    """Remote of one clone. Methods raise RemoteAway, GitError."""
 
     def __init__(self, context: WorkspaceContext, remote: str) -> None:
         self.context = context
@@ -95,7 +95,7 @@ class FleetRemote:
             raise RemoteAway(self.remote, error) from error
 
     def fetch(self, *names: str) -> dict[str, str]:
-        """Bring refs here that are missing, patterns too; return what the remote has."""
+        """Fetch missing refs, by name or pattern; return the remote's matching refs."""
         listed = self.list_refs(*names)
         missing = {name: name for name in listed if self.store.find_commit(name) is None}
         self.fetch_into(missing)
@@ -111,8 +111,8 @@ class FleetRemote:
             raise RemoteAway(self.remote, error) from error
 
     def follow_target(self, target: str) -> tuple[str | None, str]:
-        """Bring the target here forward to the remote's. Return the tip to build on, and the remote's, NO_COMMIT
-        without one. Raises TargetRewritten.
+        """Move the local target forward to the remote's. Return the tip to build on, and the remote's tip, NO_COMMIT if
+        missing. Raises TargetRewritten.
         """
         ref = f"{BRANCH_PREFIX}{target}"
         theirs, ours = self.list_refs(ref).get(ref), self.store.find_commit(ref)
@@ -130,7 +130,7 @@ class FleetRemote:
         raise TargetRewritten(self.remote, target, ours, theirs)
 
     def fetch_attempts(self, names: Iterable[str]) -> None:
-        """Bring the branches of attempts here that other hosts handed in, and the logs that tell of them."""
+        """Fetch missing branches of handed-in attempts, and the logs about their lines."""
         wanted = [ref for ref in (f"{BRANCH_PREFIX}remit/{name}" for name in names) if not self.store.find_commit(ref)]
         if wanted:
             self.fetch(*wanted)
@@ -143,8 +143,8 @@ class FleetRemote:
             raise RemoteAway(self.remote, error) from error
 
     def take_in_plan(self, plan: OpenPlan, intent: str) -> str:
-        """Bring a plan's base, the target, the attempts at an intent so far and the intent itself here; return the
-        commit to start from. Raises TargetRewritten, IntentDiffers.
+        """Fetch a plan's base, the target, the earlier attempts at an intent and the intent itself; return the commit
+        to start from. Raises TargetRewritten, IntentDiffers.
         """
         first = f"{PLAN_REFS}{plan.id}"
         self.fetch(first, f"{WIP_REFS}/{intent}/*", f"{BRANCH_PREFIX}remit/{intent}/*")
@@ -158,7 +158,7 @@ class FleetRemote:
         return found
 
     def take_in_intent(self, commit: str, name: str) -> None:
-        """Add an intent to the file here as it is in a commit: the agents of this host are judged by the file."""
+        """Add an intent of a commit to the local intents file, because local agents are governed by the file."""
         intents = Intents(self.context)
         here, there = intents.find_intent(name), read_intents_of(self.context, commit).get(name)
         if there is None:
@@ -171,19 +171,19 @@ class FleetRemote:
     # Sending
 
     def publish_plan(self, plan: str, commit: str) -> None:
-        """Let other hosts have the commit that a plan begins at: its intents, and its files before the first landing.
-        Raises RemoteRefused, RefMoved.
+        """Publish the plan's base commit to the hosts: its intents, and its files before the first landing. Raises
+        RemoteRefused, RefMoved.
         """
         self.push_once(f"{PLAN_REFS}{plan}", commit)
 
     def push_once(self, ref: str, commit: str) -> None:
-        """Push a ref that only this host writes; it may be there already, older or the same."""
+        """Push a ref written only by this host; an older or equal ref may exist on the remote."""
         there = self.store.read_remote_ref(self.remote, ref)
         if there != commit:
             self.store.push_ref(self.remote, ref, commit, there)
 
     def push_attempt(self, name: str) -> None:
-        """Push the branch of an attempt, and the log that tells who wrote its lines."""
+        """Push the branch of an attempt, and the log with the authors of its lines."""
         ref = f"{BRANCH_PREFIX}remit/{name}"
         if (head := self.store.find_commit(ref)) is not None:
             self.push_once(ref, head)
@@ -195,7 +195,7 @@ class FleetRemote:
             self.push_once(ref, commit)
 
     def share_log(self) -> None:
-        """Push this machine's log, and the notes of commits, as far as the settings share them."""
+        """Push this machine's log, and the notes of commits, as far as the settings allow."""
         share = self.context.rules.config.share
         if share.log == "ref":
             written = write_log_ref(self.context)

@@ -1,4 +1,4 @@
-"""What plans have to know of a repository and a machine, gathered from git, the work tree and the search path."""
+"""Facts of a repository and a machine needed by plans, gathered from git, the work tree and the search path."""
 
 import os
 from collections import Counter
@@ -57,7 +57,7 @@ def list_tracked_files(workspace: Workspace) -> tuple[str, ...]:
 
 
 def find_dirty_target(workspace: Workspace, target: str) -> str:
-    """Return the work tree that has a branch checked out with uncommitted changes, or an empty text."""
+    """Return the work tree with a branch checked out and uncommitted changes, or an empty text."""
     if workspace.common_dir is None:
         return ""
     with suppress(GitError):
@@ -74,7 +74,7 @@ def find_dirty_target(workspace: Workspace, target: str) -> str:
 
 
 def read_imports(root: Path, paths: Iterable[str], files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the files that each of the paths imports; files that cannot be read import nothing."""
+    """Return the files imported by each path; unreadable files import no file."""
     resolver = ImportResolver(files)
     found: dict[str, tuple[str, ...]] = {}
     for path in paths:
@@ -86,7 +86,7 @@ def read_imports(root: Path, paths: Iterable[str], files: Iterable[str]) -> dict
 
 
 def read_history(context: WorkspaceContext) -> RepositoryHistory:
-    """Return the newest commits of HEAD without merges, and the files that agents changed under each intent. Raises
+    """Return the newest commits of HEAD without merges, and the files changed by agents under each intent. Raises
     GitError, LedgerError, OSError.
     """
     changed: dict[str, dict[str, None]] = {}
@@ -112,6 +112,6 @@ def read_commits(workspace: Workspace) -> tuple[Commit, ...]:
 
 
 def order_by_changes(files: Iterable[str], commits: Iterable[Commit]) -> list[str]:
-    """Return the files, those that most commits changed first."""
+    """Return the files, the most frequently changed first."""
     counts = Counter(path for commit in commits for path in commit.paths)
     return sorted(files, key=lambda path: (-counts[path], path))

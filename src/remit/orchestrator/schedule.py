@@ -1,7 +1,7 @@
-"""Scheduling: the board as a value → what starts, and what every other task waits for. Pure.
+"""Scheduling: decides from the board which tasks start, and the reason for each waiting task. Pure.
 
-The rules stand in `find_obstacle`, in the order in which they are asked. A task without an obstacle starts. Of several
-the one goes first that has the longest chain of work behind it.
+The rules stand in `find_obstacle`, in the order of their evaluation. A task without an obstacle starts. Of several
+tasks, the task with the longest chain of dependent work goes first.
 """
 
 from collections import Counter, defaultdict
@@ -55,7 +55,7 @@ UNSETTLED_STATES = frozenset({HANDED_IN, LANDING})
 
 
 class CircularNeeds(Exception):
-    """Tasks that need each other in a circle, directly or through others: none of them could ever start."""
+    """Error for tasks that need each other in a circle, directly or transitively: none could ever start."""
 
     def __init__(self, intents: Sequence[str]) -> None:
         super().__init__(f"these intents need each other in a circle: {', '.join(intents)}; take one dependency out")
@@ -63,7 +63,7 @@ class CircularNeeds(Exception):
 
 
 class Allocation:
-    """Slots, holds and budgets of a board, with what has been claimed since: all that a scheduling changes."""
+    """Slots, holds and budgets of a board, including new claims: the complete mutable state of scheduling."""
 
     def __init__(self, board: Board, free: dict[str, int]) -> None:
         self.board = board
@@ -90,18 +90,18 @@ class Allocation:
         self.of_provider[self.find_provider(agent)] += 1
 
     def find_share(self, repository: str) -> float:
-        """Return how many attempts the repository runs for its weight: the smallest share is served next."""
+        """Return the repository's running attempts divided by its weight: the smallest share is served next."""
         return self.of_repository[repository] / self.board.repositories[repository].weight
 
     def find_provider(self, agent: str) -> str:
         return self.board.providers.get(agent, agent)
 
     def is_candidate(self, task: Task) -> bool:
-        """Whether an attempt is to be started: the task waits, or its hold has no attempt (next stage, redo)."""
+        """Return whether to start an attempt: the task waits, or its hold has no attempt (next stage, redo)."""
         return task.state is WAITING or (task.state is HELD and task.key not in self.live)
 
     def find_overlap(self, task: Task) -> tuple[str, Proof] | None:
-        """Return an intent that holds paths which the task may write too, with the proof."""
+        """Return an intent whose held paths overlap with the task's write set, with the proof."""
         own, proofs = task.scope_sha256, self.board.proofs
         for intent, other in self.holds[task.repository]:
             proof = proofs.get((own, other) if own <= other else (other, own), UNPROVED_PAIR)
@@ -110,7 +110,7 @@ class Allocation:
         return None
 
     def find_agent(self, task: Task, role: Role) -> tuple[str, Worker] | None:
-        """Return the first agent of the role that has a free slot, at the worker with the most of them."""
+        """Return the first agent of the role with a free slot, at the worker with the most free slots."""
         workers = [self.board.workers[worker] for worker in self.free]
         workers = [worker for worker in workers if worker.has_repository(task.repository)]
         chosen = role.agents or task.agents if task.stage else task.agents or role.agents
@@ -154,7 +154,9 @@ class Allocation:
 
 
 def schedule(board: Board) -> Schedule:
-    """Return what starts now: fair over repositories, in each the longest tail first, nothing that has an obstacle."""
+    """Return the tasks that start now: fair over repositories, the longest tail first within each, no task with an
+    obstacle.
+    """
     blocked = find_blocked(board)
     free = find_free_slots(board)
     if not free:
@@ -179,7 +181,7 @@ def schedule(board: Board) -> Schedule:
 
 
 def find_free_slots(board: Board) -> dict[str, int]:
-    """Return the workers that take something more, and how much."""
+    """Return the workers with free slots, and the number of free slots."""
     free = {worker.id: worker.slots for worker in board.workers.values() if not worker.draining}
     for attempt in board.attempts.values():
         if attempt.worker in free:
@@ -188,7 +190,7 @@ def find_free_slots(board: Board) -> dict[str, int]:
 
 
 def find_obstacle(task: Task, allocation: Allocation) -> str | None:
-    """Return why the task cannot start now, in words that follow "waits for"; None: it can."""
+    """Return why the task cannot start now, in words that follow "waits for"; None for a task that can start."""
     board = allocation.board
     repository = board.repositories[task.repository]
     plan = board.plans.get(task.plan)
@@ -224,7 +226,7 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
 
 
 def explain_waits(board: Board) -> dict[TaskKey, str]:
-    """Return for each task that is not final, in a line, what it waits for."""
+    """Return one line for each unfinished task with the reason of its wait."""
     allocation = Allocation(board, find_free_slots(board))
     return {
         key: (find_obstacle(task, allocation) or "its turn") if allocation.is_candidate(task) else describe_wait(task)
@@ -234,7 +236,7 @@ def explain_waits(board: Board) -> dict[TaskKey, str]:
 
 
 def find_open_need(task: Task, board: Board) -> str | None:
-    """Return the first intent that the task needs and that has not landed."""
+    """Return the first intent needed by the task that has not landed."""
     for need in task.needs:
         needed = board.tasks.get((task.repository, need))
         if needed is None or needed.state is not LANDED:
@@ -248,7 +250,7 @@ def describe_state(board: Board, task: Task, need: str) -> str:
 
 
 def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
-    """Return by repository what may start by its needs: held tasks, then by priority, then by the longest tail."""
+    """Return by repository the tasks whose needs have landed: held tasks first, then by priority and longest tail."""
     board = allocation.board
     queues: defaultdict[str, list[Task]] = defaultdict(list)
     for task in board.tasks.values():
@@ -260,9 +262,9 @@ def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
 
 
 def measure_tails(tasks: Sequence[Task]) -> list[Task]:
-    """Return a plan's tasks with their tails: an engine does so when it opens the plan, and when estimates change.
+    """Return a plan's tasks with their tails. An engine measures when opening the plan and when estimates change.
 
-    What comes last is measured first. Raises CircularNeeds where tasks need each other in a circle.
+    The last tasks are measured first. Raises CircularNeeds for tasks that need each other in a circle.
     """
     by_key = {task.key: task for task in tasks}
     behind = dict.fromkeys(by_key, 0.0)
@@ -286,7 +288,7 @@ def measure_tails(tasks: Sequence[Task]) -> list[Task]:
 
 
 def find_blocked(board: Board) -> list[Task]:
-    """Return the waiting tasks that need what will not land, as they are afterwards; directly or through others."""
+    """Return the waiting tasks, moved to blocked, that directly or transitively need a task that will not land."""
     known = board.tasks
     landing = {key for key, task in known.items() if task.state not in HOPELESS_STATES}
     waiting: list[Task] = [task for task in known.values() if task.needs and task.state is WAITING]
@@ -301,9 +303,9 @@ def find_blocked(board: Board) -> list[Task]:
 
 
 def find_crossed(allocation: Allocation) -> list[Task]:
-    """Return the held tasks that need more than they hold, and somebody else holds it: each gives its paths back.
+    """Return the held tasks without an attempt whose write set overlaps with a further hold; each gives its paths back.
 
-    Two of them would wait for each other for ever if they kept what they have.
+    Two such tasks would otherwise wait for each other for ever.
     """
     return [
         move_task(task, WAITING, f"gave its paths back: {overlap[0]} {describe_overlap(overlap[1])}")
@@ -313,9 +315,9 @@ def find_crossed(allocation: Allocation) -> list[Task]:
 
 
 def find_unpaid(allocation: Allocation) -> list[Task]:
-    """Return, for each budget that no end of a running attempt can mend, one task as a question to a person.
+    """Return one task as a question to a person for each budget that no end of a running attempt can mend.
 
-    One answer is enough: once the budget is raised, the other tasks start by themselves.
+    One answer is enough: once the budget is raised, the remaining tasks start by themselves.
     """
     board = allocation.board
     asked = {task.why for task in board.tasks.values() if task.state is ASKING}
@@ -333,7 +335,7 @@ def find_unpaid(allocation: Allocation) -> list[Task]:
 
 
 def find_short_budget(task: Task, role: Role, allocation: Allocation) -> str | None:
-    """Return the name of a budget that cannot pay for one more attempt of this task."""
+    """Return the name of a budget too small for a further attempt of this task."""
     amount = estimate_amount(task, role)
     budgets = select_budgets(allocation.budgets.values(), task)
     return next((name_budget(budget) for budget in budgets if not can_reserve(budget, amount)), None)

@@ -1,4 +1,6 @@
-"""States of tasks: which may follow which, which are final, which keep a hold, and what an order makes of a task."""
+"""States of tasks: the allowed transitions, the final states, the states that keep a hold, and the effect of an order
+on a task.
+"""
 
 from collections.abc import Mapping
 
@@ -42,7 +44,7 @@ WAIT_REASONS: Mapping[TaskState, str] = {
 
 
 class ImpossibleMove(Exception):
-    """A move that `MOVES` does not have. Nothing has changed."""
+    """Error for a transition missing in `MOVES`. The task is unchanged."""
 
     def __init__(self, task: Task, state: TaskState) -> None:
         super().__init__(f"{task.intent} is {task.state}: it cannot become {state}")
@@ -51,7 +53,7 @@ class ImpossibleMove(Exception):
 
 
 def move_task(task: Task, state: TaskState, why: str = "") -> Task:
-    """Return the task in its next state. A paused or asking task remembers where it came from."""
+    """Return the task in its next state. A paused or asking task remembers its previous state."""
     if state not in MOVES[task.state]:
         raise ImpossibleMove(task, state)
     if state not in (PAUSED, ASKING):
@@ -60,7 +62,7 @@ def move_task(task: Task, state: TaskState, why: str = "") -> Task:
 
 
 def ask_to_land(task: Task, why: str = "`remit plan land` lands it") -> Task:
-    """Return a task that is handed in as a question to a person, who has to land it."""
+    """Return a handed-in task as a question to a person, who has to land the task."""
     return move_task(task, ASKING, why) if task.state is HANDED_IN else task
 
 
@@ -69,18 +71,18 @@ def awaits_person_to_land(task: Task) -> bool:
 
 
 def needs_hold(task: Task) -> bool:
-    """Whether nobody else may write the task's paths now."""
+    """Return whether the task's paths are reserved for the task now."""
     return (task.returns_to or task.state) in HOLDING_STATES
 
 
 def describe_wait(task: Task) -> str:
-    """Return what a task waits for. For one without an attempt `schedule.explain_waits` says it: it needs the board."""
+    """Return the reason of a task's wait. For a task without an attempt, `schedule.explain_waits` reads the board."""
     reason = WAIT_REASONS.get(task.state, "")
     return f"{reason}: {task.why}" if reason and task.why else reason or task.why
 
 
 def apply_order(task: Task, order: Order) -> Task:
-    """Return the task as a person's order leaves it. An order that does not fit the state changes nothing."""
+    """Return the task after a person's order. An order that does not fit the state has no effect."""
     by = order.by or "a person"
     match order.kind:
         case OrderKind.PAUSE if PAUSED in MOVES[task.state] and task.state is not ASKING:  # which waits already
@@ -108,11 +110,13 @@ def apply_order(task: Task, order: Order) -> Task:
 
 
 def choose_agents(task: Task, order: Order) -> Task:
-    """Return the task for the agents that the order names, in their order; without any it is anybody's, as before."""
+    """Return the task for the agents named by the order, in order; unchanged if the order names none."""
     return replace(task, agents=tuple(order.body.split())) if order.body else task
 
 
 def rebuild_task(task: Task, landed: str, is_handed_in: bool) -> Task:
-    """Return a task as files alone tell it: landed by the ledger, handed in by its branch, else to be tried again."""
+    """Return a task in the state derived from files: landed by the ledger, handed in by its branch, otherwise to be
+    tried again.
+    """
     state = LANDED if landed else HANDED_IN if is_handed_in else task.state if task.state in FINAL_STATES else WAITING
     return replace(task, state=state, landed=landed, returns_to=None, why="")

@@ -1,4 +1,4 @@
-"""Trains: the order in which tasks land, how many at once, and which member makes a train fail. Pure."""
+"""Trains: the landing order of tasks, the size of a train, and the member that makes a train fail. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -8,14 +8,16 @@ from remit.orchestrator.board import Task, TaskState
 
 
 class Culprit(Struct, frozen=True):
-    """The member after which a train fails, and the earlier one with which it does; empty: it fails by itself."""
+    """Member that makes a train fail, and the earlier member with which the combination fails; empty if the member
+    fails alone.
+    """
 
     intent: str
     partner: str = ""
 
 
 def order_landing(tasks: Sequence[Task]) -> list[Task]:
-    """Return the tasks that are handed in: by priority, then what most work waits for, none before what it needs."""
+    """Return the handed-in tasks by priority and longest tail, each task after its needs."""
     handed_in = [task for task in tasks if task.state is TaskState.HANDED_IN]
     handed_in.sort(key=lambda task: (-task.rank, -task.tail_s, task.intent))
     ordered: list[Task] = []
@@ -30,9 +32,9 @@ def order_landing(tasks: Sequence[Task]) -> list[Task]:
 
 
 def gather_train(ordered: Sequence[Task], touched: Mapping[str, Iterable[str]], size: int) -> list[Task]:
-    """Return the first tasks that share no touched file, at most `size`, and none without what it needs.
+    """Return the first tasks without a shared touched file, at most `size`, and no task ahead of a needed task.
 
-    `touched` names the files that each intent's change really touches; the write sets are apart by proof already.
+    `touched` names the files really touched by each intent's change; the write sets are already proved apart.
     """
     train: list[Task] = []
     taken: set[str] = set()
@@ -50,7 +52,7 @@ def gather_train(ordered: Sequence[Task], touched: Mapping[str, Iterable[str]], 
 
 
 def bisect_train(members: Sequence[str], is_green: Callable[[Sequence[str]], bool]) -> Culprit:
-    """Return which member makes a red train red, and with which other; `is_green` verifies some members, in order.
+    """Return the member that makes a red train red, and its partner; `is_green` verifies some members, in order.
 
     Takes about twice the logarithm of the train's length in verifications.
     """
@@ -63,12 +65,12 @@ def bisect_train(members: Sequence[str], is_green: Callable[[Sequence[str]], boo
 
 
 def find_outside(paths: Iterable[str], may_write: Callable[[str], bool]) -> list[str]:
-    """Return the changed paths that an intent's write set does not hold, sorted: such a change does not land."""
+    """Return the changed paths outside an intent's write set, sorted: such a change does not land."""
     return sorted(path for path in paths if not may_write(path))
 
 
 def _count_green(members: Sequence[str], is_green: Callable[[Sequence[str]], bool]) -> int:
-    """Return the length of the longest green start of a list that is red as a whole."""
+    """Return the length of the longest green start of a red list."""
     green, red = 0, len(members)
     while red - green > 1:
         middle = (green + red) // 2

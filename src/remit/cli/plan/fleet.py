@@ -1,4 +1,4 @@
-"""`remit fleet`: what does not fit together, and the board built anew from files."""
+"""`remit fleet`: check the fleet's setup, and rebuild the board from files."""
 
 import getpass
 import time
@@ -32,7 +32,7 @@ def fleet() -> None:
 @json_option
 @reports_failures
 def doctor(database: str | None, as_json: bool) -> None:
-    """Tell what does not fit together: tasks that nobody can run, agents that could outlive their worker."""
+    """Report problems of the fleet: tasks that no worker can run, agents that could outlive their worker."""
     require_person("checking the fleet")
     engine = open_engine("remit fleet doctor", database)
     found = list(find_troubles(engine, engine.read_board()))
@@ -61,9 +61,9 @@ def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
 @repo_option
 @reports_failures
 def rebuild(target: str | None, database: str | None, repo: Path) -> None:
-    """Build the board of this repository anew from its intents, branches and ledger.
+    """Rebuild the board of this repository from its intents, branches and ledger.
 
-    For a fleet database that was lost or deleted. What was handed in lands; what was running is tried again.
+    For a lost or deleted fleet database. Handed-in tasks land; running tasks are tried again.
     """
     require_person("rebuilding the fleet")
     engine = open_engine("remit fleet rebuild", database)

@@ -1,4 +1,4 @@
-"""`remit plan fork`: a new plan of what an earlier one has not landed."""
+"""`remit plan fork`: a new plan of an earlier plan's unlanded tasks."""
 
 import getpass
 from pathlib import Path
@@ -50,10 +50,10 @@ def fork(
     pace: float,
     repo: Path,
 ) -> None:
-    """Start a new plan of what PLAN has not landed: what is stuck, blocked or was dropped.
+    """Start a new plan of the tasks of PLAN that are stuck, blocked or dropped.
 
-    The scopes are those of the intents now, proved anew. Each task begins with what its last attempt left. What is
-    still open in PLAN stays there.
+    The scopes are the intents' current scopes, proved anew. Each task begins with its last attempt's work. Open tasks
+    stay in PLAN.
     """
     require_person("starting agents")
     engine = open_engine("remit plan fork", database, pace)
@@ -106,8 +106,8 @@ def fork(
 
 
 def list_rest(engine: "DbosEngine", old: "OpenPlan", roots: tuple[str, ...]) -> "list[Task]":
-    """Return the tasks of a plan that ended without landing; with roots only these, and what needs them. Raises
-    Failure for a root that is none of them.
+    """Return the tasks of a plan that ended without landing; with roots, only the roots and their dependants. Raises
+    Failure for a root not among the tasks.
     """
     from remit.orchestrator.states import FINAL_STATES
 

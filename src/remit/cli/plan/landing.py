@@ -1,4 +1,4 @@
-"""`remit plan land` and `undo`: what is handed in lands now, and what has landed is taken back."""
+"""`remit plan land` and `undo`: land handed-in tasks now, and undo landed intents."""
 
 import getpass
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ MAX_SHOWN_FILES = 20
 @repo_option
 @reports_failures
 def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) -> None:
-    """Land what is handed in, here and now; ID is an intent, or a plan.
+    """Land handed-in tasks now, in this process; ID is an intent, or a plan.
 
-    Also what waits for you to land it: of a plan that was started with `--no-land`, or where the target is checked
-    out. A work tree that has the target checked out is brought along, and keeps its uncommitted changes. Exit 1 where
-    something did not land.
+    Includes tasks that wait for you to land them: tasks of a plan started with `--no-land`, or with a checked-out
+    target. A work tree with the target checked out is updated too, and keeps its uncommitted changes. Exit 1 if a task
+    did not land.
     """
     require_person("landing")
     engine = open_engine("remit plan land", database)
@@ -62,7 +62,9 @@ def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) 
 
 
 def select_tasks(board: "Board", repository: str, names: tuple[str, ...]) -> "list[Task]":
-    """Return the tasks of these intents and plans, or all of the repository. Raises Failure for an unknown one."""
+    """Return the tasks of these intents and plans, or every task of the repository without a name. Raises Failure for
+    an unknown name.
+    """
     known = [task for task in board.tasks.values() if task.repository == repository]
     for name in names:
         if not any(name in (task.intent, task.plan) for task in known):
@@ -97,10 +99,10 @@ def undo(
     as_json: bool,
     repo: Path,
 ) -> None:
-    """Take what the intent ID has landed out of the target again, by a new commit.
+    """Undo the landed changes of the intent ID on the target, by a new commit.
 
-    Nothing is taken back while something that needs it is landed, where its lines were changed since, or where a
-    criterion of what stays then fails. Exit 1 in these cases.
+    Refused with exit 1 while a dependant of ID is landed, if the lines were changed since, or if a criterion of the
+    remaining intents fails afterwards.
     """
     require_person("undoing a landing")
     engine = open_engine("remit plan undo", database)

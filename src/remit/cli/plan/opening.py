@@ -1,4 +1,4 @@
-"""What the fleet's commands share: the extra, and the database."""
+"""Shared parts of the fleet's commands: the extra, and the database."""
 
 import os
 import shlex
@@ -48,8 +48,8 @@ def open_repository(repo: Path) -> "tuple[Gate, str]":
 
 @contextmanager
 def open_trees(gate: "Gate", repository: str, name: str) -> "Generator[Worktrees]":
-    """Yield the worktrees of a repository under a lock of this host: `landing` while nothing else lands here, `trees`
-    while none is given to an attempt. Raises Failure where there can be none.
+    """Yield the worktrees of a repository under a lock of this host: `landing` excludes further landings, `trees`
+    excludes the assignment of worktrees to attempts. Raises Failure without worktrees.
     """
     from remit.orchestrator.workers.landing_rounds import trees_folder
     from remit.workspace.worktrees import NoWorktree, Worktrees
@@ -65,9 +65,9 @@ def open_trees(gate: "Gate", repository: str, name: str) -> "Generator[Worktrees
 
 
 def find_clones(roots: Iterable[Path]) -> dict[str, Path]:
-    """Return the main worktrees of the shared repositories that these folders belong to, by their names.
+    """Return the main worktrees of the shared repositories that contain these folders, by repository name.
 
-    Raises Failure for one that Remit does not govern on this host: nothing would hold its agents.
+    Raises Failure for a repository not governed by Remit on this host: its agents would be unchecked.
     """
     from remit.workspace.place.workspace import locate_workspace
 
@@ -81,7 +81,7 @@ def find_clones(roots: Iterable[Path]) -> dict[str, Path]:
 
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":
-    """Return the agents that can be started here: those on PATH, and `NAME=COMMAND` of the command line."""
+    """Return the startable agents: agents on PATH, and `NAME=COMMAND` of the command line."""
     from remit.orchestrator.workers.agent import AGENT_COMMANDS, AgentCommand
 
     found = {name: command for name, command in AGENT_COMMANDS.items() if shutil.which(command.words[0])}

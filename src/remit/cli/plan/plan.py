@@ -1,4 +1,4 @@
-"""`remit plan`: check whether several intents can run at once, and cut work into parts that can."""
+"""`remit plan`: check whether several intents can run at once, and cut work into independent parts."""
 
 import os
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from remit.orchestrator.repository import gather_facts, list_tracked_files
 
 @click.group()
 def plan() -> None:
-    """Run several agents at once: each intent is a task that writes only what no other task may write."""
+    """Run several agents at once: each intent is a task that writes only its own paths."""
 
 
 @plan.command("check")
@@ -32,10 +32,10 @@ def plan() -> None:
 @click.option("--fix", is_flag=True, help="Write the patterns of companions into the scopes of these intents.")
 @command_options
 def check(intent_ids: tuple[str, ...], fix: bool, repo: Path, as_json: bool) -> None:
-    """Tell what speaks against running these intents at once; by default all that are open.
+    """Report findings against running these intents at once; by default every open intent.
 
-    An intent stands for the open ones below it too. Two tasks that do not wait for each other have to be proved apart:
-    where a path lies in both scopes, it is named. Exit 1 where something has to be mended first. Nothing is started.
+    An intent includes its open descendants. Two tasks without a dependency between them have to be proved apart: a path
+    in both scopes is named. Exit 1 for a finding that has to be mended first. No task is started.
     """
     if is_below_agent():
         raise refuse_agent("checking a plan")
@@ -54,7 +54,7 @@ def check(intent_ids: tuple[str, ...], fix: bool, repo: Path, as_json: bool) -> 
 
 
 def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
-    """Replace the rule for companions by their patterns, in the planned intents that have it."""
+    """Replace the companions rule of planned intents by the rule's patterns."""
     files = list_tracked_files(gate.workspace)
     intents = {intent.id: intent for intent in gate.intents.document.intents}
     for intent in select_planned(intents, intent_ids).values():

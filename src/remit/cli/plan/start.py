@@ -72,10 +72,10 @@ def start(
     pace: float,
     repo: Path,
 ) -> None:
-    """Start agents on the intents ID; without any, on all that are open.
+    """Start agents on the intents ID; by default on every open intent.
 
-    Intents that are not proved apart run one after the other. Without a `--database`, and while no worker is alive, a
-    worker is started in the background, which ends when there is nothing left to do.
+    Intents not proved apart run one after the other. Without `--database`, and while no worker is alive, a worker is
+    started in the background and ends when no work is left.
     """
     require_person("starting agents")
     engine = open_engine("remit plan start", database, pace)
@@ -103,7 +103,7 @@ def start(
 
 
 def publish_base(gate: "Gate", plan_id: str, names: Sequence[str]) -> str:
-    """Let other hosts have the commit that the plan begins at, and return it; empty if none share. Raises Failure."""
+    """Publish the plan's first commit to the hosts, and return the commit; empty without a remote. Raises Failure."""
     name = gate.rules.config.orchestrator.remote
     if not name:
         return ""
@@ -125,7 +125,7 @@ def name_plan() -> str:
 
 
 def find_landed_intents(board: "Board", repository: str, target: str) -> frozenset[str]:
-    """Return the intents that have landed on the target: the work tree's own file may not say so yet."""
+    """Return the intents landed on the target, because the work tree's intents file may lag behind."""
     return frozenset(
         task.intent
         for task in board.tasks.values()
@@ -147,8 +147,8 @@ def plan_intents(
     landed: frozenset[str] = frozenset(),
     target: str = "",
 ) -> Plan:
-    """Return the plan of these intents; those that have `landed` count as done. Raises Failure where something has to
-    be mended before it can start.
+    """Return the plan of these intents; intents in `landed` count as done. Raises Failure for a finding that prevents
+    the start.
     """
     for name in ids:
         gate.intents.get(name)
@@ -209,7 +209,7 @@ def make_roles(roles: Mapping[str, AgentRole], model: str) -> dict[str, Role]:
 
 
 def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> None:
-    """Start a worker in the background that ends when there is nothing left to do."""
+    """Start a worker in the background that ends when no work is left."""
     log = Path.home() / LOG_PATH
     log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     words = [sys.executable, "-c", "from remit.cli import main; main()", "worker", "--until-idle", f"--slots={slots}"]

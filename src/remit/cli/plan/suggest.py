@@ -1,4 +1,4 @@
-"""`remit plan suggest`: cut work into parts that share no file."""
+"""`remit plan suggest`: cut work into parts without shared files."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -47,11 +47,12 @@ MAX_SHOWN_COMMONS = 5
 def suggest(
     intent_ids: tuple[str, ...], brief: Path | None, parts: int | None, write: bool, repo: Path, as_json: bool
 ) -> None:
-    """Propose parts that share no file, of similar size, cut where the files are least coupled.
+    """Propose parts without shared files, of similar size, cut at the weakest coupling.
 
-    With several intents, each file that more than one owns goes to the one that it belongs to most. With one, its files
-    are cut; with none and no --brief, the whole repository is. The report says how well such parts held in the past,
-    and which of them are better run one after the other. Nothing is written without --write.
+    With several intents, a file owned by more than one intent goes to the intent with the strongest coupling. With one
+    intent, its files are cut; without intents and --brief, the whole repository is cut. The report shows how well
+    similar parts held in the past, and the parts that are better run one after the other. No intent is written without
+    --write.
     """
     if is_below_agent():
         raise refuse_agent("suggesting a plan")
@@ -109,7 +110,7 @@ def find_brief_files(
 
 
 def write_parts(gate: Gate, made: Suggestion, intents: Sequence[Intent]) -> None:
-    """Write the scopes of the given intents, or make a DRAFT of each part, below the intent that was cut."""
+    """Write the scopes of the given intents, or create a DRAFT for each part, below the cut intent."""
     if not made.is_apart:
         message = "the parts are not proved apart, and nothing was written"
         raise Failure("UNPROVED", message, fix="cut fewer files: name intents, or a brief", exit_code=REFUSED)

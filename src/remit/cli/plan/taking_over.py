@@ -29,7 +29,7 @@ id_argument = click.argument("id", shell_complete=complete_intents)
 @repo_option
 @reports_failures
 def take(id: str, database: str | None, repo: Path) -> None:
-    """Take a task over: its agent is ended, and its worktree is yours until you give it back.
+    """Take a task over: its agent is ended, and its worktree is yours until you give the task back.
 
     The task keeps its paths meanwhile: no other task may write them.
     """
@@ -112,7 +112,7 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
 @repo_option
 @reports_failures
 def steer(id: str, message: str, database: str | None, repo: Path) -> None:
-    """Send MESSAGE to the agent that works on a task; it gets it with the answer to its next call."""
+    """Send MESSAGE to a task's agent, for delivery with the answer to its next call."""
     require_person("steering an agent")
     engine = open_engine("remit task steer", database)
     from remit.orchestrator.board import OrderKind
@@ -141,7 +141,7 @@ def steer(id: str, message: str, database: str | None, repo: Path) -> None:
 @repo_option
 @reports_failures
 def reassign(id: str, agents: tuple[str, ...], worker: str | None, database: str | None, repo: Path) -> None:
-    """Give a task to another agent or worker, which begins with what the present one has done."""
+    """Give a task to a different agent or worker, which begins with the present agent's work."""
     require_person("reassigning a task")
     engine = open_engine("remit task reassign", database)
     from remit.orchestrator.board import OrderKind

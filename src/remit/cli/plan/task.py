@@ -17,7 +17,7 @@ id_argument = click.argument("id", shell_complete=complete_intents)
 
 @click.group()
 def task() -> None:
-    """Show one intent of a plan, try it again, drop it, or have a say while its agent works."""
+    """Show a plan's intent, retry or drop the task, or intervene while its agent works."""
 
 
 @task.command()
@@ -27,7 +27,7 @@ def task() -> None:
 @repo_option
 @reports_failures
 def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
-    """Show a task with all its attempts."""
+    """Show a task with its attempts."""
     engine = open_engine("remit task show", database)
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     task = engine.read_board().tasks.get((repository, id))
@@ -48,7 +48,7 @@ def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
 @repo_option
 @reports_failures
 def retry(id: str, database: str | None, repo: Path) -> None:
-    """Try a task again that is stuck or blocked; the next attempt begins with what the last one left."""
+    """Retry a stuck or blocked task; the next attempt begins with the last attempt's work."""
     order(id, "retry", database, repo)
 
 
@@ -58,7 +58,7 @@ def retry(id: str, database: str | None, repo: Path) -> None:
 @repo_option
 @reports_failures
 def drop(id: str, database: str | None, repo: Path) -> None:
-    """End what works on a task, and leave it out of its plan."""
+    """End a task's agent, and remove the task from its plan."""
     order(id, "drop", database, repo)
 
 

@@ -1,4 +1,4 @@
-"""`remit plan status`, `log`, `pause`, `resume` and `stop`: what runs, and what people want of it."""
+"""`remit plan status`, `log`, `pause`, `resume` and `stop`: the plans' progress, and orders to their tasks."""
 
 import getpass
 import sys
@@ -28,7 +28,7 @@ ids_argument = click.argument("ids", nargs=-1, shell_complete=complete_intents)
 @repo_option
 @reports_failures
 def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None:
-    """Show the tasks of this repository's plans, and what each waits for."""
+    """Show the tasks of this repository's plans, and the reason of each wait."""
     engine = open_engine("remit plan status", database)
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     while True:
@@ -49,7 +49,7 @@ def is_task_over(task: "Task") -> bool:
 
 
 def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
-    """Return a line for each task, and one about the workers."""
+    """Return a line for each task, and a line about the workers."""
     if not tasks:
         return ["no plan was started in this repository: `remit plan start`"]
     from remit.orchestrator.schedule import explain_waits
@@ -77,7 +77,7 @@ def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
 @repo_option
 @reports_failures
 def log(after: int, follow: bool, database: str | None, as_json: bool, repo: Path) -> None:
-    """Show what happened in this repository's plans."""
+    """Show the events of this repository's plans."""
     if is_below_agent():
         raise refuse_agent("reading the log of plans")
     engine = open_engine("remit plan log", database)
@@ -142,7 +142,7 @@ def resume(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
 @repo_option
 @reports_failures
 def stop(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
-    """End agents, and drop what they work on."""
+    """End agents, and drop their tasks."""
     from remit.orchestrator.board import OrderKind
 
     give_orders(OrderKind.STOP, ids, database, repo)

@@ -1,4 +1,4 @@
-"""`remit worker`: run attempts in slots until the fleet is idle, or somebody ends it."""
+"""`remit worker`: run attempts in slots until the fleet is idle, or the worker is stopped."""
 
 import os
 import signal
@@ -41,8 +41,8 @@ def worker(
 ) -> None:
     """Run attempts of every plan in this fleet database. Several workers share the work.
 
-    Of a repository that hosts share by `[orchestrator] remote`, only a worker that is started in a clone, or with
-    --clone, takes work.
+    In a repository shared by hosts through `[orchestrator] remote`, only a worker started in a clone, or with --clone,
+    takes work.
     """
     if context.invoked_subcommand is not None:
         return
@@ -120,7 +120,7 @@ def list_workers(database: str | None, as_json: bool) -> None:
 @database_option
 @reports_failures
 def drain(id: str, database: str | None) -> None:
-    """Let a worker finish what it runs, and end."""
+    """Let a worker finish its running attempts, and end."""
     require_person("draining a worker")
     if not open_engine("remit worker drain", database).drain_worker(id):
         raise Failure("UNKNOWN_WORKER", f"no worker {id!r} is alive", target=id, fix="see `remit worker list`")

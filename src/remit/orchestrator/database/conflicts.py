@@ -1,4 +1,4 @@
-"""Conflicts in the fleet database: what is decided about two tasks that met, counted for each pair, and recorded."""
+"""Conflicts in the fleet database: settlements between two tasks, counted for each pair and recorded."""
 
 import sqlalchemy as sa
 from msgspec import to_builtins
@@ -26,7 +26,7 @@ NO_LESSON = (str(ConflictKind.TARGET_MOVED), str(ConflictKind.REFUSED))
 
 
 def settle_evidence(store: Store, connection: sa.Connection, repository: str, evidence: Evidence) -> Settlement:
-    """Decide about a conflict with the rounds that its pair has had, record it, and return the decision."""
+    """Settle a conflict, counting earlier rounds of the pair; record and return the settlement."""
     a, b = evidence.earlier.intent, evidence.later.intent
     rows = conflicts.c
     pair = sa.and_(rows.repository == repository, rows.a == a, rows.b == b)
@@ -45,7 +45,7 @@ def settle_evidence(store: Store, connection: sa.Connection, repository: str, ev
 
 
 def meet_owner(store: Store, connection: sa.Connection, key: TaskKey, evidence: Evidence) -> Settlement | None:
-    """Settle that a task wants paths which another one holds, and carry it out. None where they do not meet."""
+    """Settle and carry out a task's wish for paths held by an owner. Return None if the tasks no longer meet."""
     task, owner = find_task(connection, key), find_task(connection, (key[0], evidence.earlier.intent))
     if task is None or owner is None or task.state is not TaskState.RUNNING:
         return None
@@ -67,7 +67,9 @@ def meet_owner(store: Store, connection: sa.Connection, key: TaskKey, evidence: 
 
 
 def change_task(store: Store, connection: sa.Connection, after: Task) -> None:
-    """Store a task; end its attempt where it gives its paths back, and do not take a pause for silence."""
+    """Store a task. End its attempt if the task gives its paths back; otherwise count a pause as activity, not as
+    silence.
+    """
     before, attempt = find_task(connection, after.key), find_live(connection, after.key)
     if before is not None:
         store_task(store, connection, before, after)
@@ -83,7 +85,7 @@ def find_newest(connection: sa.Connection, repository: str) -> int:
 
 
 def find_wait(connection: sa.Connection, task: Task) -> tuple[str, str] | None:
-    """Return the owner that a paused task was last told to wait for, and the path."""
+    """Return the owner and the path for which a paused task was last told to wait."""
     if task.state is not TaskState.PAUSED:
         return None
     rows = conflicts.c
@@ -98,7 +100,7 @@ def find_wait(connection: sa.Connection, task: Task) -> tuple[str, str] | None:
 
 
 def release_waiting(store: Store, connection: sa.Connection, repository: str) -> None:
-    """Let tasks go on that waited for the owner of a path which is over."""
+    """Resume paused tasks whose awaited path owner has ended."""
     paused = sa.and_(tasks.c.repository == repository, tasks.c.state == str(TaskState.PAUSED))
     for task in list_tasks(connection, paused):
         wait = find_wait(connection, task)
@@ -112,7 +114,7 @@ def release_waiting(store: Store, connection: sa.Connection, repository: str) ->
 
 
 def list_without_lesson(connection: sa.Connection, repository: str) -> list[sa.RowMapping]:
-    """Return the conflicts of two tasks from which no lesson was written yet."""
+    """Return the conflicts between two tasks without a written lesson."""
     rows = conflicts.c
     is_open = sa.and_(rows.repository == repository, rows.lesson_id == "", rows.kind.not_in(NO_LESSON))
     return list(connection.execute(sa.select(conflicts).where(is_open).order_by(rows.id).limit(20)).mappings())

@@ -51,7 +51,7 @@ ProveScopes = Callable[[tuple[str, ...], tuple[str, ...]], Proof]
 
 
 class ClaimRefused(RuntimeError):
-    """A claim that the present board no longer allows: nothing was written."""
+    """Error for a claim that the current board no longer allows. The database is unchanged."""
 
 
 def prove_scopes(a: tuple[str, ...], b: tuple[str, ...]) -> Proof:
@@ -63,9 +63,9 @@ def prove_scopes(a: tuple[str, ...], b: tuple[str, ...]) -> Proof:
 
 
 def claim_task(store: Store, connection: sa.Connection, claim: Claim, lease_s: float) -> Attempt:
-    """Take the task's write set for a new attempt, and return it. Raises ClaimRefused.
+    """Claim the task's write set for a new attempt, and return the attempt. Raises ClaimRefused.
 
-    All statements of a claim hold up the others of its repository: they are few, and built once.
+    A claim blocks further claims in its repository; its statements are therefore few and built once.
     """
     token = take_token(connection, claim.repository)  # takes the row: claims of one repository are serial
     task = require_candidate(connection, claim)
@@ -127,7 +127,9 @@ FIND_CANDIDATE = (
 
 
 def require_candidate(connection: sa.Connection, claim: Claim) -> Task:
-    """Return the task, and take the row of the worker. Raises ClaimRefused where either is not ready for a claim."""
+    """Return the task, and lock the worker's row. Raises ClaimRefused if the task or the worker is not ready for a
+    claim.
+    """
     which = {"worker": claim.worker, "repository": claim.repository, "intent": claim.intent}
     row = connection.execute(FIND_CANDIDATE, which).mappings().first()
     if row is None or row["is_live"]:
@@ -139,7 +141,7 @@ def require_candidate(connection: sa.Connection, claim: Claim) -> Task:
 
 @cache
 def find_room(dialect: Dialect) -> sa.Select[Any]:
-    """Return the query of the database's time, the slots in use, and the holds that are not proved apart."""
+    """Return the query of the database's time, the slots in use, and the holds not proved apart."""
     own: sa.BindParameter[str] = sa.bindparam("own_sha256")
     apart = sa.exists().where(
         proofs.c.answer == str(ProofAnswer.APART),
@@ -163,7 +165,7 @@ def find_room(dialect: Dialect) -> sa.Select[Any]:
 
 
 def require_room(store: Store, connection: sa.Connection, claim: Claim, task: Task) -> tuple[float, bool]:
-    """Return the time, and whether there are budgets. Raises ClaimRefused without a slot, or where paths are held."""
+    """Return the time, and whether budgets exist. Raises ClaimRefused without a free slot, or if a path is held."""
     which = {"own_sha256": task.scope_sha256, "worker": claim.worker}
     which |= {"repository": claim.repository, "intent": claim.intent}
     rows = connection.execute(find_room(store.dialect), which).mappings().all()
@@ -194,7 +196,7 @@ def prove_pair(connection: sa.Connection, task: Task, other: Task | Hold) -> Pro
 
 
 def renew_holds(store: Store, connection: sa.Connection, worker: str, lease_s: float) -> tuple[Hold, ...]:
-    """Renew the leases of all live attempts of a worker at once, and return the holds that it still has."""
+    """Renew the leases of a worker's live attempts at once, and return the worker's remaining holds."""
     is_mine = sa.exists().where(
         attempts.c.worker == worker,
         attempts.c.state != ENDED_STATE,
@@ -207,7 +209,7 @@ def renew_holds(store: Store, connection: sa.Connection, worker: str, lease_s: f
 
 
 def become_leader(store: Store, connection: sa.Connection, name: str, holder: str, for_s: float) -> bool:
-    """Take or renew the lead of this name; False while another holder's has not run out."""
+    """Take or renew the leadership of this name. Return False while a different holder's leadership has not expired."""
     now = store.now(connection)
     taken = (
         sa.update(leader)

@@ -1,6 +1,6 @@
-"""Landings: one under way for a target, the next train of what is handed in, and how a train ended.
+"""Landings: one current landing per target, the next train of handed-in tasks, and the result of a train.
 
-Every function works in the transaction of its caller, which has taken the repository's row.
+Every function works in the transaction of its caller, after the caller has locked the repository's row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ EnqueueLanding = Callable[[sa.Connection, str, str, str], None]
 def ask_for_landing(
     store: Store, connection: sa.Connection, repository: str, target: str, enqueue: EnqueueLanding
 ) -> None:
-    """Enqueue a landing unless one is under way, which gathers again at its end."""
+    """Enqueue a landing. A landing under way needs no second: the current landing gathers again at its end."""
     if connection.execute(sa.select(landers.c.workflow).where(is_lander(repository, target))).first():
         return
     made = sa.insert(events).values(
@@ -63,7 +63,7 @@ def ask_for_landing(
 
 
 def finish_landing(connection: sa.Connection, repository: str, target: str, workflow: str) -> bool:
-    """Say that this landing is not under way any more, unless something is handed in; return whether it is over."""
+    """Mark this landing as finished unless tasks are still handed in; return whether the landing is finished."""
     this = sa.and_(is_lander(repository, target), landers.c.workflow == workflow)
     # A landing that is told twice to finish must not end the one after it.
     if list_ready(connection, repository, target) and connection.execute(sa.select(landers).where(this)).first():
@@ -73,7 +73,7 @@ def finish_landing(connection: sa.Connection, repository: str, target: str, work
 
 
 def give_up_landing(store: Store, connection: sa.Connection, repository: str, workflow: str, why: str) -> None:
-    """Say that a landing broke. Another one takes up its train; the repository's breaker counts it as a red one."""
+    """Mark a landing as broken. The next landing takes up its train; the repository's breaker counts a red train."""
     if connection.execute(sa.delete(landers).where(landers.c.workflow == workflow)).rowcount:
         body = {"state": "broken", "why": why}
         add_event(store, connection, EventKind.LANDING, body, repository=repository)
@@ -101,7 +101,7 @@ def gather_landing(
     old: str,
     touched: Mapping[str, Sequence[str]],
 ) -> Landing | None:
-    """Take the next train. The one of a lander that died is taken up again: a target has one lander at a time."""
+    """Take the next train, or the unfinished train of a dead lander: a target has one lander at a time."""
     here = sa.and_(landings.c.repository == repository.id, landings.c.target == target)
     query = sa.select(landings).where(here, landings.c.state.in_(UNSETTLED_STATES))
     if open_ones := read_values(connection, Landing, query):
@@ -125,7 +125,7 @@ def gather_landing(
 def settle_landing(
     store: Store, connection: sa.Connection, landing: Landing, landed: Sequence[str], evidence: Sequence[Evidence]
 ) -> bool:
-    """Write how a train ended; False where somebody else has settled it."""
+    """Store the result of a train; return False if the train was settled before."""
     known = connection.execute(sa.select(landings.c.state).where(landings.c.id == landing.id)).scalar()
     if known not in UNSETTLED_STATES:
         return False
@@ -157,7 +157,7 @@ def settle_member(store: Store, connection: sa.Connection, landing: Landing, int
 
 
 def settle_conflict(store: Store, connection: sa.Connection, landing: Landing, evidence: Evidence) -> None:
-    """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
+    """Send the task named by the settlement back: to its hold for a further attempt, or to a person."""
     settlement = settle_evidence(store, connection, landing.repository, evidence)
     task = find_task(connection, (landing.repository, settlement.redo))
     if task is None or task.state is not TaskState.LANDING:

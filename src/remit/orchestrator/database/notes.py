@@ -1,4 +1,4 @@
-"""Notes of attempts: each message once, by the attempt's token and its number, with an event of the feed."""
+"""Notes of attempts: each message is stored once, by the attempt's token and message number, with a feed event."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ MAX_EVENT_CHARS = 200
 def store_messages(
     store: Store, connection: sa.Connection, task: Task, attempt: int, token: int, sent: Sequence[AttemptMessage]
 ) -> None:
-    """Store what an attempt sent; what is stored already is left out. Progress is an event only."""
+    """Store new messages of an attempt and skip stored messages. Progress is only an event."""
     where = {"repository": task.repository, "plan": task.plan, "intent": task.intent}
     for message in sent:
         if message.kind == "progress":
@@ -30,7 +30,7 @@ def store_messages(
 def write_note(
     store: Store, connection: sa.Connection, task: Task, message: AttemptMessage, attempt: int | None, source: str
 ) -> int:
-    """Write a note, tell of it, and return its number."""
+    """Write a note, append its event, and return its number."""
     row = {"repository": task.repository, "plan": task.plan, "kind": message.kind, "text": message.text}
     made = sa.insert(notes).values(
         **row,
@@ -57,7 +57,7 @@ def write_note(
 
 
 def list_notes(connection: sa.Connection, task: Task, attempt: int) -> tuple[FleetNote, ...]:
-    """Return the newest notes for a task, oldest first; those that this attempt wrote itself are left out."""
+    """Return the newest notes for a task, oldest first, without the attempt's own notes."""
     rows = notes.c
     is_for_all = sa.and_(rows.to_intent == "", rows.plan == task.plan, rows.from_intent != task.intent)
     is_own = sa.and_(rows.from_intent == task.intent, rows.attempt == attempt)
@@ -79,7 +79,7 @@ def count_notes(connection: sa.Connection, key: TaskKey) -> int:
 
 
 def find_verdict(connection: sa.Connection, key: TaskKey, attempt: int) -> FleetNote | None:
-    """Return the last verdict of an attempt on the stages before it."""
+    """Return the last verdict of an attempt on earlier stages."""
     rows = notes.c
     query = sa.select(notes).where(
         rows.repository == key[0], rows.from_intent == key[1], rows.attempt == attempt, rows.kind.in_(REVIEW_KINDS)

@@ -1,4 +1,4 @@
-"""Orders of people: what they do to tasks, plans and running attempts, and who takes them.
+"""Orders of people: their effects on tasks, plans and running attempts, and their delivery to workers.
 
 Every function works in the transaction of its caller.
 """
@@ -33,7 +33,7 @@ from remit.orchestrator.states import apply_order, needs_hold
 
 
 def give_order(store: Store, connection: sa.Connection, order: Order) -> int:
-    """Write an order and carry it out; return its id. The caller has taken the repository's row."""
+    """Store an order, carry out its effects, and return its id. The caller has locked the repository's row."""
     row = row_of(order, orders) | {"at": store.clock}
     del row["id"]
     id = int(connection.execute(sa.insert(orders).values(**row).returning(orders.c.id)).scalar_one())
@@ -64,7 +64,7 @@ def order_task(store: Store, connection: sa.Connection, task: Task, order: Order
 
 
 def pause_plans(connection: sa.Connection, repository: str, *, is_paused: bool) -> None:
-    """Pause the plans of a repository, or let them go on: then its landings start from nothing too."""
+    """Pause or resume the plans of a repository. Resuming also resets the breaker of its landings."""
     connection.execute(sa.update(plans).where(plans.c.repository == repository).values(is_paused=is_paused))
     if not is_paused:
         this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
@@ -72,7 +72,7 @@ def pause_plans(connection: sa.Connection, repository: str, *, is_paused: bool) 
 
 
 def take_orders(store: Store, connection: sa.Connection, worker: str) -> Sequence[Order]:
-    """Return the orders for attempts of this worker that nobody has taken yet, and mark them taken."""
+    """Return the untaken orders for attempts of this worker, and mark them taken."""
     is_mine = sa.exists().where(
         attempts.c.repository == orders.c.repository,
         attempts.c.worker == worker,
@@ -87,13 +87,13 @@ def take_orders(store: Store, connection: sa.Connection, worker: str) -> Sequenc
 
 
 def list_unheard(connection: sa.Connection, key: TaskKey) -> tuple[Order, ...]:
-    """Return the messages of people that no agent of the task has got yet, oldest first."""
+    """Return people's messages not yet received by any agent of the task, oldest first."""
     unheard = (*is_key(orders, key), orders.c.kind == str(OrderKind.STEER), orders.c.done_at.is_(None))
     return read_values(connection, Order, sa.select(orders).where(*unheard).order_by(orders.c.id))
 
 
 def finish_order(store: Store, connection: sa.Connection, order: Order, attempt: int) -> bool:
-    """Record that an agent of this attempt got the message; False where one has got it before."""
+    """Record that an agent of this attempt received the message; return False if the message was received before."""
     this = sa.and_(orders.c.id == order.id, orders.c.done_at.is_(None))
     if not connection.execute(sa.update(orders).where(this).values(done_at=store.clock, attempt=attempt)).rowcount:
         return False

@@ -53,7 +53,7 @@ RETRYING = ("retry", "reassign")
 
 
 def load_board(store: Store, connection: sa.Connection, dead_after_s: float) -> Board:
-    """Return the board. Workers are those that have beaten lately."""
+    """Return the board. Only workers with a recent heartbeat are included."""
     alive = workers.c.beat_at >= store.clock - dead_after_s
     live = read_values(connection, Attempt, sa.select(attempts).where(attempts.c.state != ENDED_STATE))
     proved = connection.execute(sa.select(proofs)).mappings().all()
@@ -83,7 +83,7 @@ def load_roles(connection: sa.Connection) -> dict[str, Role]:
 
 
 def lock_repository(connection: sa.Connection, repository: str) -> FleetRepository:
-    """Return the repository, with its row taken: changes of one repository's tasks are serial. Raises ValueError."""
+    """Lock and return the repository, because changes of its tasks are serial. Raises ValueError."""
     query = sa.select(repositories).where(repositories.c.id == repository).with_for_update()
     found = read_values(connection, FleetRepository, query)
     if not found:
@@ -92,7 +92,7 @@ def lock_repository(connection: sa.Connection, repository: str) -> FleetReposito
 
 
 def find_task(connection: sa.Connection, key: TaskKey) -> Task | None:
-    """Return the task of this key that is not final, else the newest one."""
+    """Return the unfinished task of this key, or the newest final task."""
     query = sa.select(tasks).where(tasks.c.repository == key[0], tasks.c.intent == key[1])
     found = read_values(connection, Task, query.order_by(tasks.c.plan.desc()))
     return next((task for task in found if task.state not in FINAL_STATES), found[0] if found else None)
@@ -103,7 +103,7 @@ def list_tasks(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tup
 
 
 def store_task(store: Store, connection: sa.Connection, before: Task, after: Task) -> None:
-    """Write a task, free its hold where its state needs none, and tell of a new state."""
+    """Store a task, release its hold if the state needs none, and append an event for a new state."""
     this = sa.and_(tasks.c.plan == after.plan, tasks.c.intent == after.intent)
     connection.execute(sa.update(tasks).where(this).values(**row_of(after, tasks)))
     if not needs_hold(after):
@@ -130,7 +130,7 @@ def find_hold(connection: sa.Connection, key: TaskKey) -> Hold | None:
 
 
 def find_live(connection: sa.Connection, key: TaskKey, token: int | None = None) -> Attempt | None:
-    """Return the attempt that runs for the task; with a token only that one, while the hold has it too."""
+    """Return the live attempt of the task. With a token, return only the attempt whose hold has the same token."""
     query = sa.select(attempts).where(*is_key(attempts, key), attempts.c.state != ENDED_STATE)
     found = next(iter(read_values(connection, Attempt, query)), None)
     if token is None or found is None:
@@ -140,7 +140,7 @@ def find_live(connection: sa.Connection, key: TaskKey, token: int | None = None)
 
 
 def list_ended(connection: sa.Connection, task: Task) -> tuple[Attempt, ...]:
-    """Return the task's ended attempts in order, since a person last had it tried again."""
+    """Return the task's ended attempts in order, since a person last retried the task."""
     retried = sa.select(sa.func.max(orders.c.at)).where(*is_key(orders, task.key), orders.c.kind.in_(RETRYING))
     since = connection.execute(retried).scalar() or 0.0
     theirs = (*is_key(attempts, task.key), attempts.c.plan == task.plan, attempts.c.ended_at > since)
@@ -157,7 +157,7 @@ def set_attempt(connection: sa.Connection, attempt: Attempt, /, **columns: objec
 def end_live(
     store: Store, connection: sa.Connection, attempt: Attempt, ended_as: AttemptEnd, failure: str, why: str
 ) -> Attempt:
-    """Write an attempt's end: its slot is free, its budgets are settled, its hold needs no renewal."""
+    """Store an attempt's end: free its slot, settle its budgets, and stop the renewal of its hold."""
     now = store.now(connection)
     ended = close_attempt(attempt, ended_as, now, failure)
     set_attempt(connection, attempt, **row_of(ended, attempts))
@@ -191,7 +191,7 @@ def store_budgets(connection: sa.Connection, changed: Sequence[SpendingBudget]) 
 def note_breaker(
     store: Store, connection: sa.Connection, kind: BreakerKind, key: str, failure: str | None
 ) -> Breaker | None:
-    """Count a failure of a subject, or with None that it went well."""
+    """Count a failure of a subject, or a success if `failure` is None."""
     this = sa.and_(breakers.c.kind == str(kind), breakers.c.key == key)
     known = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
     if failure is None and known is None:

@@ -1,7 +1,7 @@
-"""The fleet database: its tables, numbered migrations and transactions, on SQLite and on PostgreSQL.
+"""Fleet database: its tables, numbered migrations and transactions, on SQLite and on PostgreSQL.
 
-One machine needs no server: the tables lie in one SQLite file per user, together with those of the engine, so that a
-claim and the enqueued work are one transaction. Times are seconds by the database's own clock.
+One machine needs no server: the fleet's and the engine's tables lie in one SQLite file per user, and a claim and its
+enqueued work share one transaction. Times are seconds of the database's own clock.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -216,13 +216,13 @@ def make_first_tables(connection: sa.Connection) -> None:
 
 
 def add_stages(connection: sa.Connection) -> None:
-    """Add what stages and notes need."""
+    """Add the columns of stages and notes."""
     add_columns(connection, tasks, "head", "revisions")
     add_columns(connection, notes, "attempt", "source")
 
 
 def add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
-    """Add the columns that a table of an older version has not."""
+    """Add the columns missing in a table of an older version."""
     place = connection.get_execution_options().get("schema_translate_map", {}).get(SCHEMA, SCHEMA)
     there = {column["name"] for column in sa.inspect(connection).get_columns(table.name, schema=place)}
     prepared = connection.dialect.identifier_preparer
@@ -251,11 +251,11 @@ AWAY_ERRORS = (DBAPIError, PoolTimeout)
 
 
 class StoreError(RuntimeError):
-    """A fleet database that cannot be used, with the next step after `hint: `. Trying again does not help."""
+    """Error for an unusable fleet database, with the next step after `hint: `. Retrying does not help."""
 
 
 class Store:
-    """An open fleet database. `url` is what the engine opens."""
+    """Open fleet database. `url` is the address opened by the engine."""
 
     def __init__(self, url: str) -> None:
         made = sa.make_url(url)
@@ -282,7 +282,9 @@ class Store:
 
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
-        """Begin a transaction that commits at the end; on SQLite it holds the one write lock from the start."""
+        """Begin a transaction that commits at the end. On SQLite the transaction holds the single write lock from the
+        start.
+        """
         self.require_same_file()
         with self.engine.begin() as connection:
             yield connection
@@ -301,7 +303,7 @@ class Store:
             return connection.execute(query).mappings().all()
 
     def require_same_file(self) -> None:
-        """Raise StoreError once the file that was opened is another one, or gone: nobody else sees what is in it."""
+        """Raise StoreError once the opened file is replaced or gone, because no other process sees its contents."""
         if self.file is not None and read_file_id(self.path) != self.file:
             raise StoreError(
                 f"the fleet database {str(self.path)!r} was deleted or replaced while this process used it"
@@ -309,8 +311,8 @@ class Store:
             )
 
     def migrate(self) -> None:
-        """Bring the tables to this version. Raises StoreError if a newer Remit has been here, or if they are older and
-        this role may not change them.
+        """Migrate the tables to this version. Raises StoreError if a newer Remit has migrated them, or if the tables
+        are older and this role must not change them.
         """
         if self.read_version() < len(MIGRATIONS):
             self.change_tables()
@@ -334,7 +336,7 @@ class Store:
             ) from error
 
     def read_version(self) -> int:
-        """Return the version of the tables, 0 without any. Raises StoreError for one that this Remit does not know."""
+        """Return the version of the tables, 0 without any. Raises StoreError for a version unknown to this Remit."""
         with self.read() as connection:
             schema = None if self.dialect == "sqlite" else SCHEMA
             if not sa.inspect(connection).has_table(migrations.name, schema=schema):
@@ -342,7 +344,7 @@ class Store:
             return self.require_version(connection)
 
     def may_change_tables(self) -> bool:
-        """Return whether this role owns the database's tables, and with them those of the engine."""
+        """Return whether this role owns the tables of the fleet and of the engine."""
         if self.dialect == "sqlite":
             return True
         with self.read() as connection:
@@ -364,7 +366,7 @@ class Store:
                 connection.exec_driver_sql(words)
 
     def require_version(self, connection: sa.Connection) -> int:
-        """Return the version of the tables. Raises StoreError where it is newer than this Remit."""
+        """Return the version of the tables. Raises StoreError if the version is newer than this Remit."""
         done = connection.execute(sa.select(sa.func.max(migrations.c.version))).scalar() or 0
         if done > len(MIGRATIONS):
             raise StoreError(
@@ -382,7 +384,7 @@ def default_database(home: Path) -> str:
 
 
 def open_store(url: str | None, home: Path) -> Store:
-    """Open and migrate a fleet database: the embedded one of this user without a URL. Raises StoreError, OSError."""
+    """Open and migrate a fleet database; without a URL, the user's embedded database. Raises StoreError, OSError."""
     if url is None:
         (home / FLEET_PATH).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = Store(url or default_database(home))
@@ -397,7 +399,7 @@ def open_store(url: str | None, home: Path) -> Store:
 
 
 def require_local_folder(path: Path, known: Iterable[tuple[str, str]] | None = None) -> None:
-    """Raise StoreError for a file on a network file system, where SQLite's locks do not hold."""
+    """Raise StoreError for a file on a network file system, because SQLite's locks do not work on network shares."""
     folder = str(path.parent.resolve())
     listed = list_mounts() if known is None else known
     mounts = [item for item in listed if f"{folder}/".startswith(f"{item[0].rstrip('/')}/")]
@@ -432,7 +434,7 @@ def begin_sqlite(connection: sa.Connection) -> None:
 
 
 def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any]) -> tuple[S, ...]:
-    """Return the rows of the query as values of a class whose fields are named as the columns."""
+    """Return the rows of the query as values of a class whose fields are named after the columns."""
     return tuple(value_of(row, kind) for row in connection.execute(query).mappings())
 
 
@@ -466,6 +468,6 @@ def add_event(
     intent: str = "",
     attempt: int | None = None,
 ) -> None:
-    """Append a line to the feed, in the transaction of what it tells."""
+    """Append an event to the feed, in the transaction of the described change."""
     row = {"repository": repository, "plan": plan, "intent": intent, "attempt": attempt, "kind": str(kind)}
     connection.execute(sa.insert(events).values(at=store.clock, body=dict(body or {}), **row))

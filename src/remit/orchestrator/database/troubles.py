@@ -1,4 +1,4 @@
-"""What is the matter with a fleet database that cannot be used, in words, and the next step."""
+"""Causes of an unusable fleet database, in words, with the next step."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MAX_REASON = 300
 
 
 class Trouble(Struct, frozen=True):
-    """What is the matter, and the next step of a person."""
+    """Cause of an unusable database, and the next step of a person."""
 
     what: str
     fix: str
@@ -63,7 +63,7 @@ TROUBLES: Sequence[tuple[str, Trouble]] = (
 
 
 def describe_trouble(error: Exception) -> Trouble:
-    """Return the matter with its reason in the driver's words."""
+    """Return the cause with the driver's own message."""
     if isinstance(error, StoreError):
         what, _, fix = str(error).partition("\nhint: ")
         return Trouble(what, fix)

@@ -1,4 +1,4 @@
-"""Engines: what keeps the board and runs attempts. The rules are pure and the same for all of them."""
+"""Engines: keepers of the board that run attempts. Every engine shares the same pure rules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -25,29 +25,31 @@ __all__ = ["Engine"]
 
 
 class Engine(Protocol):
-    """A keeper of the board.
+    """Keeper of the board.
 
-    Each method is one transaction. A method with a `token` changes nothing and returns False once the token is not
-    the one of the task's hold: the attempt has been superseded, and its effects are refused.
+    Each method is one transaction. A method with a `token` changes no row and returns False if the token differs from
+    the hold's token: the attempt has been superseded, and its effects are refused.
     """
 
     def open_plan(self, plan: OpenPlan, tasks: Sequence[Task]) -> None:
-        """Store the plan. Raises where one of its intents has a task that is not final."""
+        """Store the plan. Raises if one of its intents already has an unfinished task."""
         ...
 
     def dispatch(self) -> tuple[Claim, ...]:
-        """Schedule the board and carry it out: hold, token, attempt and its place in the queue at once, or nothing."""
+        """Schedule the board and carry out the claims. Each claim stores the hold, token, attempt and place in the
+        queue atomically.
+        """
         ...
 
     def beat(self, worker: Worker) -> Sequence[Hold]:
-        """Register or renew the worker and the leases of its attempts. Returns the holds it still has.
+        """Register or renew the worker and the leases of its attempts. Return the worker's remaining holds.
 
-        An attempt of this worker without a hold in the answer has been superseded: the worker ends its agent.
+        An attempt of this worker without a returned hold has been superseded: the worker ends its agent.
         """
         ...
 
     def sweep(self) -> Sequence[Ending]:
-        """End the attempts that `endings.find_endings` names, and return them for their workers."""
+        """End the attempts named by `endings.find_endings`, and return them for their workers."""
         ...
 
     def move_attempt(self, token: int, key: TaskKey, state: AttemptState) -> bool:
@@ -55,28 +57,29 @@ class Engine(Protocol):
         ...
 
     def record_usage(self, token: int, attempt: Attempt) -> bool:
-        """Record turns, tokens and money of the attempt so far, and the time of its last event."""
+        """Record the attempt's turns, tokens and money so far, and the time of its last event."""
         ...
 
     def note_answers(self, provider: str, good: int, bad: int, why: str = "") -> None:
-        """Count answers of a model's provider; too many bad ones in a row leave it fewer slots for a time."""
+        """Count answers of a model's provider. Too many recent bad answers reduce the provider's slots for a time."""
         ...
 
     def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool:
-        """End the attempt; its task is handed in, tried again, or stuck. A hand-in also asks for a landing."""
+        """End the attempt; its task is handed in, tried again, or stuck. A hand-in also requests a landing."""
         ...
 
     def widen_hold(self, token: int, key: TaskKey, scope: Sequence[str], scope_sha256: str) -> str | None:
-        """Widen the task's write set, at once where it stays apart from all holds (None).
+        """Widen the task's write set at once if the wider set is apart from every hold; return None.
 
-        Else the hold stays as it is, and the intent that owns the rest is returned. The task claims the wider set at
-        its next attempt: the caller ends this one as cancelled, so that no two tasks wait for each other.
+        Otherwise keep the hold and return the intent that owns the rest. The task claims the wider set at its next
+        attempt: the caller ends the current attempt as cancelled, to prevent a deadlock between two tasks.
         """
         ...
 
     def meet_owner(self, token: int, key: TaskKey, evidence: Evidence) -> Settlement | None:
-        """Settle that an attempt wants a path which another task holds, and carry it out: it waits until the owner has
-        landed, one of both is redone on top of the other, or a person is asked. None where they do not meet any more.
+        """Settle and carry out an attempt's wish for a path held by a different task: the attempt waits until the owner
+        has landed, one task is redone on top of its partner, or a person is asked. Return None if the tasks no longer
+        meet.
         """
         ...
 
@@ -85,32 +88,33 @@ class Engine(Protocol):
         ...
 
     def take_orders(self, worker: str) -> Sequence[Order]:
-        """Return the orders for attempts of this worker that nobody has taken yet, and mark them taken."""
+        """Return the untaken orders for attempts of this worker, and mark them taken."""
         ...
 
     def enqueue_landing(self, repository: str, target: str) -> None:
-        """Ask for a landing: one that is under way gathers again at its end."""
+        """Request a landing. A landing under way gathers again at its end."""
         ...
 
     def gather_landing(
         self, repository: str, target: str, old: str, touched: Mapping[str, Sequence[str]]
     ) -> Landing | None:
-        """Take the next train of what is handed in, for a target whose tip is `old`.
+        """Take the next train of handed-in tasks, for a target with the tip `old`.
 
-        `touched` names the files that each handed-in change touches. None: nothing to land, or a landing is under way.
+        `touched` names the files touched by each handed-in change. Return None without a train, or if a landing is
+        under way.
         """
         ...
 
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
-        """Settle a train in the state that it ended in: its members landed, are redone, or stay handed in.
+        """Settle a train in its final state: members have landed, are redone, or stay handed in.
 
-        Conflicts are decided here, with the rounds that their pair has had. Returns False, and all stay handed in,
-        where the token of a member is not its hold's any more.
+        Conflicts are decided here, counting earlier rounds of the pair. Return False, with every member still handed
+        in, if a member's token is no longer its hold's token.
         """
         ...
 
     def read_board(self) -> Board:
-        """Return the board as it is now."""
+        """Return the current board."""
         ...
 
     def read_events(self, after: int, limit: int = 500) -> Sequence[FleetEvent]:

@@ -1,6 +1,6 @@
-"""The engine on DBOS: durable attempts and landings, with claims, leases, fencing and sweeping of our own beside them.
+"""Engine on DBOS: durable attempts and landings, with Remit's own claims, leases, fencing and sweeping.
 
-DBOS has no detection of dead executors: `sweep` is ours. Its queues and workflows stand in `workflows`.
+DBOS does not detect dead executors; `sweep` does. The queues and workflows are defined in `workflows`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ from remit.orchestrator.states import FINAL_STATES
 
 
 class Timing(Struct, frozen=True):
-    """Intervals of a fleet in seconds; all processes of one fleet use the same."""
+    """Intervals of a fleet in seconds, the same for every process of the fleet."""
 
     beat_s: float = 5.0
     dead_after_s: float = 20.0
@@ -112,7 +112,7 @@ class DbosEngine:
     # -- plans
 
     def add_repository(self, repository: FleetRepository) -> None:
-        """Register a repository, or its settings anew; its tokens go on."""
+        """Register a repository, or update its settings; its tokens continue."""
         with self.store.write() as connection:
             row = row_of(repository, repositories)
             known = sa.update(repositories).where(repositories.c.id == repository.id)
@@ -132,7 +132,7 @@ class DbosEngine:
                 self.open_task(connection, task)
 
     def open_task(self, connection: sa.Connection, task: Task) -> None:
-        """Store a task, with a number of attempts that none before it had, and prove it against all others."""
+        """Store a task, continue the attempt numbers of earlier tasks, and prove the task against every open task."""
         known = find_task(connection, task.key)
         if known is not None and known.state not in FINAL_STATES:
             raise ValueError(
@@ -160,7 +160,7 @@ class DbosEngine:
         return tuple(claim for claim in found.claims if self.carry_out(claim))
 
     def carry_out(self, claim: Claim) -> bool:
-        """Claim and enqueue in one transaction; False where the board has moved on."""
+        """Claim and enqueue in one transaction; return False if the board has changed meanwhile."""
         try:
             with self.store.write() as connection:
                 attempt = claim_task(self.store, connection, claim, self.timing.lease_s)
@@ -182,7 +182,7 @@ class DbosEngine:
             return renew_holds(self.store, connection, worker.id, self.timing.lease_s)
 
     def require_new_worker(self, id: str) -> None:
-        """Raise StoreError where the fleet knows a worker of this name: each would run the other's work again."""
+        """Raise StoreError if the fleet knows a worker of this name: two such workers would repeat the same work."""
         if self.store.rows(sa.select(workers.c.id).where(workers.c.id == id)):
             raise StoreError(f"the fleet has a worker {id!r} already\nhint: start one of the two again")
 
@@ -191,13 +191,13 @@ class DbosEngine:
         return bool(found and found[0]["draining"])
 
     def drain_worker(self, worker: str) -> bool:
-        """Give a worker nothing more; return whether it is known."""
+        """Stop giving work to a worker; return whether the worker is known."""
         with self.store.write() as connection:
             drained = sa.update(workers).where(workers.c.id == worker).values(draining=True)
             return connection.execute(drained).rowcount == 1
 
     def remove_worker(self, worker: str, how: str = "left") -> None:
-        """Forget a worker, and end what it left running."""
+        """Remove a worker, and end its running attempts."""
         with self.store.read() as connection:
             left = list_attempts_of(connection, [worker])
         self.end_lost(left)
@@ -227,7 +227,9 @@ class DbosEngine:
         return endings
 
     def cancel(self, ended: Sequence[tuple[str, str, int]]) -> None:
-        """Cancel workflows first: a worker that wakes finds its workflow cancelled, and then its token superseded."""
+        """Cancel the workflows first: a worker that wakes finds its workflow cancelled, and afterwards its token
+        superseded.
+        """
         wanted = sa.tuple_(attempts.c.repository, attempts.c.intent, attempts.c.attempt).in_(list(ended))
         self.queues.cancel(
             [row["workflow_id"] for row in self.store.rows(sa.select(attempts.c.workflow_id).where(wanted))]
@@ -239,13 +241,13 @@ class DbosEngine:
             self.end_attempt(attempt.token, attempt.key, AttemptEnd.LOST, "", f"its worker {attempt.worker} is gone")
 
     def end_broken(self) -> None:
-        """End attempts whose workflow is over without having said so: it broke, or was started too often."""
+        """End attempts whose workflow ended without a report: the workflow broke, or was started too often."""
         live = {attempt.workflow_id: attempt for attempt in self.read_board().attempts.values()}
         for id, why in self.queues.find_ended(live).items():
             self.end_attempt(live[id].token, live[id].key, AttemptEnd.FAILED, "workflow", f"its workflow broke: {why}")
 
     def end_broken_landings(self) -> None:
-        """Forget landings whose workflow is over without having said so: what is handed in asks for another one."""
+        """Remove landings whose workflow ended without a report. Handed-in tasks request a new landing."""
         under_way = {row["workflow"]: row["repository"] for row in self.store.rows(sa.select(landers))}
         for id, why in self.queues.find_ended(under_way).items():
             with self.store.write() as connection:
@@ -256,7 +258,7 @@ class DbosEngine:
         self.queues.resume_landings({row["id"] for row in self.store.rows(sa.select(workers.c.id))})
 
     def ask_for_missed_landings(self) -> None:
-        """Ask for the landings of all that is handed in and has none under way, such as after a rebuild."""
+        """Request landings for handed-in tasks without a landing under way, for example after a rebuild."""
         board = self.read_board()
         waiting = {
             (task.repository, board.plans[task.plan].target)
@@ -267,7 +269,7 @@ class DbosEngine:
             self.enqueue_landing(repository, target)
 
     def count_foreign_workflows(self) -> list[tuple[str, int]]:
-        """Return the versions of workflows that wait for a worker of theirs, with how many there are."""
+        """Return the foreign versions of unfinished workflows, with the number of workflows of each version."""
         return self.queues.count_foreign()
 
     # -- attempts

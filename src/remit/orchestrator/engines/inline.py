@@ -1,4 +1,4 @@
-"""Engine of one process in simulated time: the board in dictionaries. For tests, demonstrations and forecasts."""
+"""Engine of one process in simulated time: the board in dictionaries, for tests, demonstrations and forecasts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ from remit.orchestrator.trains import gather_train, order_landing
 
 
 class InlineEngine:
-    """The board of one process. `now` is the clock: whoever simulates sets it."""
+    """Board of one process. `now` is the clock, set by the simulation."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class InlineEngine:
         return settlement
 
     def release_waiting(self) -> None:
-        """Let tasks go on whose owner of a wanted path is over."""
+        """Resume paused tasks whose awaited path owner has ended."""
         for key, (owner, path) in list(self.waits.items()):
             other = self.tasks.get((key[0], owner))
             if other is None or other.state in FINAL_STATES:
@@ -326,11 +326,11 @@ class InlineEngine:
         return self.events[after : after + limit]
 
     def drop_worker(self, worker: str) -> None:
-        """Forget a worker that is gone. Its attempts are lost once their leases run out."""
+        """Remove a dead worker. Its attempts are lost once their leases expire."""
         self.workers.pop(worker, None)
 
     def _view_board(self) -> Board:
-        """Return the board over the engine's own dictionaries, for a rule that answers before anything changes."""
+        """Return the board over the engine's own dictionaries, for a rule that answers before any change."""
         return Board(
             self.now,
             self.repositories,
@@ -346,7 +346,7 @@ class InlineEngine:
         )
 
     def _store(self, task: Task) -> None:
-        """Store a task; free its hold where its state needs none, and ask for a landing where it is handed in."""
+        """Store a task; release its hold if the state needs none, and request a landing for a handed-in task."""
         before = self.tasks[task.key]
         self.tasks[task.key] = task
         if not needs_hold(task):
@@ -360,12 +360,12 @@ class InlineEngine:
         self.events.append(FleetEvent(len(self.events) + 1, self.now, kind, repository, plan, intent, body=body))
 
     def _find_attempt(self, token: int, key: TaskKey) -> Attempt | None:
-        """Return the running attempt with this token; None where it has been superseded."""
+        """Return the running attempt with this token; None for a superseded attempt."""
         attempt = self.live.get(key)
         return attempt if attempt is not None and attempt.token == token else None
 
     def _close(self, attempt: Attempt, ended_as: AttemptEnd, failure: str) -> None:
-        """End an attempt: its slot is free, its budgets are settled, its hold needs no renewal."""
+        """End an attempt: free its slot, settle its budgets, and stop the renewal of its hold."""
         key = attempt.key
         del self.live[key]
         self.ended[key].append(close_attempt(attempt, ended_as, self.now, failure))
@@ -377,14 +377,14 @@ class InlineEngine:
             self.budgets[budget.scope, budget.key] = budget
 
     def _pause_plans(self, repository: str, *, is_paused: bool) -> None:
-        """Pause the plans of a repository, or let them go on: then its landings start from nothing too."""
+        """Pause or resume the plans of a repository. Resuming also resets the breaker of its landings."""
         for plan in [plan for plan in self.plans.values() if plan.repository == repository]:
             self.plans[plan.id] = replace(plan, is_paused=is_paused)
         if not is_paused:
             self.breakers.pop((BreakerKind.REPOSITORY, repository), None)
 
     def _settle_conflict(self, landing: Landing, evidence: Evidence) -> None:
-        """Send the task back that the settlement names: to its hold for another attempt, or to a person."""
+        """Send the task named by the settlement back: to its hold for a further attempt, or to a person."""
         pair = landing.repository, evidence.earlier.intent, evidence.later.intent
         settlement = decide(replace(evidence, rounds=self.rounds[pair]))
         self.rounds[pair] += 1
@@ -415,7 +415,7 @@ class InlineEngine:
         return proof is not None and proof.answer is ProofAnswer.APART
 
     def _prove(self, task: Task) -> None:
-        """Prove the task's write set against those of all tasks of its repository, once for a pair."""
+        """Prove the task's write set against every task of its repository, once per pair."""
         for key, other in self.tasks.items():
             pair = pair_scopes(task.scope_sha256, other.scope_sha256)
             if pair not in self.proofs and key[0] == task.repository and key[1] != task.intent:

@@ -1,7 +1,7 @@
-"""Work in DBOS: its queues, and the workflows of attempts and landings that an executor runs.
+"""Work in DBOS: the queues, and the workflows of attempts and landings run by an executor.
 
-Each worker has a queue of its own, because scheduling names the worker; landings share one queue. All names of DBOS
-that Remit uses are imported here, and none is private.
+Each worker has its own queue, because scheduling names the worker; landings share one queue. Every DBOS name used by
+Remit is imported here, and none is private.
 """
 
 import logging
@@ -38,7 +38,7 @@ SPARE_THREADS = 6  # of an executor, beside one for each slot's workflow and one
 
 
 class StepEnd(Struct, frozen=True):
-    """Result of a step: the attempt goes on, or has ended in this way. `failure` is the signature of a failure."""
+    """Result of a step: the attempt continues, or has ended. `failure` is the signature of a failure."""
 
     ended_as: AttemptEnd | None = None
     why: str = ""
@@ -46,17 +46,17 @@ class StepEnd(Struct, frozen=True):
 
 
 class AttemptRunner(Protocol):
-    """What a worker does for an attempt, step by step, and for a landing. Each step may run twice."""
+    """Steps of a worker for an attempt, and for a landing. Each step may run twice."""
 
     def run_step(self, step: str, attempt: Attempt) -> StepEnd: ...
 
     def land(self, repository: str, target: str) -> None:
-        """Land what is handed in, train after train."""
+        """Land the handed-in tasks, train after train."""
         ...
 
 
 class WorkflowBoard(Protocol):
-    """What workflows ask of the board, and tell it."""
+    """Queries and reports of workflows to the board."""
 
     def load_attempt(self, repository: str, intent: str, number: int) -> Attempt | None: ...
 
@@ -68,7 +68,7 @@ class WorkflowBoard(Protocol):
 
 
 class WorkQueues:
-    """The queues of a fleet: work is put into them in the transaction that decides it."""
+    """Queues of a fleet. Work is enqueued in the transaction of its decision."""
 
     def __init__(self, store: Store, client: DBOSClient | None = None) -> None:
         self.store = store
@@ -102,7 +102,7 @@ class WorkQueues:
             self.require_client().cancel_workflows(list(ids))
 
     def find_ended(self, ids: Collection[str]) -> dict[str, str]:
-        """Return which of these workflows are over, and why: they broke, or were started too often."""
+        """Return the ended workflows among the given ids, with the reason: broken, or started too often."""
         if not ids:
             return {}
         found = self.require_client().list_workflows(
@@ -111,7 +111,7 @@ class WorkQueues:
         return {status.workflow_id: str(status.error or status.status)[:MAX_REASON] for status in found}
 
     def resume_landings(self, alive: Collection[str]) -> None:
-        """Give the landings of workers that are gone to others."""
+        """Give the landings of dead workers to live workers."""
         client = self.require_client()
         begun = client.list_workflows(status="PENDING", name=LANDING_WORKFLOW, load_input=False, load_output=False)
         orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
@@ -119,7 +119,7 @@ class WorkQueues:
             client.resume_workflows([id], queue_name=landing_queue(id.partition(":")[0]))
 
     def count_foreign(self) -> list[tuple[str, int]]:
-        """Return the versions of workflows that wait for a worker of theirs, with how many there are."""
+        """Return the foreign versions of unfinished workflows, with the number of workflows of each version."""
         try:
             waiting = self.require_client().list_workflows(
                 status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
@@ -130,7 +130,7 @@ class WorkQueues:
         return sorted(versions.items())
 
     def delete_old(self) -> None:
-        """Delete what the engine keeps of workflows that ended long ago; the feed and the ledger keep what matters."""
+        """Delete the engine's rows of long-ended workflows. The feed and the ledger keep the relevant facts."""
         if time.monotonic() < self.due_deletion_s:
             return
         self.due_deletion_s = time.monotonic() + DELETION_INTERVAL_S
@@ -151,17 +151,17 @@ def worker_queue(worker: str) -> str:
 
 
 def landing_queue(repository: str) -> str:
-    """Return the queue of a repository's landings: those of a shared one go to workers that have a clone of it."""
+    """Return the queue of a repository's landings. Landings of a shared repository go to workers with a clone."""
     return f"{LANDING_QUEUE} {repository}" if is_shared(repository) else LANDING_QUEUE
 
 
 def migrate_engine(store: Store, worker_role: str | None) -> None:
-    """Bring the engine's tables to its version, and let a role use them that may change none."""
+    """Migrate the engine's tables to its version, and let a role without the right to change tables use them."""
     DBOS.migrate(store.url, schema=ENGINE_SCHEMA, application_role=worker_role)
 
 
 def open_client(store: Store) -> DBOSClient:
-    """Return a client of the engine's tables. Raises where no worker has made them yet."""
+    """Return a client of the engine's tables. Raises if no worker has created the tables yet."""
     return DBOSClient(
         system_database_url=store.url,
         dbos_system_schema=ENGINE_SCHEMA,
@@ -172,7 +172,7 @@ def open_client(store: Store) -> DBOSClient:
 
 
 def try_until_answered(ask: Callable[[], T]) -> T:
-    """Return what the database answers; while it is away, ask again. The steps of DBOS itself wait likewise."""
+    """Return the database's answer, retrying while the database is away. DBOS's own steps retry likewise."""
     pause_s = MIN_PAUSE_S
     while True:
         try:
@@ -207,7 +207,7 @@ def launch_executor(
     runner: AttemptRunner,
     repositories: Sequence[str] = (),
 ) -> None:
-    """Register the workflows, and run what the queues of this worker hold, in threads, until the process ends."""
+    """Register the workflows, and run the work of this worker's queues in threads until the process ends."""
     logging.getLogger("dbos").setLevel(logging.WARNING)
     config = DBOSConfig(
         name=APPLICATION,
@@ -230,7 +230,7 @@ def launch_executor(
 
 
 def register_queues(worker: str, slots: int, poll_s: float, repositories: Iterable[str] = ()) -> None:
-    """Have the queues that this worker takes work from: it is asked for again and again.
+    """Register the queues of this worker; called repeatedly.
 
     A worker that was silent for too long has lost its queue with its place, and may come back.
     """

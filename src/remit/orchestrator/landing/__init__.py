@@ -1,1 +1,1 @@
-"""Landing: what attempts hand in becomes the next tip of the target, in the object store; and the way back."""
+"""Landing: the handed-in work becomes the next tip of the target, in the object store; and undoing."""

@@ -21,7 +21,9 @@ CHECK_TIMEOUT_S = 1800.0
 
 
 class CheckResult(Struct, frozen=True):
-    """Result of one command. `output` is its redacted end; `is_late`: it was ended by its time limit."""
+    """Result of one command. `output` is the redacted end of the output; `is_late` marks a command ended by its time
+    limit.
+    """
 
     command: str
     is_green: bool
@@ -34,10 +36,10 @@ RunCheck: TypeAlias = Callable[[Workspace, str], CheckResult]
 
 
 class ContainedChecks:
-    """Runner of checks: a command may write its worktree and a temporary folder of its own, and nothing else.
+    """Runner of checks. A command may write only its worktree and its own temporary folder.
 
-    Where nothing can contain it, the command runs as trusted criteria do everywhere: limited in time, with the
-    variables that programs need.
+    Without a sandbox, the command runs like a trusted criterion: limited in time, with the variables needed by
+    programs.
     """
 
     def __init__(

@@ -1,14 +1,14 @@
-"""Landing of a train: merged one on the other in the object store, checked in a worktree of its own, then one move of
-the target's ref from where it was read.
+"""Landing of a train: members are merged in order in the object store and checked in a separate worktree; a single
+update moves the target's ref from the commit read at the start.
 
 1. Check each member: its paths against its write set, its contents for conflict markers.
-2. Merge it on the candidate so far; no line that a side added may be lost. Its intent becomes DONE in the same commit.
+2. Merge the member on the candidate so far; no line added by a side may be lost. The same commit sets its intent DONE.
 3. Make the common files anew, once for the train.
 4. Run the checks, contained; a red run is repeated once, and a red train is bisected until the rest is green.
-5. Move the target: nothing has moved before, and nothing moves if somebody else has moved it.
-6. Record what landed, and write the notes of its commits.
+5. Move the target: no ref has moved before, and none moves if the target was moved meanwhile.
+6. Record the landed members, and write the notes of their commits.
 
-A landing that is repeated after a crash finds by the trailers of the target's commits what has landed.
+A landing repeated after a crash finds the landed members by the trailers of the target's commits.
 """
 
 import os
@@ -58,8 +58,8 @@ LandingForm: TypeAlias = Literal["merge", "squash"]
 
 
 class LandingMember(Struct, frozen=True):
-    """An attempt that was handed in: `commit` holds its work. Each changed path has to match each set of `patterns`:
-    the intent's scope, the assigned patterns, and the role's paths. `checks` are its criteria that a person trusts.
+    """Handed-in attempt; `commit` holds its work. Each changed path has to match each set of `patterns`: the intent's
+    scope, the assigned patterns, and the role's paths. `checks` are its criteria trusted by a person.
     """
 
     intent: str
@@ -76,17 +76,18 @@ class LandingMember(Struct, frozen=True):
 
 
 class CommonFiles(Struct, frozen=True):
-    """Patterns of files that every change touches, such as a lock file, and the trusted command that makes them."""
+    """Patterns of files touched by every change, such as a lock file, and the trusted command that makes them."""
 
     paths: tuple[str, ...]
     make: str
 
 
 class LandingTerms(Struct, frozen=True):
-    """How a train lands. `target` is a branch that nobody has checked out; with a `remote` it is moved there first.
+    """Settings of a landing. `target` is a branch without a checkout; with a `remote`, the remote's branch is moved
+    first.
 
-    `checks` replace the members' own where there are any. `base` is where a target begins that does not exist yet;
-    `remote_tip` is where the remote's is, if that is not where it is here.
+    Non-empty `checks` replace the members' own checks. A missing target begins at `base`; `remote_tip` is the tip of
+    the remote's target if different from the local tip.
     """
 
     target: str = DEFAULT_TARGET
@@ -103,9 +104,9 @@ class LandingTerms(Struct, frozen=True):
 
 
 class TrainResult(Struct, frozen=True):
-    """Result of a landing: the target before and after, the commit of each intent that landed, and why others did not.
+    """Result of a landing: the target before and after, the commit of each landed intent, and the faults of the rest.
 
-    `target_moved`: somebody else moved the target, nothing landed, and the train is to be gathered anew. `flaky` are
+    `target_moved`: the target was moved meanwhile, no member landed, and the train has to be gathered anew. `flaky` are
     checks that were red once and green when repeated.
     """
 
@@ -119,7 +120,7 @@ class TrainResult(Struct, frozen=True):
 
 
 class LandingCandidate(Struct, frozen=True):
-    """A tip that the target may move to: with the commit of each member, and why others are not in it."""
+    """Possible new tip of the target, with the commit of each merged member and the faults of the rest."""
 
     commit: str
     steps: dict[str, str]
@@ -142,9 +143,9 @@ class Lander:
         self.find_culprit = find_culprit
 
     def land(self, terms: LandingTerms, members: Sequence[LandingMember]) -> TrainResult:
-        """Land the members in their order, as far as they may. Raises RefCheckedOut where a person has the target.
+        """Land the allowed members in order. Raises RefCheckedOut if a person has the target checked out.
 
-        Each member lands or has a fault; with `target_moved` nothing has landed. May be repeated after a crash.
+        Each member lands or has a fault; with `target_moved` no member has landed. May be repeated after a crash.
         """
         old = self.store.find_commit(terms.ref)
         tip = old or self.trees.require_commit(terms.base)
@@ -181,7 +182,7 @@ class Lander:
     # 1, 2 Members
 
     def build(self, terms: LandingTerms, tip: str, members: Sequence[LandingMember]) -> LandingCandidate:
-        """Merge the members on the tip, one on the other, and make the common files anew."""
+        """Merge the members on the tip in order, and make the common files anew."""
         steps: dict[str, str] = {}
         faults: list[LandingFault] = []
         at = tip
@@ -205,7 +206,7 @@ class Lander:
         return LandingCandidate(at, steps, tuple(faults))
 
     def merge_member(self, terms: LandingTerms, tip: str, member: LandingMember) -> str | LandingFault:
-        """Return the commit that brings a member to the tip, or why it may not land."""
+        """Return the commit that merges a member into the tip, or the fault that forbids landing."""
         store = self.store
         fork = store.find_fork(tip, member.commit)
         if fork is None:
@@ -239,7 +240,7 @@ class Lander:
     def check_member(
         self, member: LandingMember, changes: Sequence[ChangedEntry], blobs: Mapping[str, bytes]
     ) -> LandingFault | None:
-        """Return what in the member's own change forbids landing it. `blobs` holds the contents of both sides."""
+        """Return the fault in the member's own change that forbids landing. `blobs` holds both sides' contents."""
         prefix = prefix_in_repository(self.context.workspace)
         own = {c.path.removeprefix(prefix): c for c in changes if c.path.startswith(prefix)}
         foreign = tuple(c.path for c in changes if not c.path.startswith(prefix))
@@ -264,10 +265,10 @@ class Lander:
         landing: Sequence[ChangedEntry],
         states: tuple[str, str, str, str],
     ) -> LandingFault | None:
-        """Return the fault of a merge that leads out of the write set, or has lost a line of either side (law L6).
+        """Return the fault of a merge that leaves the write set or has lost a line of either side (law L6).
 
-        `states` are the merge base, the tip, the member's commit and the merged tree; `changes` are the member's,
-        `landing` those that the merge makes at the tip.
+        `states` are the merge base, the tip, the member's commit and the merged tree; `changes` are the member's
+        changes, `landing` the merge's changes at the tip.
         """
         base, tip, _, _ = states
         if fault := self.check_member(member, landing, self.store.read_blobs(list_blobs(landing))):
@@ -288,7 +289,7 @@ class Lander:
         return LandingFault(member.intent, "lost_line", f"the merge lost the line {shown!r}", tuple(sorted(both)))
 
     def close_intent(self, path: str, content: bytes | None, member: LandingMember) -> dict[str, bytes]:
-        """Return the intents file with the member's intent DONE, as far as the target holds it."""
+        """Return the intents file with the member's intent DONE, if the target has the intent."""
         if content is None:
             return {}
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.context.environment.clock()))
@@ -300,8 +301,8 @@ class Lander:
     # 3 Common files
 
     def make_commons(self, terms: LandingTerms, commit: str) -> str | CheckResult:
-        """Return a commit on top with the common files made anew, the same one where nothing differs; or the command
-        that failed.
+        """Return a commit on top with the common files made anew, or the same commit without differences; for a failed
+        command, its result.
         """
         tree = self.trees.prepare_for_verification(commit)
         for command in (common.make for common in terms.commons):
@@ -332,7 +333,7 @@ class Lander:
         candidate: LandingCandidate,
         flaky: list[str],
     ) -> list[LandingFault]:
-        """Return the fault of the member that makes the candidate red, or of all where that is not their doing."""
+        """Return the faults of a red candidate: of the culprit, or of every member if no member can be blamed."""
         red = self.find_red(terms, members, candidate.commit, flaky)
         if red is None:
             return []
@@ -366,8 +367,8 @@ class Lander:
     def find_red(
         self, terms: LandingTerms, members: Sequence[LandingMember], commit: str, flaky: list[str]
     ) -> CheckResult | None:
-        """Return the first check that is red twice; a check that is green when repeated is noted as flaky. A check that
-        had to be ended is not repeated.
+        """Return the first check that is red twice; a check that is green when repeated is noted as flaky. A check
+        ended by its time limit is not repeated.
         """
         commands = terms.checks or dict.fromkeys(check for member in members for check in member.checks)
         for command in commands:
@@ -391,7 +392,7 @@ class Lander:
         self.store.swap_ref(terms.ref, new, old)
 
     def find_landed(self, tip: str, members: Iterable[LandingMember]) -> dict[str, str]:
-        """Return the commit of each member that the target holds already, by the trailers of the lander's commits."""
+        """Return the commit of each member already in the target, by the trailers of the lander's commits."""
         wanted = {member.name: member.intent for member in members}
         out = self.store.git.text(
             *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
@@ -403,7 +404,7 @@ class Lander:
     # 6 Records and notes
 
     def record(self, terms: LandingTerms, result: TrainResult, members: Sequence[LandingMember]) -> None:
-        """Record each landed intent, and write the notes of the commits; what landed has landed if that fails."""
+        """Record each landed intent, and write the notes of the commits. A failure here does not revert the landing."""
         recorder = self.context.recorder
         bodies = [
             Body(
@@ -428,7 +429,7 @@ class Lander:
     def record_unrecorded(
         self, terms: LandingTerms, landed: Mapping[str, str], members: Sequence[LandingMember]
     ) -> None:
-        """Record what an interrupted landing has moved the target by, and not recorded."""
+        """Record the unrecorded moves of the target by an interrupted landing."""
         if landed:
             self.context.recorder.take_spooled()
         for member in (member for member in members if member.intent in landed):
@@ -459,8 +460,8 @@ def describe_red(red: CheckResult) -> str:
 
 
 def read_made_file(root: Path, path: str) -> bytes | None:
-    """Return the content of a file that a command made; None if it is gone. Raises OSError for anything but a file of
-    the work tree's own.
+    """Return the content of a file made by a command; None for a deleted file. Raises OSError unless the path is a
+    regular file inside the work tree.
     """
     place = root / path
     if not place.parent.resolve().is_relative_to(root):

@@ -1,4 +1,4 @@
-"""Rules for what may land: each path in its attempt's write set, no conflict markers, no line lost by a merge. Pure."""
+"""Rules of landing: each path in its attempt's write set, no conflict markers, no line lost by a merge. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ FindCulprit: TypeAlias = Callable[[Sequence[str], IsGreen], tuple[str, str]]
 
 
 class LandingFault(Struct, frozen=True):
-    """A reason why a member did not land. `partner` is the member with which it fails, where one is known."""
+    """Reason of a failed member. `partner` is the member with which the combination fails, if known."""
 
     intent: str
     kind: FaultKind
@@ -35,7 +35,9 @@ class LandingFault(Struct, frozen=True):
 def find_path_fault(
     intent: str, modes: Mapping[str, str], sets: Iterable[tuple[str, ...]], governing: Callable[[str], bool]
 ) -> LandingFault | None:
-    """Return why the changed paths may not land. `modes` maps each to its new mode; `sets` have to match each path."""
+    """Return why the changed paths must not land. `modes` maps each path to its new mode; each path has to match each
+    of the `sets`.
+    """
     if found := tuple(path for path in modes if governing(path)):
         return LandingFault(intent, "governing", f"{found[0]!r} governs agents: only people change it", found)
     scopes = [Scope(patterns) for patterns in sets]
@@ -58,9 +60,9 @@ def count_lines_with(content: bytes, start: bytes) -> int:
 def find_lost_line(
     base: Iterable[bytes], ours: Iterable[bytes], theirs: Iterable[bytes], merged: Iterable[bytes]
 ) -> bytes | None:
-    """Return a line that one side added and the merge has lost; None if there is none (law L6).
+    """Return a line added by a side and lost by the merge; None if the merge is complete (law L6).
 
-    Each argument holds the contents of the same files in one state. A line that both sides added may stand there once.
+    Each argument holds the contents of the same files in one state. A line added by both sides may appear once.
     """
     old, one, other, result = (count_each_line(contents) for contents in (base, ours, theirs, merged))
     for line in one.keys() | other.keys():

@@ -1,4 +1,4 @@
-"""The way back: what an intent has landed is taken out of the target again, in the object store, and checked."""
+"""Undo of a landing: an intent's landed changes are reverted on the target, in the object store, and checked."""
 
 from collections.abc import Sequence
 
@@ -21,8 +21,8 @@ UNDONE_TRAILER = "Remit-Undone"
 
 
 class LandingUndone(Struct, frozen=True):
-    """Result of an undo: the target before and after; `fault` says why nothing was taken back. `dependants` are landed
-    intents that need what was to go.
+    """Result of an undo: the target before and after; `fault` is the reason of a refused undo. `dependants` are landed
+    intents that need the undone work.
     """
 
     old: str
@@ -49,10 +49,10 @@ class LandingUndo:
         with_dependants: bool = False,
         checks: Sequence[str] = (),
     ) -> LandingUndone:
-        """Take an intent out of the target; `checks` are the criteria of what stays.
+        """Revert an intent on the target; `checks` are the criteria of the remaining intents.
 
-        `dependants` are the intents that need it, directly or not. While one of them is landed, nothing is undone
-        unless `with_dependants`: then they go first, the newest first.
+        `dependants` are the intents that need the undone intent, directly or transitively. A landed dependant refuses
+        the undo, unless `with_dependants` reverts the dependants first, newest first.
         """
         tip = self.store.find_commit(terms.ref)
         if tip is None:
@@ -83,7 +83,7 @@ class LandingUndo:
         return LandingUndone(tip, at, tuple(gone), dependants=needing)
 
     def find_landings(self, tip: str) -> dict[str, str]:
-        """Return the commit of each intent that the target holds, the newest first; undone ones are left out."""
+        """Return the commit of each intent in the target, newest first, without undone intents."""
         out = self.store.git.text(
             *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
             f"--format=%H %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
@@ -100,7 +100,7 @@ class LandingUndo:
         return found
 
     def revert(self, tip: str, intent: str, commit: str) -> str | LandingFault:
-        """Return the commit that takes a landing out of the tip, or the paths that were changed since."""
+        """Return the commit that reverts a landing on the tip, or the fault naming the paths changed since."""
         merged = self.store.revert(commit, tip)
         if merged.conflicts:
             why = f"{merged.conflicts[0]!r} was changed since, and git cannot take {intent} out of it"

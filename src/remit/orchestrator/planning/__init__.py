@@ -1,1 +1,1 @@
-"""From intents to plans, before anything runs. Pure: what the repository holds is gathered by callers."""
+"""Planning of intents before any task runs. Pure: callers gather the repository's facts."""

@@ -1,4 +1,4 @@
-"""Companions of an intent as patterns: the tests and pages of the files that it owns."""
+"""Companions of an intent as patterns: the tests and pages of its owned files."""
 
 from collections.abc import Iterable, Iterator
 

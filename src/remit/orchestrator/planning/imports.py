@@ -34,8 +34,8 @@ OTHER_IMPORT = re.compile(
 
 
 def list_imported_modules(path: str, text: str) -> tuple[str, ...]:
-    """Return the modules that a file's import statements name. Only these are parsed: parsing whole files takes ten
-    times as long.
+    """Return the modules named by a file's import statements. Only import statements are parsed: parsing whole files
+    takes ten times as long.
     """
     language = find_language(path)
     if language is None:
@@ -63,7 +63,7 @@ class ImportResolver:
                 self.go_folders.setdefault(folder, []).append(file)
 
     def resolve(self, path: str, modules: Iterable[str]) -> tuple[str, ...]:
-        """Return the files of the repository that `path` imports by these names, itself left out."""
+        """Return the repository files imported by `path` under these module names, without `path` itself."""
         suffix = path.rpartition(".")[2]
         found: dict[str, None] = {}
         for module in modules:

@@ -1,7 +1,7 @@
-"""Intents made into a plan: the tasks, what each waits for, an order, and everything that speaks against it.
+"""Plans made from intents: the tasks, their dependencies, an order, and the findings against the plan.
 
-A plan is no file of its own: its steps are intents. A task starts once its dependencies and its children have landed,
-and never beside a task whose write set is not proved apart from its own.
+A plan has no file of its own: its steps are intents. A task starts once its dependencies and its children have landed,
+and never beside a task with an unproved or overlapping write set.
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ MAX_PAIR_FINDINGS = 500
 
 
 class PlanFinding(Struct, frozen=True):
-    """Something that speaks against a plan. `path` is a witness, `fix` an example of the next step."""
+    """Finding against a plan. `path` is a witness, `fix` an example of the next step."""
 
     code: PlanCode
     severity: Literal["error", "warning"]
@@ -44,11 +44,11 @@ class PlanFinding(Struct, frozen=True):
 
 
 class RepositoryFacts(Struct, frozen=True):
-    """What a plan has to know of the repository and the machine.
+    """Facts of the repository and the machine needed by a plan.
 
-    `files` are the tracked files in order; `imports` the files that a file imports, `trusted` the digests of commands
-    that a person trusts, `agents` the installed agents. `folds_case` tells of the file system; `dirty_target` is the
-    work tree that has the target branch checked out with uncommitted changes, empty for none.
+    `files` are the tracked files in order; `imports` maps a file to its imported files, `trusted` holds the digests of
+    commands trusted by a person, `agents` the installed agents. `folds_case` describes the file system; `dirty_target`
+    is the work tree with the target branch checked out and uncommitted changes, empty for none.
     """
 
     files: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class RepositoryFacts(Struct, frozen=True):
 
 
 class PlannedTask(Struct, frozen=True):
-    """An intent in a plan. `needs` have to land first; `shares` are the tasks that never run beside this one."""
+    """Intent in a plan. `needs` have to land first; `shares` are the tasks that never run beside this task."""
 
     intent_id: str
     title: str
@@ -72,7 +72,7 @@ class PlannedTask(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Tasks in an order that their needs allow, the pairs that are not proved apart, and the findings."""
+    """Tasks in an order allowed by their needs, the pairs not proved apart, and the findings."""
 
     tasks: tuple[PlannedTask, ...]
     findings: tuple[PlanFinding, ...]
@@ -92,7 +92,7 @@ def make_plan(
     facts: RepositoryFacts,
     proofs: Proofs | None = None,
 ) -> Plan:
-    """Make a plan of the chosen intents and of the open ones below them; of all open intents if none is chosen."""
+    """Make a plan of the chosen intents and their open descendants; of every open intent if none is chosen."""
     intents = {intent.id: intent for intent in document.intents}
     planned = select_planned(intents, chosen)
     needs = {i.id: _list_needs(i, planned.values()) for i in planned.values()}
@@ -127,7 +127,7 @@ def make_plan(
 
 
 def select_planned(intents: Mapping[str, Intent], chosen: Sequence[str]) -> dict[str, Intent]:
-    """Return the open intents among the chosen ones and those below them, in the order of the file."""
+    """Return the open intents among the chosen intents and their descendants, in the order of the file."""
     children: dict[str, list[str]] = {}
     for intent in intents.values():
         children.setdefault(intent.parent_intent or "", []).append(intent.id)
@@ -148,7 +148,7 @@ def _list_needs(intent: Intent, planned: Iterable[Intent]) -> tuple[str, ...]:
 
 
 def _list_all_needs(needs: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
-    """Return all that has to land before each task, its own name for a task in a cycle."""
+    """Return the transitive needs of each task; a task in a cycle needs itself."""
     found: dict[str, set[str]] = {}
     for name in needs:
         reached: set[str] = set()
@@ -166,7 +166,7 @@ def _list_all_needs(needs: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
 
 
 def order_tasks(planned: Mapping[str, Intent], needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the tasks with needs first; among those that may start, by priority and their order in the file."""
+    """Return the tasks with needs first; ready tasks by priority and their order in the file."""
     rank = {
         name: (-PRIORITIES.index(intent.priority), number, name)
         for number, (name, intent) in enumerate(planned.items())
@@ -273,7 +273,7 @@ def _count_owned(own: WriteSet, facts: RepositoryFacts) -> int:
 
 
 def list_owned_files(own: WriteSet, files: Sequence[str], *, fold: bool = False) -> Iterator[str]:
-    """Yield the files of a sorted list that a task may write; only those below its folders are looked at."""
+    """Yield the files of a sorted list that a task may write; only files below the task's folders are examined."""
     folders = {find_literal_prefix(line) for line in own.scope if not line.startswith("!")}
     if fold or "" in folders:
         yield from (file for file in files if own.contains(file, fold=fold))
@@ -292,7 +292,7 @@ def list_owned_files(own: WriteSet, files: Sequence[str], *, fold: bool = False)
 def _check_pairs(
     shared: Iterable[SharedPath], before: Mapping[str, set[str]], sets: Mapping[str, WriteSet]
 ) -> Iterator[PlanFinding]:
-    """Check the pairs of which neither waits for the other: they would run at the same time."""
+    """Check the pairs of independent tasks, because independent tasks may run at the same time."""
     meeting = [
         pair for pair in shared if pair.first not in before[pair.second] and pair.second not in before[pair.first]
     ]
@@ -317,7 +317,7 @@ def _check_pairs(
 
 
 def _check_intent(intent: Intent, facts: RepositoryFacts) -> Iterator[PlanFinding]:
-    """Check what an intent's end is measured by."""
+    """Check the commands that verify an intent."""
     name, field = intent.id, "acceptance_criteria"
     commands = [criterion.verify for criterion in intent.acceptance_criteria if criterion.verify]
     if not commands:
@@ -352,7 +352,7 @@ def _check_imports(
 
 
 def _check_place(role: AgentRole, settings: OrchestratorSettings, facts: RepositoryFacts) -> Iterator[PlanFinding]:
-    """Check what a plan needs of the repository and of the machine."""
+    """Check the plan's requirements of the repository and of the machine."""
     if not facts.has_commit:
         message = "the repository has no commit, and attempts begin at one"
         yield PlanFinding("NO_COMMIT", "error", message, fix="git commit --allow-empty -m 'Begin'")

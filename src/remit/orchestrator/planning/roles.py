@@ -29,7 +29,7 @@ MAX_INSTRUCTION_BYTES = 16_384
 
 
 class RoleError(ValueError):
-    """Error for the name of a role that is neither shipped nor in `remit.toml`."""
+    """Error for the name of a role that is neither built in nor in `remit.toml`."""
 
     def __init__(self, name: str, known: tuple[str, ...], said_by: str = "") -> None:
         where = f" in the chain of {said_by}" if said_by else ""
@@ -38,7 +38,7 @@ class RoleError(ValueError):
 
 
 def list_roles(settings: OrchestratorSettings) -> dict[str, AgentRole]:
-    """Return the roles by name; a role of `remit.toml` replaces the shipped one of its name. Raises RoleError."""
+    """Return the roles by name; a role of `remit.toml` replaces the built-in role of its name. Raises RoleError."""
     roles = {role.name: role for role in (*DEFAULT_ROLES, *settings.roles)}
     for role in roles.values():
         for name in role.chain:
@@ -48,7 +48,7 @@ def list_roles(settings: OrchestratorSettings) -> dict[str, AgentRole]:
 
 
 def is_reviewer(role: AgentRole) -> bool:
-    """Whether the role changes nothing, so that its verdict is all that it gives."""
+    """Return whether the role writes no file, and its verdict is its only result."""
     return not {"write", "delete"} & {*role.effects} or not role.paths
 
 

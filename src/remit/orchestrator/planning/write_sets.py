@@ -1,7 +1,7 @@
-"""What a task may write, and the proofs that two tasks never write the same file.
+"""Write sets of tasks, and the proofs that two tasks never write the same file.
 
-A write set is the intent's scope, without the commons, narrowed to the paths of the role. What is proved is what the
-gate enforces: both read the same patterns.
+A write set is the intent's scope, without the commons, narrowed to the paths of the role. The proof covers exactly the
+enforced rule: proof and gate read the same patterns.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ MAX_DECISIONS = 6_000
 
 
 class WriteSet(Struct, frozen=True):
-    """The paths that a task may write: those in `scope`, and of these only the ones in `paths` of its role."""
+    """Paths that a task may write: the paths in `scope` that are also in `paths` of its role."""
 
     intent_id: str
     scope: tuple[str, ...]
@@ -39,7 +39,7 @@ class WriteSet(Struct, frozen=True):
 
 
 class SharedPath(Struct, frozen=True):
-    """Two tasks that are not proved apart, with a shared path, or the reason why nothing is proved."""
+    """Pair of tasks not proved apart, with a shared path or the reason of the missing proof."""
 
     first: str
     second: str
@@ -47,14 +47,16 @@ class SharedPath(Struct, frozen=True):
 
 
 def make_write_set(intent: Intent, role: AgentRole, commons: Iterable[Commons] = ()) -> WriteSet:
-    """Return what a task may write. One that goes on in other roles owns the whole scope: each narrows it by itself."""
+    """Return the write set of a task. A task with later roles owns the whole scope, narrowed in each stage by the
+    stage's role.
+    """
     taken_out = tuple(f"!{path}" for common in commons for path in common.paths)
     return WriteSet(intent.id, (*intent.owned_scope, *taken_out), EVERYTHING if role.chain else role.paths)
 
 
 class Proofs:
-    """Decisions on pairs of write sets, each made once. `known` are the decisions so far, by the hashes of both sets,
-    which callers may keep: they depend on nothing else.
+    """Decisions on pairs of write sets, each made once. `known` are the decisions so far, by the hashes of both sets.
+    Callers may keep `known`, because a decision depends only on the hashes.
     """
 
     def __init__(self, *, fold: bool = False, known: dict[tuple[str, str], Answer] | None = None) -> None:
@@ -71,7 +73,7 @@ class Proofs:
         return self.known[one, two]
 
     def find_shared(self, sets: Sequence[WriteSet]) -> Iterator[SharedPath]:
-        """Yield the pairs that are not proved apart, in the order of the sets."""
+        """Yield the pairs not proved apart, in the order of the sets."""
         most = len(self.known) + 2 * MAX_DECISIONS
         for a, b in sorted(self._list_neighbours(sets)):
             is_late = len(self.known) > most
@@ -80,7 +82,7 @@ class Proofs:
                 yield SharedPath(sets[a].intent_id, sets[b].intent_id, answer)
 
     def _list_neighbours(self, sets: Sequence[WriteSet]) -> set[tuple[int, int]]:
-        """Return the pairs of which one may write in a folder of the other: any other pair is apart."""
+        """Return the pairs with a writable folder inside a folder of the partner; every remaining pair is apart."""
         by_folder: dict[str, set[int]] = {}
         for number, write_set in enumerate(sets):
             for line in write_set.scope:

@@ -1,1 +1,1 @@
-"""Workers: executors of a host, and the agents that they start, feed and land."""
+"""Workers: executors of a host that start, feed and land their agents."""

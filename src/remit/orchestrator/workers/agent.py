@@ -1,7 +1,8 @@
-"""One agent in its jail: how each is started without a terminal, and the process that ends with its worker.
+"""Agent in its jail: the start of each agent without a terminal, and the process that ends with its worker.
 
-With bubblewrap the agent has a process namespace of its own, which the kernel ends with the worker, however the worker
-ends. Without it, a reaper above the agent ends what is below it, unless the agent has ended the reaper.
+With bubblewrap the agent has its own process namespace, ended by the kernel together with the worker, however the
+worker ends. Without bubblewrap, a reaper above the agent ends the agent's descendants, unless the agent has ended the
+reaper.
 """
 
 import os
@@ -37,10 +38,11 @@ GRACE_S = 5.0
 
 
 class AgentCommand(Struct, frozen=True):
-    """How an agent is started on one task, without a terminal. Words may hold `{prompt}`, `{intent}` and `{model}`.
+    """Command that starts an agent on one task, without a terminal. Words may hold `{prompt}`, `{intent}` and
+    `{model}`.
 
-    `variables` are the only ones of the worker's environment that reach this agent beside those of every program;
-    `settings` are variables with the value that it needs here.
+    `variables` names the worker's variables passed to this agent in addition to the variables of every program;
+    `settings` are variables with fixed values for this agent.
     """
 
     words: tuple[str, ...]
@@ -97,7 +99,7 @@ AGENT_COMMANDS: dict[str, AgentCommand] = {
 
 
 class AgentRun(Struct, frozen=True):
-    """Words and variables of an agent's process, its jail, and the file that keeps its output."""
+    """Words and variables of an agent's process, its jail, and the output file."""
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
@@ -115,7 +117,7 @@ class AgentEnd(Struct, frozen=True):
 
 
 def fill_words(command: AgentCommand, *, prompt: str, intent: str, model: str) -> tuple[str, ...]:
-    """Return the words of the command. A value is one word, whatever it holds."""
+    """Return the words of the command. A value is a single word, regardless of its content."""
     words = (*command.words, *(command.model_words if model else ()))
     values = {"{prompt}": prompt, "{intent}": intent, "{model}": model}
     # Only whole words and the id of the intent are replaced: a prompt that holds `{model}` stays as it is.
@@ -123,7 +125,7 @@ def fill_words(command: AgentCommand, *, prompt: str, intent: str, model: str) -
 
 
 def open_namespace(status: int) -> int:
-    """Return a descriptor of the first process in the jail, which ends last, from bubblewrap's status; -1 for none."""
+    """Return a descriptor of the jail's first process, the last to end, from bubblewrap's status; -1 if missing."""
     with suppress(OSError, DecodeError, KeyError), os.fdopen(os.dup(status), "rb") as lines:
         return os.pidfd_open(json.decode(lines.readline())["child-pid"])
     return -1
@@ -145,7 +147,7 @@ HIDDEN_STATE = ("fleet.db", "fleet.db-wal", "fleet.db-shm", "console.json", "wor
 
 
 class AttemptPlaces(Struct, frozen=True):
-    """Folders of an attempt: the main worktree and the attempt's own one, and a folder for temporary files."""
+    """Folders of an attempt: the main worktree, the attempt's worktree, and a folder for temporary files."""
 
     main: Workspace
     tree: Workspace
@@ -161,8 +163,9 @@ def make_jail(
     search_path: str,
     links: Sequence[str] = (),
 ) -> Jail:
-    """Return the jail of an attempt: it sees its own worktree, git's folder, the rules, and of HOME what this agent
-    needs. Other worktrees, the main one among them, HOME and the temporary folders of others are not there.
+    """Return the jail of an attempt: visible are the attempt's worktree, git's folder, the rules, and the files of HOME
+    needed by the agent. Hidden are the main worktree, further worktrees, the rest of HOME and foreign temporary
+    folders.
     """
     tree, common, home = places.tree, places.main.common_dir, around.home.resolve()
     assert common is not None, "worktrees are git's"
@@ -184,8 +187,8 @@ def make_jail(
 
 
 def find_links(places: AttemptPlaces, patterns: Sequence[str]) -> dict[Path, Path]:
-    """Return the folders of the main worktree that the attempt sees, by their place in its own one: real folders, where
-    the attempt's commit has nothing.
+    """Return the folders of the main worktree visible to the attempt, by their location in its own worktree: only real
+    folders, at locations without content in the attempt's commit.
     """
     found: dict[Path, Path] = {}
     for source in (path for pattern in patterns for path in sorted(places.main.root.glob(pattern.rstrip("/")))):
@@ -198,7 +201,7 @@ def find_links(places: AttemptPlaces, patterns: Sequence[str]) -> dict[Path, Pat
 
 @contextmanager
 def claim_slot(folder: Path) -> Generator[int]:
-    """Yield the lowest number that no other attempt on this host has. It is free again when the process ends."""
+    """Yield the lowest slot number unused on this host. The number is free again when the process ends."""
     for number in range(MAX_SLOTS):
         with try_lock(folder / f"slot-{number}.lock") as is_free:
             if is_free:
@@ -212,7 +215,7 @@ FIRST_PORT, PORTS_OF_SLOT, MAX_SLOTS = 20_000, 100, 120
 
 
 def run_setup(words: Sequence[str], jail: Jail, variables: Mapping[str, str], timeout_s: float) -> CommandResult:
-    """Run the command that prepares a worktree, in the jail where there is one, and return how it ended."""
+    """Run the command that prepares a worktree, in the jail if available, and return how the command ended."""
     program = find_bubblewrap()
     if program is not None:
         words = ("sh", "-c", WITHOUT_STATUS, "sh", *bubblewrap_command(program, jail, words, STATUS_DESCRIPTOR))
@@ -227,7 +230,7 @@ def run_setup(words: Sequence[str], jail: Jail, variables: Mapping[str, str], ti
 
 
 def explain_unwired(agent: str, command: AgentCommand, home: Path, variables: Mapping[str, str], tree: Path) -> str:
-    """Return why an agent of the table would work without hooks in this worktree; empty if it would not."""
+    """Return why a known agent would work without hooks in this worktree; empty for a wired agent."""
     row = ROWS.get(agent)
     if row is None or command is not AGENT_COMMANDS.get(agent):
         return ""
@@ -247,7 +250,7 @@ def existing(*paths: Path) -> tuple[Path, ...]:
 
 
 def find_agent_files(agent: str, home: Path, moved: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Return the folder of the agent's settings and conversations, and the files in it that steer the agent."""
+    """Return the folder of the agent's settings and conversations, and its files that steer the agent."""
     row = ROWS.get(agent)
     if row is None:
         return (), ()
@@ -257,7 +260,7 @@ def find_agent_files(agent: str, home: Path, moved: Mapping[str, str]) -> tuple[
 
 
 def list_tool_paths(words: Sequence[str], search_path: str) -> Iterator[Path]:
-    """Yield where the agent's program, the programs on the search path and this Python are installed."""
+    """Yield the installation folders of the agent's program, the programs on the search path and this Python."""
     for name in (*search_path.split(os.pathsep), f"{sys.prefix}/bin", f"{sys.base_prefix}/bin"):
         folder = Path(name)
         if folder.is_absolute():
@@ -270,7 +273,7 @@ def list_tool_paths(words: Sequence[str], search_path: str) -> Iterator[Path]:
 
 
 def is_inside_only(path: Path, folders: Sequence[Path]) -> bool:
-    """Return whether a path lies below one of the folders, and none of them in it."""
+    """Return whether a path lies below a folder of the list, and contains none of the folders."""
     real = path.resolve()
     return any(folder in real.parents for folder in folders) and not any(
         folder.is_relative_to(real) for folder in folders
@@ -278,7 +281,7 @@ def is_inside_only(path: Path, folders: Sequence[Path]) -> bool:
 
 
 def end_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """End an agent that still runs; a reaper has a moment to end what is below it first."""
+    """End a running agent; a reaper first has a moment to end the agent's descendants."""
     with suppress(subprocess.TimeoutExpired):
         process.send_signal(number)
         process.wait(GRACE_S)
@@ -301,7 +304,7 @@ class AgentProcess:
             self.cancelled.set()
 
     def wait(self, report: Callable[[AgentFeed], None] | None = None) -> AgentEnd:
-        """Start the agent, and wait for its end in this thread, with which a jail ends too. Raises OSError."""
+        """Start the agent, and wait for its end in this thread. A jail ends with this thread. Raises OSError."""
         reading, writing = os.pipe()
         try:
             process = subprocess.Popen(

@@ -1,6 +1,6 @@
-"""Prompt of an attempt: role, intent, who owns what beside it, and what the attempts before it left.
+"""Prompt of an attempt: role, intent, neighbouring owners, and the results of earlier attempts.
 
-Everything that agents or repositories wrote is data here: one line each or quoted, cleaned, and never an instruction.
+Text written by agents or repositories is data here: one line each or quoted, cleaned, and never an instruction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ MAX_TODO_ITEMS = 20
 
 
 class Handover(Struct, frozen=True):
-    """End of the attempt before this one, the files that it changed, and which of them this one begins with."""
+    """End of the previous attempt, its changed files, and the subset already in the new worktree."""
 
     attempt: int
     why: str = ""
@@ -38,7 +38,7 @@ def describe_handover(last: Attempt, start: StartingPoint) -> Handover:
 
 
 class StageBrief(Struct, frozen=True):
-    """What a stage of a task has to know: its duty, the team's instructions for its role, and the work so far."""
+    """Facts for a stage of a task: its duty, the team's instructions for its role, and the work so far."""
 
     duty: str = ""
     instructions: str = ""
@@ -65,7 +65,7 @@ def write_brief(
 
 
 def format_message(text: str) -> str:
-    """Return a person's message as the agent reads it."""
+    """Return a person's message as shown to the agent."""
     return f"Remit: a person says about this task: {sanitise_text(text)[:MAX_STEERING_CHARS].strip()}"
 
 

@@ -1,7 +1,7 @@
 """Feed of one agent: the lines of its output become usage, short progress and the time of its last word.
 
-Output is hostile text: a line is cut, cleaned, and never interpreted further than its numbers. The whole output is kept
-up to a limit in a file beside the worktree.
+Output is hostile text: a line is cut, cleaned, and interpreted only for its numbers. The whole output is kept up to a
+limit in a file beside the worktree.
 """
 
 import re
@@ -20,7 +20,7 @@ MAX_PROGRESS_CHARS = 200
 
 
 class AgentUsage(Struct):
-    """What an agent says that it used. `usd` is None for an agent that tells no cost: unknown is not zero."""
+    """Usage reported by an agent. `usd` is None for an agent that reports no cost: unknown is not zero."""
 
     turns: int = 0
     tokens_in: int = 0
@@ -31,7 +31,7 @@ class AgentUsage(Struct):
 
 
 class AgentFeed:
-    """Reads the output of one agent line by line."""
+    """Reader of one agent's output, line by line."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
@@ -66,9 +66,10 @@ class AgentFeed:
         self.progress = describe_event(event) or self.progress
 
     def count(self, event: Mapping[str, Any]) -> None:
-        """Add what an event of a known form tells: JSON lines of Claude Code, Qwen Code, Gemini CLI, Codex and Remit.
+        """Add the usage of an event of a known form: JSON lines of Claude Code, Qwen Code, Gemini CLI, Codex and Remit.
 
-        The forms are captured in `tests/orchestrator/headless`. An agent may tell sums at its end, or each turn's use.
+        The forms are captured in `tests/orchestrator/headless`. An agent may report sums at its end, or each turn's
+        use.
         """
         kind, data = read_word(event, "type", "event"), as_object(event.get("data"))
         self.session = self.session or sanitise_line(read_word(event, "session_id", "thread_id"), MAX_SESSION_CHARS)
@@ -90,7 +91,7 @@ class AgentFeed:
             self.usage.refusals += 1
 
     def add_cost(self, cost: object, before: float) -> None:
-        """Set the cost to what was used before and this; what is no plausible sum is no cost, and takes nothing off."""
+        """Set the cost to the sum of the earlier and this cost; an implausible amount is ignored."""
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < MAX_USD:
             self.usage.usd = before + float(cost)
 
@@ -108,7 +109,7 @@ MAX_ERROR_CHARS = 500
 
 
 def is_refusal(event: Mapping[str, Any]) -> bool:
-    """Whether an event tells that the provider refused: an error with a status of 429 or 5xx, or words for it."""
+    """Return whether an event reports the provider's refusal: an error with status 429 or 5xx, or refusing words."""
     if not ERROR_KINDS & {str(event.get(name)) for name in ("type", "event", "subtype")}:
         return False
     places = [event, *(as_object(event.get(name)) for name in ("error", "data"))]
@@ -119,17 +120,17 @@ def is_refusal(event: Mapping[str, Any]) -> bool:
 
 
 def read_word(event: Mapping[str, Any], *names: str) -> str:
-    """Return the first of these fields that is a text; an agent may have something else under one of the names."""
+    """Return the first named field with a text value; an agent may use a name for a different type."""
     return next((word for name in names if isinstance(word := event.get(name), str)), "")
 
 
 def as_count(value: object) -> int:
-    """Return a count that a database can hold; 0 for everything else."""
+    """Return a count that fits into a database; 0 for any invalid value."""
     return min(value, MAX_COUNT) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def describe_event(event: Mapping[str, Any]) -> str:
-    """Return a line about an event: its kind, and the tool it names."""
+    """Return a line about an event: its kind, and its tool."""
     data = as_object(event.get("data"))
     kind = read_word(event, "event", "type")
     tool = (

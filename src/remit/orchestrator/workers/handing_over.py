@@ -1,4 +1,4 @@
-"""A worktree handed over to a person, and taken back: it is an ordinary one meanwhile, which no attempt uses again."""
+"""Handing over of a worktree to a person, and taking back: an ordinary worktree meanwhile, never reused."""
 
 import shutil
 import time
@@ -18,9 +18,9 @@ from remit.workspace.worktrees import NoWorktree, Worktrees, attempt_name, curre
 
 
 def hand_over(trees: Worktrees, last: Attempt) -> Path:
-    """Return the worktree of an attempt that is over, with its files, as one without an assignment.
+    """Return the worktree of an ended attempt, with its files and without an assignment.
 
-    Where another attempt has it by now, it is made anew from the checkpoint. Raises NoWorktree, GitError, OSError.
+    A worktree reused by a later attempt is made anew from the checkpoint. Raises NoWorktree, GitError, OSError.
     """
     tree = find_tree(trees, last) or restore_tree(trees, last)
     if tree.assignment_path:
@@ -45,7 +45,9 @@ def restore_tree(trees: Worktrees, last: Attempt) -> Workspace:
 
 
 def take_back(trees: Worktrees, task: Task, last: Attempt) -> Mapping[str, str]:
-    """Keep what a person left, and let the worktree be used again; return the files that are not kept, with why."""
+    """Keep the person's files in a checkpoint, and release the worktree for reuse; return the unkept files, with
+    reasons.
+    """
     tree = find_tree(trees, last)
     if tree is None:
         return {}
@@ -56,7 +58,7 @@ def take_back(trees: Worktrees, task: Task, last: Attempt) -> Mapping[str, str]:
 
 
 def assign(tree: Workspace, task: Task, last: Attempt) -> None:
-    """Write the assignment of an attempt that is over: nobody works under it, and the worktree is known again."""
+    """Write the assignment of an ended attempt: no agent works under it, and the worktree is known again."""
     terms = Assignment(
         task=f"{task.repository}:{task.intent}",
         intent=task.intent,
@@ -70,8 +72,8 @@ def assign(tree: Workspace, task: Task, last: Attempt) -> None:
 
 
 def hand_in_by_person(trees: Worktrees, gate: Gate, task: Task, last: Attempt) -> tuple[str, ...]:
-    """Commit what a person left on the attempt's branch; return the paths outside the write set, and then commit
-    nothing. Raises NoWorktree, GitError.
+    """Commit a person's files on the attempt's branch; return the paths outside the write set, without a commit if any.
+    Raises NoWorktree, GitError.
     """
     tree = find_tree(trees, last)
     if tree is None:

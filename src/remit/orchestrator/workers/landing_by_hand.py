@@ -1,7 +1,7 @@
 """Landing and undoing in a person's own process: at once, and with the work tree that has the target checked out.
 
-A worker never moves a branch under a person. A person who asks for it gets the tree brought along, as far as git can do
-so without touching an uncommitted change.
+A worker never moves a branch under a person. For a person's request, the tree follows the target, as far as git can
+update the tree without touching an uncommitted change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,10 +43,10 @@ class TreeInTheWay(RefCheckedOut):
 
 
 class PersonalLander(Lander):
-    """A lander that brings along the work tree in which the target is checked out."""
+    """Lander that also updates the work tree with the target checked out."""
 
     def move_target(self, terms: LandingTerms, new: str, old: str) -> None:
-        """Move the target, and the tree that has it. Raises RefCheckedOut, TreeInTheWay, RefMoved."""
+        """Move the target, and its checked-out work tree. Raises RefCheckedOut, TreeInTheWay, RefMoved."""
         place = self.store.find_checkout(terms.ref)
         if place is None or old == NO_COMMIT:
             super().move_target(terms, new, old)
@@ -69,7 +69,7 @@ class PersonalLander(Lander):
 
 
 class PreviewLander(Lander):
-    """A lander that moves nothing, and keeps what the target would have become."""
+    """Lander that moves no ref, and keeps the target's would-be commit."""
 
     made = ""
 
@@ -79,7 +79,7 @@ class PreviewLander(Lander):
 
 
 class IntentsFileOfTree:
-    """The intents file of a work tree that is brought along: the fleet has changed it there, and so has the landing."""
+    """Intents file of an updated work tree, changed both by the fleet in the tree and by the landing."""
 
     def __init__(self, lander: Lander, place: Path, old: str, new: str) -> None:
         path = f"{prefix_in_repository(lander.context.workspace)}{ORCHESTRATION_FOLDER}/{INTENTS_NAME}"
@@ -92,7 +92,7 @@ class IntentsFileOfTree:
 
     @property
     def must_move(self) -> bool:
-        """Whether git would refuse to bring the tree along because of this file."""
+        """Return whether git would refuse to update the tree because of this file."""
         return None not in (self.before, self.after, self.found) and self.found != self.before != self.after
 
     def set_aside(self) -> None:
@@ -106,7 +106,7 @@ class IntentsFileOfTree:
             self.copy.unlink(missing_ok=True)
 
     def bring_back(self) -> None:
-        """Write the file as the person and the fleet left it, with the statuses that the landing has changed."""
+        """Write the file of the person and the fleet back, with the statuses changed by the landing."""
         if not self.must_move or self.before is None or self.after is None or self.found is None:
             return
         before, after = parse_intents(self.before), parse_intents(self.after)
@@ -128,7 +128,7 @@ def describe_intents(document: IntentsDocument) -> list[object]:
 
 
 def forward_tree(ref: str, place: Path, new: str) -> None:
-    """Bring a work tree to a later commit of its branch, as its person would. Raises TreeInTheWay, GitError."""
+    """Fast-forward a work tree to a commit of its branch, as its person would. Raises TreeInTheWay, GitError."""
     arguments = ("merge", "--ff-only", "--quiet", new)
     done = execute(("git", "-C", str(place), *arguments), arguments, b"", place)
     if done.code:
@@ -142,7 +142,7 @@ def forward_tree(ref: str, place: Path, new: str) -> None:
 
 
 class UndoPreview(Struct, frozen=True):
-    """What an undo would do: the intents that go, the files that change, or why it cannot be done."""
+    """Preview of an undo: the undone intents, the changed files, or the reason of a refusal."""
 
     undone: LandingUndone
     changes: tuple[ChangedEntry, ...] = ()
@@ -151,7 +151,7 @@ class UndoPreview(Struct, frozen=True):
 def preview_undo(
     gate: Gate, trees: Worktrees, target: str, intent: str, *, with_dependants: bool = False
 ) -> UndoPreview:
-    """Build the undo in the object store, and move nothing. The criteria of what stays are not run."""
+    """Build the undo in the object store without moving a ref. The criteria of the remaining intents are not run."""
     lander = make_lander(gate, trees, PreviewLander)
     assert isinstance(lander, PreviewLander)
     undo = LandingUndo(lander)
@@ -166,8 +166,8 @@ def preview_undo(
 def undo_landing(
     gate: Gate, trees: Worktrees, target: str, intent: str, *, with_dependants: bool = False
 ) -> LandingUndone:
-    """Take an intent out of the target, if `[verify] landing` passes then, or else the criteria of what stays: those
-    of them that a person trusts. Raises RefCheckedOut.
+    """Revert an intent on the target if `[verify] landing` passes afterwards; without `[verify] landing`, if the
+    trusted criteria of the remaining intents pass. Raises RefCheckedOut.
     """
     undo = LandingUndo(make_lander(gate, trees, PersonalLander))
     dependants = list_dependants(gate.intents.document, intent)
@@ -184,7 +184,7 @@ def undo_landing(
 
 
 def list_dependants(document: IntentsDocument, intent: str) -> tuple[str, ...]:
-    """Return the intents that need this one to have landed: those that depend on it and its parents, and so on."""
+    """Return the intents that need this intent landed: dependants of the intent and of its parents, transitively."""
     found: dict[str, None] = {intent: None}
     pending = [intent]
     while pending:

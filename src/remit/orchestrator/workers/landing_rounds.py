@@ -1,6 +1,6 @@
-"""Rounds of landing: the engine gathers a train, the lander lands it, and the engine is told how it went.
+"""Rounds of landing: the engine gathers a train, the lander lands the train, and the result is reported to the engine.
 
-A round may run twice: what had landed before a worker died is found in the target, and only settled.
+A round may run twice: members landed before a worker died are found in the target, and only settled.
 """
 
 import shlex
@@ -44,7 +44,7 @@ def land_handed_in(
     wait: Callable[[float], bool],
     kind: type[Lander] = Lander,
 ) -> None:
-    """Land one train after the other, until nothing is handed in. `wait` pauses, and returns True to stop."""
+    """Land one train after the next until no task is handed in. `wait` pauses, and returns True to stop."""
     store = TreeStore(gate.workspace)
     pause_s = MIN_PAUSE_S
     while True:
@@ -67,8 +67,8 @@ def make_lander(gate: Gate, trees: Worktrees, kind: type[Lander] = Lander) -> La
 
 
 def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float) -> bool:
-    """Land a train, and settle it: each member has landed, is redone, or waits for a person. False where the remote
-    does not answer: nothing was moved, and the members stay handed in, with when it is tried again.
+    """Land a train, and settle each member: landed, redone, or waiting for a person. Return False if the remote does
+    not answer: no ref was moved, and the members stay handed in, with the time of the next try.
     """
     away = ""
     try:
@@ -105,7 +105,7 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
 
 
 def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
-    """Land the members as the settings say. Raises RemoteAway, and then nothing was moved."""
+    """Land the members according to the settings. Raises RemoteAway, without any ref moved."""
     config, settings = gate.rules.config, gate.rules.config.orchestrator
     if why := describe_untrusted(gate, landing.members):
         return refuse_all(landing, "untrusted", why)
@@ -132,7 +132,7 @@ def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence
 
 
 def describe_untrusted(gate: Gate, names: Iterable[str]) -> str:
-    """Return which commands that decide about landing are not trusted on this machine; empty if none."""
+    """Return the landing commands not trusted on this machine; empty if none."""
     config, trusted = gate.rules.config, trusted_digests(gate.recorder)
     items = (*config.verify.landing_items, *config.orchestrator.trust_items)
     named = [item.text for item in items if item.digest not in trusted]
@@ -159,7 +159,7 @@ def checks_folder(trees: Worktrees) -> Path:
 
 
 def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMember]:
-    """Return the members with what they handed in, in the order of the train."""
+    """Return the members with their handed-in work, in the order of the train."""
     board = engine.read_board()
     members: list[LandingMember] = []
     for name in landing.members:
@@ -186,7 +186,7 @@ def branch_of(hold: Hold) -> str:
 
 
 def describe_fault(fault: LandingFault) -> Evidence:
-    """Return a fault as evidence of a conflict; what no attempt can mend goes to a person."""
+    """Return a fault as evidence of a conflict; a fault that no attempt can mend goes to a person."""
     kinds = {"conflict": ConflictKind.TEXT, "lost_line": ConflictKind.TEXT, "red": ConflictKind.MEANING}
     kind = kinds.get(fault.kind, ConflictKind.REFUSED)
     earlier = Party(fault.partner or "what has landed", paths=len(fault.paths))
@@ -195,7 +195,7 @@ def describe_fault(fault: LandingFault) -> Evidence:
 
 
 def list_touched(engine: Engine, gate: Gate, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
-    """Return the files that each change that is handed in touches; changes of other hosts are fetched first."""
+    """Return the files touched by each handed-in change; changes from remote hosts are fetched first."""
     board = engine.read_board()
     holds = {
         key: hold
@@ -218,8 +218,8 @@ def list_files(store: TreeStore, hold: Hold, target: str) -> tuple[str, ...]:
 
 
 def find_base(workspace: Workspace, target: str, first: str = "") -> str:
-    """Return the newest commit to start from: the target's tip, else the `first` of its plan, else the one that the
-    main worktree has checked out. Raises ValueError in a repository without a commit.
+    """Return the newest commit to start from: the target's tip, or the `first` commit of its plan, or the main
+    worktree's HEAD. Raises ValueError in a repository without a commit.
     """
     store = TreeStore(workspace)
     names = (f"refs/heads/{target}", *((first,) if first else ()), "HEAD")

@@ -1,4 +1,4 @@
-"""Meetings of an attempt with another one's paths: denials that show it, how much each has done, and the lesson."""
+"""Meetings of an attempt with paths of a different owner: the denials, the work of each side, and the lesson."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ MAX_PATHS = 20
 
 
 def find_owners(board: Board, key: TaskKey, denied: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return by intent the denied paths that it holds."""
+    """Return the denied paths by the intent that holds the paths."""
     found: dict[str, tuple[str, ...]] = {}
     for hold in board.holds.values():
         if hold.repository == key[0] and hold.key != key:
@@ -36,14 +36,14 @@ def find_owners(board: Board, key: TaskKey, denied: list[str]) -> dict[str, tupl
 
 
 def list_new_denials(state: State, since: float, known: Mapping[str, float]) -> dict[str, float]:
-    """Return the paths outside of the write set that were denied in this worktree since then, with when."""
+    """Return the paths outside the write set newly denied in this worktree, with the times of denial."""
     query = "SELECT path, max(at) FROM denied WHERE workspace=? AND code='SCOPE_VIOLATION' AND at>=? GROUP BY path"
     rows = state.fetch_rows(query, state.workspace, since)
     return {str(row[0]): float(row[1]) for row in rows if row[1] > known.get(str(row[0]), 0.0)}
 
 
 def measure_party(hold: Hold, tree: Workspace | None, base: str) -> Party:
-    """Return a side of a conflict with how much it has written; nothing where its worktree is on another host."""
+    """Return a side of a conflict with the amount of its written work; zero if its worktree is on a remote host."""
     if tree is None or not base:
         return Party(hold.intent)
     git = Git(tree.root)
@@ -61,7 +61,7 @@ def count_lines(path: Path) -> int:
 
 
 def write_lessons(store: Store, gate: Gate, repository: str) -> None:
-    """Write a lesson of each conflict that has none: both intents, the path, and what would have avoided it."""
+    """Write a lesson for each conflict without a lesson: both intents, the path, and a way to avoid the conflict."""
     with store.read() as connection:
         found = list_without_lesson(connection, repository)
     for row in found:

@@ -1,4 +1,4 @@
-"""Messages of a person to a running agent: left in its worktree's state for its next answer."""
+"""Messages of a person to a running agent, stored in its worktree's state until its next answer."""
 
 from remit.core.call import SessionKey
 from remit.gate.context import WorkspaceContext
@@ -10,7 +10,7 @@ from remit.workspace.place.workspace import Workspace
 
 
 def list_sessions(tree: Workspace, environment: Environment) -> frozenset[SessionKey]:
-    """Return the newest sessions that have worked in the worktree. Raises StateError."""
+    """Return the newest sessions in the worktree. Raises StateError."""
     context = WorkspaceContext(tree, environment)
     try:
         return frozenset(context.state.list_recent_sessions())
@@ -21,8 +21,8 @@ def list_sessions(tree: Workspace, environment: Environment) -> frozenset[Sessio
 def leave_message(
     tree: Workspace, environment: Environment, known: frozenset[SessionKey], order: Order
 ) -> SessionKey | None:
-    """Leave a message for the newest session in the worktree that is not `known`, and return it; None where there is
-    none yet. Raises StateError.
+    """Leave a message for the newest session in the worktree not in `known`, and return the session; None without such
+    a session. Raises StateError.
     """
     context = WorkspaceContext(tree, environment)
     try:

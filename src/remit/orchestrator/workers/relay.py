@@ -1,4 +1,4 @@
-"""Relay between an attempt and the fleet: takes what its agent said, and brings what others say and work on."""
+"""Relay between an attempt and the fleet: stores the agent's messages, and delivers notes and neighbouring tasks."""
 
 from remit.gate.state.attempt_messages import AttemptMessages, FleetNeighbour, FleetView
 from remit.gate.state.workspace_state import State
@@ -9,7 +9,7 @@ from remit.orchestrator.states import FINAL_STATES
 
 
 def take_messages(store: Store, state: State, task: Task, attempt: int, token: int) -> None:
-    """Store what the attempt has sent. A worker that dies in between sends it again, and it is stored once."""
+    """Store the attempt's sent messages. Messages sent again after a worker's death are stored once."""
     messages = AttemptMessages(state, token)
     sent = messages.read_outbox().messages
     if sent:
@@ -21,7 +21,7 @@ def take_messages(store: Store, state: State, task: Task, attempt: int, token: i
 def bring_view(
     store: Store, state: State, board: Board, task: Task, attempt: int, token: int, brought: FleetView | None
 ) -> FleetView:
-    """Bring the attempt its notes and neighbours where they are not as `brought`, and return them."""
+    """Deliver the attempt's notes and neighbours if different from `brought`, and return them."""
     with store.read() as connection:
         posted = count_notes(connection, task.key)
         view = FleetView(list_notes(connection, task, attempt), list_neighbours(board, task), posted)
@@ -31,7 +31,7 @@ def bring_view(
 
 
 def list_neighbours(board: Board, task: Task) -> tuple[FleetNeighbour, ...]:
-    """Return the unfinished tasks of the repository beside this one."""
+    """Return the repository's unfinished tasks beside this task."""
     beside = (
         other
         for other in board.tasks.values()

@@ -1,7 +1,7 @@
-"""Start of an attempt: the target's tip, with what the attempt before it left, as far as that fits.
+"""Start of an attempt: the target's tip, with the previous attempt's work, as far as the work fits.
 
-What does not merge, or lies outside of the write set, stays in the checkpoint and is named: the agent begins from the
-tip without it.
+Work that does not merge, or lies outside of the write set, stays in the checkpoint and is named: the agent begins from
+the tip without the rest.
 """
 
 from collections.abc import Iterable
@@ -20,10 +20,10 @@ STARTER = ("Remit", "remit@localhost")
 
 
 class StartingPoint(Struct, frozen=True):
-    """Commit that an attempt's branch begins at: `base`, the target's tip, or a commit on it with earlier work.
+    """First commit of an attempt's branch: `base`, the target's tip, or a commit on `base` with earlier work.
 
-    `taken` are the files that differ from the base. `ref` names the earlier work; `left` are its files that are not in
-    the commit, `conflicts` those for which none of it could be taken.
+    `taken` are the files that differ from the base. `ref` names the earlier work; `left` are its files missing in the
+    commit, `conflicts` the conflicting files because of which no earlier work was taken.
     """
 
     commit: str
@@ -34,7 +34,7 @@ class StartingPoint(Struct, frozen=True):
     conflicts: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return what of the earlier work the worktree begins with, in words for its agent."""
+        """Return the earlier work in the worktree, in words for its agent."""
         if self.conflicts:
             return f"Nothing of it is here, because it conflicts with what has landed since; it is kept as {self.ref}."
         if not self.ref:
@@ -46,7 +46,9 @@ class StartingPoint(Struct, frozen=True):
 def find_starting_point(
     trees: Worktrees, base: str, sets: Iterable[tuple[str, ...]], last: Attempt | None
 ) -> StartingPoint:
-    """Return where the attempt after `last` begins. Each file has to match each of the `sets`. Raises GitError."""
+    """Return the starting point of the attempt after `last`. Each file has to match each of the `sets`. Raises
+    GitError.
+    """
     store = trees.store
     ref, work = find_work(trees, last) if last is not None else ("", None)
     if last is None or work is None:
@@ -74,7 +76,7 @@ def find_starting_point(
 
 
 def find_work(trees: Worktrees, last: Attempt) -> tuple[str, str | None]:
-    """Return the newest commit of an attempt that is over, and its ref: a checkpoint, or what it handed in."""
+    """Return the ref and the newest commit of an ended attempt: a checkpoint, or its handed-in branch."""
     name, store = attempt_name(last.intent, last.attempt), trees.store
     branch, wip = f"{BRANCH_PREFIX}remit/{name}", f"{WIP_REFS}/{name}"
     for tree in trees.list_trees():

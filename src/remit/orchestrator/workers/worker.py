@@ -1,7 +1,7 @@
-"""One executor of a host: its slots, heartbeat and renewals, the sweep by one leader, and the steps of an attempt.
+"""Executor of a host: its slots, heartbeat and renewals, the sweep by one leader, and the steps of an attempt.
 
-A database that is away stops nothing at once: the loop tries again, and an agent whose lease may have ended is ended
-here before anybody else can take its place.
+A short outage of the database stops no agent: the loop retries, and an agent with a possibly expired lease is ended
+here before a new attempt can take its place.
 """
 
 import os
@@ -108,7 +108,7 @@ SUPERSEDED_END = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
 
 
 class WorkerSettings(Struct, frozen=True):
-    """What a worker is started with. `commands` are the agents that it can start, by name."""
+    """Settings of a worker. `commands` are the startable agents, by name."""
 
     slots: int
     commands: Mapping[str, AgentCommand]
@@ -147,7 +147,7 @@ class Workplace(Struct):
 
 
 def name_worker() -> str:
-    """Return an id that no process had before or will have: host, boot, process, and when it began."""
+    """Return a globally unique id of this process: host, boot, process id, and start time."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text().strip()[:8] if boot.exists() else "0"
     return f"{socket.gethostname()}:{boot_id}:{os.getpid()}:{process_start_time(os.getpid())}"
@@ -158,8 +158,8 @@ def read_boot_clock_s() -> float:
 
 
 class FleetWorker:
-    """An executor. `run_until_stopped` blocks until it is drained, idle, or `stopping` is set; the engine's threads end
-    with the process.
+    """Executor. `run_until_stopped` blocks until the worker is drained, idle, or `stopping` is set; the engine's
+    threads end with the process.
     """
 
     def __init__(self, engine: DbosEngine, settings: WorkerSettings) -> None:
@@ -188,7 +188,7 @@ class FleetWorker:
     # -- the loop
 
     def run_until_stopped(self) -> None:
-        """Run until there is nothing left to do. Raises StoreError where the database is none for this worker."""
+        """Run until stopped, drained or idle. Raises StoreError for a database unusable by this worker."""
         timing = self.engine.timing
         slots, clones = self.settings.slots, tuple(self.settings.clones)
         self.retry(lambda: self.engine.require_new_worker(self.id))
@@ -215,7 +215,7 @@ class FleetWorker:
             self.wait_for_places()
 
     def drain_slots(self) -> None:
-        """Take nothing more, end the agents, and give each the time to have its checkpoint written."""
+        """Take no further work, end the agents, and wait for the last checkpoint of each."""
         self.engine.drain_worker(self.id)
         for place in list(self.places.values()):
             if place.process is not None:
@@ -228,7 +228,7 @@ class FleetWorker:
             time.sleep(LOOK_INTERVAL_S)
 
     def retry(self, action: Callable[[], None]) -> None:
-        """Do it until the database answers, or the worker is stopped."""
+        """Repeat the action until the database answers, or the worker is stopped."""
         pause_s = 0.1
         while not self.try_once(action):
             if self.stopping.wait(pause_s):
@@ -236,7 +236,7 @@ class FleetWorker:
             pause_s = min(2 * pause_s, MAX_RETRY_S)
 
     def try_once(self, action: Callable[[], None]) -> bool:
-        """Do it, and return whether the database answered. Tells when it stops to answer, and when it does again."""
+        """Run the action, and return whether the database answered. Reports the start and the end of an outage."""
         now = time.monotonic()
         try:
             action()
@@ -260,7 +260,7 @@ class FleetWorker:
         return newest != known
 
     def beat(self) -> None:
-        """Renew the leases, end agents whose attempt has been superseded, and say who is paused."""
+        """Renew the leases, take orders, end agents of superseded attempts, and update paused assignments."""
         asked = read_boot_clock_s()
         held = {hold.token: hold for hold in self.engine.beat(self.describe())}
         for order in self.engine.take_orders(self.id):
@@ -303,7 +303,7 @@ class FleetWorker:
             self.keep(place, hold.intent, hold.attempt)
 
     def take_message(self, order: Order) -> None:
-        """Keep a person's message for the agent that works on the task, until its session is known."""
+        """Keep a person's message for the task's agent until the agent's session is known."""
         if order.kind is OrderKind.STEER:
             for place in list(self.places.values()):
                 terms = place.assignment.terms
@@ -311,8 +311,8 @@ class FleetWorker:
                     place.messages.append(order)
 
     def deliver_messages(self, place: Workplace, attempt: int) -> None:
-        """Leave the messages for the agent's session, which gets them with the answer to its next call or prompt. What
-        it has not heard at its end goes into the next attempt's brief.
+        """Leave the messages for the agent's session, for delivery with the answer to its next call or prompt. A
+        message unheard at the session's end goes into the next attempt's brief.
         """
         environment = self.settings.environment
         with suppress(StateError):
@@ -327,7 +327,7 @@ class FleetWorker:
                     place.unheard.remove((session, order))
 
     def watch_denials(self, place: Workplace, hold: Hold, board: Board) -> None:
-        """Settle with their owners that the agent wants paths which others hold."""
+        """Settle with the owners the agent's denied wishes for held paths."""
         with suppress(*RECORDING_ERRORS):
             with self.open_state(place.tree) as state:
                 denied = list_new_denials(state, place.began, place.denied)
@@ -351,7 +351,7 @@ class FleetWorker:
             write_lessons(self.engine.store, gate, hold.repository)
 
     def watch_budgets(self, board: Board) -> None:
-        """End the agents here that have used up a budget, and tell those that soon will."""
+        """End local agents with an exhausted budget, and warn agents with a nearly exhausted budget."""
         for ending in find_endings(board):
             if ending.ended_as is AttemptEnd.OVER_BUDGET:
                 self.end_place(ending.token, ending.ended_as, ending.why)
@@ -364,7 +364,7 @@ class FleetWorker:
                 )
 
     def tell_sessions(self, place: Workplace, text: str) -> None:
-        """Leave a message for the agent's sessions, which get it with the answer to their next call or prompt."""
+        """Leave a message for the agent's sessions, for delivery with the answer to their next call or prompt."""
         with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
             for session in state.list_recent_sessions():
                 PendingMessages(state).add_message(session, text)
@@ -380,14 +380,14 @@ class FleetWorker:
             place.process.cancel(ended_as, why)
 
     def end_overdue(self) -> None:
-        """End agents that could not be renewed for so long that another worker may soon take their place."""
+        """End agents not renewed for too long, before a new attempt may take their place."""
         now = read_boot_clock_s()
         for token, place in list(self.places.items()):
             if now - place.renewed_s > self.engine.timing.assignment_s:
                 self.end_place(token, AttemptEnd.LOST, "the database did not answer in time")
 
     def look_after_fleet(self) -> None:
-        """Schedule, and as the one leader end what dead workers left."""
+        """Schedule and, as the one leader, end attempts of dead workers."""
         with self.engine.store.write() as connection:
             self.engine.store.require_version(connection)
             for_s = 3 * self.engine.timing.sweep_s
@@ -478,7 +478,7 @@ class FleetWorker:
         return self.set_up_tree(attempt)
 
     def set_up_tree(self, attempt: Attempt) -> StepEnd:
-        """Run the repository's command that prepares a worktree, if a person trusts it."""
+        """Run the repository's command that prepares a worktree, if trusted by a person."""
         with self.open_gate(attempt.repository) as gate:
             settings = gate.rules.config.orchestrator
             command, minutes = gate.rules.config.orchestrator.setup, gate.rules.config.orchestrator.setup_minutes
@@ -510,7 +510,7 @@ class FleetWorker:
         return self.settings.variables.get("PATH", os.defpath)
 
     def find_places(self, attempt: Attempt, main: Workspace) -> AttemptPlaces:
-        """Return the folders of an attempt, with the one for temporary files made."""
+        """Return the folders of an attempt, and create the temporary folder."""
         place = self.places[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
@@ -518,7 +518,7 @@ class FleetWorker:
         return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
 
     def settle_old_trees(self, trees: Worktrees) -> None:
-        """Keep what attempts that are over left in worktrees here, and let their worktrees be used again."""
+        """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
         found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
         # Read after the files: an attempt is on the board before its assignment is written.
         board = self.engine.read_board()
@@ -596,7 +596,7 @@ class FleetWorker:
         return ended[-1] if ended else None
 
     def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
-        """Return what the attempt is told of its role and of the work so far."""
+        """Return the attempt's facts about its role and the work so far."""
         role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
         diff, target = "", board.plans[task.plan].target
         if task.head:
@@ -637,7 +637,7 @@ class FleetWorker:
     def judge_stage(
         self, attempt: Attempt, task: Task, board: Board, terms: Assignment, *, has_changed: bool
     ) -> StepEnd:
-        """Return how a stage ends: by its verdict, where it gave one; else by whether there is any work."""
+        """Return how a stage ends: by its verdict, or without a verdict by the presence of work."""
         with self.engine.store.read() as connection:
             verdict = find_verdict(connection, attempt.key, attempt.attempt) if task.stage else None
         if verdict is not None and verdict.kind == "revise":
@@ -658,7 +658,7 @@ class FleetWorker:
         return StepEnd() if handed else SUPERSEDED_END
 
     def leave(self, attempt: Attempt) -> None:
-        """Keep what stands in the worktree, and give it back."""
+        """Keep the worktree's files, and give the worktree back."""
         self.leave_place(attempt.token)
 
     def leave_place(self, token: int) -> None:
@@ -675,7 +675,7 @@ class FleetWorker:
         shutil.rmtree(folder / f"{intent}-{attempt}.tmp", ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
-        """Keep a checkpoint of the worktree; where that fails, the worktree itself is kept."""
+        """Keep a checkpoint of the worktree. After a failure, the worktree itself still holds the files."""
         repository = self.find_repository_of(place)
         with suppress(GitError, OSError):
             self.open_trees(repository).checkpoint(place.tree, intent, attempt, "a checkpoint", int(time.time()))
@@ -684,7 +684,9 @@ class FleetWorker:
                     FleetRemote(gate, remote).push_checkpoint(f"{intent}/{attempt}")
 
     def share(self, gate: Gate, exchange: Callable[[FleetRemote], T]) -> T | None:
-        """Return what an exchange with the repository's remote brings, tried until it answers; None without one."""
+        """Return the result of an exchange with the repository's remote, retried until the remote answers; None without
+        a remote.
+        """
         remote, pause_s = gate.rules.config.orchestrator.remote, 1.0
         while remote:
             try:
@@ -698,7 +700,7 @@ class FleetWorker:
     # -- messages
 
     def relay(self, place: Workplace, task: Task | None, board: Board) -> None:
-        """Carry messages between the attempt and the fleet. What fails is tried again at the next beat."""
+        """Carry messages between the attempt and the fleet. Failures are retried at the next beat."""
         terms = place.assignment.terms
         if terms is None or task is None:
             return
@@ -708,7 +710,7 @@ class FleetWorker:
             place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
 
     def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
-        """Take the last messages of an attempt that is over, and forget the rest."""
+        """Store the last messages of an ended attempt, and delete the rest."""
         repository, _, intent = terms.task.partition(":")
         task = board.tasks.get((repository, intent))
         with suppress(*RECORDING_ERRORS), self.open_state(tree) as state:
@@ -758,7 +760,7 @@ class FleetWorker:
             gate.close()
 
     def lock(self, repository: str, name: str, timeout_s: float) -> AbstractContextManager[None]:
-        """Return a lock that the workers of this host share."""
+        """Return a lock shared by the workers of this host."""
         folder = trees_folder(self.settings.home, repository)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return hold_lock(folder / f"{name}.lock", timeout_s=timeout_s)
@@ -767,7 +769,9 @@ class FleetWorker:
         return Worktrees(self.find_workspace(repository), trees_folder(self.settings.home, repository))
 
     def move_intent(self, repository: str, intent_id: str, to: Status) -> None:
-        """Move an intent on in the main worktree, unless it is there already. Others may write the file, too."""
+        """Move an intent to a status in the main worktree, if allowed and needed. Concurrent writers of the file are
+        expected.
+        """
         for _ in range(MAX_INTENT_TRIES):
             with self.open_gate(repository) as gate, self.intents_lock:
                 status = gate.intents.get(intent_id).status
@@ -783,7 +787,7 @@ class FleetWorker:
 
 
 def describe_exit(code: int) -> str:
-    """Return an exit code with what it usually means."""
+    """Return an exit code with its usual meaning."""
     number = -code if code < 0 else code - 128
     with suppress(ValueError):
         return f"{code} ({signal.Signals(number).name})"
@@ -791,7 +795,7 @@ def describe_exit(code: int) -> str:
 
 
 def read_instructions(workspace: Workspace, role: str) -> str:
-    """Return what the team tells attempts in this role: `.orchestration/roles/<name>.md`; empty without it."""
+    """Return the team's instructions for this role: `.orchestration/roles/<name>.md`; empty without the file."""
     with suppress(OSError):
         text = read_regular_file(workspace.folder / "roles" / f"{role}.md", MAX_INSTRUCTION_BYTES)
         return text.decode("utf-8", "replace").strip()
@@ -799,7 +803,7 @@ def read_instructions(workspace: Workspace, role: str) -> str:
 
 
 class Report:
-    """Tells the board what an agent used and does, at most every two seconds."""
+    """Report of an agent's usage and progress to the board, at most every two seconds."""
 
     def __init__(self, engine: DbosEngine, attempt: Attempt) -> None:
         self.engine = engine

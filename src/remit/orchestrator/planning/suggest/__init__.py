@@ -1,1 +1,1 @@
-"""Proposals of how to cut work into parts that share no file."""
+"""Proposals for cutting work into parts without shared files."""

@@ -1,4 +1,6 @@
-"""Files that a request is about: named in it, changed for earlier requests in like words, or going with these."""
+"""Candidate files of a request: named in the request, changed for earlier requests in similar words, or coupled with
+these files.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +25,8 @@ COMMON_WORDS = frozenset(
 def find_candidates(
     brief: str, files: Sequence[str], history: RepositoryHistory, titles: Mapping[str, str], strengths: Strengths
 ) -> list[str]:
-    """Return the files that a brief is about, in order; none if it names none that exist, and resembles no intent.
+    """Return the candidate files of a brief, in order; none if the brief names no existing file and resembles no
+    intent.
 
     `titles` are the words of earlier intents.
     """
@@ -42,7 +45,7 @@ def find_candidates(
 
 
 def _list_named_files(brief: str, files: Sequence[str]) -> Iterable[str]:
-    """Return the files that the brief names by path, by folder, or by a name that only one file has."""
+    """Return the files named in the brief by path, by folder, or by a unique file name."""
     by_name: dict[str, list[str]] = {}
     by_folder: dict[str, list[str]] = {}
     for file in files:

@@ -1,4 +1,4 @@
-"""How strongly files belong together: common commits, imports, and intents that changed both."""
+"""Coupling between files: common commits, imports, and intents that changed both files."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,21 +22,21 @@ Strengths: TypeAlias = dict[Pair, float]
 
 
 class Commit(Struct, frozen=True):
-    """A commit that changed these files, relative to the workspace."""
+    """Commit with its changed files, relative to the workspace."""
 
     id: str
     paths: tuple[str, ...]
 
 
 class RepositoryHistory(Struct, frozen=True):
-    """What the past tells of the files: commits, the newest first, and the files changed under each intent."""
+    """History of the files: commits, newest first, and the files changed under each intent."""
 
     commits: tuple[Commit, ...] = ()
     intents: Mapping[str, tuple[str, ...]] = {}
 
 
 def find_hubs(commits: Sequence[Commit]) -> dict[str, float]:
-    """Return the files that more than HUB_SHARE of the commits changed, with that share, the most frequent first."""
+    """Return the files changed by more than HUB_SHARE of the commits, with the share, most frequent first."""
     if len(commits) < MIN_HUB_COMMITS:
         return {}
     counts = Counter(path for commit in commits for path in set(commit.paths))
@@ -50,9 +50,10 @@ def measure_coupling(
     imports: Mapping[str, Sequence[str]],
     weights: CouplingWeights,
 ) -> Strengths:
-    """Return the strengths of pairs of these files, each count as a share from 0 to 1 of what both files took part in.
+    """Return the coupling strength of file pairs: each count as a share from 0 to 1 of the events involving either
+    file.
 
-    A test or page counts as importing the file that it mirrors.
+    A test or page counts as importing its mirrored file.
     """
     known = frozenset(files)
     commits = [sorted(known.intersection(c.paths)) for c in history.commits if len(c.paths) <= MAX_COMMIT_FILES]
@@ -68,9 +69,10 @@ def measure_coupling(
 
 
 def _measure_groups(groups: Iterable[Sequence[str]]) -> Strengths:
-    """Return the weighted number of groups that hold both files, over one more than the mean of those that hold each.
+    """Return for each pair the weighted number of shared groups, divided by 1 plus the geometric mean of both files'
+    totals.
 
-    Without that one, two files that changed once, together, would belong together as no others do.
+    The added 1 prevents a maximal strength for two files changed once, together.
     """
     counts: Strengths = {}
     totals: dict[str, float] = {}

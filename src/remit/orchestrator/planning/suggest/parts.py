@@ -1,6 +1,6 @@
-"""Parts of similar size that are apart: the cut between files, their patterns, and what would straddle the parts.
+"""Parts of similar size without shared files: the cut between files, their patterns, and the changes across parts.
 
-The same files, history and request give the same parts, byte for byte: nothing depends on time, chance or hashing.
+The same files, history and request give the same parts, byte for byte, regardless of time, chance or hashing.
 """
 
 from collections import Counter
@@ -34,8 +34,8 @@ HELD_OUT_SHARE = 0.2
 
 
 class Straddle(Struct, frozen=True):
-    """Another part that commits changed together with this one. `share` is of the recent commits that changed either;
-    above SEQUENCE_SHARE the two are better run `in_sequence`.
+    """Neighbouring part changed together with this part. `share` counts the common commits among the recent commits
+    that changed either part; above SEQUENCE_SHARE both parts are better run `in_sequence`.
     """
 
     part: int
@@ -46,7 +46,7 @@ class Straddle(Struct, frozen=True):
 
 
 class SuggestedPart(Struct, frozen=True):
-    """A proposed scope. `intent` is the intent that the part was cut for, None for a new one."""
+    """Proposed scope. `intent` is the intent of the part, None for a new intent."""
 
     intent: str | None
     paths: tuple[str, ...]
@@ -55,10 +55,11 @@ class SuggestedPart(Struct, frozen=True):
 
 
 class Suggestion(Struct, frozen=True):
-    """Parts, files that every change touches, and how well parts held in commits that they were not made from.
+    """Parts, files touched by every change, and the quality of the parts measured on held-out commits.
 
-    `held` is the share of the newest fifth of the commits that stay inside one part made from the older ones, `random`
-    the same for random parts of these sizes; None without such commits. `is_apart` tells that each pair is proved.
+    `held` is the share of the newest fifth of the commits inside a single part made from the older commits, `random`
+    the same share for random parts of equal sizes; None without held-out commits. `is_apart` means a proof for each
+    pair.
     """
 
     parts: tuple[SuggestedPart, ...]
@@ -80,8 +81,8 @@ def suggest_parts(
 ) -> Suggestion:
     """Cut files into parts. `wanted` holds the files of each intent, or of one nameless request.
 
-    Several intents get a part each: a file that more than one wants goes where it belongs most. One is cut into `count`
-    parts.
+    Several intents get a part each: a contested file goes to the intent with the strongest coupling. A single intent is
+    cut into `count` parts.
     """
     hubs = find_hubs(history.commits)
     candidates = sorted({path for paths in wanted.values() for path in paths} - hubs.keys())
@@ -112,8 +113,8 @@ def suggest_parts(
 
 
 def _share_out(wanted: Sequence[Sequence[str]], strengths: Strengths) -> list[list[str]]:
-    """Give each file to one of the intents that want it: a contested one to where it is coupled most, then to where
-    its folder is, then to the smallest part.
+    """Assign each file to one intent: a contested file to the intent with the strongest coupling; at equal coupling to
+    the intent of its folder, and at last to the smallest part.
     """
     wishes: dict[str, list[int]] = {}
     for number, paths in enumerate(wanted):
@@ -145,7 +146,7 @@ def _share_out(wanted: Sequence[Sequence[str]], strengths: Strengths) -> list[li
 
 
 def _cut_files(files: Sequence[str], strengths: Strengths, count: int) -> list[list[str]]:
-    """Cut files into parts: the strongest pairs are joined first, as long as no part grows beyond its share."""
+    """Cut files into parts: the strongest pairs are joined first, while no part exceeds its share."""
     atoms = _list_atoms(files, count)
     atom_of = {path: number for number, atom in enumerate(atoms) for path in atom}
     links: list[dict[int, float]] = [{} for _ in atoms]
@@ -161,7 +162,7 @@ def _cut_files(files: Sequence[str], strengths: Strengths, count: int) -> list[l
 
 
 def _list_atoms(files: Sequence[str], count: int) -> list[list[str]]:
-    """Return what stays together: the files of a folder, or single files of a folder that is larger than a part."""
+    """Return indivisible groups of files: the files of a folder, or single files of a folder larger than a part."""
     by_folder: dict[str, list[str]] = {}
     for path in files:
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
@@ -208,7 +209,7 @@ def _join_atoms(sizes: Sequence[int], links: list[dict[int, float]], cap: float,
 
 
 def _pack_groups(groups: Sequence[Sequence[str]], cap: float, count: int) -> list[list[str]]:
-    """Return `count` groups: the largest, each with those smaller ones whose folders are next to its own."""
+    """Return `count` groups: the largest groups, each joined with smaller groups of neighbouring folders."""
     ordered = sorted(groups, key=lambda group: (-len(group), group[0]))
     parts = [list(group) for group in ordered[:count]]
     depths = [_list_folders(part) for part in parts]
@@ -241,9 +242,9 @@ def _list_folders(paths: Iterable[str]) -> set[str]:
 def _list_patterns(
     part_of: Mapping[str, int], files: Sequence[str], count: int, commons: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Return for each part the fewest folders that hold no file of another, and the names of its other files.
+    """Return for each part the fewest folders without files of a different part, and the names of its remaining files.
 
-    A folder that holds a file outside of all parts is not taken whole, and commons are left out.
+    A folder with a file outside of every part is not taken whole, and commons are left out.
     """
     below: dict[str, set[int | None]] = {}
     inside: dict[str, set[int | None]] = {}
@@ -280,7 +281,7 @@ def _are_apart(patterns: Sequence[tuple[str, ...]]) -> bool:
 
 
 def _count_straddles(commits: Sequence[Commit], part_of: Mapping[str, int]) -> dict[int, list[Straddle]]:
-    """Return by part the other parts that recent commits changed together with it, the most frequent first."""
+    """Return for each part the parts changed together with the part by recent commits, most frequent first."""
     touched = [(c.id, sorted({part_of[p] for p in c.paths if p in part_of})) for c in commits[:RECENT_COMMITS]]
     alone = Counter(part for _, parts in touched for part in parts)
     both: dict[tuple[int, int], list[str]] = {}
@@ -299,7 +300,7 @@ def _count_straddles(commits: Sequence[Commit], part_of: Mapping[str, int]) -> d
 def _measure_held_out(
     history: RepositoryHistory, cut: Callable[[RepositoryHistory], list[list[str]]]
 ) -> tuple[int, float | None, float | None]:
-    """Return the number of commits held out, and the shares of them inside one part, and inside a random part."""
+    """Return the number of held-out commits, their share inside a single part, and their share inside a random part."""
     newest = int(len(history.commits) * HELD_OUT_SHARE)
     if newest == 0:
         return 0, None, None
