@@ -6,7 +6,7 @@ Each gives the pinned client; a test that asks for it is skipped, loudly, when t
 import os
 import shutil
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,11 +59,17 @@ def qwen_code() -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
+def launch_chromium() -> Iterator[Callable[..., Browser]]:
+    """Start a browser with more flags. One driver for all: a process has room for one."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("THE CONSOLE IS NOT TESTED IN A BROWSER: there is no chromium on this machine")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
-        yield browser
-        browser.close()
+        yield lambda *flags: playwright.chromium.launch(executable_path=program, args=[*CHROMIUM_FLAGS, *flags])
+
+
+@pytest.fixture(scope="session")
+def chromium(launch_chromium: Callable[..., Browser]) -> Iterator[Browser]:
+    browser = launch_chromium()
+    yield browser
+    browser.close()

@@ -76,6 +76,10 @@ class Visitor:
 
     def wait_until_live(self, page: Page | None = None) -> None:
         (page or self.page).locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+        until = time.monotonic() + 20
+        while not self.server.console.watcher.marked_at:  # agents wait only for a person who is known to be here
+            assert time.monotonic() < until
+            time.sleep(0.02)
 
 
 @pytest.fixture

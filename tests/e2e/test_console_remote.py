@@ -1,17 +1,15 @@
 """The console from another machine, in a real browser: the login, an answered approval, the roles, the logout."""
 
 import re
-import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page
 
-from e2e.conftest import CHROMIUM_FLAGS
 from gate.driving import Agent, governed, records
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -25,16 +23,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def away() -> Iterator[Chromium]:
+def away(launch_chromium: Callable[..., Chromium]) -> Iterator[Chromium]:
     """A browser that finds the console's name, as one on another machine would, and takes the tests' certificate."""
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("THE CONSOLE IS NOT TESTED IN A BROWSER: there is no chromium on this machine")
-    flags = [*CHROMIUM_FLAGS, "--host-resolver-rules=MAP remit.test 127.0.0.1", "--ignore-certificate-errors"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=flags)
-        yield browser
-        browser.close()
+    browser = launch_chromium("--host-resolver-rules=MAP remit.test 127.0.0.1", "--ignore-certificate-errors")
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +84,7 @@ def anna(away: Chromium, server: ConsoleServer) -> Iterator[Person]:
 
 def test_a_person_logs_in_and_answers_an_agent(agent: Agent, server: ConsoleServer, anna: Person) -> None:
     anna.log_in("ben", "/approvals")  # the page that was wanted comes after the login
-    wait_until(lambda: bool(server.console.watcher.read_at))
+    wait_until(lambda: bool(server.console.watcher.marked_at))
     asked = Asked(agent)
     anna.page.locator("[data-card]").wait_for(timeout=20_000)
     time.sleep(0.5)  # a card takes no key for a moment

@@ -14,6 +14,7 @@ from remit.host.offer import TOOLS, AgentToolbox, choose_edit_tools
 from remit.host.run import Toolbox
 from remit.host.toolbox.asking import NOBODY_THERE
 from remit.host.toolbox.tool import HostTool, ToolFailure
+from remit.tools.coordination import COORDINATION_TOOLS
 
 EDITS = {"edit", "edit_file", "search_replace", "apply_diff", "apply_patch", "write_to_file", "generate_image"}
 
@@ -42,7 +43,7 @@ MODELS = {
 def test_a_model_is_offered_the_edit_tools_that_suit_it(toolbox: Toolbox, model: str) -> None:
     offered = {schema.name for schema in toolbox.list_schemas("code", model)}
     assert offered & EDITS == MODELS[model]
-    assert offered - EDITS == TOOLS.keys() - EDITS
+    assert offered - EDITS == TOOLS.keys() - EDITS - COORDINATION_TOOLS.keys()
 
 
 def test_a_person_may_choose_the_edit_tools(driver: ToolDriver) -> None:

@@ -164,7 +164,7 @@ def watched(browser: Browser) -> Iterator[Browser]:
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
     until = time.monotonic() + 20
-    while not browser.server.is_in_use or not browser.server.console.watcher.read_at:
+    while not browser.server.is_in_use or not browser.server.console.watcher.marked_at:
         assert time.monotonic() < until
         time.sleep(0.02)
     yield browser

@@ -95,7 +95,7 @@ def asked(agent: Agent, server: ConsoleServer, visitor: RemoteVisitor) -> Iterat
     watching.log_in("ben")
     with watching.client.stream("GET", f"{watching.origin}/live") as stream:
         next(stream.iter_raw())
-        wait_until(lambda: bool(server.console.watcher.read_at))
+        wait_until(lambda: bool(server.console.watcher.marked_at))
         yield Asked(agent)
 
 

@@ -83,6 +83,8 @@ class ChangeWatcher:
         self.databases: dict[str, sqlite3.Connection] = {}
         self.versions: dict[str, tuple[int, int]] = {}
         self.read_at: dict[str, float] = {}
+        self.marked_at: dict[str, float] = {}
+        """When a repository was last told that a person who may answer is here."""
         self.questions: dict[str, list[str]] = {}
         self.tails: dict[str, LogTail] = {}
         self.records: OrderedDict[str, int] = OrderedDict()
@@ -157,10 +159,13 @@ class ChangeWatcher:
         for repository in self.repositories.list_all():
             try:
                 now = time.monotonic()
-                if now - self.read_at.get(repository.name, 0.0) > PRESENCE_INTERVAL_S:
+                can_answer = self.answerers > 0
+                last = (self.marked_at if can_answer else self.read_at).get(repository.name, 0.0)
+                if now - last > PRESENCE_INTERVAL_S:
                     with self.repositories.open_gate(repository) as gate:  # makes the state, where there is none yet
-                        if self.answerers:
+                        if can_answer:
                             gate.questions.mark_watcher_present()
+                            self.marked_at[repository.name] = now
                         close_orphaned_questions(gate)
                     self.read_at[repository.name] = now
                 version = self.read_version(repository.name, repository.root)
