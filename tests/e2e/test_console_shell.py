@@ -32,7 +32,7 @@ def test_the_palette_goes_anywhere_by_keys_alone(agent: Agent, visitor: Visitor)
     page.keyboard.press("Control+k")
     options = page.locator(".palette [role=option]")
     options.first.wait_for()
-    assert options.count() == 13
+    assert options.count() == 14
     page.keyboard.type("app.py")
     page.locator(".palette [data-address$='/code/src/app.py']").wait_for()
     page.keyboard.press("Enter")

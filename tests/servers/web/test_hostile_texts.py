@@ -171,7 +171,8 @@ def test_a_stream_carries_the_names_of_repositories_in_frames_of_its_own(tmp_pat
         while not any(world.questions[-1] in line for line in lines):
             lines.append(response.readline().decode().rstrip("\n"))
         connection.close()
-    assert {line.partition(":")[0] for line in lines if line} <= {"retry", "event", "data"}
+    assert {line.partition(":")[0] for line in lines if line} <= {"retry", "event", "data", "id"}
+    assert all(re.fullmatch(r"id: [\w=-]+", line) for line in lines if line.startswith("id"))
     assert {line for line in lines if line.startswith("event")} == {"event: hello", "event: state"}
     _, *states = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
     assert list(states[-1]["log_bytes"]) == [world.root.name]

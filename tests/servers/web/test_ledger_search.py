@@ -31,7 +31,7 @@ def make_repository(root: Path) -> None:
     (root / "src" / "app.py").write_text("one\n")
     run_git(root, "init", "-q", "-b", "main")
     run_git(root, "add", "-A")
-    run_git(root, "commit", "-qm", "first")
+    run_git(root, "-c", "user.name=A Person", "-c", "user.email=person@example.org", "commit", "-qm", "first")
 
 
 def test_words_find_all_records_that_have_them_window_by_window(browser: Browser) -> None:

@@ -36,7 +36,7 @@ def test_the_card_names_the_branch_and_marks_the_changed_words(repository: Path,
     gate = Gate(locate_workspace(repository), machine(home))
     place = GovernedRepository("repo", str(repository))
     card = show_question(place, gate, ListedQuestion(question, "open"))
-    values = {"data": Approvals([], card, 1), "base": "/r/repo", "waiting": 1}
+    values = {"data": Approvals([], card, 1), "base": "/r/repo", "waiting": 1, "reader": None}
     html = render_part("phone.html", "card", values)
     assert "on <code>feature/words</code>" in html
     assert re.search(r'<tr class="cut">.*<b>not</b> in the scope', html)

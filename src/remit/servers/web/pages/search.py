@@ -21,6 +21,8 @@ PLACES = {
     "Code": "code",
     "Changes": "changes",
     "Agents": "agents",
+    "Fleet": "fleet",
+    "Chat": "chat",
     "Recovery": "restore",
     "Coverage": "governed",
     "Metrics": "metrics",
