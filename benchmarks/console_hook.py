@@ -20,6 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, cast
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 from hook import MAIN, call, client, daemon, payload
 
 from gate.driving import Agent, governed
@@ -72,11 +74,11 @@ def git(root: Path, *words: str) -> None:
 
 def pair(home: Path) -> Browser:
     """Open the console of the daemon, and return a paired visitor."""
-    link = ask_started_daemon(home, version("remit"), CONSOLE_AGENT, "open", b"").stdout.decode()
+    link = ask_started_daemon(home, version("remit"), CONSOLE_AGENT, "open", b"").stdout.decode().split()[0]
     origin, _, secret = link.partition("/pair#")
     browser = Browser(cast("ConsoleServer", Address(Origin(origin), int(origin.rpartition(":")[2]))))
-    if browser.pair(secret).status != 200:
-        raise SystemExit("the console paired no browser")
+    if (answer := browser.pair(secret)).status != 200:
+        raise SystemExit(f"the console paired no browser: {answer.status} {answer.text[:200]}")
     return browser
 
 
