@@ -76,9 +76,9 @@ def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngi
     return DbosEngine(open_store(database, home), Timing().scale(pace))
 
 
-def give_order(engine: "DbosEngine", repository: str, kind: OrderKind, intent: str, by: str) -> None:
+def give_order(engine: "DbosEngine", repository: str, kind: OrderKind, intent: str, by: str, body: str = "") -> None:
     """Give an order to a task or, without an intent, to every task of a repository. Raises UnknownTask."""
     known = [name for owner, name in engine.read_board().tasks if owner == repository]
     if (intent and intent not in known) or not known:
         raise UnknownTask(intent)
-    engine.give_order(Order(0, repository, kind, intent=intent, by=by))
+    engine.give_order(Order(0, repository, kind, intent=intent, body=body, by=by))

@@ -2,6 +2,7 @@
 
 import getpass
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, 
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees
 from remit.core.untrusted_input import sanitise_line
+from remit.orchestrator.fleet import UnknownTask, give_order
 
 if TYPE_CHECKING:
     from remit.orchestrator.board import Board, Task
@@ -36,7 +38,7 @@ def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) 
     """
     require_person("landing")
     engine = open_engine("remit plan land", database)
-    from remit.orchestrator.board import Order, OrderKind, TaskState
+    from remit.orchestrator.board import OrderKind, TaskState
     from remit.orchestrator.states import awaits_person_to_land
     from remit.orchestrator.workers.landing_by_hand import PersonalLander
     from remit.orchestrator.workers.landing_rounds import land_handed_in
@@ -49,7 +51,7 @@ def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) 
         for key in (task.key for task in chosen):
             task = board.tasks[key]
             if awaits_person_to_land(task):
-                engine.give_order(Order(0, repository, OrderKind.RESUME, intent=task.intent, by=getpass.getuser()))
+                give_order(engine, repository, OrderKind.RESUME, task.intent, getpass.getuser())
             elif task.state not in (TaskState.HANDED_IN, TaskState.LANDING):
                 continue
             ready.append(task)
@@ -135,10 +137,10 @@ def undo(
 
 
 def note_undone(engine: "DbosEngine", repository: str, intent: str) -> None:
-    from remit.orchestrator.board import Order, OrderKind
+    from remit.orchestrator.board import OrderKind
 
-    if (repository, intent) in engine.read_board().tasks:
-        engine.give_order(Order(0, repository, OrderKind.UNDO, intent=intent, by=getpass.getuser()))
+    with suppress(UnknownTask):  # it may have landed in a plan that this fleet does not know
+        give_order(engine, repository, OrderKind.UNDO, intent, getpass.getuser())
 
 
 def describe_preview(preview: "UndoPreview", intent: str, target: str) -> Iterator[str]:

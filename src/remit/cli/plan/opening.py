@@ -17,6 +17,7 @@ from remit.workspace.safe_files import hold_lock
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
+    from remit.orchestrator.board import Task
     from remit.orchestrator.engines.dbos import DbosEngine
     from remit.orchestrator.workers.agent import AgentCommand
     from remit.workspace.worktrees import Worktrees
@@ -44,6 +45,14 @@ def open_repository(repo: Path) -> "tuple[Gate, str]":
     """Return the gate of the main worktree, and the repository's name in the fleet. Raises Failure."""
     gate = governed_gate(find_repository_root(governed_gate(repo).workspace))
     return gate, name_repository(gate.workspace.root)
+
+
+def require_task(engine: "DbosEngine", repository: str, id: str) -> "Task":
+    """Return the task of an intent. Raises Failure without one."""
+    task = engine.read_board().tasks.get((repository, id))
+    if task is None:
+        raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
+    return task
 
 
 @contextmanager

@@ -10,11 +10,12 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, repo_option, reports_failures
 from remit.cli.person_only import require_person
-from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees
+from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees, require_task
 from remit.core.untrusted_input import sanitise_line
+from remit.orchestrator.fleet import give_order
 
 if TYPE_CHECKING:
-    from remit.orchestrator.board import OrderKind, Task
+    from remit.orchestrator.board import Task
     from remit.orchestrator.engines.dbos import DbosEngine
 
 LET_GO_S = 120.0
@@ -44,7 +45,7 @@ def take(id: str, database: str | None, repo: Path) -> None:
     if not task.attempts or not needs_hold(task) or task.state is TaskState.LANDING:
         fix = "only what an agent works on, or has handed in, is taken over; see `remit plan status`"
         raise Failure("NOT_TAKEN", f"{id} is {task.state}, and holds no worktree to take", target=id, fix=fix)
-    give_order(engine, repository, OrderKind.TAKE, id)
+    give_order(engine, repository, OrderKind.TAKE, id, getpass.getuser())
     wait_until_let_go(engine, task)
     last = engine.list_attempts(task.key)[-1]
     with open_trees(gate, repository, "trees") as trees:
@@ -100,7 +101,7 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
         left = take_back(trees, task, last)
     for path, why in left.items():
         click.echo(f"stays in the worktree: {sanitise_line(path, 300)}, {why}")
-    give_order(engine, repository, OrderKind.GIVE_BACK, id, DONE_BODY if done else "")
+    give_order(engine, repository, OrderKind.GIVE_BACK, id, getpass.getuser(), DONE_BODY if done else "")
     after = f"given back: attempt {last.attempt + 1} begins with your files"
     click.echo(f"{id} is {'handed in' if done else after}")
 
@@ -125,7 +126,7 @@ def steer(id: str, message: str, database: str | None, repo: Path) -> None:
     if task.state in FINAL_STATES:
         fix = "see `remit plan status`"
         raise Failure("TASK_OVER", f"{id} is {task.state}: no agent works on it any more", target=id, fix=fix)
-    give_order(engine, repository, OrderKind.STEER, id, message)
+    give_order(engine, repository, OrderKind.STEER, id, getpass.getuser(), message)
     attempt = engine.read_board().attempts.get(task.key)
     hears = (
         f"attempt {attempt.attempt} by {attempt.agent} gets it at its next call" if attempt else "the next one gets it"
@@ -161,22 +162,9 @@ def reassign(id: str, agents: tuple[str, ...], worker: str | None, database: str
         raise Failure("NOTHING_CHOSEN", "say to whom: --agent NAME, or --worker ID", target=id)
     names = agents or task.agents or board.find_role(task).agents or tuple(sorted(offered))
     chosen = [f"{name.partition('@')[0]}@{worker}" if worker else name for name in names]
-    give_order(engine, repository, OrderKind.REASSIGN, id, " ".join(chosen))
+    give_order(engine, repository, OrderKind.REASSIGN, id, getpass.getuser(), " ".join(chosen))
     after = require_task(engine, repository, id)
     if after.agents != tuple(chosen):
         fix = "only open or stuck tasks are reassigned; see `remit plan status`"
         raise Failure("NOT_REASSIGNED", f"{id} is {after.state}", target=id, fix=fix)
     click.echo(f"{id} is for {', '.join(chosen)}")
-
-
-def require_task(engine: "DbosEngine", repository: str, id: str) -> "Task":
-    task = engine.read_board().tasks.get((repository, id))
-    if task is None:
-        raise Failure("UNKNOWN_TASK", f"no plan has {id!r}", target=id, fix="see `remit plan status`")
-    return task
-
-
-def give_order(engine: "DbosEngine", repository: str, kind: "OrderKind", id: str, body: str = "") -> None:
-    from remit.orchestrator.board import Order
-
-    engine.give_order(Order(0, repository, kind, intent=id, body=body, by=getpass.getuser()))

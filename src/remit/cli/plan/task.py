@@ -8,9 +8,9 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
-from remit.cli.plan.opening import database_option, open_engine
+from remit.cli.plan.opening import database_option, open_engine, require_task
 from remit.cli.plan.taking_over import give_back, reassign, steer, take
-from remit.orchestrator.fleet import UnknownTask, find_repository_root, give_order, name_repository
+from remit.orchestrator.fleet import find_repository_root, give_order, name_repository
 
 id_argument = click.argument("id", shell_complete=complete_intents)
 
@@ -30,9 +30,7 @@ def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
     """Show a task with its attempts."""
     engine = open_engine("remit task show", database)
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
-    task = engine.read_board().tasks.get((repository, id))
-    if task is None:
-        raise Failure("UNKNOWN_TASK", f"no plan has {id}", target=id, fix="see `remit plan status`")
+    task = require_task(engine, repository, id)
     tried = engine.list_attempts((repository, id))
     lines = [f"{task.intent}  {task.state}  {task.why}  (plan {task.plan})"]
     for attempt in tried:
@@ -68,11 +66,9 @@ def order(id: str, kind: str, database: str | None, repo: Path) -> None:
     from remit.orchestrator.board import OrderKind, TaskState
 
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
-    try:
-        give_order(engine, repository, OrderKind(kind), id, getpass.getuser())
-    except UnknownTask as error:
-        raise Failure("UNKNOWN_TASK", str(error), target=id, fix="see `remit plan status`") from None
-    after = engine.read_board().tasks[repository, id]
+    require_task(engine, repository, id)
+    give_order(engine, repository, OrderKind(kind), id, getpass.getuser())
+    after = require_task(engine, repository, id)
     if after.state not in (TaskState.WAITING, TaskState.DROPPED):
         fix = "see `remit task show`"
         raise Failure("NOTHING_CHANGED", f"{id} is {after.state}: {after.why}", target=id, fix=fix)

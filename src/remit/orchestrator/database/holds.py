@@ -4,7 +4,7 @@ Every function works in the transaction of its caller. A claim writes the hold, 
 the queue together, after the proof that no live hold shares a path.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -46,8 +46,6 @@ from remit.orchestrator.database.store import (
     workers,
 )
 from remit.orchestrator.schedule import describe_overlap
-
-ProveScopes = Callable[[tuple[str, ...], tuple[str, ...]], Proof]
 
 
 class ClaimRefused(RuntimeError):

@@ -1,11 +1,9 @@
 """Rows of the board: read as values, and written back within the transaction of the caller."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from msgspec import convert
-from msgspec.structs import asdict
 
 from remit.orchestrator.attempts import close_attempt
 from remit.orchestrator.board import (
@@ -217,7 +215,3 @@ def note_answers(store: Store, connection: sa.Connection, provider: str, good: i
     connection.execute(write.values(**row_of(after, breakers)))
     if after.trips > before.trips:
         add_event(store, connection, EventKind.BREAKER, {"provider": provider, "why": why, "trips": after.trips})
-
-
-def rows_of_roles(roles: dict[str, Role]) -> dict[str, Any]:
-    return {name: asdict(role) for name, role in roles.items()}

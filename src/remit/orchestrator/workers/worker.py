@@ -481,7 +481,7 @@ class FleetWorker:
         """Run the repository's command that prepares a worktree, if trusted by a person."""
         with self.open_gate(attempt.repository) as gate:
             settings = gate.rules.config.orchestrator
-            command, minutes = gate.rules.config.orchestrator.setup, gate.rules.config.orchestrator.setup_minutes
+            command = settings.setup
             if not command:
                 return StepEnd()
             if not are_trusted(settings.setup_items, gate.recorder):
@@ -493,7 +493,7 @@ class FleetWorker:
             variables = {**command_environment(self.settings.environment), "TMPDIR": str(places.temporary)}
             git = Git(places.tree.root)
             before = git.text("status", "--porcelain", "--untracked-files=normal")
-            ran = run_setup(words, jail, variables, minutes * 60)
+            ran = run_setup(words, jail, variables, settings.setup_minutes * 60)
             if ran.exit_code != 0:
                 told = ran.failure or f"it ended with {ran.exit_code}"
                 why = f"the setup command failed ({told}): {sanitise_line(output_tail(ran), MAX_WHY_CHARS)}"
