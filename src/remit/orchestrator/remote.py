@@ -22,15 +22,19 @@ from remit.workspace.merging import NO_COMMIT, RefCheckedOut, RefMoved, RemoteRe
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sharing.shared_refs import (
     FETCH_OPTIONS,
+    PUSH_OPTIONS,
     NotesBusy,
     NotesRef,
     RemoteAway,
     SharedLogDiffers,
     SharedRefs,
 )
-from remit.workspace.worktrees import WIP_REFS
+from remit.workspace.worktrees import ARTIFACT_REFS, WIP_REFS
 
 PLAN_REFS, REMOTE_REFS = "refs/remit/plans/", "refs/remit/remotes/"
+RETENTION_S = 14 * 24 * 3600.0
+"""How long refs are kept that nobody needs for merging any more."""
+
 SHARING_ERRORS = (RemoteAway, RemoteRefused, RefMoved, SharedLogDiffers, NotesBusy, *RECORDING_ERRORS)
 """Errors of sharing that lose nothing: the next exchange brings what this one did not."""
 
@@ -142,6 +146,14 @@ class FleetRemote:
         except GitError as error:
             raise RemoteAway(self.remote, error) from error
 
+    def fetch_artifacts(self, intent: str) -> set[str]:
+        """Fetch what attempts at an intent left; return the refs that only this host has."""
+        pattern = f"{ARTIFACT_REFS}/{intent}/*"
+        there = self.list_refs(pattern)
+        self.fetch_into({f"+{ref}": ref for ref, commit in there.items() if self.store.find_commit(ref) != commit})
+        here = self.store.git.text("for-each-ref", "--format=%(refname)", pattern).splitlines()
+        return {ref for ref in here if ref not in there}
+
     def take_in_plan(self, plan: OpenPlan, intent: str) -> str:
         """Fetch a plan's base, the target, the earlier attempts at an intent and the intent itself; return the commit
         to start from. Raises TargetRewritten, IntentDiffers.
@@ -193,6 +205,22 @@ class FleetRemote:
         ref = f"{WIP_REFS}/{name}"
         if (commit := self.store.find_commit(ref)) is not None:
             self.push_once(ref, commit)
+
+    def push_artifacts(self, refs: Iterable[str], since: float) -> None:
+        """Push artefacts written here, and those newer than `since` that the remote lacks. Raises RemoteRefused."""
+        there = self.list_refs(f"{ARTIFACT_REFS}/*")
+        form = "--format=%(refname) %(committerdate:unix)"
+        listed = self.store.git.text("for-each-ref", form, ARTIFACT_REFS)
+        missed = (ref for ref, _, at in (line.partition(" ") for line in listed.splitlines()) if float(at) >= since)
+        wanted = dict.fromkeys((*refs, *(ref for ref in missed if ref not in there)))
+        if not wanted:
+            return
+        try:
+            # By force: an artefact has one writer, and no history.
+            specs = (f"+{ref}:{ref}" for ref in wanted)
+            self.refs.run_over_network("push", *PUSH_OPTIONS, "--", self.remote, *specs)
+        except GitError as error:
+            raise RemoteRefused(self.remote, ARTIFACT_REFS, error) from error
 
     def share_log(self) -> None:
         """Push this machine's log, and the notes of commits, as far as the settings allow."""

@@ -8,6 +8,7 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
+from remit.cli.plan.artifacts import artifacts
 from remit.cli.plan.opening import database_option, open_engine, require_task
 from remit.cli.plan.taking_over import give_back, reassign, steer, take
 from remit.orchestrator.fleet import find_repository_root, give_order, name_repository
@@ -75,5 +76,5 @@ def order(id: str, kind: str, database: str | None, repo: Path) -> None:
     click.echo(f"{id}  {after.state}  {after.why}")
 
 
-for command in (take, give_back, steer, reassign):
+for command in (artifacts, take, give_back, steer, reassign):
     task.add_command(command)

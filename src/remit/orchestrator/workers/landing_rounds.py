@@ -15,6 +15,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.team_hooks.verify_commands import split_by_trust
 from remit.gate.trust import trusted_digests
+from remit.orchestrator.artifacts import keep_landing
 from remit.orchestrator.board import Hold, Landing, LandingState, TaskState
 from remit.orchestrator.conflict import ConflictKind, Evidence, Party
 from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
@@ -119,7 +120,10 @@ def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence
             remote.fetch_logs()
             terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs)
         terms = replace(terms, base=terms.base or find_base(gate.workspace, landing.target))
-        result = lander.land(terms, members)
+        try:
+            result = lander.land(terms, members)
+        finally:
+            keep_landing(gate, [member.name for member in members], lander.results)
     except RefCheckedOut as error:
         why = f"{landing.target} is checked out in {error.place!r}: {error.hint}"
         return refuse_all(landing, "checked_out", why)

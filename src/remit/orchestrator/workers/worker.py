@@ -33,6 +33,7 @@ from remit.gate.state.workspace_state import State
 from remit.gate.team_hooks.tool_call_hooks import command_environment
 from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
+from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
 from remit.orchestrator.board import (
     Attempt,
     AttemptEnd,
@@ -433,8 +434,24 @@ class FleetWorker:
 
     def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
         if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
+            self.keep_artifacts(attempt, end)
             self.leave(attempt)
         return end
+
+    def keep_artifacts(self, attempt: Attempt, end: StepEnd) -> None:
+        """Keep what the attempt leaves beside its commits, for people on other hosts."""
+        place = self.places.get(attempt.token)
+        with suppress(*AWAY_ERRORS, GitError, OSError):
+            known = self.engine.load_attempt(attempt.repository, attempt.intent, attempt.attempt)
+            task = self.engine.read_board().tasks.get(attempt.key)
+            if place is None or known is None or task is None:
+                return
+            ended = replace(known, ended_as=end.ended_as or AttemptEnd.HANDED_IN, failure=end.failure)
+            facts = AttemptFacts(ended, task.plan, task.stage, socket.gethostname(), end.why)
+            with self.open_gate(attempt.repository) as gate:
+                given = self.find_places(attempt, gate.workspace).artifacts
+                log = trees_folder(self.settings.home, attempt.repository) / f"{attempt.intent}-{attempt.attempt}.log"
+                keep_artifacts(gate, facts, log, given, place.began)
 
     def prepare(self, attempt: Attempt) -> StepEnd:
         """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
@@ -514,8 +531,9 @@ class FleetWorker:
         place = self.places[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
-        temporary.mkdir(exist_ok=True, mode=0o700)
-        return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
+        places = AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
+        places.artifacts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return places
 
     def settle_old_trees(self, trees: Worktrees) -> None:
         """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
@@ -582,6 +600,7 @@ class FleetWorker:
                 **{name: self.settings.variables[name] for name in names if name in self.settings.variables},
                 **command.settings,
                 "TMPDIR": str(places.temporary),
+                "REMIT_ARTIFACTS": str(places.artifacts),
                 "REMIT_INTENT": attempt.intent,
                 "REMIT_SLOT": str(slot),
                 "REMIT_PORT": str(FIRST_PORT + PORTS_OF_SLOT * slot),
