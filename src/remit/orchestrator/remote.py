@@ -154,20 +154,35 @@ class FleetRemote:
         here = self.store.git.text("for-each-ref", "--format=%(refname)", pattern).splitlines()
         return {ref for ref in here if ref not in there}
 
-    def take_in_plan(self, plan: OpenPlan, intent: str) -> str:
-        """Fetch a plan's base, the target, the earlier attempts at an intent and the intent itself; return the commit
-        to start from. Raises TargetRewritten, IntentDiffers.
+    def fetch_plan(self, plan: OpenPlan, intent: str) -> str:
+        """Fetch a plan's base, the target and the earlier attempts at an intent; return the commit to start from.
+        Raises TargetRewritten.
         """
         first = f"{PLAN_REFS}{plan.id}"
         self.fetch(first, f"{WIP_REFS}/{intent}/*", f"{BRANCH_PREFIX}remit/{intent}/*")
         tip, _ = self.follow_target(plan.target)
-        base = self.store.find_commit(first)
-        if base is not None:
-            self.take_in_intent(base, intent)
-        found = tip or base or self.store.find_commit("HEAD")
+        found = tip or self.store.find_commit(first) or self.store.find_commit("HEAD")
         if found is None:
             raise GitError(("fetch", self.remote), None, f"{self.remote!r} has neither {plan.target} nor {first}")
         return found
+
+    def find_local_start(self, plan: OpenPlan, head: str, needs: Iterable[str], last: str) -> str | None:
+        """Return the commit to start an attempt from without the remote: the target's tip here, or the plan's base, if
+        the stages' work so far, the landings it needs and the work of the `last` attempt are here. Raises GitError.
+        """
+        find = self.store.find_commit
+        base = find(f"{PLAN_REFS}{plan.id}") or find(plan.base or "HEAD")
+        tip = find(f"{BRANCH_PREFIX}{plan.target}") or base
+        work = (f"{BRANCH_PREFIX}remit/{last}", f"{WIP_REFS}/{last}") if last else ()
+        if tip is None or (head and find(head) is None) or (work and not any(map(find, work))):
+            return None
+        return tip if all(find(need) and self.refs.is_ancestor(need, tip) for need in needs) else None
+
+    def take_in_intent_of(self, plan: OpenPlan, intent: str) -> None:
+        """Add an intent of a plan's base to the local intents file. Raises IntentDiffers."""
+        base = self.store.find_commit(f"{PLAN_REFS}{plan.id}")
+        if base is not None:
+            self.take_in_intent(base, intent)
 
     def take_in_intent(self, commit: str, name: str) -> None:
         """Add an intent of a commit to the local intents file, because local agents are governed by the file."""

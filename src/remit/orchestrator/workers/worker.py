@@ -40,6 +40,7 @@ from remit.orchestrator.board import (
     AttemptState,
     Board,
     Hold,
+    OpenPlan,
     Order,
     OrderKind,
     Role,
@@ -79,6 +80,7 @@ from remit.orchestrator.workers.meetings import find_owners, list_new_denials, m
 from remit.orchestrator.workers.messages import is_heard, leave_message, list_sessions
 from remit.orchestrator.workers.relay import bring_view, take_messages
 from remit.orchestrator.workers.starting_point import StartingPoint, find_starting_point
+from remit.orchestrator.workers.waiting import WorkerStopped, exchange_with_remote
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.intents_file.storage import IntentsFileChanged
@@ -89,12 +91,10 @@ from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
-from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
 T = TypeVar("T")
 MAX_RETRY_S = 5.0
-MAX_PUSH_PAUSE_S = 30.0
 REPORT_INTERVAL_S = 2.0
 CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
 MAX_INTENT_TRIES = 50
@@ -427,6 +427,8 @@ class FleetWorker:
                 if self.stopping.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, MAX_RETRY_S)
+            except WorkerStopped as error:
+                return self.end_step(step, attempt, StepEnd(AttemptEnd.LOST, str(error)))
             except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
                 kind = type(error).__name__
                 failed = StepEnd(AttemptEnd.FAILED, f"{kind}: {error}"[:500], f"{step}: {kind}")
@@ -459,8 +461,13 @@ class FleetWorker:
         task = board.tasks[attempt.key]
         plan = board.plans[task.plan]
         target = plan.target
-        with self.open_gate(attempt.repository) as gate, self.intents_lock:
-            found = self.share(gate, lambda remote: remote.take_in_plan(plan, attempt.intent))
+        with self.open_gate(attempt.repository) as gate:
+            found = self.share(
+                gate,
+                attempt,
+                lambda remote: self.take_in_plan(remote, plan, attempt),
+                lambda remote: self.find_local_start(remote, board, attempt),
+            )
         base = task.head or found or find_base(self.find_workspace(attempt.repository), target, plan.base)
         self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
         with self.open_gate(attempt.repository) as gate:
@@ -672,7 +679,7 @@ class FleetWorker:
     def hand_in(self, attempt: Attempt) -> StepEnd:
         head = self.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
         with self.open_gate(attempt.repository) as gate:
-            self.share(gate, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
+            self.share(gate, attempt, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
         handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
         return StepEnd() if handed else SUPERSEDED_END
 
@@ -702,19 +709,34 @@ class FleetWorker:
                 if remote := gate.rules.config.orchestrator.remote:
                     FleetRemote(gate, remote).push_checkpoint(f"{intent}/{attempt}")
 
-    def share(self, gate: Gate, exchange: Callable[[FleetRemote], T]) -> T | None:
-        """Return the result of an exchange with the repository's remote, retried until the remote answers; None without
-        a remote.
-        """
-        remote, pause_s = gate.rules.config.orchestrator.remote, 1.0
-        while remote:
-            try:
-                return exchange(FleetRemote(gate, remote))
-            except RemoteAway:
-                if self.stopping.wait(pause_s):
-                    raise
-                pause_s = min(2 * pause_s, MAX_PUSH_PAUSE_S)
-        return None
+    def share(
+        self,
+        gate: Gate,
+        attempt: Attempt,
+        exchange: Callable[[FleetRemote], T],
+        instead: Callable[[FleetRemote], T | None] = lambda _: None,
+    ) -> T | None:
+        return exchange_with_remote(self.engine, gate, attempt, exchange, self.stopping.wait, instead)
+
+    def take_in_plan(self, remote: FleetRemote, plan: OpenPlan, attempt: Attempt) -> str:
+        with self.lock(attempt.repository, "fetch", TREE_LOCK_S):
+            found = remote.fetch_plan(plan, attempt.intent)
+        with self.intents_lock:
+            remote.take_in_intent_of(plan, attempt.intent)
+        return found
+
+    def find_local_start(self, remote: FleetRemote, board: Board, attempt: Attempt) -> str | None:
+        """Return the commit to start from while the remote is away; None if this host lacks something of the start."""
+        task = board.tasks[attempt.key]
+        needs = [board.tasks[attempt.repository, need].landed for need in task.needs]
+        last = self.find_last_attempt(attempt)
+        found = remote.find_local_start(
+            board.plans[task.plan], task.head, needs, f"{last.intent}/{last.attempt}" if last else ""
+        )
+        if found is not None:
+            with self.intents_lock:
+                remote.take_in_intent_of(board.plans[task.plan], attempt.intent)
+        return found
 
     # -- messages
 
