@@ -31,6 +31,7 @@ from remit.workspace.sharing.shared_refs import (
 )
 from remit.workspace.worktrees import ARTIFACT_REFS, WIP_REFS
 
+MAX_DELETED_REFS = 100  # of one push
 PLAN_REFS, REMOTE_REFS = "refs/remit/plans/", "refs/remit/remotes/"
 RETENTION_S = 14 * 24 * 3600.0
 """How long refs are kept that nobody needs for merging any more."""
@@ -111,6 +112,15 @@ class FleetRemote:
         specs = (f"{name}:{place}" for name, place in places.items())
         try:
             self.refs.run_over_network("fetch", *FETCH_OPTIONS, "--", self.remote, *specs)
+        except GitError as error:
+            raise RemoteAway(self.remote, error) from error
+
+    def fetch_objects(self, names: Iterable[str]) -> None:
+        """Fetch the commits of refs, without a ref here."""
+        wanted = tuple(names)
+        try:
+            if wanted:
+                self.refs.run_over_network("fetch", *FETCH_OPTIONS, "--", self.remote, *wanted)
         except GitError as error:
             raise RemoteAway(self.remote, error) from error
 
@@ -236,6 +246,18 @@ class FleetRemote:
             self.refs.run_over_network("push", *PUSH_OPTIONS, "--", self.remote, *specs)
         except GitError as error:
             raise RemoteRefused(self.remote, ARTIFACT_REFS, error) from error
+
+    def delete_refs(self, refs: Mapping[str, str]) -> dict[str, str]:
+        """Delete refs that are still at these commits; return those that the remote did not delete."""
+        left, names = dict(refs), list(refs)
+        for start in range(0, len(names), MAX_DELETED_REFS):
+            batch = names[start : start + MAX_DELETED_REFS]
+            leases = (f"--force-with-lease={name}:{refs[name]}" for name in batch)
+            with suppress(GitError):  # the remote tells what became of it
+                words = ("push", *PUSH_OPTIONS, *leases, "--", self.remote, *(f":{name}" for name in batch))
+                self.refs.run_over_network(*words)
+        there = self.list_refs(*left)
+        return {name: commit for name, commit in there.items() if name in left}
 
     def share_log(self) -> None:
         """Push this machine's log, and the notes of commits, as far as the settings allow."""

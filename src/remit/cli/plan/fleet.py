@@ -1,4 +1,4 @@
-"""`remit fleet`: check the fleet's setup, and rebuild the board from files."""
+"""`remit fleet`: check the fleet's setup, rebuild the board from files, and prune refs."""
 
 import getpass
 import time
@@ -10,8 +10,9 @@ import click
 
 from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
-from remit.cli.plan.opening import database_option, open_engine
+from remit.cli.plan.opening import database_option, open_engine, open_repository
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
+from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.board import OpenPlan, TaskState
 from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.roles import list_roles
@@ -20,11 +21,12 @@ from remit.workspace.sandbox.jail import find_bubblewrap
 if TYPE_CHECKING:
     from remit.orchestrator.board import Board
     from remit.orchestrator.engines.dbos import DbosEngine
+    from remit.orchestrator.pruning import FleetRef
 
 
 @click.group()
 def fleet() -> None:
-    """Check the fleet, or build its database anew."""
+    """Check the fleet, build its database anew, or delete refs that nobody needs."""
 
 
 @fleet.command()
@@ -81,6 +83,56 @@ def rebuild(target: str | None, database: str | None, repo: Path) -> None:
     roles = make_roles(list_roles(settings), "")
     for task in rebuild_plan(engine, gate, described, plan, tasks, roles):
         click.echo(f"{task.intent}  {task.state}")
+
+
+@fleet.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--days", type=click.IntRange(min=0), default=14, show_default=True, help="Age from which refs are old.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@database_option
+@json_option
+@repo_option
+@reports_failures
+def prune(names: tuple[str, ...], days: int, dry_run: bool, database: str | None, as_json: bool, repo: Path) -> None:
+    """Delete branches, checkpoints, plans and artefacts that nobody needs any more, here and on the remote.
+
+    Branches and checkpoints of an attempt go once its task is over and the target holds their content, artefacts once
+    they are old. What never landed stays, and is named: NAME, an intent, an attempt such as INT-014/7, or a plan,
+    deletes it.
+    """
+    require_person("pruning refs")
+    engine = open_engine("remit fleet prune", database)
+    gate, repository = open_repository(repo)
+    from remit.orchestrator.pruning import RefPruner, describe_tasks
+
+    tasks = describe_tasks(engine.read_board(), repository, gate.rules.config.orchestrator.target)
+    pruner = RefPruner(gate, tasks, days * 24 * 3600.0)
+    found = pruner.plan(names)
+    if left := [name for name in names if not any(is_named(one, name) for one in found.gone)]:
+        why = next((f"{one.ref}: {one.why}" for one in found.kept if is_named(one, left[0])), "no ref has that name")
+        raise Failure(
+            "NOT_PRUNED", f"{left[0]!r} stays: {why}", target=left[0], fix="see `remit fleet prune --dry-run`"
+        )
+    if not dry_run:
+        found = pruner.carry_out(found)
+    goes = "would go" if dry_run else "deleted"
+    lines = [describe_ref(one, goes) for one in found.gone] + [describe_ref(one, "stays") for one in found.kept]
+    lines += [
+        f"the remote did not delete {sanitise_line(ref)}: see `git push {gate.rules.config.orchestrator.remote} "
+        f":{sanitise_line(ref)}`"
+        for ref in found.refused
+    ]
+    lines.append(f"{len(found.gone)} {goes}, {len(found.kept)} stay")
+    emit(found, as_json, lines, FINDINGS if found.refused else 0)
+
+
+def is_named(one: "FleetRef", name: str) -> bool:
+    return f"/{name}/" in f"{one.ref}/"
+
+
+def describe_ref(one: "FleetRef", what: str) -> str:
+    place = "on the remote" if one.is_remote else "here"
+    return f"{what}  {place:13}  {sanitise_line(one.ref, 200)}  {one.commit[:12]}  {sanitise_line(one.why)}"
 
 
 @fleet.command()
