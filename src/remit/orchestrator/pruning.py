@@ -4,7 +4,6 @@ A ref goes once its plan or task is over and the target holds what it holds; art
 stays until a person names it, and so does what a worktree has checked out.
 """
 
-import re
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
@@ -16,22 +15,16 @@ from msgspec.structs import replace
 from remit.gate.context import WorkspaceContext
 from remit.orchestrator.board import Board
 from remit.orchestrator.landing.land import ATTEMPT_TRAILER, LANDER
-from remit.orchestrator.remote import PLAN_REFS, RETENTION_S, SHARING_ERRORS, FleetRemote
+from remit.orchestrator.remote import FLEET_REF, RETENTION_S, SHARING_ERRORS, FleetRemote
 from remit.orchestrator.states import FINAL_STATES
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import BRANCH_PREFIX
 from remit.workspace.merging import TreeStore
 from remit.workspace.sharing.shared_refs import SharedRefs
-from remit.workspace.worktrees import ARTIFACT_REFS, ATTEMPT_NAME, BRANCH_FOLDER, WIP_REFS
+from remit.workspace.worktrees import ARTIFACT_REFS, BRANCH_FOLDER, PLAN_REFS, WIP_REFS
 
 ATTEMPT_BRANCHES = f"{BRANCH_PREFIX}{BRANCH_FOLDER}"
 PRUNED_PLACES = (f"{PLAN_REFS}*", f"{WIP_REFS}/*", f"{ARTIFACT_REFS}/*", f"{ATTEMPT_BRANCHES}/*")
-FLEET_REF = re.compile(
-    rf"(?P<place>{WIP_REFS}|{ARTIFACT_REFS}|{ATTEMPT_BRANCHES})/(?P<attempt>{ATTEMPT_NAME.pattern})(?:-landing)?"
-    rf"|(?P<plans>{PLAN_REFS})(?P<plan>[0-9]{{8}}-[0-9]{{6}}-[A-Za-z0-9]{{1,20}})"
-)
-"""The only refs that pruning looks at: the target `remit/next`, and what else somebody put there, is none of them."""
-
 PLAN_TIME = "%Y%m%d-%H%M%S"
 MAX_SEARCHED_COMMITS = 5000
 PRUNING_INTERVAL_S = 24 * 3600.0

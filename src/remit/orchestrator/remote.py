@@ -5,6 +5,7 @@ An attempt's refs have one writer; a present ref is therefore not fetched again.
 rewrite, no ref is moved on either side, and a person is asked.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
@@ -29,10 +30,16 @@ from remit.workspace.sharing.shared_refs import (
     SharedLogDiffers,
     SharedRefs,
 )
-from remit.workspace.worktrees import ARTIFACT_REFS, WIP_REFS
+from remit.workspace.worktrees import ARTIFACT_REFS, ATTEMPT_NAME, BRANCH_FOLDER, PLAN_REFS, WIP_REFS
+
+FLEET_REF = re.compile(
+    rf"(?P<place>{WIP_REFS}|{ARTIFACT_REFS}|{BRANCH_PREFIX}{BRANCH_FOLDER})/(?P<attempt>{ATTEMPT_NAME.pattern})"
+    rf"(?:-landing)?|{PLAN_REFS}(?P<plan>[0-9]{{8}}-[0-9]{{6}}-[A-Za-z0-9]{{1,20}})"
+)
+"""The refs of plans and attempts: the target `remit/next`, and what else somebody put there, is none of them."""
 
 MAX_DELETED_REFS = 100  # of one push
-PLAN_REFS, REMOTE_REFS = "refs/remit/plans/", "refs/remit/remotes/"
+REMOTE_REFS = "refs/remit/remotes/"
 RETENTION_S = 14 * 24 * 3600.0
 """How long refs are kept that nobody needs for merging any more."""
 
@@ -124,6 +131,18 @@ class FleetRemote:
         except GitError as error:
             raise RemoteAway(self.remote, error) from error
 
+    def fetch_fleet(self, target: str) -> None:
+        """Fetch all that tells of the fleet's plans and attempts: for a host whose database is lost. Raises
+        TargetRewritten.
+        """
+        there = self.list_refs(
+            f"{PLAN_REFS}*", f"{WIP_REFS}/*", f"{ARTIFACT_REFS}/*", f"{BRANCH_PREFIX}{BRANCH_FOLDER}/*"
+        )
+        here = {ref: self.store.find_commit(ref) for ref in there if FLEET_REF.fullmatch(ref)}
+        self.fetch_into({f"+{ref}": ref for ref, commit in here.items() if commit is None})
+        self.follow_target(target)
+        self.fetch_logs()
+
     def follow_target(self, target: str) -> tuple[str | None, str]:
         """Move the local target forward to the remote's. Return the tip to build on, and the remote's tip, NO_COMMIT if
         missing. Raises TargetRewritten.
@@ -208,8 +227,8 @@ class FleetRemote:
     # Sending
 
     def publish_plan(self, plan: str, commit: str) -> None:
-        """Publish the plan's base commit to the hosts: its intents, and its files before the first landing. Raises
-        RemoteRefused, RefMoved.
+        """Publish the plan's base commit, or the tag on it, to the hosts: its intents, and its files before the first
+        landing. Raises RemoteRefused, RefMoved.
         """
         self.push_once(f"{PLAN_REFS}{plan}", commit)
 

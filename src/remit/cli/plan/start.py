@@ -91,33 +91,48 @@ def start(
     if dry_run:
         return
     require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
-    base = publish_base(gate, plan_id := name_plan(), [task.intent_id for task in made.tasks])
+    base = find_base(gate, [task.intent_id for task in made.tasks])
     limits = PlanLimits(slots, max_usd, max_tokens, lands_by_hand=no_land)
-    opened = OpenPlan(plan_id, repository, target, base, by=getpass.getuser(), limits=limits)
+    by, at = getpass.getuser(), time.time()
+    opened = OpenPlan(name_plan(), repository, target, base, by=by, made_at=at, limits=limits)
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
+    tasks = make_tasks(gate, opened, made, agents)
+    publish_plan(gate, opened, tasks)
     engine.add_repository(describe_repository(repository, root, target, settings))
-    engine.open_plan(opened, make_tasks(gate, opened, made, agents), make_roles(list_roles(settings), model))
+    engine.open_plan(opened, tasks, make_roles(list_roles(settings), model))
     if database is None and not engine.read_board().workers:
         start_worker(slots, agent_commands, pace)
     click.echo(f"plan {opened.id} is open: see `remit plan status --watch`")
 
 
-def publish_base(gate: "Gate", plan_id: str, names: Sequence[str]) -> str:
-    """Publish the plan's first commit to the hosts, and return the commit; empty without a remote. Raises Failure."""
-    name = gate.rules.config.orchestrator.remote
-    if not name:
+def find_base(gate: "Gate", names: Sequence[str]) -> str:
+    """Return the commit that hosts begin a plan at; empty without a remote. Raises Failure if it lacks the intents."""
+    if not gate.rules.config.orchestrator.remote:
         return ""
-    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, find_uncommitted_intents
+    from remit.orchestrator.remote import find_uncommitted_intents
 
     base = Git(gate.workspace.root).read_head() or ""
     if left := find_uncommitted_intents(gate, base, names):
         message = f"other hosts get the intents by git, and these are not committed: {', '.join(left)}"
         raise Failure("NOT_COMMITTED", message, fix="commit .orchestration/active_intents.yaml")
+    return base
+
+
+def publish_plan(gate: "Gate", opened: OpenPlan, tasks: Sequence[Task]) -> None:
+    """Record the plan in git, and publish it to the hosts if there is a remote. Raises Failure."""
+    from remit.orchestrator.plan_records import write_plan_record
+    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
+    from remit.workspace.merging import TreeStore
+
+    store, name = TreeStore(gate.workspace), gate.rules.config.orchestrator.remote
+    if (commit := opened.base or store.find_commit("HEAD")) is None:
+        return  # a plan needs a commit, and says so
     try:
-        FleetRemote(gate, name).publish_plan(plan_id, base)
+        tag = write_plan_record(store, opened, tasks, commit, opened.made_at)
+        if name:
+            FleetRemote(gate, name).publish_plan(opened.id, tag)
     except SHARING_ERRORS as error:
         raise Failure("REMOTE", str(error), fix=f"see `git ls-remote {name}`") from error
-    return base
 
 
 def name_plan() -> str:

@@ -19,7 +19,7 @@ from remit.gate.trust import are_trusted
 from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Role, Task
 from remit.orchestrator.database.notes import find_verdict
-from remit.orchestrator.database.store import AWAY_ERRORS
+from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, StepEnd
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
@@ -109,7 +109,7 @@ class AttemptSteps:
     def keep_artifacts(self, attempt: Attempt, end: StepEnd) -> None:
         """Keep what the attempt leaves beside its commits, for people on other hosts."""
         place = self.places.by_token.get(attempt.token)
-        with suppress(*AWAY_ERRORS, GitError, OSError):
+        with suppress(*AWAY_ERRORS, StoreError, GitError, OSError):
             known = self.engine.load_attempt(attempt.repository, attempt.intent, attempt.attempt)
             task = self.engine.read_board().tasks.get(attempt.key)
             if place is None or known is None or task is None:
