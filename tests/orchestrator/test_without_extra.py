@@ -67,6 +67,8 @@ def test_other_commands_load_nothing_of_the_engine(words: list[str], home: Path,
         (["worker", "--until-idle"], True),
         (["worker", "list"], True),
         (["fleet", "rebuild"], True),
+        (["fleet", "prune"], True),
+        (["task", "artifacts", "INT-001"], True),
         (["plan", "status"], False),
     ],
 )
