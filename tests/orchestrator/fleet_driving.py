@@ -26,9 +26,10 @@ def git(folder: Path, *arguments: str) -> str:
 class Fleet:
     """A repository with intents of a folder each, and the workers that a test started."""
 
-    def __init__(self, home: Path, root: Path, database: str | None = None) -> None:
+    def __init__(self, home: Path, root: Path, database: str | None = None, pace: str = PACE) -> None:
         self.home = home
         self.root = root
+        self.pace = pace
         self.database = ["--database", database] if database else []
         self.workers: list[subprocess.Popen[bytes]] = []
 
@@ -64,7 +65,7 @@ class Fleet:
 
     def start_agents(self, slots: int, options: list[str]) -> subprocess.Popen[bytes]:
         """Start a worker with these `--agent-command` options."""
-        words = ["worker", f"--slots={slots}", f"--pace={PACE}", *self.database, *options]
+        words = ["worker", f"--slots={slots}", f"--pace={self.pace}", *self.database, *options]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
             worker = subprocess.Popen([*REMIT, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.workers.append(worker)
