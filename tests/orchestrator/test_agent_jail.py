@@ -22,6 +22,7 @@ from remit.orchestrator.workers.agent import (
     explain_unwired,
     find_links,
     make_jail,
+    prepare_state,
     run_setup,
 )
 from remit.workspace.place.workspace import locate_workspace
@@ -50,7 +51,10 @@ def places(repository: Path, home: Path) -> AttemptPlaces:
     temporary = home / ".local/share/remit/trees/r/one.tmp"
     temporary.mkdir()
     assert one.assignment_path is not None
-    return AttemptPlaces(main, one, Path(one.assignment_path).parent, temporary)
+    state = home / ".local/share/remit/trees/r/one.state"
+    places = AttemptPlaces(main, one, Path(one.assignment_path).parent, temporary, state, "remit/INT-001/1")
+    prepare_state(places)
+    return places
 
 
 def run_agent(places: AttemptPlaces, home: Path, script: str, *, links: Sequence[str] = ()) -> tuple[int | None, str]:
@@ -68,7 +72,7 @@ def test_of_home_an_agent_sees_its_own_settings_and_no_secret(places: AttemptPla
     listed = " ".join(str(home / name) for name in (*SECRETS, ".claude/history.jsonl"))
     _, shown = run_agent(places, home, f"cat {listed} | wc -c; ls -A ~; ls /tmp | grep -v pytest")
     assert shown.splitlines().count("cat: " + f"{home}/.ssh/id_ed25519: No such file or directory") == 1
-    assert sum("No such file" in line for line in shown.splitlines()) == 3, "the database is there, and empty"
+    assert sum("No such file" in line for line in shown.splitlines()) == 4, "of Remit's state folder there is nothing"
     names = {".claude", ".gitconfig", ".local"}
     assert names <= {*shown.splitlines()}
     assert not {".ssh", ".aws", ".gemini"} & {*shown.splitlines()}

@@ -2,13 +2,18 @@
 
 import os
 import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
+
+if TYPE_CHECKING:
+    from remit.orchestrator.workers.agent import AttemptPlaces
 
 agent_command_option = click.option(
     "--agent-command",
@@ -52,8 +57,8 @@ def worker(
     from importlib.metadata import version
 
     from remit.orchestrator.database.store import StoreError
-    from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
-    from remit.servers.daemon import start_daemon
+    from remit.orchestrator.workers.worker import PASSED_VARIABLES, FleetWorker, WorkerSettings
+    from remit.servers.attempt_door import AttemptDoor, DaemonStarter, DoorTerms
     from remit.servers.environment import read_environment
 
     # A worker has no terminal where git or ssh could ask for a password: they would wait for ever.
@@ -62,6 +67,15 @@ def worker(
     commands = find_agents(agent_commands)
     if not commands:
         raise Failure("NO_AGENT", "no agent is installed here", fix="install one, or name one with --agent-command")
+    home, variables = Path.home(), {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+    starter = DaemonStarter(home)
+
+    def tell(text: str) -> None:
+        click.echo(text, err=True)
+
+    def open_door(places: "AttemptPlaces", intent: str) -> AbstractContextManager[None]:
+        return AttemptDoor(DoorTerms(places, intent, home, variables), starter, tell).open()
+
     made = FleetWorker(
         engine,
         WorkerSettings(
@@ -71,10 +85,10 @@ def worker(
             home=Path.home(),
             environment=read_environment(),
             until_idle=until_idle,
-            ensure_daemon=lambda: start_daemon(Path.home()),
+            open_door=open_door,
             version=version("remit"),
             clones=find_clones(map(Path, clones)),
-            tell=lambda text: click.echo(text, err=True),
+            tell=tell,
         ),
     )
 

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -69,6 +69,7 @@ from remit.orchestrator.workers.agent import (
     explain_unwired,
     fill_words,
     make_jail,
+    prepare_state,
     run_setup,
 )
 from remit.orchestrator.workers.brief import MAX_REASON_CHARS, StageBrief, describe_handover, write_brief
@@ -116,7 +117,8 @@ class WorkerSettings(Struct, frozen=True):
     home: Path
     environment: Environment
     until_idle: bool = False
-    ensure_daemon: Callable[[], None] = lambda: None
+    open_door: Callable[[AttemptPlaces, str], AbstractContextManager[None]] = lambda _places, _intent: nullcontext()
+    """Opens the socket of an attempt, by its folders and its intent: the one of Remit that its jail shows."""
     version: str = ""
     clones: Mapping[str, Path] = {}
     """Main worktrees of the shared repositories on this host."""
@@ -513,9 +515,13 @@ class FleetWorker:
         """Return the folders of an attempt, and create the temporary folder."""
         place = self.places[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
-        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
+        name = f"{attempt.intent}-{attempt.attempt}"
+        temporary, state = folder / f"{name}.tmp", folder / f"{name}.state"
         temporary.mkdir(exist_ok=True, mode=0o700)
-        return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
+        assignment = place.assignment.path.parent
+        places = AttemptPlaces(main, place.tree, assignment, temporary.resolve(), state, attempt.branch)
+        prepare_state(places)
+        return places
 
     def settle_old_trees(self, trees: Worktrees) -> None:
         """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
@@ -543,10 +549,12 @@ class FleetWorker:
             process = AgentProcess(self.describe_run(attempt, place, command, slot))
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
                 return SUPERSEDED_END
-            self.settings.ensure_daemon()
             place.process = process
             report = Report(self.engine, attempt)
-            end = process.wait(report.tell)
+            with self.open_gate(attempt.repository) as gate:
+                places = self.find_places(attempt, gate.workspace)
+            with self.settings.open_door(places, attempt.intent):
+                end = process.wait(report.tell)
             place.process = None
         report.tell(process.feed, is_last=True)
         if end.ended_as is not None:
@@ -672,7 +680,8 @@ class FleetWorker:
         self.end_place(token, AttemptEnd.CANCELLED, "")
         self.places.pop(token, None)
         folder = trees_folder(self.settings.home, self.find_repository_of(place))
-        shutil.rmtree(folder / f"{intent}-{attempt}.tmp", ignore_errors=True)
+        for end in ("tmp", "state"):
+            shutil.rmtree(folder / f"{intent}-{attempt}.{end}", ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
         """Keep a checkpoint of the worktree. After a failure, the worktree itself still holds the files."""
