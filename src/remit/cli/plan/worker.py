@@ -11,6 +11,7 @@ import click
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
     from remit.orchestrator.workers.agent import AttemptPlaces
@@ -57,7 +58,9 @@ def worker(
     from importlib.metadata import version
 
     from remit.orchestrator.database.store import StoreError
-    from remit.orchestrator.workers.worker import PASSED_VARIABLES, FleetWorker, WorkerSettings
+    from remit.orchestrator.workers.attempt_steps import AGENT_VARIABLES
+    from remit.orchestrator.workers.host import WorkerSettings
+    from remit.orchestrator.workers.worker import FleetWorker
     from remit.servers.attempt_door import AttemptDoor, DaemonStarter, DoorTerms
     from remit.servers.environment import read_environment
 
@@ -67,7 +70,9 @@ def worker(
     commands = find_agents(agent_commands)
     if not commands:
         raise Failure("NO_AGENT", "no agent is installed here", fix="install one, or name one with --agent-command")
-    home, variables = Path.home(), {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+    if find_bubblewrap() is None:
+        click.echo(f"warning: {NO_JAIL}", err=True)
+    home, variables = Path.home(), {name: os.environ[name] for name in AGENT_VARIABLES if name in os.environ}
     starter = DaemonStarter(home)
 
     def tell(text: str) -> None:

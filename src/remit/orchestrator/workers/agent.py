@@ -1,8 +1,8 @@
 """Agent in its jail: the start of each agent without a terminal, and the process that ends with its worker.
 
 With bubblewrap the agent has its own process namespace, ended by the kernel together with the worker, however the
-worker ends. Without bubblewrap, a reaper above the agent ends the agent's descendants, unless the agent has ended the
-reaper.
+worker ends. Without bubblewrap, a reaper above the agent ends the agent's descendants; if the agent ends the reaper,
+its worker ends the attempt, and what it has seen below the reaper.
 """
 
 import os
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,10 +25,12 @@ from remit.gate.machine import CLIENT_PATH, Environment
 from remit.gate.team_hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.orchestrator.board import AttemptEnd
 from remit.orchestrator.workers.feed import AgentFeed
+from remit.orchestrator.workers.network import find_proxy_secrets
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.manifest import SettingsError, read_manifest
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.limited_command import CommandResult, run_trusted_command
+from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import try_lock
 from remit.workspace.sandbox import landlock, reaper
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
@@ -171,6 +174,7 @@ def make_jail(
     around: Environment,
     search_path: str,
     links: Sequence[str] = (),
+    certificates: Sequence[Path] = (),
 ) -> Jail:
     """Return the jail of an attempt: visible are the attempt's worktree, git's folder, the rules, and the files of HOME
     needed by the agent. Hidden are the main worktree, further worktrees, the rest of HOME, foreign temporary folders,
@@ -183,7 +187,8 @@ def make_jail(
     private = existing(home, places.main.root, *map(Path, TEMPORARY_FOLDERS))
     own_folder, own_files = find_agent_files(agent, home, around.config_folders)
     writable = (tree.root, places.temporary, tree.git_dir)
-    tools = (path for path in list_tool_paths(words, search_path) if is_inside_only(path, private))
+    named = (*list_tool_paths(words, search_path), *certificates)
+    tools = (path for path in named if is_inside_only(path, private))
     read_only = (
         *(common / "hooks", common / "config", common / "worktrees", places.assignment, tree.root / ".git"),
         *(tree.git_dir / name for name in STEERING_GIT_FILES),
@@ -340,12 +345,61 @@ def end_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> Non
         os.killpg(process.pid, signal.SIGKILL)
 
 
+REAPER_KILLED = "the process that watches over it without bubblewrap was killed; what it had started was ended with it"
+MAX_END_ROUNDS = 50
+
+
+class Descendants:
+    """Processes of an agent without a jail: those seen below its reaper, and those with its temporary folder in their
+    environment. The worker ends them where the agent has ended the reaper.
+    """
+
+    def __init__(self, temporary: str) -> None:
+        self.temporary = temporary
+        self.started: dict[int, str | None] = {}
+
+    def look(self, reaper_id: int) -> None:
+        for process in reaper.list_descendants(reaper_id):
+            self.started.setdefault(process, process_start_time(process))
+
+    def end_all(self) -> None:
+        """End what is left, in rounds: a process may start another one meanwhile."""
+        for _ in range(MAX_END_ROUNDS):
+            left = {process for process, at in self.started.items() if at and process_start_time(process) == at}
+            left |= find_marked_processes(f"TMPDIR={self.temporary}") if self.temporary else set()
+            left |= {below for process in left for below in reaper.list_descendants(process)}
+            left = {process for process in left if is_running(process)}
+            if not left:
+                return
+            for process in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(reaper.PAUSE_S)
+
+
+def find_marked_processes(mark: str) -> set[int]:
+    """Return the processes that were started with this variable."""
+    found: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
+    return found
+
+
+def is_running(process: int) -> bool:
+    """Return whether a process exists that is no mere exit status."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    return False
+
+
 class AgentProcess:
     """A running agent. `cancel` may be called from any thread."""
 
     def __init__(self, run: AgentRun) -> None:
         self.run = run
-        self.feed = AgentFeed(run.log)
+        self.feed = AgentFeed(run.log, find_proxy_secrets(run.variables))
         self.cancelled = threading.Event()
         self.end: AgentEnd | None = None
 
@@ -374,13 +428,20 @@ class AgentProcess:
         assert process.stdout is not None
         reader = threading.Thread(target=self.feed.read_output, args=(process.stdout,), daemon=True)
         reader.start()
+        below = Descendants(self.run.variables.get("TMPDIR", "")) if self.run.bubblewrap is None else None
         try:
             while process.poll() is None and not self.cancelled.wait(LOOK_INTERVAL_S):
+                if below is not None:
+                    below.look(process.pid)
                 if report is not None:
                     report(self.feed)
+            if below is not None and process.returncode == -signal.SIGKILL:
+                self.cancel(AttemptEnd.FAILED, REAPER_KILLED)
         finally:
             end_group(process, signal.SIGKILL if self.run.bubblewrap else signal.SIGTERM)
             code = process.wait()
+            if below is not None:
+                below.end_all()
             if namespace >= 0:
                 # The jail's processes die a moment after bubblewrap and could still write.
                 select.select([namespace], [], [], GRACE_S)
