@@ -17,6 +17,7 @@ from orchestrator.jailed_attempt import JailedAttempt
 from processes import daemons_of
 from remit.core.machine_paths import KEY_PATH
 from remit.ledger.reader import read_lines
+from remit.workspace.merging import Identity
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.landlock import SCOPES_SINCE, abi_version
 
@@ -249,3 +250,70 @@ for path in ("\\0remit-test-{os.getpid()}", "/tmp/remit-test-{os.getpid()}.sock"
 """)
     path.unlink()
     assert printed.splitlines() == ["Operation not permitted", "No such file or directory"]
+
+
+def test_what_an_agent_leaves_in_gits_folder_for_git_outside_is_taken_away(attempt: JailedAttempt, home: Path) -> None:
+    """A branch that is another name of main, links that git would write through, a pipe that it would wait at."""
+    own, common = attempt.places.tree.git_dir, attempt.root / ".git"
+    assert own is not None
+    (home / "victim").write_text("mine\n")
+    main = run_git(attempt.root, "rev-parse", "main")
+    _, printed = attempt.run(f"""
+OWN, COMMON = {str(own)!r}, {str(common)!r}
+subprocess.run("echo y = 1 > src/made.py; git add -A; git commit -qm mine", shell=True, check=True)
+branch = COMMON + "/refs/heads/remit/INT-001/1"
+open(branch, "w").write("ref: refs/heads/main\\n")
+os.symlink("1", COMMON + "/refs/heads/remit/INT-001/7")
+os.unlink(OWN + "/logs/HEAD"); os.symlink(HOME + "/victim", OWN + "/logs/HEAD")
+os.mkfifo(OWN + "/MERGE_HEAD")
+open(OWN + "/index.lock", "w")
+os.unlink(OWN + "/HEAD")
+os.symlink(HOME, COMMON + "/objects/zz")
+attempt(lambda: open(COMMON + "/objects/info/alternates", "w"))
+""")
+    assert "Read-only file system" in printed
+    found = attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch)
+    assert sorted(path.name for path in found) == ["1", "7", "HEAD", "MERGE_HEAD", "zz"]
+    handed = attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", Identity("a", "a@example.org", 1))
+    assert run_git(attempt.root, "rev-parse", "main") == main
+    assert run_git(attempt.root, "rev-parse", "remit/INT-001/1").strip() == handed.commit
+    assert run_git(attempt.root, "show", "remit/INT-001/1:src/made.py") == "y = 1\n"
+    assert (home / "victim").read_text() == "mine\n"
+    assert attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch) == ()
+
+
+def test_a_repository_in_the_worktree_starts_no_program_outside(attempt: JailedAttempt, home: Path) -> None:
+    attempt.run("""
+subprocess.run("git init -q src/inner && cd src/inner && git commit -q --allow-empty -m x", shell=True, check=True)
+subprocess.run(["git", "-C", "src/inner", "config", "core.fsmonitor", "touch %s/ran; false" % HOME], check=True)
+subprocess.run(["git", "-C", "src/inner", "config", "filter.x.clean", "touch %s/ran" % HOME], check=True)
+subprocess.run("echo '* filter=x' > src/inner/.gitattributes; echo x > src/inner/x", shell=True, check=True)
+subprocess.run("git -c core.fsmonitor= add src/inner", shell=True)
+""")
+    attempt.trees.list_changed_files(attempt.places.tree)
+    attempt.trees.checkpoint(attempt.places.tree, "INT-001", 1, "kept", 1)
+    attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", Identity("a", "a@example.org", 1))
+    assert not (home / "ran").exists()
+
+
+def test_the_tools_of_an_agent_work_through_the_door(attempt: JailedAttempt) -> None:
+    with attempt.open_door():
+        _, printed = attempt.run("""
+server = subprocess.Popen(
+    [sys.executable, "-c", "from remit.cli import main; main()", "mcp"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+)
+def send(**message):
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\\n")
+    server.stdin.flush()
+client = {"name": "test", "version": "1"}
+send(id=1, method="initialize", params={"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
+server.stdout.readline()
+send(method="notifications/initialized")
+send(id=2, method="tools/call", params={"name": "select_active_intent", "arguments": {"intent_id": "INT-001"}})
+print(json.loads(server.stdout.readline())["result"]["isError"], flush=True)
+server.stdin.close()
+print(server.wait(60))
+""")
+    assert printed.split() == ["False", "0"]
+    assert attempt.records("intent_selected") or any("INT-001" in str(record) for record in attempt.records())

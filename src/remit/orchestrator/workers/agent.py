@@ -202,7 +202,7 @@ def make_jail(
         hidden = (*hidden, *(state / name for name in HIDDEN_STATE))
     else:
         writable = (*writable, *list_git_places(common, places.branch))
-        read_only = (*read_only, common, places.main.folder)
+        read_only = (*read_only, common, common / "objects/info", places.main.folder)
         shown = {**shown, state: places.state}
         emptied = existing(places.main.state)
     return Jail(

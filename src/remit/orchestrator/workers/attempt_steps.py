@@ -250,6 +250,11 @@ class AttemptSteps:
                 end = process.wait(report.tell)
             place.process = None
         report.tell(process.feed, is_last=True)
+        traps = self.host.open_trees(attempt.repository).remove_traps(place.tree, attempt.branch)
+        if traps:
+            named = ", ".join(repr(str(path)) for path in traps[:3])
+            why = f"it left in git's folder what git outside of its jail would follow, now removed: {named}"
+            return StepEnd(AttemptEnd.FAILED, sanitise_line(why, MAX_WHY_CHARS), "left links in git's folder")
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
