@@ -73,9 +73,9 @@ class JailedAttempt:
         return {**own, "TMPDIR": str(self.places.temporary), "REMIT_INTENT": "INT-001"}
 
     @contextmanager
-    def open_door(self) -> Generator[None]:
+    def open_door(self, patience_s: float = 30.0) -> Generator[None]:
         terms = DoorTerms(self.places, "INT-001", self.home, self.variables())
-        with AttemptDoor(terms, self.starter, self.told.append).open():
+        with AttemptDoor(terms, self.starter, self.told.append, patience_s).open():
             yield
 
     def run(self, script: str, *, agent: str = "claude-code") -> tuple[AgentEnd, str]:

@@ -18,6 +18,7 @@ from processes import daemons_of
 from remit.core.machine_paths import KEY_PATH
 from remit.ledger.reader import read_lines
 from remit.workspace.merging import Identity
+from remit.workspace.safe_files import hold_lock
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.landlock import SCOPES_SINCE, abi_version
 
@@ -229,6 +230,24 @@ print(subprocess.run([sys.executable, "-c", "from remit.cli import main; main()"
     assert lines[2:] == ["0", lines[3], lines[4], "4"], lines
     assert "out of its reach" in lines[3]
     assert "x = 3" not in (attempt.tree / "src/app.py").read_text()
+
+
+def test_where_no_daemon_comes_a_call_is_denied_and_the_person_is_told_once(attempt: JailedAttempt, home: Path) -> None:
+    with hold_lock(home / ".local/state/remit/daemon.lock"), attempt.open_door(patience_s=0.3):
+        _, printed = attempt.run("""
+for call in ("t1", "t2"):
+    print(write(TREE + "/src/app.py", "x = 4\\n", call), flush=True)
+print(hook("SessionEnd", "note", reason="exit")[0])
+""")
+    first, second, last = printed.splitlines()
+    assert (first, last) == (second, "0")
+    assert first.startswith("(2, {}, ")
+    assert "Try it again in a minute" in first
+    assert [text.partition("\n")[0] for text in attempt.told] == [
+        "the daemon does not answer: calls of INT-001 are refused"
+    ]
+    assert "x = 4" not in (attempt.tree / "src/app.py").read_text()
+    assert attempt.records("tool_result") == []
 
 
 @pytest.mark.skipif(abi_version() < SCOPES_SINCE, reason="this kernel has no scopes for abstract sockets")

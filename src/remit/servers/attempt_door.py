@@ -94,8 +94,15 @@ class DaemonStarter:
 class AttemptDoor:
     """Listener on the attempt's socket, with a thread for each connection."""
 
-    def __init__(self, terms: DoorTerms, starter: DaemonStarter, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        terms: DoorTerms,
+        starter: DaemonStarter,
+        tell: Callable[[str], None],
+        patience_s: float = START_TIMEOUT_S,
+    ) -> None:
         self.terms = terms
+        self.patience_s = patience_s
         self.starter = starter
         self.tell = tell
         self.is_away = False
@@ -162,7 +169,7 @@ class AttemptDoor:
 
     def ask_daemon(self, client: socket.socket, request: bytes) -> bytes | None:
         """Return the daemon's answer; None where no daemon comes in time, or the client is gone."""
-        until = time.monotonic() + START_TIMEOUT_S
+        until = time.monotonic() + self.patience_s
         while True:
             answer = exchange(socket_path(self.terms.home), request, client)
             if answer is not None or has_hung_up(client):

@@ -34,9 +34,9 @@ from remit.policy.decide import CONTAIN_RULE, classify, is_containment_needed
 from remit.workspace.agents.transcripts import is_codex_unsandboxed
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import (
+    IN_ATTEMPT,
     Containment,
     find_containment,
-    find_containment_in_attempt,
     find_repair_command,
     kind_for_workspace,
 )
@@ -110,7 +110,7 @@ class CommandRewriter:
     def containment(self) -> Containment:
         home, workspace = self.context.environment.home, self.context.found_workspace
         if workspace is not None and workspace.is_assigned:
-            return find_containment_in_attempt(workspace.root, in_process=self.in_process)
+            return IN_ATTEMPT
         if home not in KNOWN_CONTAINMENT:
             KNOWN_CONTAINMENT[home] = find_containment(home, self.context.environment.temporary)
         return KNOWN_CONTAINMENT[home]

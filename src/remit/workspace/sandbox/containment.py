@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Literal, Self, TypeAlias
@@ -73,6 +72,12 @@ class Containment(Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
 
+IN_ATTEMPT = Containment("none", "", ("the jail of the attempt holds its commands",))
+"""Containment in the worktree of a plan's attempt. No sandbox can be made inside the agent's jail: the kernel mounts no
+/proc there, and lays no layer over git's folder, since parts of it are mounted.
+"""
+
+
 def find_containment(home: Path, temporary: Path) -> Containment:
     """Return the best working kind. Raises OSError if HOME is not writable."""
     path = home / SCRATCH_FOLDER
@@ -85,20 +90,6 @@ def find_containment(home: Path, temporary: Path) -> Containment:
     found = probe_kinds(path, home, temporary)
     write_atomically(kept, msgspec.json.encode({"stamp": now, "found": found}), durable=False)
     return found
-
-
-@lru_cache(16)
-def find_containment_in_attempt(root: Path, *, in_process: bool) -> Containment:
-    """Return the containment of commands in the worktree of a plan's attempt, where the agent's jail holds already.
-
-    No layer can be laid over git's folder inside the jail, since parts of it are mounted. The commands of Remit's own
-    agent, whose records are within its reach, get a jail of their own where one can be made inside another.
-    """
-    program = find_bubblewrap() if in_process and sys.platform == "linux" else None
-    remark = "the jail of the attempt holds its commands"
-    if program is not None and not run_probe(program, Jail(root), "test -d /proc/self"):
-        return Containment("bind", program, (remark,))
-    return Containment("none", "", (remark,))
 
 
 def kind_for_workspace(how: Containment, workspace: Workspace) -> ContainmentKind:
