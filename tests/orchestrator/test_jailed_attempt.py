@@ -77,12 +77,12 @@ ATTACKS: dict[str, tuple[str, str]] = {
     "look into the worker": ("str(ptrace(WORKER))", "-1"),
     "read the worker's variables": ("str('HIDDEN' in environs())", "False"),
     "unmount": (
-        "run('unshare', '-Urm', 'umount', GIT + '/remit')",
-        "not permitted|must be superuser|Invalid|not found",
+        "run('unshare', '-Urm', 'sh', '-c', 'umount ' + GIT + '/remit; ls ' + GIT + '/remit/log')",
+        f"{NOT_PERMITTED}|{NOT_THERE}|not found",
     ),
     "make it writable": (
-        "run('unshare', '-Urm', 'mount', '-o', 'remount,rw,bind', GIT + '/config')",
-        "not permitted|permission denied|must be superuser|not found",
+        "run('unshare', '-Urm', 'sh', '-c', f'mount -o remount,rw,bind {GIT}/config; echo x >> {GIT}/config')",
+        f"{NOT_PERMITTED}|{READ_ONLY}|not found",
     ),
     # Remit's own socket
     "ask for a link to the console": ("speak(['console', 'note', 'open'])", "may ask for"),
