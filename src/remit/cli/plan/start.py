@@ -32,6 +32,7 @@ from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, selec
 from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
 from remit.workspace.git.command import Git
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -93,7 +94,8 @@ def start(
     landed = find_landed_intents(board, repository, target)
     made = plan_intents(gate, ids, settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
     limits = PlanLimits(slots, max_usd, max_tokens, lands_by_hand=no_land)
-    opened = OpenPlan(name_plan(), repository, target, by=getpass.getuser(), limits=limits)
+    by, at = getpass.getuser(), time.time()
+    opened = OpenPlan(name_plan(), repository, target, by=by, made_at=at, limits=limits)
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     past = find_past(database, repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, agents), past)
@@ -109,7 +111,7 @@ def start(
     click.echo("\n".join(lines), err=as_json)
     require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
     base = find_base(gate, [task.intent_id for task in made.tasks])
-    opened = replace(opened, base=base, made_at=time.time(), forecast=forecast.sum_up())
+    opened = replace(opened, base=base, forecast=forecast.sum_up())
     publish_plan(gate, opened, tasks)
     engine.add_repository(place)
     engine.open_plan(opened, tasks, roles)
@@ -247,4 +249,6 @@ def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> No
         started = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=os.environ
         )
+    if find_bubblewrap() is None:
+        click.echo(f"warning: {NO_JAIL}", err=True)
     click.echo(f"worker {started.pid} runs in the background; its log is {log}", err=True)
