@@ -30,6 +30,7 @@ class Fleet:
         self.home = home
         self.root = root
         self.pace = pace
+        self.variables: dict[str, str] | None = None
         self.database = ["--database", database] if database else []
         self.workers: list[subprocess.Popen[bytes]] = []
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,9 +86,9 @@ from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.processes.process_tracking import process_start_time
+from remit.workspace.processes.reaper import MISSING_EXIT_CODE
 from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
-from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
 from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
@@ -137,6 +138,8 @@ class Workplace(Struct):
     messages: list[Order] = []
     unheard: list[tuple[SessionKey, Order]] = []
     beats: int = 0
+    aside: threading.Thread | None = None
+    """What is done for the attempt beside the heartbeat."""
     began: float = 0.0
     denied: dict[str, float] = {}
     """Paths outside of the write set that the agent was denied, with when it last was."""
@@ -270,7 +273,7 @@ class FleetWorker:
             if token not in held:
                 self.end_place(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
                 if place.process is None:  # between two steps: none of them comes
-                    self.leave_place(token)
+                    self.run_aside(place, partial(self.leave_place, token))
             elif board is not None:
                 self.renew(place, held[token], board, asked)
                 self.relay(place, board.tasks.get(held[token].key), board)
@@ -300,7 +303,13 @@ class FleetWorker:
         self.deliver_messages(place, hold.attempt)
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
-            self.keep(place, hold.intent, hold.attempt)
+            self.run_aside(place, partial(self.keep, place, hold.intent, hold.attempt))
+
+    def run_aside(self, place: Workplace, action: Callable[[], None]) -> None:
+        """Run what may wait for a remote beside the heartbeat, unless the last such action still runs."""
+        if place.aside is None or not place.aside.is_alive():
+            place.aside = threading.Thread(target=self.try_once, args=(action,), daemon=True)
+            place.aside.start()
 
     def take_message(self, order: Order) -> None:
         """Keep a person's message for the task's agent until the agent's session is known."""
@@ -666,6 +675,8 @@ class FleetWorker:
         place = self.places.get(token)
         if place is None or place.assignment.terms is None:
             return
+        if place.aside is not None and place.aside is not threading.current_thread():
+            place.aside.join(DRAIN_S)
         intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
         self.keep(place, intent, attempt)
         self.relay_rest(place.tree, place.assignment.terms, self.engine.read_board())
