@@ -34,7 +34,7 @@ from orchestrator.postgres import running_postgres
 FIRST_SEED = 20261127
 SLOW_S = "0.15"
 """What a remote that hosts share waits before and after each answer."""
-SECONDS_OF_TASK, SECONDS_OF_SLICE = 6, 180
+SECONDS_OF_SLICE = 180
 GIT_SETTINGS = "[user]\n\tname = A Person\n\temail = person@example.org\n[init]\n\tdefaultBranch = main\n"
 
 
@@ -62,11 +62,11 @@ def running_fleet(settings: argparse.Namespace, folder: Path, home: Path, seed: 
             hangs = None
         else:
             hosts, _ = make_hosts(folder, tasks, f"sqlite:///{folder}/fleet.db", hosts=settings.hosts, pace=pace)
-            program, variables = write_far_host(folder)
+            program = write_far_host(folder, *(host.home for host in hosts))
             fleets, hangs = hosts, Path(f"{program}.hangs")
             for host in hosts:
                 git(host.root, "remote", "set-url", "origin", f"ssh://far{folder}/far.git")
-                host.variables = {**os.environ, "HOME": str(host.home), **variables, "FAR_SLOW": SLOW_S}
+                host.variables = {**os.environ, "HOME": str(host.home), "FAR_SLOW": SLOW_S}
         killer = Killer(fleets[0], server, seed, *fleets[1:], remote=hangs)
         try:
             yield killer
@@ -86,16 +86,19 @@ def run_slice(settings: argparse.Namespace, seed: int, tasks: int, kills: int) -
     ):
         began, trouble = time.monotonic(), ""
         try:
-            killer.run(ids, kills, SECONDS_OF_SLICE + SECONDS_OF_TASK * tasks)
+            killer.run(ids, kills, SECONDS_OF_SLICE + settings.patience * tasks)
         except AssertionError as error:
             trouble = str(error)
+            settings.results.with_suffix(f".{seed}.txt").write_text(trouble.replace("\\n", "\n"))
         took = time.monotonic() - began
+        killer.end_starter()
         for fleet in killer.fleets:
             fleet.stop()
         target = killer.fleet.root if settings.hosts == 1 else Path(name) / "far.git"
         form = "--format=%(trailers:key=Remit-Intent,valueonly)"
-        landed = Counter(git(target, "log", "--first-parent", "--merges", form, "remit/next").split())
-        files = git(target, "ls-tree", "-r", "--name-only", "remit/next").split()
+        tip = git(target, "for-each-ref", "--format=%(objectname)", "refs/heads/remit/next").strip() or "main"
+        landed = Counter(git(target, "log", "--first-parent", "--merges", form, tip).split())
+        files = git(target, "ls-tree", "-r", "--name-only", tip).split()
         return {
             "database": settings.database,
             "hosts": settings.hosts,
@@ -109,7 +112,7 @@ def run_slice(settings: argparse.Namespace, seed: int, tasks: int, kills: int) -
             "again_s": killer.measure_restarts(),
             "seconds": round(took, 1),
             "told": killer.tell_figures(),
-            "trouble": trouble,
+            "trouble": trouble[:300],
             "left": killer.list_left(),
             "leftovers": [
                 x for each in killer.fleets for x in list_leftovers(each.root, each.home, Path(name) / "tmp")
@@ -144,6 +147,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--slice", type=int, default=60)
     parser.add_argument("--pace", type=float, default=0.2)
+    parser.add_argument("--patience", type=float, default=6.0, help="seconds for each task of a slice")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--results", type=Path, default=Path("kills.jsonl"))
     wanted = parser.parse_args()

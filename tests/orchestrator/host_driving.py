@@ -29,12 +29,15 @@ exit $code
 """
 
 
-def write_far_host(folder: Path) -> tuple[Path, dict[str, str]]:
-    """Return a program in the place of ssh, and the variables by which git takes it."""
+def write_far_host(folder: Path, *homes: Path) -> Path:
+    """Return a program in the place of ssh, which the settings of git in these homes name."""
     program = folder / "ssh.sh"
     program.write_text(FAR)
     program.chmod(0o755)
-    return program, {"GIT_SSH_COMMAND": str(program), "GIT_SSH_VARIANT": "simple"}
+    for home in homes:
+        with (home / ".gitconfig").open("a") as settings:
+            settings.write(f"[core]\n\tsshCommand = {program}\n[ssh]\n\tvariant = simple\n")
+    return program
 
 
 class Host(Fleet):

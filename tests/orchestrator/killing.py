@@ -268,7 +268,13 @@ class Killer:
         mine = (path for path in found if homes.intersection(fields(path / "environ")))
         return [" ".join(fields(path / "cmdline")) for path in mine]
 
+    def end_starter(self) -> None:
+        if self.starter is not None:
+            self.starter.kill()
+            self.starter.wait()
+
     def close(self) -> None:
+        self.end_starter()
         if self.engine.queues.client is not None:
             self.engine.queues.client.destroy()
         self.engine.store.close()

@@ -35,11 +35,9 @@ def wait_until(holds: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 @pytest.fixture
-def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+def far(home: Path, tmp_path: Path) -> Generator[Path]:
     """Return the program in the place of ssh; it hangs while a file exists."""
-    program, variables = write_far_host(tmp_path)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    program = write_far_host(tmp_path, home)
     yield program
     Path(f"{program}.hangs").unlink(missing_ok=True)
 

@@ -85,7 +85,7 @@ from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
-from remit.workspace.processes.process_tracking import process_start_time
+from remit.workspace.processes.process_tracking import pid_namespace, process_start_time
 from remit.workspace.processes.reaper import MISSING_EXIT_CODE
 from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
@@ -150,10 +150,26 @@ class Workplace(Struct):
 
 
 def name_worker() -> str:
-    """Return a globally unique id of this process: host, boot, process id, and start time."""
+    """Return a globally unique id of this process: host, boot with the process namespace, process id, start time."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text().strip()[:8] if boot.exists() else "0"
-    return f"{socket.gethostname()}:{boot_id}:{os.getpid()}:{process_start_time(os.getpid())}"
+    world = pid_namespace().strip("pid:[]")
+    return f"{socket.gethostname()}:{boot_id}-{world}:{os.getpid()}:{process_start_time(os.getpid())}"
+
+
+def has_worker_ended(worker: str) -> bool | None:
+    """Return whether a worker's process has ended; None for another host's, or one that cannot be seen from here."""
+    here, there = name_worker().split(":"), worker.split(":")
+    if len(there) != len(here) or there[:2] != here[:2]:
+        return None
+    pid, started = int(there[2]), there[3]
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return None
+    return process_start_time(pid) != started
 
 
 def read_boot_clock_s() -> float:
@@ -404,7 +420,7 @@ class FleetWorker:
         register_queues(self.id, self.settings.slots, self.engine.timing.poll_s, self.settings.clones)
         self.engine.queues.resume_unheard(self.id)
         if leads:
-            self.engine.sweep()
+            self.engine.sweep(has_worker_ended)
         if not self.engine.is_draining(self.id):
             self.engine.dispatch()
         elif not self.places:
@@ -523,16 +539,22 @@ class FleetWorker:
         """Return the folders of an attempt, and create the temporary folder."""
         place = self.places[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
-        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
+        temporary = folder / name_temporary(attempt.intent, attempt.attempt)
         temporary.mkdir(exist_ok=True, mode=0o700)
         return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
 
     def settle_old_trees(self, trees: Worktrees) -> None:
-        """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
+        """Keep the work of ended attempts in local worktrees as checkpoints, release the worktrees, and remove the
+        temporary folders.
+        """
         found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
         # Read after the files: an attempt is on the board before its assignment is written.
         board = self.engine.read_board()
         current = {each.token for each in (*board.attempts.values(), *board.holds.values())}
+        in_use = {name_temporary(each.intent, each.attempt) for each in board.attempts.values()}
+        for folder in trees.folder.glob(name_temporary("*", "*")):
+            if folder.name not in in_use:
+                shutil.rmtree(folder, ignore_errors=True)
         for tree, terms in found:
             if terms is None or terms.state == "ended" or terms.token in current:
                 continue
@@ -684,7 +706,7 @@ class FleetWorker:
         self.end_place(token, AttemptEnd.CANCELLED, "")
         self.places.pop(token, None)
         folder = trees_folder(self.settings.home, self.find_repository_of(place))
-        shutil.rmtree(folder / f"{intent}-{attempt}.tmp", ignore_errors=True)
+        shutil.rmtree(folder / name_temporary(intent, attempt), ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
         """Keep a checkpoint of the worktree. After a failure, the worktree itself still holds the files."""
@@ -796,6 +818,10 @@ class FleetWorker:
                     return
             time.sleep(LOOK_INTERVAL_S)
         raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
+
+
+def name_temporary(intent: str, attempt: int | str) -> str:
+    return f"{intent}-{attempt}.tmp"
 
 
 def describe_exit(code: int) -> str:
