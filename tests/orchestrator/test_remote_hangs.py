@@ -20,9 +20,11 @@ from remit.gate.machine import Environment
 from remit.orchestrator.board import Hold
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.workers.host import WorkerSettings
 from remit.orchestrator.workers.landing_rounds import trees_folder
 from remit.orchestrator.workers.starting_point import StartingPoint
-from remit.orchestrator.workers.worker import CHECKPOINT_BEATS, FleetWorker, WorkerSettings, Workplace
+from remit.orchestrator.workers.worker import FleetWorker
+from remit.orchestrator.workers.workplaces import CHECKPOINT_BEATS, Workplace
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.worktrees import Worktrees
 
@@ -63,7 +65,7 @@ def test_a_heartbeat_does_not_wait_for_a_remote(tmp_path: Path, far: Path) -> No
     place.assignment.write(replace(terms), 3600)
     Path(f"{far}.hangs").touch()
     began = time.monotonic()
-    worker.renew(place, Hold("shared-1", id, 1, 7), engine.read_board(), began)
+    worker.places.renew(place, Hold("shared-1", id, 1, 7), engine.read_board(), began)
     assert time.monotonic() - began < 30  # git waits for sixty seconds
     wait_until(lambda: list_processes_of(far))
     Path(f"{far}.hangs").unlink()

@@ -6,7 +6,8 @@ from conftest import run_git
 from orchestrator.clones import make_clones
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
+from remit.orchestrator.workers.host import WorkerSettings
+from remit.orchestrator.workers.worker import FleetWorker
 
 
 def test_the_next_attempt_clears_temporary_folders_of_ended_ones(tmp_path: Path) -> None:
@@ -15,7 +16,7 @@ def test_the_next_attempt_clears_temporary_folders_of_ended_ones(tmp_path: Path)
     (left / "inside").mkdir(parents=True)
     engine = DbosEngine(open_store(None, tmp_path))
     worker = FleetWorker(engine, WorkerSettings(1, {}, {}, clone.home, clone.gate.environment))
-    worker.settle_old_trees(clone.trees)
+    worker.steps.settle_old_trees(clone.trees)
     engine.store.close()
     assert not left.exists()
 
