@@ -60,9 +60,9 @@ class Workplace(Struct):
     """What the attempt has been brought of others."""
 
 
-def name_temporary(intent: str, attempt: int | str) -> str:
-    """Return the name of an attempt's folder for temporary files, or the pattern of all of them."""
-    return f"{intent}-{attempt}.tmp"
+def name_folders(intent: str, attempt: int | str) -> tuple[str, str]:
+    """Return the names of an attempt's folders for temporary files and for state, or the patterns of all of them."""
+    return f"{intent}-{attempt}.tmp", f"{intent}-{attempt}.state"
 
 
 class Workplaces:
@@ -210,7 +210,8 @@ class Workplaces:
         self.end(token, AttemptEnd.CANCELLED, "")
         self.by_token.pop(token, None)
         folder = trees_folder(self.host.settings.home, self.find_repository_of(place))
-        shutil.rmtree(folder / name_temporary(intent, attempt), ignore_errors=True)
+        for name in name_folders(intent, attempt):
+            shutil.rmtree(folder / name, ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
         """Keep a checkpoint of the worktree. After a failure, the worktree itself still holds the files."""
