@@ -16,11 +16,35 @@ log = "ref"
 """
 
 
+FAR = """\
+#!/bin/sh
+# In the place of ssh: runs the command here, slowly, and not before the file beside this one is gone.
+while [ -e "$0.hangs" ]; do sleep 0.05; done
+shift
+sleep "${FAR_SLOW:-0}"
+sh -c "$*"
+code=$?
+sleep "${FAR_SLOW:-0}"
+exit $code
+"""
+
+
+def write_far_host(folder: Path, *homes: Path) -> Path:
+    """Return a program in the place of ssh, which the settings of git in these homes name."""
+    program = folder / "ssh.sh"
+    program.write_text(FAR)
+    program.chmod(0o755)
+    for home in homes:
+        with (home / ".gitconfig").open("a") as settings:
+            settings.write(f"[core]\n\tsshCommand = {program}\n[ssh]\n\tvariant = simple\n")
+    return program
+
+
 class Host(Fleet):
     """A host: its home, and its clone."""
 
-    def __init__(self, home: Path, root: Path, database: str | None, **variables: str) -> None:
-        super().__init__(home, root, database)
+    def __init__(self, home: Path, root: Path, database: str | None, pace: str = PACE, **variables: str) -> None:
+        super().__init__(home, root, database, pace)
         home.mkdir(exist_ok=True, parents=True)
         (home / ".gitconfig").write_text(
             "[user]\n\tname = host\n\temail = host@example.org\n[init]\n\tdefaultBranch = main\n"
@@ -28,7 +52,7 @@ class Host(Fleet):
         self.variables = {**os.environ, "HOME": str(home), **variables}
 
     def start_worker(self, slots: int = 2, seconds: float = 0.5, *more: str) -> subprocess.Popen[bytes]:
-        words = ["worker", f"--slots={slots}", f"--pace={PACE}", *self.database, self.agent_option(seconds, *more)]
+        words = ["worker", f"--slots={slots}", f"--pace={self.pace}", *self.database, self.agent_option(seconds, *more)]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
             worker = subprocess.Popen(
                 [*REMIT, *words], cwd=self.root, env=self.variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -43,10 +67,10 @@ class Host(Fleet):
 
 
 def make_hosts(
-    folder: Path, count: int, database: str, *, more: str = "", hosts: int = 2
+    folder: Path, count: int, database: str, *, more: str = "", hosts: int = 2, pace: str = PACE
 ) -> tuple[list[Host], list[str]]:
     """Return hosts with clones of one bare repository that has so many intents, and the intents' ids."""
-    first = Host(folder / "home-0", folder / "clone-0", database)
+    first = Host(folder / "home-0", folder / "clone-0", database, pace)
     ids = first.govern(count)
     settings = first.root / ".orchestration" / "remit.toml"
     settings.write_text(settings.read_text() + SETTINGS.format(more=more))
@@ -60,7 +84,7 @@ def make_hosts(
     for number in range(1, hosts):
         root = folder / f"clone-{number}"
         git(folder, "clone", "-q", str(folder / "far.git"), str(root))
-        made.append(Host(folder / f"home-{number}", root, database))
+        made.append(Host(folder / f"home-{number}", root, database, pace))
         made[-1].remit("init", "--yes", "--no-agents")
     return made, ids
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -28,6 +29,8 @@ WORKERS, SLOTS, BATCH = 2, 2, 12
 AGENT_S = 0.5
 KINDS = {"worker": 4, "sweeper": 3, "lander": 3, "agent": 3, "helper": 2, "daemon": 1, "starter": 2, "database": 2}
 """How often each kind of process is chosen. A helper is whatever a worker has started: git, the jail, a hook."""
+KINDS_OF_REMOTE = {"transport": 6, "remote": 2}
+"""Beside them where hosts share a remote: git on its way to it; and the remote itself, which hangs for a while."""
 
 
 def parent_of(process: Path) -> int:
@@ -50,6 +53,11 @@ def pid_of(worker: str) -> int:
     return int(worker.split(":")[-2])
 
 
+def is_transport(pid: int) -> bool:
+    words = fields(Path(f"/proc/{pid}/cmdline"))
+    return any(word in words for word in ("push", "fetch", "ls-remote")) or "-pack" in " ".join(words)
+
+
 def end_process(pid: int) -> bool:
     """Kill a process; False where it was gone already."""
     try:
@@ -62,24 +70,35 @@ def end_process(pid: int) -> bool:
 class Killer:
     """Runs a plan on a fleet, kills its processes at random moments, and plays the person whom stuck tasks ask."""
 
-    def __init__(self, fleet: Fleet, server: Postgres | None, seed: int) -> None:
+    def __init__(
+        self, fleet: Fleet, server: Postgres | None, seed: int, *others: Fleet, remote: Path | None = None
+    ) -> None:
         self.fleet = fleet
+        self.fleets = [fleet, *others]
+        self.remote = remote
+        """Makes the remote hang while it exists."""
         self.server = server
         self.chance = random.Random(seed)
         url = server.url if server else f"sqlite:///{fleet.home / '.local/state/remit/fleet.db'}"
-        fleet.database = ["--database", url]
+        for each in self.fleets:
+            each.database = ["--database", url]
         self.engine = DbosEngine(open_store(url, fleet.home))
         self.kills: Counter[str] = Counter()
         self.ended_workers: dict[int, float] = {}
         """When each worker was killed, by its process id."""
         self.answers: Counter[str] = Counter()
+        self.hangs = 0
         self.unstarted: list[str] = []
         self.starter: subprocess.Popen[bytes] | None = None
+
+    @property
+    def workers(self) -> list[subprocess.Popen[bytes]]:
+        return [worker for fleet in self.fleets for worker in fleet.workers]
 
     # -- what is killed
 
     def find_victims(self, kind: str) -> list[int]:
-        workers = [worker.pid for worker in self.fleet.workers if worker.poll() is None]
+        workers = [worker.pid for worker in self.workers if worker.poll() is None]
         match kind:
             case "worker":
                 return workers
@@ -91,17 +110,25 @@ class Killer:
                 found = {pid_of(status.executor_id) for status in begun if status.executor_id}
                 return sorted(found & set(workers))
             case "agent":
-                return self.fleet.agents_left()
+                return [pid for fleet in self.fleets for pid in fleet.agents_left()]
             case "helper":
                 return list_descendants(workers)
+            case "transport":
+                return [pid for pid in list_descendants(workers) if is_transport(pid)]
             case "daemon":
-                return daemons_of(self.fleet.home)
+                return [pid for fleet in self.fleets for pid in daemons_of(fleet.home)]
             case _:
                 return []
 
     def kill(self) -> None:
         """Kill one process of a kind that there is now, and put a new worker into the place of one."""
-        kind = self.chance.choices(list(KINDS), list(KINDS.values()))[0]
+        kinds = KINDS if self.remote is None else {**KINDS, **KINDS_OF_REMOTE}
+        kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
+        if kind == "remote" and self.remote is not None:
+            self.remote.touch()
+            threading.Timer(self.chance.uniform(1.0, 15.0), self.remote.unlink).start()
+            self.hangs += 1
+            return
         if kind == "starter":
             if self.starter is not None and self.starter.poll() is None:
                 self.kills[kind] += end_process(self.starter.pid)
@@ -122,11 +149,12 @@ class Killer:
 
     def replace_workers(self) -> None:
         time.sleep(0.05)  # until the kernel has ended what was killed
-        for worker in list(self.fleet.workers):
-            if worker.poll() is not None:
-                self.fleet.workers.remove(worker)
-        while len(self.fleet.workers) < WORKERS:
-            self.fleet.start_worker(SLOTS, AGENT_S)
+        for fleet in self.fleets:
+            for worker in list(fleet.workers):
+                if worker.poll() is not None:
+                    fleet.workers.remove(worker)
+            while len(fleet.workers) * len(self.fleets) < WORKERS:
+                fleet.start_worker(SLOTS, AGENT_S)
 
     # -- what goes on meanwhile
 
@@ -162,7 +190,7 @@ class Killer:
         words = [*REMIT, "plan", "start", *ids, "--yes", *self.fleet.database]
         with (self.fleet.home / "starter.log").open("ab") as log:
             self.starter = subprocess.Popen(
-                words, cwd=self.fleet.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                words, cwd=self.fleet.root, env=self.fleet.variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         if self.chance.random() < 0.3:
             time.sleep(self.chance.uniform(0.2, 2.5))
@@ -191,7 +219,7 @@ class Killer:
     def describe_rest(self, board: Board) -> str:
         rest = [f"{t.intent} {t.state} {t.why}" for t in board.tasks.values() if t.state not in FINAL_STATES]
         events = [f"{e.seq} {e.kind} {e.intent} {e.body}" for e in self.engine.read_events(0, 100_000)[-60:]]
-        return "\n".join([*rest, *events, *self.diagnose(), self.fleet.logs()])
+        return "\n".join([*rest, *events, *self.diagnose(), *(fleet.logs() for fleet in self.fleets)])
 
     def diagnose(self) -> list[str]:
         """Return what the engine, the server and each worker are at."""
@@ -202,10 +230,10 @@ class Killer:
                 for table in ("pg_stat_activity", "pg_locks"):
                     rows = connection.exec_driver_sql(f"SELECT * FROM {table}").mappings()
                     told += [f"{table} { {k: str(v)[:300] for k, v in row.items() if v is not None} }" for row in rows]
-        for worker in self.fleet.workers if shutil.which("py-spy") else ():
+        for worker in self.workers if shutil.which("py-spy") else ():
             words = ["py-spy", "dump", "--pid", str(worker.pid)]
             told += [subprocess.run(words, capture_output=True, text=True, check=False).stdout]
-        below = list_descendants([worker.pid for worker in self.fleet.workers])
+        below = list_descendants([worker.pid for worker in self.workers])
         return [*told, *(f"{pid} below {' '.join(fields(Path(f'/proc/{pid}/cmdline')))[:200]}" for pid in below)]
 
     def list_attempts(self) -> tuple[Attempt, ...]:
@@ -233,13 +261,20 @@ class Killer:
         return f"{self.kills.total()} kills {dict(self.kills)}; attempts {dict(ends)}; answers {dict(self.answers)}"
 
     def list_left(self) -> list[str]:
-        """Return the processes of this fleet that still run, but its daemon and this one."""
-        daemons = {*daemons_of(self.fleet.home), os.getpid()}
+        """Return the processes of this fleet that still run, but its daemons and this one."""
+        daemons = {os.getpid(), *(pid for fleet in self.fleets for pid in daemons_of(fleet.home))}
         found = (path for path in Path("/proc").glob("[0-9]*") if int(path.name) not in daemons)
-        mine = (path for path in found if f"HOME={self.fleet.home}" in fields(path / "environ"))
+        homes = {f"HOME={fleet.home}" for fleet in self.fleets}
+        mine = (path for path in found if homes.intersection(fields(path / "environ")))
         return [" ".join(fields(path / "cmdline")) for path in mine]
 
+    def end_starter(self) -> None:
+        if self.starter is not None:
+            self.starter.kill()
+            self.starter.wait()
+
     def close(self) -> None:
+        self.end_starter()
         if self.engine.queues.client is not None:
             self.engine.queues.client.destroy()
         self.engine.store.close()

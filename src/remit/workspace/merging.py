@@ -17,7 +17,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, Git, GitError, execute, git_words
 from remit.workspace.git.repository import parse_batch_output, quote_path
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sharing.shared_refs import NETWORK_OPTIONS, PUSH_OPTIONS, RemoteAway, check_remote_name
+from remit.workspace.sharing.shared_refs import PUSH_OPTIONS, RemoteAway, check_remote_name, run_over_network
 
 NO_COMMIT = "0" * 40
 """Expected old value of a ref that does not exist yet."""
@@ -281,7 +281,7 @@ class TreeStore:
         expected = "" if old == NO_COMMIT else old
         words = (*PUSH_OPTIONS, f"--force-with-lease={ref}:{expected}", "--", check_remote_name(remote))
         try:
-            self.git.run(*NETWORK_OPTIONS, "push", *words, f"{new}:{ref}")
+            run_over_network(self.git, "push", *words, f"{new}:{ref}")
         except GitError as error:
             # What became of it, the remote tells: an answer can get lost, and git's words differ by language.
             present = self.read_remote_ref(remote, ref)
@@ -294,7 +294,7 @@ class TreeStore:
     def read_remote_ref(self, remote: str, ref: str) -> str:
         """Return the commit of a remote's ref, NO_COMMIT without one. Raises RemoteAway."""
         try:
-            listed = self.git.run(*NETWORK_OPTIONS, "ls-remote", "--refs", "--", check_remote_name(remote), ref)
+            listed = run_over_network(self.git, "ls-remote", "--refs", "--", check_remote_name(remote), ref)
         except GitError as error:
             raise RemoteAway(remote, error) from error
         rows = (line.split("\t") for line in listed.decode("utf-8", "replace").splitlines())

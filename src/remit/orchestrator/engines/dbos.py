@@ -3,7 +3,7 @@
 DBOS does not detect dead executors; `sweep` does. The queues and workflows are defined in `workflows`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -215,15 +215,20 @@ class DbosEngine:
                 self.tell_worker(connection, worker, how)
         self.queues.delete_queue_of(worker)
 
-    def sweep(self) -> Sequence[Ending]:
+    def sweep(self, has_ended: Callable[[str], bool | None] = lambda _: None) -> Sequence[Ending]:
+        """End what a rule ends, and what dead workers left. `has_ended` tells whether a worker's process has ended, or
+        None: a worker seen to run is only slow until its lease is over, and an ended one is not waited for.
+        """
         endings = find_endings(self.read_board())
         self.cancel([(ending.repository, ending.intent, ending.attempt) for ending in endings])
         for ending in endings:
             key = ending.repository, ending.intent
             self.end_attempt(ending.token, key, ending.ended_as, str(ending.ended_as), ending.why)
-        late = sa.select(workers.c.id).where(workers.c.beat_at < self.store.clock - self.timing.dead_after_s)
-        for row in self.store.rows(late):
-            self.remove_worker(row["id"], "lost")
+        known = sa.select(workers, (self.store.clock - workers.c.beat_at).label("age_s"))
+        patience_s = {True: 0.0, None: self.timing.dead_after_s, False: self.timing.lease_s}
+        for row in self.store.rows(known):
+            if row["age_s"] > patience_s[has_ended(row["id"])]:
+                self.remove_worker(row["id"], "lost")
         for repository in {task.repository for task in self.read_board().tasks.values() if task.state == "paused"}:
             with self.store.write() as connection:
                 lock_repository(connection, repository)

@@ -396,6 +396,8 @@ class Lander:
             self.store.refuse_checked_out(terms.ref)
             self.store.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
         self.store.swap_ref(terms.ref, new, old)
+        with suppress(GitError):  # the target holds the commits now
+            self.store.git.run("update-ref", "-d", f"{CANDIDATE_REFS}{terms.target}")
 
     def find_landed(self, target: str, members: Iterable[LandingMember]) -> tuple[str | None, dict[str, str]]:
         """Return the target's commit, None without one, and the commit of each member already in the target, by the

@@ -29,10 +29,11 @@ from remit.orchestrator.workers.network import find_proxy_secrets
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.manifest import SettingsError, read_manifest
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.processes import reaper
 from remit.workspace.processes.limited_command import CommandResult, run_trusted_command
 from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import try_lock
-from remit.workspace.sandbox import landlock, reaper
+from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
 from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
 
@@ -460,6 +461,6 @@ class AgentProcess:
     def list_words(self, status: int) -> Sequence[str]:
         run = self.run
         if run.bubblewrap is None:
-            return (sys.executable, "-I", "-S", reaper.__file__, str(os.getpid()), *run.words)
+            return reaper.above_words(run.words)
         apart = (sys.executable, "-I", "-S", landlock.__file__, landlock.APART, "--")
         return (*apart, *bubblewrap_command(run.bubblewrap, run.jail, run.words, status))

@@ -1,6 +1,7 @@
 """Steps of an attempt: prepare its worktree, run its agent, check what it changed, hand it in."""
 
 import os
+import shutil
 import signal
 import socket
 import time
@@ -51,15 +52,15 @@ from remit.orchestrator.workers.network import (
 )
 from remit.orchestrator.workers.starting_point import find_starting_point
 from remit.orchestrator.workers.waiting import WorkerStopped
-from remit.orchestrator.workers.workplaces import Workplace, Workplaces
+from remit.orchestrator.workers.workplaces import Workplace, Workplaces, name_folders
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile, read_assignment, read_boot_clock_ns
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.processes.reaper import MISSING_EXIT_CODE
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
-from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
 from remit.workspace.worktrees import Worktrees
 
 MAX_WHY_CHARS = 300
@@ -248,8 +249,7 @@ class AttemptSteps:
         """Return the folders of an attempt, and create the temporary folder."""
         place = self.places.by_token[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
-        name = f"{attempt.intent}-{attempt.attempt}"
-        temporary, state = folder / f"{name}.tmp", folder / f"{name}.state"
+        temporary, state = (folder / name for name in name_folders(attempt.intent, attempt.attempt))
         temporary.mkdir(exist_ok=True, mode=0o700)
         assignment = place.assignment.path.parent
         places = AttemptPlaces(main, place.tree, assignment, temporary.resolve(), state, attempt.branch)
@@ -262,11 +262,17 @@ class AttemptSteps:
         return make_jail(places, agent, words, around, self.search_path, links, certificates)
 
     def settle_old_trees(self, trees: Worktrees) -> None:
-        """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
+        """Keep the work of ended attempts in local worktrees as checkpoints, release the worktrees, and remove the
+        temporary folders.
+        """
         found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
         # Read after the files: an attempt is on the board before its assignment is written.
         board = self.engine.read_board()
         current = {each.token for each in (*board.attempts.values(), *board.holds.values())}
+        in_use = {name for each in board.attempts.values() for name in name_folders(each.intent, each.attempt)}
+        for folder in (path for pattern in name_folders("*", "*") for path in trees.folder.glob(pattern)):
+            if folder.name not in in_use:
+                shutil.rmtree(folder, ignore_errors=True)
         for tree, terms in found:
             if terms is None or terms.state == "ended" or terms.token in current:
                 continue

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from remit.gate.context import RECORDING_ERRORS
@@ -27,17 +28,33 @@ from remit.orchestrator.workers.landing_rounds import land_handed_in
 from remit.orchestrator.workers.meetings import write_lessons
 from remit.orchestrator.workers.workplaces import DRAIN_S, Workplaces
 from remit.workspace.place.assignment_file import read_boot_clock_ns
-from remit.workspace.processes.process_tracking import process_start_time
+from remit.workspace.processes.process_tracking import pid_namespace, process_start_time
 
 MAX_RETRY_S = 5.0
 LANDING_LOCK_S = 24 * 3600.0
 
 
 def name_worker() -> str:
-    """Return a globally unique id of this process: host, boot, process id, and start time."""
+    """Return a globally unique id of this process: host, boot with the process namespace, process id, start time."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text().strip()[:8] if boot.exists() else "0"
-    return f"{socket.gethostname()}:{boot_id}:{os.getpid()}:{process_start_time(os.getpid())}"
+    world = pid_namespace().strip("pid:[]")
+    return f"{socket.gethostname()}:{boot_id}-{world}:{os.getpid()}:{process_start_time(os.getpid())}"
+
+
+def has_worker_ended(worker: str) -> bool | None:
+    """Return whether a worker's process has ended; None for another host's, or one that cannot be seen from here."""
+    here, there = name_worker().split(":"), worker.split(":")
+    if len(there) != len(here) or there[:2] != here[:2]:
+        return None
+    pid, started = int(there[2]), there[3]
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return None
+    return process_start_time(pid) != started
 
 
 class FleetWorker:
@@ -146,7 +163,7 @@ class FleetWorker:
             if token not in held:
                 self.places.end(token, AttemptEnd.SUPERSEDED, "another attempt has its place")
                 if place.process is None:  # between two steps: none of them comes
-                    self.places.leave(token)
+                    self.places.run_aside(place, partial(self.places.leave, token))
             elif board is not None:
                 self.places.renew(place, held[token], board, asked)
                 self.places.relay(place, board.tasks.get(held[token].key), board)
@@ -163,7 +180,7 @@ class FleetWorker:
         register_queues(self.id, self.settings.slots, self.engine.timing.poll_s, self.settings.clones)
         self.engine.queues.resume_unheard(self.id)
         if leads:
-            self.engine.sweep()
+            self.engine.sweep(has_worker_ended)
         if not self.engine.is_draining(self.id):
             self.engine.dispatch()
         elif not self.places.by_token:

@@ -1,8 +1,11 @@
 """Worktrees of the attempts that a worker runs: their leases, messages, meetings, budgets, checkpoints and ends."""
 
 import shutil
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,6 +49,8 @@ class Workplace(Struct):
     messages: list[Order] = []
     unheard: list[tuple[SessionKey, Order]] = []
     beats: int = 0
+    aside: threading.Thread | None = None
+    """What is done for the attempt beside the heartbeat."""
     began: float = 0.0
     denied: dict[str, float] = {}
     """Paths outside of the write set that the agent was denied, with when it last was."""
@@ -53,6 +58,11 @@ class Workplace(Struct):
     """Whether its agent has been told that a budget is nearly used up."""
     view: FleetView | None = None
     """What the attempt has been brought of others."""
+
+
+def name_folders(intent: str, attempt: int | str) -> tuple[str, str]:
+    """Return the names of an attempt's folders for temporary files and for state, or the patterns of all of them."""
+    return f"{intent}-{attempt}.tmp", f"{intent}-{attempt}.state"
 
 
 class Workplaces:
@@ -84,7 +94,18 @@ class Workplaces:
         self.deliver_messages(place, hold.attempt)
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
-            self.keep(place, hold.intent, hold.attempt)
+            self.run_aside(place, partial(self.keep, place, hold.intent, hold.attempt))
+
+    def run_aside(self, place: Workplace, action: Callable[[], None]) -> None:
+        """Run what may wait for a remote beside the heartbeat, unless the last such action still runs."""
+
+        def run_once() -> None:
+            with suppress(*AWAY_ERRORS):
+                action()
+
+        if place.aside is None or not place.aside.is_alive():
+            place.aside = threading.Thread(target=run_once, daemon=True)
+            place.aside.start()
 
     def take_message(self, order: Order) -> None:
         """Keep a person's message for the task's agent until the agent's session is known."""
@@ -179,6 +200,8 @@ class Workplaces:
         place = self.by_token.get(token)
         if place is None or place.assignment.terms is None:
             return
+        if place.aside is not None and place.aside is not threading.current_thread():
+            place.aside.join(DRAIN_S)
         intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
         self.keep(place, intent, attempt)
         self.relay_rest(place.tree, place.assignment.terms, self.host.engine.read_board())
@@ -187,8 +210,8 @@ class Workplaces:
         self.end(token, AttemptEnd.CANCELLED, "")
         self.by_token.pop(token, None)
         folder = trees_folder(self.host.settings.home, self.find_repository_of(place))
-        for end in ("tmp", "state"):
-            shutil.rmtree(folder / f"{intent}-{attempt}.{end}", ignore_errors=True)
+        for name in name_folders(intent, attempt):
+            shutil.rmtree(folder / name, ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
         """Keep a checkpoint of the worktree. After a failure, the worktree itself still holds the files."""

@@ -15,7 +15,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -99,9 +99,13 @@ class Git:
         self.folder = folder
         self.extra_objects = extra_objects
 
-    def run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
-        """Return the standard output of `git <arguments>`. Raises GitError for an exit code not in `ok`."""
-        command = (*git_words(self.folder, arguments), *arguments)
+    def run(
+        self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,), above: tuple[str, ...] = ()
+    ) -> bytes:
+        """Return the standard output of `git <arguments>`, run by the program `above` if any. Raises GitError for an
+        exit code not in `ok`.
+        """
+        command = (*above, *git_words(self.folder, arguments), *arguments)
         if self.extra_objects is not None:
             # Quoted for git, since a colon would separate two folders: three octal digits per byte.
             path = "".join(
@@ -146,6 +150,7 @@ GIT_READ_NAMES = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mai
 
 PIPE_BYTES = 16 * 1024  # length of input that every pipe takes at once
 PATIENCE_S = 1.0  # time for git before the first search for FIFOs, and between two searches
+GRACE_S = 2.0  # for git to end before it is killed
 PAUSE_S = 0.01  # wait after FIFOs were found
 MAX_ENTRIES = 500_000  # bound of directory entries per search
 KNOWN_PIPES: dict[str, list[str]] = {}  # FIFOs of the last search by worktree: the next git meets them, too
@@ -187,6 +192,9 @@ def run_git_process(command: Sequence[str], question: bytes, limit_s: float, fol
                 else:
                     return process.returncode, out, errors
         except BaseException:
+            process.terminate()  # git removes its locks, and a reaper ends what git has started
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
             process.kill()
             raise
 

@@ -8,6 +8,7 @@ Source: git-notes(1), git-fast-import(1), git-fetch(1), read 2026-11.
 
 import hashlib
 import re
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -19,6 +20,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import NOTES_REF, may_have_ref, parse_batch_output
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER, Workspace
+from remit.workspace.processes.reaper import above_words
 from remit.workspace.sharing.tracked_logs import folder_unreadable_reason, unreadable_reason
 
 TRACKING_REFS = "refs/remit/notes"
@@ -109,10 +111,16 @@ class SharedRefs:
         return {ref: name for name, _, ref in (line.partition("\t") for line in lines)}
 
     def run_over_network(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> bytes:
-        try:
-            return self.git.run(*NETWORK_OPTIONS, *arguments, ok=ok)
-        except GitError as error:
-            raise GitError(arguments, error.code, error.message) from error
+        return run_over_network(self.git, *arguments, ok=ok)
+
+
+def run_over_network(git: Git, *arguments: str, ok: tuple[int, ...] = (0,)) -> bytes:
+    """Run git on a remote, which may hang: git and its transport end with this process. Raises GitError."""
+    above = above_words(()) if sys.platform == "linux" else ()
+    try:
+        return git.run(*NETWORK_OPTIONS, *arguments, ok=ok, above=above)
+    except GitError as error:
+        raise GitError(arguments, error.code, error.message) from error
 
 
 def check_remote_name(remote: str) -> str:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,11 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MISSING_EXIT_CODE = 127
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PAUSE_S = 0.02
+
+
+def above_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the words that run a command under a reaper, which ends it with this process."""
+    return (sys.executable, "-I", "-S", __file__, str(os.getpid()), *words)
 
 
 def list_descendants(process: int) -> list[int]:

@@ -1,0 +1,29 @@
+"""What a killed worker, or a landing, leaves on a host: nothing that no later attempt clears away."""
+
+from pathlib import Path
+
+from conftest import run_git
+from orchestrator.clones import make_clones
+from remit.orchestrator.database.store import open_store
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.workers.host import WorkerSettings
+from remit.orchestrator.workers.worker import FleetWorker
+
+
+def test_the_next_attempt_clears_temporary_folders_of_ended_ones(tmp_path: Path) -> None:
+    clone, _, [id] = make_clones(tmp_path, 1)
+    left = clone.trees.folder / f"{id}-1.tmp"
+    (left / "inside").mkdir(parents=True)
+    engine = DbosEngine(open_store(None, tmp_path))
+    worker = FleetWorker(engine, WorkerSettings(1, {}, {}, clone.home, clone.gate.environment))
+    worker.steps.settle_old_trees(clone.trees)
+    engine.store.close()
+    assert not left.exists()
+
+
+def test_a_landing_leaves_no_ref_but_its_target(tmp_path: Path) -> None:
+    clone, _, [id] = make_clones(tmp_path, 1)
+    clone.remote.publish_plan("p", clone.commit("main"))
+    clone.land(clone.hand_in(id, 1, {f"src/{id.lower()}/new.py": "new = 1\n"}))
+    assert run_git(clone.root, "for-each-ref", "refs/remit/landing") == ""
+    assert "new = 1" in run_git(clone.root, "show", f"remit/next:src/{id.lower()}/new.py")
