@@ -68,6 +68,10 @@ def decide_all_apart(
 
     A shared path is checked with `Scope.matches` against each.
     """
+    if fold:  # a path spelled alike is found in a fraction of the time
+        alike = decide_all_apart(a, b, max_steps=max_steps)
+        if isinstance(alike, Shared) and (shared := _check_spellings(a, b, (alike.path, alike.path), fold=True)):
+            return shared
     automata = [_compile_scope(scope.patterns, fold=fold) for scope in (*a, *b)]
     lines = [automaton.select_lines(automata) for automaton in automata]
     if not all(any(line.is_inclusion for line in own) for own in lines):
