@@ -44,7 +44,7 @@ class TargetRewritten(RuntimeError):
             f"was moved. Compare them with `git log {theirs[:12]}...{ours[:12]}`. To take theirs, run "
             f"`git update-ref {BRANCH_PREFIX}{target} {theirs[:12]}`; to put ours back, "
             f"`git push --force-with-lease={target}:{theirs[:12]} {remote} {ours[:12]}:{BRANCH_PREFIX}{target}`; "
-            "then `remit plan resume`"
+            "then `remit plan land`"
         )
 
 

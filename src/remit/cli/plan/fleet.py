@@ -45,7 +45,8 @@ def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
         yield f"{len(open_tasks)} tasks are open, and no worker is alive: start one with `remit worker`"
     for task in board.tasks.values():
         if task.state in (TaskState.ASKING, TaskState.STUCK):
-            yield f"{task.intent} is {task.state}: {task.why}; `remit task show {task.intent}`, then `remit task retry`"
+            asks = f"; once that is mended, `remit plan resume {task.intent}`" if task.state is TaskState.ASKING else ""
+            yield f"{task.intent} is {task.state}: {task.why}{asks}; `remit task retry {task.intent}` has it done anew"
     for flow, count in engine.count_foreign_workflows():
         yield f"{count} pieces of work are of version {flow}, which no worker here runs: run a worker of that version"
     for repository in board.repositories.values():

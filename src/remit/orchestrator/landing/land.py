@@ -393,13 +393,8 @@ class Lander:
 
     def find_landed(self, tip: str, members: Iterable[LandingMember]) -> dict[str, str]:
         """Return the commit of each member already in the target, by the trailers of the lander's commits."""
-        wanted = {member.name: member.intent for member in members}
-        out = self.store.git.text(
-            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
-            *("--format=%H %(trailers:key=Remit-Attempt,valueonly,separator=%x20)", tip),
-        )
-        rows = (line.split() for line in out.splitlines())
-        return {wanted[row[1]]: row[0] for row in rows if len(row) == 2 and row[1] in wanted}
+        landed = list_landed_attempts(self.store.git, tip)
+        return {member.intent: landed[member.name] for member in members if member.name in landed}
 
     # 6 Records and notes
 
@@ -440,6 +435,16 @@ class Lander:
             if not is_recorded:
                 old = self.trees.require_commit(f"{commit}^1")
                 self.record(terms, TrainResult(old, commit, {member.intent: commit}), [member])
+
+
+def list_landed_attempts(git: Git, tip: str) -> dict[str, str]:
+    """Return the commit of each attempt that landed in a commit's history, undone ones too, by the attempt's name."""
+    out = git.text(
+        *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
+        *(f"--format=%H %(trailers:key={ATTEMPT_TRAILER},valueonly,separator=%x20)", tip),
+    )
+    rows = (line.split() for line in out.splitlines())
+    return {row[1]: row[0] for row in rows if len(row) == 2}
 
 
 def list_blobs(changes: Iterable[ChangedEntry]) -> Iterable[str]:

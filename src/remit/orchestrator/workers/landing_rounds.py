@@ -35,6 +35,10 @@ MAX_WHY_CHARS = 2000
 MAX_REASON_CHARS = 600
 
 
+class IntentsUnreadable(RuntimeError):
+    """Error for an intents file with an error, such as one that a person is about to edit."""
+
+
 def land_handed_in(
     engine: Engine,
     gate: Gate,
@@ -68,16 +72,18 @@ def make_lander(gate: Gate, trees: Worktrees, kind: type[Lander] = Lander) -> La
 
 def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float) -> bool:
     """Land a train, and settle each member: landed, redone, or waiting for a person. Return False if the remote does
-    not answer: no ref was moved, and the members stay handed in, with the time of the next try.
+    not answer, or the intents file has an error: no ref was moved, and the members stay handed in, with the time of the
+    next try.
     """
     away = ""
     try:
         members = list_members(engine, gate, landing)
-        result = land_members(gate, lander, landing, members)
+        nothing = TrainResult(landing.old, landing.old)
+        result = land_members(gate, lander, landing, members) if members else nothing
         present = {member.intent for member in members}
     except (*AWAY_ERRORS, StoreError):
         raise
-    except RemoteAway as error:
+    except (RemoteAway, IntentsUnreadable) as error:
         result, present = TrainResult(landing.old, landing.old, target_moved=True), {*landing.members}
         away = f"{error}; it is tried again in {pause_s:g} s"
     except Exception as error:  # whatever breaks, nothing has landed, and a person is told
@@ -85,8 +91,7 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
             raise  # a signal ended git, which says nothing about the change: another landing takes up the train
         result, present = refuse_all(landing, "unknown", f"{type(error).__name__}: {error}"), set[str]()
     missing = {*landing.members} - present - {fault.intent for fault in result.faults}
-    lost = "its intent is no longer in the intents file, or what it handed in is gone"
-    gone = tuple(LandingFault(intent, "unknown", lost) for intent in sorted(missing))
+    gone = tuple(LandingFault(intent, "unknown", explain_absence(gate, intent)) for intent in sorted(missing))
     faults = (*result.faults, *gone)
     state = LandingState.TARGET_MOVED if result.target_moved else LandingState.LANDED
     if not result.landed and faults:
@@ -107,7 +112,7 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
 def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
     """Land the members according to the settings. Raises RemoteAway, without any ref moved."""
     config, settings = gate.rules.config, gate.rules.config.orchestrator
-    if why := describe_untrusted(gate, landing.members):
+    if why := describe_untrusted(gate, [member.intent for member in members]):
         return refuse_all(landing, "untrusted", why)
     made = (common for common in settings.commons if common.make)
     commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
@@ -141,7 +146,7 @@ def describe_untrusted(gate: Gate, names: Iterable[str]) -> str:
     if not named:
         return ""
     why = f"not trusted on this machine, so it does not run: {'; '.join(named)}"
-    return f"{why}. Look at it, then `remit trust`, and `remit plan resume`"
+    return f"{why}. Look at it, then `remit trust`, and `remit plan land`"
 
 
 def refuse_all(landing: Landing, kind: FaultKind, why: str) -> TrainResult:
@@ -159,13 +164,17 @@ def checks_folder(trees: Worktrees) -> Path:
 
 
 def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMember]:
-    """Return the members with their handed-in work, in the order of the train."""
+    """Return the members with their handed-in work, in the order of the train; without those that `explain_absence`
+    names. Raises IntentsUnreadable.
+    """
+    if broken := gate.intents.describe_broken_file():
+        raise IntentsUnreadable(broken)
     board = engine.read_board()
     members: list[LandingMember] = []
     for name in landing.members:
         hold = board.holds.get((landing.repository, name))
         intent = gate.intents.find_intent(name)
-        if hold is None or intent is None:
+        if hold is None or intent is None or intent.status == "ABORTED":
             continue
         members.append(
             LandingMember(
@@ -179,6 +188,20 @@ def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMe
             )
         )
     return members
+
+
+def explain_absence(gate: Gate, name: str) -> str:
+    """Return why a task of a train cannot land, with the next step."""
+    intent = gate.intents.find_intent(name)
+    if intent is None:
+        return f"it is not in active_intents.yaml any more: put it back, then `remit plan land`; else {give_up(name)}"
+    if intent.status == "ABORTED":
+        return f"a person made it ABORTED while it ran: {give_up(name)}"
+    return f"what it handed in is gone: `remit task retry {name}`"
+
+
+def give_up(name: str) -> str:
+    return f"`remit plan stop {name}` gives it up, and its work stays on the branches remit/{name}/*"
 
 
 def branch_of(hold: Hold) -> str:

@@ -96,7 +96,6 @@ MAX_RETRY_S = 5.0
 MAX_PUSH_PAUSE_S = 30.0
 REPORT_INTERVAL_S = 2.0
 CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
-MAX_INTENT_TRIES = 50
 DRAIN_S = 10.0
 MAX_WHY_CHARS = 300
 TREE_LOCK_S, LANDING_LOCK_S = 600.0, 24 * 3600.0
@@ -428,7 +427,8 @@ class FleetWorker:
                 pause_s = min(2 * pause_s, MAX_RETRY_S)
             except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
                 kind = type(error).__name__
-                failed = StepEnd(AttemptEnd.FAILED, f"{kind}: {error}"[:500], f"{step}: {kind}")
+                why = str(error) if isinstance(error, ValueError | RuntimeError) else f"{kind}: {error}"
+                failed = StepEnd(AttemptEnd.FAILED, why[:500], f"{step}: {kind}")
                 return self.end_step(step, attempt, failed)
 
     def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
@@ -770,20 +770,24 @@ class FleetWorker:
 
     def move_intent(self, repository: str, intent_id: str, to: Status) -> None:
         """Move an intent to a status in the main worktree, if allowed and needed. Concurrent writers of the file are
-        expected.
+        expected, and a person who is about to edit the file.
         """
-        for _ in range(MAX_INTENT_TRIES):
+        until = time.monotonic() + self.engine.timing.lease_s
+        while True:
             with self.open_gate(repository) as gate, self.intents_lock:
-                status = gate.intents.get(intent_id).status
-                if status in FINAL_STATUSES:
-                    raise ValueError(f"{intent_id} is {status}: nobody works on it; `remit plan stop {intent_id}`")
-                if to not in TRANSITIONS[status]:
-                    return
-                with suppress(IntentsFileChanged):
-                    gate.intents.set_status(intent_id, to, by="fleet")
-                    return
-            time.sleep(LOOK_INTERVAL_S)
-        raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
+                why = gate.intents.describe_broken_file()
+                if not why:
+                    status = gate.intents.get(intent_id).status
+                    if status in FINAL_STATUSES:
+                        raise ValueError(f"{intent_id} is {status}: nobody works on it; `remit plan stop {intent_id}`")
+                    if to not in TRANSITIONS[status]:
+                        return
+                    with suppress(IntentsFileChanged):
+                        gate.intents.set_status(intent_id, to, by="fleet")
+                        return
+                    why = "others keep writing the intents file"
+            if time.monotonic() > until or self.stopping.wait(LOOK_INTERVAL_S):
+                raise ValueError(f"{intent_id} could not be moved to {to}: {why}")
 
 
 def describe_exit(code: int) -> str:
