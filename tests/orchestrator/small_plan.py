@@ -25,9 +25,11 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.database.holds import claim_task
 from remit.orchestrator.database.store import open_store
-from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in
+from remit.orchestrator.engines.dbos import DbosEngine, Timing
+from remit.orchestrator.rebuild import rebuild_plan
+from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
 from remit.orchestrator.workers.starting_point import find_starting_point
+from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.worktrees import Worktrees
@@ -65,10 +67,10 @@ class SmallPlan:
         run_git(root, "commit", "-qm", "governed")
         self.home = home
         self.gate = Gate.open(root, machine(home))
-        self.trees = Worktrees(self.gate.workspace, folder / "trees")
-        self.url = f"sqlite:///{folder / 'fleet.db'}"
+        self.trees = Worktrees(self.gate.workspace, trees_folder(home, REPOSITORY))
+        self.folder = folder
+        self.databases = self.plans = 0
         self.engine = self.open_engine()
-        self.plans = 0
         self.open_plan(*IDS)
 
     @property
@@ -76,7 +78,9 @@ class SmallPlan:
         return self.root / ".orchestration/active_intents.yaml"
 
     def open_engine(self) -> DbosEngine:
-        engine = DbosEngine(open_store(self.url, self.home))
+        """Open a fleet database of its own."""
+        self.databases += 1
+        engine = DbosEngine(open_store(f"sqlite:///{self.folder / f'fleet-{self.databases}.db'}", self.home))
         engine.add_repository(FleetRepository(REPOSITORY, str(self.root), TARGET))
         return engine
 
@@ -119,10 +123,29 @@ class SmallPlan:
     def hand_in(self, *ids: str) -> None:
         """Let each intent be worked on, and handed in."""
         for attempt in [self.begin(id) for id in ids]:
-            tree = next(t for t in self.trees.list_trees() if t.root == self.tree_of(attempt))
-            done = self.trees.hand_in(tree, ((f"src/{attempt.intent.lower()}/**",),), attempt.intent, AUTHOR)
-            assert done.commit
-            assert self.engine.end_attempt(attempt.token, attempt.key, AttemptEnd.HANDED_IN)
+            self.finish(attempt)
+
+    def finish(self, attempt: Attempt) -> None:
+        """Hand an attempt in, as its worker does."""
+        tree = next(t for t in self.trees.list_trees() if t.root == self.tree_of(attempt))
+        done = self.trees.hand_in(tree, ((f"src/{attempt.intent.lower()}/**",),), attempt.intent, AUTHOR)
+        assert done.commit
+        assert self.open_worker().hand_in(attempt).ended_as is None
+        assert self.engine.end_attempt(attempt.token, attempt.key, AttemptEnd.HANDED_IN)
+
+    def open_worker(self, pace: float = 1.0) -> FleetWorker:
+        engine = DbosEngine(self.engine.store, Timing().scale(pace))
+        return FleetWorker(engine, WorkerSettings(1, {}, {}, self.home, machine(self.home)))
+
+    def rebuild(self) -> dict[str, str]:
+        """Lose the fleet database, and build it anew from files."""
+        self.engine.store.close()
+        self.engine = self.open_engine()
+        self.plans += 1
+        plan = OpenPlan(f"plan-{self.plans}", REPOSITORY, TARGET, limits=PlanLimits(lands_by_hand=True))
+        repository = FleetRepository(REPOSITORY, str(self.root), TARGET)
+        rebuild_plan(self.engine, self.gate, repository, plan, self.make_tasks(plan.id, IDS), ROLES)
+        return self.show()
 
     def land(self) -> dict[str, str]:
         """Land what is handed in as `remit plan land` does; each task's state and reason."""

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gate.driving import machine
 from orchestrator.small_plan import IDS, REPOSITORY, TARGET, SmallPlan, made_path
 from remit.orchestrator.board import Order, OrderKind
-from remit.orchestrator.engines.dbos import DbosEngine, Timing
 from remit.orchestrator.workers.landing_by_hand import undo_landing
-from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
 
 
 @pytest.fixture
@@ -79,17 +76,12 @@ def test_a_broken_intents_file_is_waited_for_and_nobody_has_to_resume_a_task(pla
     assert [shown.split(":")[0] for shown in plan.land().values()] == ["landed", "landed", "waiting"]
 
 
-def open_worker(plan: SmallPlan, pace: float) -> FleetWorker:
-    engine = DbosEngine(plan.engine.store, Timing().scale(pace))
-    settings = WorkerSettings(1, {}, {}, plan.home, machine(plan.home))
-    return FleetWorker(engine, settings)
-
-
 def test_a_worker_waits_for_a_person_who_edits_the_intents_file(plan: SmallPlan) -> None:
-    worker = open_worker(plan, 1.0)
+    worker = plan.open_worker()
     whole = plan.intents.read_text().replace("IN_PROGRESS", "DRAFT", 1)
     plan.intents.write_text(whole.replace("name: Part INT-002", "name: [Part INT-002"))
-    mending = threading.Timer(0.3, plan.intents.write_text, [whole])
+    (plan.folder / "mended.yaml").write_text(whole)
+    mending = threading.Timer(0.3, (plan.folder / "mended.yaml").replace, [plan.intents])
     mending.start()
     worker.move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
     mending.join()
@@ -99,7 +91,7 @@ def test_a_worker_waits_for_a_person_who_edits_the_intents_file(plan: SmallPlan)
 def test_a_worker_names_the_place_in_an_intents_file_that_stays_broken(plan: SmallPlan) -> None:
     edit(plan, "name: Part INT-002", "name: [Part INT-002")
     with pytest.raises(ValueError, match=r"active_intents.yaml:\d+:\d+: YAML_PARSE_ERROR.*remit intent lint"):
-        open_worker(plan, 0.005).move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
+        plan.open_worker(0.005).move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
 
 
 @pytest.mark.parametrize("form", ["merge", "squash"])

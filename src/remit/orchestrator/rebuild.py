@@ -1,9 +1,10 @@
 """Rebuilding of the board from files: intents, branches of attempts, and the ledger's landed intents.
 
-The fleet database may be deleted at any time. Running tasks are tried again; handed-in tasks land.
+The fleet database may be deleted at any time. Running tasks are tried again; what was handed in on this host lands.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
@@ -17,15 +18,17 @@ from remit.orchestrator.database.holds import take_token
 from remit.orchestrator.database.rows import store_task
 from remit.orchestrator.database.store import attempts, holds, row_of
 from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.states import HANDED_IN, WAITING, rebuild_task
+from remit.orchestrator.states import HANDED_IN, WAITING, ask_to_land, rebuild_task
 from remit.workspace.merging import TreeStore
+from remit.workspace.worktrees import BRANCH_FOLDER, HANDED_IN_REFS
 
 MAX_LANDINGS = 100_000
-BRANCH = re.compile(r"refs/heads/remit/([A-Z]{2,8}-\d+)/(\d+)")
+ATTEMPT_REFS = (f"refs/heads/{BRANCH_FOLDER}", HANDED_IN_REFS)
+ATTEMPT_REF = re.compile(rf"({'|'.join(ATTEMPT_REFS)})/([A-Z]{{2,8}}-\d+)/(\d+)")
 
 
 class FoundAttempt(Struct, frozen=True):
-    """Newest branch of an attempt at an intent. `is_handed_in`: the branch holds work that has not landed."""
+    """Newest branch of an attempt at an intent. `is_handed_in`: it was handed in, and has not landed."""
 
     intent: str
     attempt: int
@@ -36,15 +39,22 @@ class FoundAttempt(Struct, frozen=True):
 def find_attempts(store: TreeStore, target: str) -> dict[str, FoundAttempt]:
     """Return for each intent its newest attempt with a branch in git. Raises GitError."""
     tip = store.find_commit(f"refs/heads/{target}") or store.find_commit("HEAD")
-    found: dict[str, FoundAttempt] = {}
-    listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/remit")
+    heads: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    marked: set[tuple[str, str]] = set()
+    listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname)", *ATTEMPT_REFS)
     for line in listed.splitlines():
         name, _, head = line.partition(" ")
-        match = BRANCH.fullmatch(name)
-        if match is None or (match[1] in found and found[match[1]].attempt > int(match[2])):
-            continue
-        has_work = tip is not None and store.find_merge_base(tip, head) != head
-        found[match[1]] = FoundAttempt(match[1], int(match[2]), head, has_work)
+        match = ATTEMPT_REF.fullmatch(name)
+        if match is not None and match[1] == HANDED_IN_REFS:
+            marked.add((match[2], head))
+        elif match is not None:
+            heads[match[2]][int(match[3])] = head
+    found: dict[str, FoundAttempt] = {}
+    for intent, numbers in heads.items():
+        number, head = max(numbers.items())
+        # An attempt of a review stage has a branch too, without a commit of its own.
+        is_handed_in = (intent, head) in marked and tip is not None and store.find_merge_base(tip, head) != head
+        found[intent] = FoundAttempt(intent, number, head, is_handed_in)
     return found
 
 
@@ -83,6 +93,7 @@ def rebuild_plan(
                 role = roles.get(task.role) or Role(task.role)
                 after = replace(resume_stages(after, role, found), attempts=found.attempt)
                 restore_attempt(connection, after, found)
+            after = ask_to_land(after) if plan.limits.lands_by_hand else after
             store_task(engine.store, connection, task, after)
         rebuilt.append(after)
     return rebuilt

@@ -136,6 +136,11 @@ class FleetRemote:
             self.fetch(*wanted)
             self.fetch_logs()
 
+    def fetch_all(self) -> None:
+        """Fetch every attempt's branch and checkpoint that is missing here, and the logs about their lines."""
+        self.fetch(f"{BRANCH_PREFIX}remit/*", f"{WIP_REFS}/*")
+        self.fetch_logs()
+
     def fetch_logs(self) -> None:
         try:
             fetch_logs(self.context, self.remote)

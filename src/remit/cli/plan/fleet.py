@@ -12,12 +12,13 @@ from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
-from remit.orchestrator.board import OpenPlan, TaskState
+from remit.orchestrator.board import OpenPlan, PlanLimits, TaskState
 from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.roles import list_roles
 from remit.workspace.sandbox.jail import find_bubblewrap
 
 if TYPE_CHECKING:
+    from remit.gate.gate import Gate
     from remit.orchestrator.board import Board
     from remit.orchestrator.engines.dbos import DbosEngine
 
@@ -58,13 +59,14 @@ def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
 
 @fleet.command()
 @click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
+@click.option("--no-land", is_flag=True, help="Land nothing until `remit plan land`.")
 @database_option
 @repo_option
 @reports_failures
-def rebuild(target: str | None, database: str | None, repo: Path) -> None:
+def rebuild(target: str | None, no_land: bool, database: str | None, repo: Path) -> None:
     """Rebuild the board of this repository from its intents, branches and ledger.
 
-    For a lost or deleted fleet database. Handed-in tasks land; running tasks are tried again.
+    For a lost or deleted fleet database. Handed-in tasks land; running tasks are tried again, from what they left.
     """
     require_person("rebuilding the fleet")
     engine = open_engine("remit fleet rebuild", database)
@@ -72,16 +74,31 @@ def rebuild(target: str | None, database: str | None, repo: Path) -> None:
 
     gate = governed_gate(repo)
     settings = gate.rules.config.orchestrator
+    fetch_attempts(gate, settings.remote)
     root = find_repository_root(gate.workspace)
     made = plan_intents(gate, (), settings, has_own_agents=True)
     repository, target = name_repository(root), target or settings.target
-    plan = OpenPlan(f"{time.strftime('%Y%m%d-%H%M%S')}-rebuilt", repository, target, by=getpass.getuser())
+    limits = PlanLimits(lands_by_hand=no_land)
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-rebuilt"
+    plan = OpenPlan(name, repository, target, by=getpass.getuser(), limits=limits)
     intents = {intent.id: intent for intent in gate.intents.document.intents}
     tasks = [make_task(plan.id, repository, task, intents[task.intent_id], ()) for task in made.tasks]
     described = describe_repository(repository, root, target, settings)
     roles = make_roles(list_roles(settings), "")
     for task in rebuild_plan(engine, gate, described, plan, tasks, roles):
         click.echo(f"{task.intent}  {task.state}")
+
+
+def fetch_attempts(gate: "Gate", remote: str) -> None:
+    """Fetch what other hosts handed in or left. Raises Failure if the remote does not answer."""
+    from remit.orchestrator.remote import FleetRemote
+    from remit.workspace.sharing.shared_refs import RemoteAway
+
+    try:
+        if remote:
+            FleetRemote(gate, remote).fetch_all()
+    except RemoteAway as error:
+        raise Failure("REMOTE", str(error), fix=f"see `git ls-remote {remote}`, and rebuild again") from error
 
 
 @fleet.command()

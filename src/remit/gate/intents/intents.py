@@ -91,9 +91,10 @@ class Intents:
 
     def describe_broken_file(self) -> str:
         """Return the first error of the intents file with the next step; empty if the file has no error."""
-        if not self.document.errors:
+        errors = self.document.errors  # read once: the file may change at any time
+        if not errors:
             return ""
-        first = self.document.errors[0]
+        first = errors[0]
         place = f"active_intents.yaml:{first.line}:{first.column}"
         return f"{place}: {first.code}: {first.message}; mend the file, see `remit intent lint`"
 

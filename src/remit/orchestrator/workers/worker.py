@@ -89,7 +89,7 @@ from remit.workspace.safe_files import hold_lock, read_regular_file
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
 from remit.workspace.sharing.shared_refs import RemoteAway
-from remit.workspace.worktrees import Worktrees
+from remit.workspace.worktrees import STATUS_WORDS, Worktrees, mark_handed_in
 
 T = TypeVar("T")
 MAX_RETRY_S = 5.0
@@ -492,13 +492,13 @@ class FleetWorker:
             jail = make_jail(places, "", words, self.settings.environment, self.search_path, settings.links)
             variables = {**command_environment(self.settings.environment), "TMPDIR": str(places.temporary)}
             git = Git(places.tree.root)
-            before = git.text("status", "--porcelain", "--untracked-files=normal")
+            before = git.text(*STATUS_WORDS, "--untracked-files=normal")
             ran = run_setup(words, jail, variables, settings.setup_minutes * 60)
             if ran.exit_code != 0:
                 told = ran.failure or f"it ended with {ran.exit_code}"
                 why = f"the setup command failed ({told}): {sanitise_line(output_tail(ran), MAX_WHY_CHARS)}"
                 return StepEnd(AttemptEnd.FAILED, why, f"setup: {told}")
-            changed = git.text("status", "--porcelain", "--untracked-files=normal")
+            changed = git.text(*STATUS_WORDS, "--untracked-files=normal")
             if changed != before:
                 named = sanitise_line(changed, MAX_WHY_CHARS)
                 why = f"the setup command changed what git sees: {named}; let git ignore what it makes"
@@ -651,11 +651,14 @@ class FleetWorker:
         return StepEnd()
 
     def hand_in(self, attempt: Attempt) -> StepEnd:
-        head = self.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        store = self.open_trees(attempt.repository).store
+        head = store.find_commit(f"refs/heads/{attempt.branch}") or ""
         with self.open_gate(attempt.repository) as gate:
             self.share(gate, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
-        handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
-        return StepEnd() if handed else SUPERSEDED_END
+        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head):
+            return SUPERSEDED_END
+        mark_handed_in(store, attempt.intent, attempt.attempt)
+        return StepEnd()
 
     def leave(self, attempt: Attempt) -> None:
         """Keep the worktree's files, and give the worktree back."""
