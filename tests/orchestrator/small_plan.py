@@ -27,9 +27,10 @@ from remit.orchestrator.database.holds import claim_task
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine, Timing
 from remit.orchestrator.rebuild import rebuild_plan
+from remit.orchestrator.workers.host import WorkerSettings
 from remit.orchestrator.workers.landing_rounds import find_base, land_handed_in, trees_folder
 from remit.orchestrator.workers.starting_point import find_starting_point
-from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
+from remit.orchestrator.workers.worker import FleetWorker
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.worktrees import Worktrees
@@ -130,7 +131,7 @@ class SmallPlan:
         tree = next(t for t in self.trees.list_trees() if t.root == self.tree_of(attempt))
         done = self.trees.hand_in(tree, ((f"src/{attempt.intent.lower()}/**",),), attempt.intent, AUTHOR)
         assert done.commit
-        assert self.open_worker().hand_in(attempt).ended_as is None
+        assert self.open_worker().run_step("hand_in", attempt).ended_as is None
         assert self.engine.end_attempt(attempt.token, attempt.key, AttemptEnd.HANDED_IN)
 
     def open_worker(self, pace: float = 1.0) -> FleetWorker:

@@ -83,7 +83,7 @@ def test_a_worker_waits_for_a_person_who_edits_the_intents_file(plan: SmallPlan)
     (plan.folder / "mended.yaml").write_text(whole)
     mending = threading.Timer(0.3, (plan.folder / "mended.yaml").replace, [plan.intents])
     mending.start()
-    worker.move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
+    worker.host.move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
     mending.join()
     assert plan.gate.intents.get("INT-001").status == "IN_PROGRESS"
 
@@ -91,7 +91,7 @@ def test_a_worker_waits_for_a_person_who_edits_the_intents_file(plan: SmallPlan)
 def test_a_worker_names_the_place_in_an_intents_file_that_stays_broken(plan: SmallPlan) -> None:
     edit(plan, "name: Part INT-002", "name: [Part INT-002")
     with pytest.raises(ValueError, match=r"active_intents.yaml:\d+:\d+: YAML_PARSE_ERROR.*remit intent lint"):
-        plan.open_worker(0.005).move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
+        plan.open_worker(0.005).host.move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
 
 
 @pytest.mark.parametrize("form", ["merge", "squash"])

@@ -89,7 +89,9 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
     except Exception as error:  # whatever breaks, nothing has landed, and a person is told
         if isinstance(error, GitError) and (error.code or 0) < 0:
             raise  # a signal ended git, which says nothing about the change: another landing takes up the train
-        result, present = refuse_all(landing, "unknown", f"{type(error).__name__}: {error}"), set[str]()
+        said = str(error) if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {error}"
+        why = f"{said}; once that is mended, `remit plan land`"
+        result, present = refuse_all(landing, "unknown", why), set[str]()
     missing = {*landing.members} - present - {fault.intent for fault in result.faults}
     gone = tuple(LandingFault(intent, "unknown", explain_absence(gate, intent)) for intent in sorted(missing))
     faults = (*result.faults, *gone)
@@ -218,12 +220,15 @@ def describe_fault(fault: LandingFault) -> Evidence:
 
 
 def list_touched(engine: Engine, gate: Gate, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
-    """Return the files touched by each handed-in change; changes from remote hosts are fetched first."""
+    """Return the files touched by each handed-in change, also by those of a train whose lander may be gone; changes
+    from remote hosts are fetched first.
+    """
     board = engine.read_board()
+    ready = (TaskState.HANDED_IN, TaskState.LANDING)
     holds = {
         key: hold
         for key, hold in board.holds.items()
-        if key[0] == repository and (task := board.tasks.get(key)) and task.state is TaskState.HANDED_IN
+        if key[0] == repository and (task := board.tasks.get(key)) and task.state in ready
     }
     if remote := gate.rules.config.orchestrator.remote:
         with suppress(RemoteAway, GitError):  # its landing says so
