@@ -160,6 +160,7 @@ class FleetWorker:
             for_s = 3 * self.engine.timing.sweep_s
             leads = become_leader(self.engine.store, connection, "sweep", self.id, for_s)
         register_queues(self.id, self.settings.slots, self.engine.timing.poll_s, self.settings.clones)
+        self.engine.queues.resume_unheard(self.id)
         if leads:
             self.engine.sweep()
         if not self.engine.is_draining(self.id):
