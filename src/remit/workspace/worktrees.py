@@ -33,6 +33,8 @@ WIP_REFS = "refs/remit/wip"
 HANDED_IN_REFS = "refs/remit/handed-in"
 """Marks of handed-in attempts: an agent may commit on its branch at any time, and a person may take a task over."""
 
+ARTIFACT_REFS = "refs/remit/artifacts"
+PLAN_REFS = "refs/remit/plans/"
 ATTEMPT_NAME = re.compile(r"[A-Z]{2,8}-[0-9]{1,9}/[1-9][0-9]{0,8}")
 IDLE_BRANCH = re.compile(rf"refs/heads/{BRANCH_FOLDER}/{ATTEMPT_NAME.pattern}")
 FILE_MODES = ("100644", "100755", "120000")

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,12 +16,14 @@ from remit.gate.intents.lessons import list_open_items
 from remit.gate.team_hooks.tool_call_hooks import command_environment
 from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Role, Task
+from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Role, Task
 from remit.orchestrator.database.notes import find_verdict
-from remit.orchestrator.database.store import AWAY_ERRORS
+from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, StepEnd
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
+from remit.orchestrator.remote import FleetRemote
 from remit.orchestrator.workers.agent import (
     FIRST_PORT,
     PORTS_OF_SLOT,
@@ -40,6 +43,7 @@ from remit.orchestrator.workers.host import WorkerHost
 from remit.orchestrator.workers.landing_rounds import find_base, trees_folder
 from remit.orchestrator.workers.messages import list_sessions
 from remit.orchestrator.workers.starting_point import find_starting_point
+from remit.orchestrator.workers.waiting import WorkerStopped
 from remit.orchestrator.workers.workplaces import Workplace, Workplaces
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
@@ -89,6 +93,8 @@ class AttemptSteps:
                 if self.host.stopping.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, MAX_RETRY_S)
+            except WorkerStopped as error:
+                return self.end_step(step, attempt, StepEnd(AttemptEnd.LOST, str(error)))
             except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
                 kind = type(error).__name__
                 why = str(error) if isinstance(error, ValueError | RuntimeError) else f"{kind}: {error}"
@@ -97,8 +103,24 @@ class AttemptSteps:
 
     def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
         if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
+            self.keep_artifacts(attempt, end)
             self.places.leave(attempt.token)
         return end
+
+    def keep_artifacts(self, attempt: Attempt, end: StepEnd) -> None:
+        """Keep what the attempt leaves beside its commits, for people on other hosts."""
+        place = self.places.by_token.get(attempt.token)
+        with suppress(*AWAY_ERRORS, StoreError, GitError, OSError):
+            known = self.engine.load_attempt(attempt.repository, attempt.intent, attempt.attempt)
+            task = self.engine.read_board().tasks.get(attempt.key)
+            if place is None or known is None or task is None:
+                return
+            ended = replace(known, ended_as=end.ended_as or AttemptEnd.HANDED_IN, failure=end.failure)
+            facts = AttemptFacts(ended, task.plan, task.stage, socket.gethostname(), end.why)
+            with self.host.open_gate(attempt.repository) as gate:
+                given = self.find_places(attempt, gate.workspace).artifacts
+                log = trees_folder(self.settings.home, attempt.repository) / f"{attempt.intent}-{attempt.attempt}.log"
+                keep_artifacts(gate, facts, log, given, place.began)
 
     def prepare(self, attempt: Attempt) -> StepEnd:
         """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
@@ -106,8 +128,13 @@ class AttemptSteps:
         task = board.tasks[attempt.key]
         plan = board.plans[task.plan]
         target = plan.target
-        with self.host.open_gate(attempt.repository) as gate, self.host.intents_lock:
-            found = self.host.share(gate, lambda remote: remote.take_in_plan(plan, attempt.intent))
+        with self.host.open_gate(attempt.repository) as gate:
+            found = self.host.share(
+                gate,
+                attempt,
+                lambda remote: self.take_in_plan(remote, plan, attempt),
+                lambda remote: self.find_local_start(remote, board, attempt),
+            )
         base = task.head or found or find_base(self.host.find_workspace(attempt.repository), target, plan.base)
         self.host.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
         with self.host.open_gate(attempt.repository) as gate:
@@ -140,6 +167,25 @@ class AttemptSteps:
         self.places.by_token[attempt.token] = place
         self.places.relay(place, task, board)
         return self.set_up_tree(attempt)
+
+    def take_in_plan(self, remote: FleetRemote, plan: OpenPlan, attempt: Attempt) -> str:
+        with self.host.lock(attempt.repository, "fetch", TREE_LOCK_S):
+            found = remote.fetch_plan(plan, attempt.intent)
+        with self.host.intents_lock:
+            remote.take_in_intent_of(plan, attempt.intent)
+        return found
+
+    def find_local_start(self, remote: FleetRemote, board: Board, attempt: Attempt) -> str | None:
+        """Return the commit to start from while the remote is away; None if this host lacks something of the start."""
+        task = board.tasks[attempt.key]
+        needs = [board.tasks[attempt.repository, need].landed for need in task.needs]
+        last = self.find_last_attempt(attempt)
+        work = f"{last.intent}/{last.attempt}" if last else ""
+        found = remote.find_local_start(board.plans[task.plan], task.head, needs, work)
+        if found is not None:
+            with self.host.intents_lock:
+                remote.take_in_intent_of(board.plans[task.plan], attempt.intent)
+        return found
 
     def set_up_tree(self, attempt: Attempt) -> StepEnd:
         """Run the repository's command that prepares a worktree, if trusted by a person."""
@@ -179,7 +225,9 @@ class AttemptSteps:
         folder = trees_folder(self.settings.home, attempt.repository)
         temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
         temporary.mkdir(exist_ok=True, mode=0o700)
-        return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
+        places = AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
+        places.artifacts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return places
 
     def settle_old_trees(self, trees: Worktrees) -> None:
         """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
@@ -246,6 +294,7 @@ class AttemptSteps:
                 **{name: self.settings.variables[name] for name in names if name in self.settings.variables},
                 **command.settings,
                 "TMPDIR": str(places.temporary),
+                "REMIT_ARTIFACTS": str(places.artifacts),
                 "REMIT_INTENT": attempt.intent,
                 "REMIT_SLOT": str(slot),
                 "REMIT_PORT": str(FIRST_PORT + PORTS_OF_SLOT * slot),
@@ -318,7 +367,7 @@ class AttemptSteps:
         store = self.host.open_trees(attempt.repository).store
         head = store.find_commit(f"refs/heads/{attempt.branch}") or ""
         with self.host.open_gate(attempt.repository) as gate:
-            self.host.share(gate, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
+            self.host.share(gate, attempt, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
         if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head):
             return SUPERSEDED_END
         mark_handed_in(store, attempt.intent, attempt.attempt)

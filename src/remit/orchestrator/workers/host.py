@@ -13,18 +13,18 @@ from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.state.workspace_state import State
+from remit.orchestrator.board import Attempt
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.remote import FleetRemote
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand
 from remit.orchestrator.workers.landing_rounds import trees_folder
+from remit.orchestrator.workers.waiting import exchange_with_remote
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.safe_files import hold_lock
-from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
 T = TypeVar("T")
-MAX_PUSH_PAUSE_S = 30.0
 
 
 class WorkerSettings(Struct, frozen=True):
@@ -86,19 +86,14 @@ class WorkerHost:
     def open_trees(self, repository: str) -> Worktrees:
         return Worktrees(self.find_workspace(repository), trees_folder(self.settings.home, repository))
 
-    def share(self, gate: Gate, exchange: Callable[[FleetRemote], T]) -> T | None:
-        """Return the result of an exchange with the repository's remote, retried until the remote answers; None without
-        a remote.
-        """
-        remote, pause_s = gate.rules.config.orchestrator.remote, 1.0
-        while remote:
-            try:
-                return exchange(FleetRemote(gate, remote))
-            except RemoteAway:
-                if self.stopping.wait(pause_s):
-                    raise
-                pause_s = min(2 * pause_s, MAX_PUSH_PAUSE_S)
-        return None
+    def share(
+        self,
+        gate: Gate,
+        attempt: Attempt,
+        exchange: Callable[[FleetRemote], T],
+        instead: Callable[[FleetRemote], T | None] = lambda _: None,
+    ) -> T | None:
+        return exchange_with_remote(self.engine, gate, attempt, exchange, self.stopping.wait, instead)
 
     def move_intent(self, repository: str, intent_id: str, to: Status) -> None:
         """Move an intent to a status in the main worktree, if allowed and needed. Concurrent writers of the file are
