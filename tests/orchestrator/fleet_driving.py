@@ -37,7 +37,6 @@ class Fleet:
         self.root = root
         self.url = database
         self.pace = pace
-        self.variables: dict[str, str] | None = None
         self.database = ["--database", database] if database else []
         self.variables: dict[str, str] = {}
         """The environment of its processes, where that is not the test's."""

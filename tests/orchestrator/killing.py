@@ -190,7 +190,12 @@ class Killer:
         words = [*REMIT, "plan", "start", *ids, "--yes", *self.fleet.database]
         with (self.fleet.home / "starter.log").open("ab") as log:
             self.starter = subprocess.Popen(
-                words, cwd=self.fleet.root, env=self.fleet.variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                words,
+                cwd=self.fleet.root,
+                env=self.fleet.variables or None,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         if self.chance.random() < 0.3:
             time.sleep(self.chance.uniform(0.2, 2.5))

@@ -180,7 +180,9 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: F
     end_attempt(engine, "INT-001", AttemptEnd.HANDED_IN, "")
     (repository,) = engine.read_board().repositories
     assert fleet.status()["INT-001"]["state"] == "asking"
-    engine.give_order(Order(0, repository, OrderKind.RESUME, intent="INT-001"))
+    told = fleet.remit("plan", "resume", *fleet.database)
+    assert told == "INT-001  still asks: answer it with `remit plan resume INT-001`\n"
+    assert fleet.remit("plan", "resume", "INT-001", *fleet.database) == "INT-001  handed_in\n"
     assert engine.read_board().tasks[repository, "INT-001"].state is TaskState.HANDED_IN
     with engine.store.read() as connection:
         assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]

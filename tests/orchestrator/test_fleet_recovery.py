@@ -48,6 +48,7 @@ def test_a_deleted_database_is_built_anew_from_files(fleet: Fleet) -> None:
     (tree / "src" / ids[1].lower() / "made.py").write_text("made_by = 'somebody'\n")
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "handed in")
+    git(tree, "update-ref", f"refs/remit/handed-in/{ids[1]}/4", "HEAD")
     for path in (fleet.home / ".local/state/remit").glob("fleet.db*"):
         path.unlink()
     shown = fleet.remit("fleet", "rebuild", "--all")

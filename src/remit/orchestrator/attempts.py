@@ -86,7 +86,7 @@ def settle_task(
         return _send_back(replace(task, head=last.head or task.head), role, why)
     reason = find_stuck_reason(ended, limit)
     if reason is not None:
-        return move_task(task, STUCK, reason)
+        return move_task(task, STUCK, f"{reason} ({why})" if why else reason)
     place = HELD if task.stage or task.revisions else WAITING
     if last.ended_as is AttemptEnd.OVER_BUDGET:
         return replace(move_task(task, ASKING, why), returns_to=place)

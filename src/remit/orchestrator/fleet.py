@@ -11,7 +11,9 @@ from remit.gate.governing import load_config
 from remit.orchestrator.board import Order, OrderKind
 from remit.orchestrator.remote import name_shared
 from remit.workspace.git.command import GitError
+from remit.workspace.merging import TreeStore
 from remit.workspace.place.workspace import Workspace, find_main_worktree, locate_workspace
+from remit.workspace.worktrees import forget_hand_ins
 
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
@@ -78,7 +80,12 @@ def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngi
 
 def give_order(engine: "DbosEngine", repository: str, kind: OrderKind, intent: str, by: str, body: str = "") -> None:
     """Give an order to a task or, without an intent, to every task of a repository. Raises UnknownTask."""
-    known = [name for owner, name in engine.read_board().tasks if owner == repository]
+    board = engine.read_board()
+    known = [name for owner, name in board.tasks if owner == repository]
     if (intent and intent not in known) or not known:
         raise UnknownTask(intent)
     engine.give_order(Order(0, repository, kind, intent=intent, body=body, by=by))
+    workspace = locate_workspace(Path(board.repositories[repository].url))
+    if workspace is not None and kind in (OrderKind.STOP, OrderKind.DROP):
+        for name in [intent] if intent else known:
+            forget_hand_ins(TreeStore(workspace), name)

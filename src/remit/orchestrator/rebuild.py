@@ -1,9 +1,11 @@
 """Rebuilding of the board from files: intents, records of plans, attempts' branches and artefacts, and landed intents.
 
-The fleet database may be deleted at any time. Running tasks are tried again; handed-in tasks land.
+The fleet database may be deleted at any time. Running tasks are tried again; what was handed in on this host lands.
 """
 
 import re
+import socket
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
@@ -19,35 +21,56 @@ from remit.orchestrator.database.rows import is_key, store_task
 from remit.orchestrator.database.store import attempts, holds, repositories, row_of
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.landing.undo import find_landings
-from remit.orchestrator.states import HANDED_IN, WAITING, rebuild_task
+from remit.orchestrator.states import HANDED_IN, WAITING, ask_to_land, rebuild_task
 from remit.workspace.merging import TreeStore
+from remit.workspace.worktrees import BRANCH_FOLDER, HANDED_IN_REFS
 
 MAX_LANDINGS = 100_000
 MAX_TOKEN = 2**31 - 1
-BRANCH = re.compile(r"refs/heads/remit/([A-Z]{2,8}-\d+)/(\d+)")
+ATTEMPT_REFS = (f"refs/heads/{BRANCH_FOLDER}", HANDED_IN_REFS)
+ATTEMPT_REF = re.compile(rf"({'|'.join(ATTEMPT_REFS)})/([A-Z]{{2,8}}-\d+)/(\d+)")
 
 
 class FoundAttempt(Struct, frozen=True):
-    """Newest branch of an attempt at an intent. `is_handed_in`: the branch holds work that has not landed."""
+    """Newest branch of an attempt at an intent. `has_work`: the branch holds work that has not landed; `is_marked`: it
+    was handed in on this host, and no person has taken it over or stopped it.
+    """
 
     intent: str
     attempt: int
     head: str
-    is_handed_in: bool
+    has_work: bool
+    is_marked: bool
+
+    def must_go_on(self, facts: AttemptFacts | None) -> bool:
+        """Return whether the work goes on where its artefact or its mark says. An artefact does not know of a person
+        who took the task over afterwards: for an attempt of this host, the mark does.
+        """
+        is_told = facts is not None and (
+            facts.attempt.ended_as is not AttemptEnd.HANDED_IN or facts.host != socket.gethostname()
+        )
+        return self.has_work and (is_told or self.is_marked)
 
 
 def find_attempts(store: TreeStore, target: str) -> dict[str, FoundAttempt]:
     """Return for each intent its newest attempt with a branch in git. Raises GitError."""
     tip = store.find_commit(f"refs/heads/{target}") or store.find_commit("HEAD")
-    found: dict[str, FoundAttempt] = {}
-    listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/remit")
+    heads: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    marked: set[tuple[str, str]] = set()
+    listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname)", *ATTEMPT_REFS)
     for line in listed.splitlines():
         name, _, head = line.partition(" ")
-        match = BRANCH.fullmatch(name)
-        if match is None or (match[1] in found and found[match[1]].attempt > int(match[2])):
-            continue
+        match = ATTEMPT_REF.fullmatch(name)
+        if match is not None and match[1] == HANDED_IN_REFS:
+            marked.add((match[2], head))
+        elif match is not None:
+            heads[match[2]][int(match[3])] = head
+    found: dict[str, FoundAttempt] = {}
+    for intent, numbers in heads.items():
+        number, head = max(numbers.items())
+        # An attempt of a review stage has a branch too, without a commit of its own.
         has_work = tip is not None and store.find_merge_base(tip, head) != head
-        found[match[1]] = FoundAttempt(match[1], int(match[2]), head, has_work)
+        found[intent] = FoundAttempt(intent, number, head, has_work, (intent, head) in marked)
     return found
 
 
@@ -90,17 +113,19 @@ def rebuild_plan(
     rebuilt: list[Task] = []
     for task in tasks:
         found, attempts_known = known.get(task.intent), facts.get(task.intent, [])
-        is_handed_in = found is not None and found.is_handed_in and task.intent not in landed
+        number = found.attempt if found else 0
+        last = next((each for each in attempts_known if each.attempt.attempt == number), None)
+        is_handed_in = found is not None and found.must_go_on(last) and task.intent not in landed
         after = rebuild_task(task, landed.get(task.intent, ""), is_handed_in)
         numbers = [each.attempt.attempt for each in attempts_known] + ([found.attempt] if found else [])
         with engine.store.write() as connection:
             if found is not None:
-                last = next((each for each in attempts_known if each.attempt.attempt == found.attempt), None)
                 after = resume_stages(after, roles.get(task.role) or Role(task.role), found, last)
             after = replace(after, attempts=max(numbers, default=0))
             restore_told_attempts(connection, after, attempts_known)
             if found is not None:
                 restore_attempt(connection, after, found)
+            after = ask_to_land(after) if plan.limits.lands_by_hand else after
             store_task(engine.store, connection, task, after)
         rebuilt.append(after)
     return rebuilt
@@ -168,7 +193,7 @@ def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) 
         workflow_id=f"{task.repository}:{task.intent}:{found.attempt}:rebuilt",
         branch=f"remit/{task.intent}/{found.attempt}",
         state=AttemptState.ENDED,
-        ended_as=AttemptEnd.HANDED_IN if found.is_handed_in else AttemptEnd.LOST,
+        ended_as=AttemptEnd.HANDED_IN if found.has_work and found.is_marked else AttemptEnd.LOST,
         failure="the fleet database was built anew",
         head=found.head,
     )

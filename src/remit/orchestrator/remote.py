@@ -30,7 +30,7 @@ from remit.workspace.sharing.shared_refs import (
     SharedLogDiffers,
     SharedRefs,
 )
-from remit.workspace.worktrees import ARTIFACT_REFS, ATTEMPT_NAME, BRANCH_FOLDER, PLAN_REFS, WIP_REFS
+from remit.workspace.worktrees import ARTIFACT_REFS, ATTEMPT_NAME, BRANCH_FOLDER, PLAN_REFS, WIP_REFS, mark_handed_in
 
 FLEET_REF = re.compile(
     rf"(?P<place>{WIP_REFS}|{ARTIFACT_REFS}|{BRANCH_PREFIX}{BRANCH_FOLDER})/(?P<attempt>{ATTEMPT_NAME.pattern})"
@@ -56,7 +56,7 @@ class TargetRewritten(RuntimeError):
             f"was moved. Compare them with `git log {theirs[:12]}...{ours[:12]}`. To take theirs, run "
             f"`git update-ref {BRANCH_PREFIX}{target} {theirs[:12]}`; to put ours back, "
             f"`git push --force-with-lease={target}:{theirs[:12]} {remote} {ours[:12]}:{BRANCH_PREFIX}{target}`; "
-            "then `remit plan resume`"
+            "then `remit plan land`"
         )
 
 
@@ -140,6 +140,9 @@ class FleetRemote:
         )
         here = {ref: self.store.find_commit(ref) for ref in there if FLEET_REF.fullmatch(ref)}
         self.fetch_into({f"+{ref}": ref for ref, commit in here.items() if commit is None})
+        for ref in (ref for ref, commit in here.items() if commit is None and ref.startswith(BRANCH_PREFIX)):
+            intent, _, number = ref.removeprefix(f"{BRANCH_PREFIX}{BRANCH_FOLDER}/").partition("/")
+            mark_handed_in(self.store, intent, int(number))  # a host pushes a branch only as it hands it in
         self.follow_target(target)
         self.fetch_logs()
 

@@ -23,6 +23,7 @@ from remit.workspace.git.repository import head_commit
 from remit.workspace.place.resolve_paths import folds_case
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import read_regular_file
+from remit.workspace.worktrees import STATUS_WORDS
 
 MAX_IMPORTING_FILES = 2_000
 MAX_COMMITS = 3_000
@@ -68,7 +69,7 @@ def find_dirty_target(workspace: Workspace, target: str) -> str:
                 folder = lines[0].removeprefix("worktree ")
                 # The fleet itself writes the intents file, and a landing keeps what is in it.
                 but = f":(exclude,glob)**/{ORCHESTRATION_FOLDER}/active_intents.yaml"
-                words = ("status", "--porcelain", "--untracked-files=no", "--", ".", but)
+                words = (*STATUS_WORDS, "--untracked-files=no", "--", ".", but)
                 return folder if Git(Path(folder)).text(*words) else ""
     return ""
 

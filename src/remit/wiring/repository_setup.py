@@ -27,11 +27,12 @@ from remit.workspace.place.workspace import (
 )
 from remit.workspace.safe_files import write_below
 from remit.workspace.snapshots.git_store import SNAPSHOT_REFS as SNAPSHOTS
-from remit.workspace.worktrees import WIP_REFS
+from remit.workspace.worktrees import HANDED_IN_REFS, WIP_REFS
 
 KEPT_REFS = (
     ("refs/remit/log", "logs of machines that were shared"),
     (WIP_REFS, "checkpoints of attempts"),
+    (HANDED_IN_REFS, "marks of handed-in attempts"),
     (SNAPSHOTS, "snapshots by an older version of Remit"),
     ("refs/remit/blobs", "contents that the ledger names, by an older version of Remit"),
     (NOTES, "notes that witness the ledger"),

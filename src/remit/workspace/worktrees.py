@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.scope.path_patterns import Scope
-from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.command import Git, GitError, list_disabled_filters
 from remit.workspace.git.repository import prefix_in_repository, quote_path
 from remit.workspace.merging import NO_COMMIT, Identity, TreeStore
 from remit.workspace.observe.observation import Observation, observe_workspace
@@ -25,7 +25,15 @@ from remit.workspace.safe_files import ObservedFile
 from remit.workspace.snapshots.snapshot import is_secret_path, read_content
 
 BRANCH_FOLDER = "remit"
+STATUS_WORDS = ("status", "--porcelain", "--ignore-submodules=dirty")
+"""Words of a status that starts no git inside a submodule: its settings, which an agent may write, name programs."""
+
+GITLINK_MODE = "160000"
+NESTED = "not observed: nested repository "
 WIP_REFS = "refs/remit/wip"
+HANDED_IN_REFS = "refs/remit/handed-in"
+"""Marks of handed-in attempts: an agent may commit on its branch at any time, and a person may take a task over."""
+
 ARTIFACT_REFS = "refs/remit/artifacts"
 PLAN_REFS = "refs/remit/plans/"
 ATTEMPT_NAME = re.compile(r"[A-Z]{2,8}-[0-9]{1,9}/[1-9][0-9]{0,8}")
@@ -38,6 +46,17 @@ CHECKPOINT_AUTHOR = "Remit <remit@localhost>"
 
 class NoWorktree(RuntimeError):
     """No worktree can be made here. The message names the next step."""
+
+
+class FilterDisabled(NoWorktree):
+    """Error for a file that would be committed without its filter, such as an encrypting one."""
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__(
+            f"git would commit {path!r} without its filter {name!r}: this repository's settings name its program, and "
+            f"Remit runs none of theirs. If you trust it, name it in yours: `git config --global filter.{name}.clean`, "
+            "and smudge; nothing was committed"
+        )
 
 
 class ContentAtRisk(RuntimeError):
@@ -122,7 +141,7 @@ class Worktrees:
         """Return the files below the worktree's root that differ from HEAD, new and removed ones too, unless ignored
         and untracked.
         """
-        words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", ".")
+        words = (*STATUS_WORDS, "-z", "--no-renames", "--untracked-files=all", "--", ".")
         prefix = prefix_in_repository(tree)
         listed = filter(None, os.fsdecode(Git(tree.root).run(*words)).split("\0"))
         return [entry[3:].removeprefix(prefix) for entry in listed]
@@ -163,13 +182,16 @@ class Worktrees:
 
     def explain_risk(self, tree: Workspace) -> str:
         """Return what would be lost with the worktree; empty if nothing would."""
-        head = Git(tree.root).read_head()
-        if head is not None and Git(tree.root).text("rev-list", "--max-count=1", head, "--not", "--glob=refs/*"):
+        git = Git(tree.root)
+        head = git.read_head()
+        if head is not None and git.text("rev-list", "--max-count=1", head, "--not", "--glob=refs/*"):
             return f"no ref leads to its commit {head[:12]}"
-        seen = observe_workspace(tree)
-        nested = [remark for remark in seen.remarks if remark.startswith("not observed: nested repository")]
-        if nested:
-            return nested[0].removeprefix("not observed: ")
+        seen, gitlinks = observe_workspace(tree), list_gitlinks(git)
+        nested = [remark.removeprefix(NESTED) for remark in seen.remarks if remark.startswith(NESTED)]
+        if filled := [path for path in nested if path not in gitlinks or os.path.lexists(tree.root / path / ".git")]:
+            return f"nested repository {filled[0]}"
+        if stray := list_stray_files(tree.root, gitlinks):
+            return f"{stray[0]!r} lies in the folder of a submodule"
         differing = {path: file for path, file in seen.files.items() if not is_governing(path)}
         if not differing:
             return ""
@@ -211,6 +233,9 @@ class Worktrees:
         ref = f"{WIP_REFS}/{attempt_name(intent, attempt)}"
         seen = observe_workspace(tree)
         files, left = split_files(seen)
+        for path in find_filters(Git(tree.root), [path for path, file in files.items() if file is not None]):
+            left[path] = "git passes it through a filter, and a checkpoint holds bytes as they are"
+            del files[path]
         old = self.store.find_commit(ref)
         if seen.head is None or (not files and old is None):
             return None
@@ -266,14 +291,26 @@ class Worktrees:
         git, sets = Git(tree.root), [Scope(one) for one in patterns]
         prefix, head = prefix_in_repository(tree), git.read_head() or (terms.base if terms else "")
         self.require_commit(head)
-        git.run("add", "--all", "--", ".")
+        # git would run in the submodules that it knows, by the settings that an agent left there.
+        gitlinks = list_gitlinks(git)
+        git.run("add", "--all", "--", ".", *(f":(exclude,literal){path}" for path in gitlinks))
+        stray = list_stray_files(tree.root, gitlinks)
         written = git.text("write-tree")
         base = (terms.base if terms else "") or head
         changed = self.store.list_changes(base, written)
         paths = [change.path for change in changed]
         outside = [p for p in paths if not all(s.matches(p.removeprefix(prefix)) for s in sets)]
+        outside += [f"{path} (in a submodule)" for path in stray]
         if outside:
             return HandInResult("", tuple(outside))
+        disabled = list_disabled_filters(tree.root)
+        inert = {
+            path: name
+            for path, name in find_filters(git, [p.removeprefix(prefix) for p in paths]).items()
+            if name in disabled
+        }
+        if inert:
+            raise FilterDisabled(*next(iter(inert.items())))
         is_new = written != self.store.read_tree_name(head)
         commit = self.store.commit(written, (head,), message, author) if is_new else head
         if terms is not None:
@@ -294,6 +331,39 @@ def is_alias(path: Path) -> bool:
     """Return whether a ref's file names another ref in the place of a commit."""
     with path.open("rb") as file:
         return file.read(4) == b"ref:"
+
+
+def find_filters(git: Git, paths: Iterable[str]) -> dict[str, str]:
+    """Return the filter that git passes each of these files through, without files that have none."""
+    question = os.fsencode("".join(f"{path}\0" for path in paths))
+    out = os.fsdecode(git.run("check-attr", "-z", "--stdin", "filter", stdin=question)) if question else ""
+    parts = out.split("\0")
+    found = zip(parts[0::3], parts[2::3], strict=False)
+    return {path: name for path, name in found if name not in ("unspecified", "unset", "set")}
+
+
+def list_gitlinks(git: Git) -> list[str]:
+    """Return the submodules in the index below the worktree's root."""
+    entries = (entry.partition("\t") for entry in os.fsdecode(git.run("ls-files", "-z", "--stage")).split("\0"))
+    return [path for about, _, path in entries if about.startswith(GITLINK_MODE)]
+
+
+def list_stray_files(root: Path, gitlinks: Iterable[str]) -> list[str]:
+    """Return what lies in the folders of submodules that are not filled: git neither shows nor commits it."""
+    folders = [path for path in gitlinks if (root / path).is_dir() and not os.path.lexists(root / path / ".git")]
+    return [str(path.relative_to(root)) for folder in folders for path in sorted((root / folder).iterdir())]
+
+
+def mark_handed_in(store: TreeStore, intent: str, attempt: int) -> None:
+    """Mark the commit of an attempt's branch as handed in. Raises GitError without the branch."""
+    name = attempt_name(intent, attempt)
+    store.git.run("update-ref", f"{HANDED_IN_REFS}/{name}", f"refs/heads/{BRANCH_FOLDER}/{name}")
+
+
+def forget_hand_ins(store: TreeStore, intent: str) -> None:
+    """Delete the marks of an intent's attempts: a person has the task now, or has given it up."""
+    for ref in store.git.text("for-each-ref", "--format=%(refname)", f"{HANDED_IN_REFS}/{intent}").split():
+        store.git.run("update-ref", "-d", ref)
 
 
 def attempt_name(intent: str, attempt: int) -> str:

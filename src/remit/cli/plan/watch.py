@@ -13,12 +13,14 @@ from remit.cli.output import Failure, emit, governed_gate, json_option, repo_opt
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, open_engine
 from remit.core.plurals import count_things
+from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.fleet import UnknownTask, find_repository_root, give_order, name_repository
 
 if TYPE_CHECKING:
     from remit.orchestrator.board import Board, OrderKind, Task
 
 WATCH_INTERVAL_S = 1.0
+MAX_WHY_CHARS = 300
 ids_argument = click.argument("ids", nargs=-1, shell_complete=complete_intents)
 
 
@@ -118,11 +120,18 @@ def give_orders(kind: "OrderKind", ids: tuple[str, ...], database: str | None, r
     require_person(f"{kind} of a plan")
     engine = open_engine(f"remit plan {kind}", database)
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    before = engine.read_board().tasks
     for id in ids or ("",):
         try:
             give_order(engine, repository, kind, id, getpass.getuser())
         except UnknownTask as error:
             raise Failure("UNKNOWN_TASK", str(error), target=id, fix="see `remit plan status`") from None
+    for key, task in engine.read_board().tasks.items():
+        is_changed = key not in before or before[key].state is not task.state
+        if key[0] == repository and (is_changed or task.intent in ids):
+            click.echo(f"{task.intent}  {task.state}  {sanitise_line(task.why, MAX_WHY_CHARS)}".rstrip())
+        elif key[0] == repository and kind == "resume" and task.state == "asking":
+            click.echo(f"{task.intent}  still asks: answer it with `remit plan resume {task.intent}`")
 
 
 @click.command()

@@ -82,10 +82,21 @@ class Intents:
 
     def get(self, intent_id: str) -> Intent:
         found = self.find_intent(intent_id)
+        if found is None and (broken := self.describe_broken_file()):
+            raise IntentError(f"{intent_id} cannot be read: {broken}")
         if found is None:
             ids = ", ".join(i.id for i in self.document.intents) or "none"
             raise IntentError(f"there is no intent {intent_id!r} (known: {ids}); see `remit intent list`")
         return found
+
+    def describe_broken_file(self) -> str:
+        """Return the first error of the intents file with the next step; empty if the file has no error."""
+        errors = self.document.errors  # read once: the file may change at any time
+        if not errors:
+            return ""
+        first = errors[0]
+        place = f"active_intents.yaml:{first.line}:{first.column}"
+        return f"{place}: {first.code}: {first.message}; mend the file, see `remit intent lint`"
 
     def lint(self) -> tuple[LintFinding, ...]:
         return self.document.findings

@@ -400,23 +400,9 @@ class Lander:
             self.store.git.run("update-ref", "-d", f"{CANDIDATE_REFS}{terms.target}")
 
     def find_landed(self, target: str, members: Iterable[LandingMember]) -> tuple[str | None, dict[str, str]]:
-        """Return the target's commit, None without one, and the commit of each member already in the target, by the
-        trailers of the lander's commits.
-        """
-        wanted = {member.name: member.intent for member in members}
-        words = (
-            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}"),
-            *("--format=%H %ce %(trailers:key=Remit-Attempt,valueonly,separator=%x20)", target, "--"),
-        )
-        try:
-            out = self.store.git.text(*words)
-        except GitError as error:
-            if error.code != GIT_FATAL_EXIT_CODE or self.store.find_commit(target) is not None:
-                raise
-            return None, {}
-        rows = [line.split() for line in out.splitlines()]
-        ours = (row for row in rows if len(row) == 3 and row[1] == LANDER[1] and row[2] in wanted)
-        return rows[0][0], {wanted[row[2]]: row[0] for row in ours}
+        """Return the target's commit, None without one, and the commit of each member already in the target."""
+        tip, landed = read_landed_attempts(self.store, target)
+        return tip, {member.intent: landed[member.name] for member in members if member.name in landed}
 
     # 6 Records and notes
 
@@ -457,6 +443,24 @@ class Lander:
             if not is_recorded:
                 old = self.trees.require_commit(f"{commit}^1")
                 self.record(terms, TrainResult(old, commit, {member.intent: commit}), [member])
+
+
+def read_landed_attempts(store: TreeStore, target: str) -> tuple[str | None, dict[str, str]]:
+    """Return the target's commit, None without one, and the commit of each attempt that landed in its history, undone
+    ones too, by the trailers of the lander's commits.
+    """
+    words = (
+        *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}"),
+        *(f"--format=%H %ce %(trailers:key={ATTEMPT_TRAILER},valueonly,separator=%x20)", target, "--"),
+    )
+    try:
+        out = store.git.text(*words)
+    except GitError as error:
+        if error.code != GIT_FATAL_EXIT_CODE or store.find_commit(target) is not None:
+            raise
+        return None, {}
+    rows = [line.split() for line in out.splitlines()]
+    return rows[0][0], {row[2]: row[0] for row in rows if len(row) == 3 and row[1] == LANDER[1]}
 
 
 def list_blobs(changes: Iterable[ChangedEntry]) -> Iterable[str]:

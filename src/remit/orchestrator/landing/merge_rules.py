@@ -42,9 +42,12 @@ def find_path_fault(
         return LandingFault(intent, "governing", f"{found[0]!r} governs agents: only people change it", found)
     scopes = [Scope(patterns) for patterns in sets]
     if found := tuple(path for path in modes if not all(scope.matches(path) for scope in scopes)):
-        return LandingFault(intent, "outside_scope", f"{found[0]!r} is not in the write set of {intent}", found)
+        why = f"{found[0]!r} is not in the write set of {intent}: `remit intent edit {intent} --add-scope …` widens it"
+        return LandingFault(intent, "outside_scope", f"{why}, `remit task retry {intent}` has it done anew", found)
     if found := tuple(path for path, mode in modes.items() if mode not in (*LINK_MODES, EMPTY_MODE)):
-        return LandingFault(intent, "not_a_file", f"{found[0]!r} is a repository in the repository", found)
+        return LandingFault(
+            intent, "not_a_file", f"{found[0]!r} is a repository in the repository: a person commits it", found
+        )
     return None
 
 

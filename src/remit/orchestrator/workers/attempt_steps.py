@@ -61,7 +61,7 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.reaper import MISSING_EXIT_CODE
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
-from remit.workspace.worktrees import Worktrees
+from remit.workspace.worktrees import STATUS_WORDS, Worktrees, mark_handed_in
 
 MAX_WHY_CHARS = 300
 TREE_LOCK_S = 600.0
@@ -107,7 +107,8 @@ class AttemptSteps:
                 return self.end_step(step, attempt, StepEnd(AttemptEnd.LOST, str(error)))
             except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
                 kind = type(error).__name__
-                failed = StepEnd(AttemptEnd.FAILED, f"{kind}: {error}"[:500], f"{step}: {kind}")
+                why = str(error) if isinstance(error, ValueError | RuntimeError) else f"{kind}: {error}"
+                failed = StepEnd(AttemptEnd.FAILED, why[:500], f"{step}: {kind}")
                 return self.end_step(step, attempt, failed)
 
     def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
@@ -214,14 +215,14 @@ class AttemptSteps:
             variables = {**self.network_variables, **command_environment(self.settings.environment)}
             variables |= {"TMPDIR": str(places.temporary)}
             git = Git(places.tree.root)
-            before = git.text("status", "--porcelain", "--untracked-files=normal")
+            before = git.text(*STATUS_WORDS, "--untracked-files=normal")
             ran = run_setup(words, jail, variables, settings.setup_minutes * 60)
             if ran.exit_code != 0:
                 told = ran.failure or f"it ended with {ran.exit_code}"
                 said = mask_words(output_tail(ran), find_proxy_secrets(variables))
                 why = f"the setup command failed ({told}): {sanitise_line(said, MAX_WHY_CHARS)}"
                 return StepEnd(AttemptEnd.FAILED, why, f"setup: {told}")
-            changed = git.text("status", "--porcelain", "--untracked-files=normal")
+            changed = git.text(*STATUS_WORDS, "--untracked-files=normal")
             if changed != before:
                 named = sanitise_line(changed, MAX_WHY_CHARS)
                 why = f"the setup command changed what git sees: {named}; let git ignore what it makes"
@@ -412,11 +413,14 @@ class AttemptSteps:
         return StepEnd()
 
     def hand_in(self, attempt: Attempt) -> StepEnd:
-        head = self.host.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        store = self.host.open_trees(attempt.repository).store
+        head = store.find_commit(f"refs/heads/{attempt.branch}") or ""
         with self.host.open_gate(attempt.repository) as gate:
             self.host.share(gate, attempt, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
-        handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
-        return StepEnd() if handed else SUPERSEDED_END
+        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head):
+            return SUPERSEDED_END
+        mark_handed_in(store, attempt.intent, attempt.attempt)
+        return StepEnd()
 
 
 def describe_exit(code: int) -> str:

@@ -14,7 +14,14 @@ from remit.workspace.git.repository import BRANCH_PREFIX
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.worktrees import NoWorktree, Worktrees, attempt_name, current_branch_ref
+from remit.workspace.worktrees import (
+    NoWorktree,
+    Worktrees,
+    attempt_name,
+    current_branch_ref,
+    forget_hand_ins,
+    mark_handed_in,
+)
 
 
 def hand_over(trees: Worktrees, last: Attempt) -> Path:
@@ -22,6 +29,7 @@ def hand_over(trees: Worktrees, last: Attempt) -> Path:
 
     A worktree reused by a later attempt is made anew from the checkpoint. Raises NoWorktree, GitError, OSError.
     """
+    forget_hand_ins(trees.store, last.intent)
     tree = find_tree(trees, last) or restore_tree(trees, last)
     if tree.assignment_path:
         shutil.rmtree(Path(tree.assignment_path).parent, ignore_errors=True)
@@ -88,4 +96,6 @@ def hand_in_by_person(trees: Worktrees, gate: Gate, task: Task, last: Attempt) -
     if handed.outside:
         git.run("reset", "--quiet")  # the person goes on with files that are not staged
         hand_over(trees, last)
+    else:
+        mark_handed_in(trees.store, task.intent, last.attempt)
     return handed.outside

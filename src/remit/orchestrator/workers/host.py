@@ -25,7 +25,6 @@ from remit.workspace.safe_files import hold_lock
 from remit.workspace.worktrees import Worktrees
 
 T = TypeVar("T")
-MAX_INTENT_TRIES = 50
 
 
 class WorkerSettings(Struct, frozen=True):
@@ -99,17 +98,21 @@ class WorkerHost:
 
     def move_intent(self, repository: str, intent_id: str, to: Status) -> None:
         """Move an intent to a status in the main worktree, if allowed and needed. Concurrent writers of the file are
-        expected.
+        expected, and a person who is about to edit the file.
         """
-        for _ in range(MAX_INTENT_TRIES):
+        until = time.monotonic() + self.engine.timing.lease_s
+        while True:
             with self.open_gate(repository) as gate, self.intents_lock:
-                status = gate.intents.get(intent_id).status
-                if status in FINAL_STATUSES:
-                    raise ValueError(f"{intent_id} is {status}: nobody works on it; `remit plan stop {intent_id}`")
-                if to not in TRANSITIONS[status]:
-                    return
-                with suppress(IntentsFileChanged):
-                    gate.intents.set_status(intent_id, to, by="fleet")
-                    return
-            time.sleep(LOOK_INTERVAL_S)
-        raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
+                why = gate.intents.describe_broken_file()
+                if not why:
+                    status = gate.intents.get(intent_id).status
+                    if status in FINAL_STATUSES:
+                        raise ValueError(f"{intent_id} is {status}: nobody works on it; `remit plan stop {intent_id}`")
+                    if to not in TRANSITIONS[status]:
+                        return
+                    with suppress(IntentsFileChanged):
+                        gate.intents.set_status(intent_id, to, by="fleet")
+                        return
+                    why = "others keep writing the intents file"
+            if time.monotonic() > until or self.stopping.wait(LOOK_INTERVAL_S):
+                raise ValueError(f"{intent_id} could not be moved to {to}: {why}")

@@ -37,6 +37,10 @@ MAX_WHY_CHARS = 2000
 MAX_REASON_CHARS = 600
 
 
+class IntentsUnreadable(RuntimeError):
+    """Error for an intents file with an error, such as one that a person is about to edit."""
+
+
 def land_handed_in(
     engine: Engine,
     gate: Gate,
@@ -70,25 +74,29 @@ def make_lander(gate: Gate, trees: Worktrees, kind: type[Lander] = Lander) -> La
 
 def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float, since: float) -> bool:
     """Land a train, and settle each member: landed, redone, or waiting for a person. Return False if the remote does
-    not answer, perhaps `since` a while: no ref was moved, and the members stay handed in, with the next try's time.
+    not answer, perhaps `since` a while, or the intents file has an error: no ref was moved, and the members stay handed
+    in, with the next try's time.
     """
     away = ""
     try:
         members = list_members(engine, gate, landing)
-        result = land_members(gate, lander, landing, members)
+        nothing = TrainResult(landing.old, landing.old)
+        result = land_members(gate, lander, landing, members) if members else nothing
         present = {member.intent for member in members}
     except (*AWAY_ERRORS, StoreError):
         raise
-    except RemoteAway as error:
+    except (RemoteAway, IntentsUnreadable) as error:
         result, present = TrainResult(landing.old, landing.old, target_moved=True), {*landing.members}
-        away = f"{describe_away(error, since)}; it is tried again in {pause_s:g} s"
+        said = describe_away(error, since) if isinstance(error, RemoteAway) else str(error)
+        away = f"{said}; it is tried again in {pause_s:g} s"
     except Exception as error:  # whatever breaks, nothing has landed, and a person is told
         if isinstance(error, GitError) and (error.code or 0) < 0:
             raise  # a signal ended git, which says nothing about the change: another landing takes up the train
-        result, present = refuse_all(landing, "unknown", f"{type(error).__name__}: {error}"), set[str]()
+        said = str(error) if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {error}"
+        why = f"{said}; once that is mended, `remit plan land`"
+        result, present = refuse_all(landing, "unknown", why), set[str]()
     missing = {*landing.members} - present - {fault.intent for fault in result.faults}
-    lost = "its intent is no longer in the intents file, or what it handed in is gone"
-    gone = tuple(LandingFault(intent, "unknown", lost) for intent in sorted(missing))
+    gone = tuple(LandingFault(intent, "unknown", explain_absence(gate, intent)) for intent in sorted(missing))
     faults = (*result.faults, *gone)
     state = LandingState.TARGET_MOVED if result.target_moved else LandingState.LANDED
     if not result.landed and faults:
@@ -109,7 +117,7 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
 def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
     """Land the members according to the settings. Raises RemoteAway, without any ref moved."""
     config, settings = gate.rules.config, gate.rules.config.orchestrator
-    if why := describe_untrusted(gate, landing.members):
+    if why := describe_untrusted(gate, [member.intent for member in members]):
         return refuse_all(landing, "untrusted", why)
     made = (common for common in settings.commons if common.make)
     commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
@@ -146,7 +154,7 @@ def describe_untrusted(gate: Gate, names: Iterable[str]) -> str:
     if not named:
         return ""
     why = f"not trusted on this machine, so it does not run: {'; '.join(named)}"
-    return f"{why}. Look at it, then `remit trust`, and `remit plan resume`"
+    return f"{why}. Look at it, then `remit trust`, and `remit plan land`"
 
 
 def refuse_all(landing: Landing, kind: FaultKind, why: str) -> TrainResult:
@@ -164,13 +172,17 @@ def checks_folder(trees: Worktrees) -> Path:
 
 
 def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMember]:
-    """Return the members with their handed-in work, in the order of the train."""
+    """Return the members with their handed-in work, in the order of the train; without those that `explain_absence`
+    names. Raises IntentsUnreadable.
+    """
+    if broken := gate.intents.describe_broken_file():
+        raise IntentsUnreadable(broken)
     board = engine.read_board()
     members: list[LandingMember] = []
     for name in landing.members:
         hold = board.holds.get((landing.repository, name))
         intent = gate.intents.find_intent(name)
-        if hold is None or intent is None:
+        if hold is None or intent is None or intent.status == "ABORTED":
             continue
         members.append(
             LandingMember(
@@ -184,6 +196,20 @@ def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMe
             )
         )
     return members
+
+
+def explain_absence(gate: Gate, name: str) -> str:
+    """Return why a task of a train cannot land, with the next step."""
+    intent = gate.intents.find_intent(name)
+    if intent is None:
+        return f"it is not in active_intents.yaml any more: put it back, then `remit plan land`; else {give_up(name)}"
+    if intent.status == "ABORTED":
+        return f"a person made it ABORTED while it ran: {give_up(name)}"
+    return f"what it handed in is gone: `remit task retry {name}`"
+
+
+def give_up(name: str) -> str:
+    return f"`remit plan stop {name}` gives it up, and its work stays on the branches remit/{name}/*"
 
 
 def branch_of(hold: Hold) -> str:
@@ -200,12 +226,15 @@ def describe_fault(fault: LandingFault) -> Evidence:
 
 
 def list_touched(engine: Engine, gate: Gate, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
-    """Return the files touched by each handed-in change; changes from remote hosts are fetched first."""
+    """Return the files touched by each handed-in change, also by those of a train whose lander may be gone; changes
+    from remote hosts are fetched first.
+    """
     board = engine.read_board()
+    ready = (TaskState.HANDED_IN, TaskState.LANDING)
     holds = {
         key: hold
         for key, hold in board.holds.items()
-        if key[0] == repository and (task := board.tasks.get(key)) and task.state is TaskState.HANDED_IN
+        if key[0] == repository and (task := board.tasks.get(key)) and task.state in ready
     }
     if remote := gate.rules.config.orchestrator.remote:
         with suppress(RemoteAway, GitError):  # its landing says so

@@ -47,7 +47,9 @@ def measure_party(hold: Hold, tree: Workspace | None, base: str) -> Party:
     if tree is None or not base:
         return Party(hold.intent)
     git = Git(tree.root)
-    changed = [line.split("\t") for line in git.text("diff", "--numstat", base).splitlines()]
+    changed = [
+        line.split("\t") for line in git.text("diff", "--numstat", "--ignore-submodules=dirty", base).splitlines()
+    ]
     made = git.text("ls-files", "--others", "--exclude-standard").splitlines()[:MAX_MEASURED_FILES]
     added = sum(int(parts[0]) for parts in changed if parts[0].isdigit())
     return Party(hold.intent, len(changed) + len(made), added + sum(count_lines(tree.root / path) for path in made))

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from remit.core.scope.path_patterns import Scope
 from remit.orchestrator.board import Attempt
+from remit.orchestrator.landing.land import read_landed_attempts
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.merging import Identity
@@ -50,8 +51,10 @@ def find_starting_point(
     GitError.
     """
     store = trees.store
-    ref, work = find_work(trees, last) if last is not None else ("", None)
-    if last is None or work is None:
+    if last is None or attempt_name(last.intent, last.attempt) in read_landed_attempts(store, base)[1]:
+        return StartingPoint(base, base)  # what landed is in the base, unless a person took it out again
+    ref, work = find_work(trees, last)
+    if work is None:
         return StartingPoint(base, base)
     merged = store.merge(base, work)
     if merged.conflicts:

@@ -395,3 +395,10 @@ def override_options(folder: Path) -> tuple[str, ...]:
         for key, value in DRIVER_OVERRIDES[kind].items()
         for part in ("-c", f"{kind}.{name}.{key}={value}")
     )
+
+
+def list_disabled_filters(folder: Path) -> frozenset[str]:
+    """Return the filters of the repository's settings that no git of Remit runs."""
+    switched = (part.partition("=")[0] for part in override_options(folder))
+    names = (key.removeprefix("filter.").rpartition(".")[0] for key in switched if key.startswith("filter."))
+    return frozenset(names)
