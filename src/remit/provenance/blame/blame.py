@@ -92,6 +92,7 @@ class Blamer:
         """
         if not self.attributor.has_records:
             return {}
+        self.disowned.clear()
         kept = KeptAttributions(self.attributor)
         known = kept.find(line.version for line in lines)
         incomplete = {line.version for line in lines if line.number not in known[line.version]}
