@@ -83,7 +83,8 @@ def read_by_git(root: Path, *paths: str) -> tuple[dict[str, list[GitLine] | None
 
     gate = Gate.open(root)
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
-        return dict(Watched(Blamer(gate.workspace, index, gate.contents)).read_lines(paths)), sorted(asked)
+        files = Watched(gate.workspace, index, gate.contents)
+        return dict(files.read_lines(paths, files.find_last_commits(paths))), sorted(asked)
 
 
 @pytest.fixture
