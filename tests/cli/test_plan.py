@@ -37,6 +37,14 @@ def test_intents_that_are_apart_can_start(governed_repository: Path) -> None:
     assert "warning: IMPORTS_ACROSS: 'src/api/views.py' of INT-002 imports 'src/auth/tokens.py' of INT-001" in text
 
 
+def test_a_plan_that_can_start_has_a_forecast(governed_repository: Path) -> None:
+    make(governed_repository, "Tokens", "src/auth/**")
+    forecast = data(governed_repository, "plan", "check")["forecast"]
+    assert forecast["totals"]["rests_on"] == 0
+    assert [*forecast["lands_s"], *forecast["waits"]] == ["INT-001"]
+    assert "forecast: " in remit(governed_repository, "plan", "check")
+
+
 def test_a_shared_path_is_an_error_that_says_what_to_do(governed_repository: Path) -> None:
     make(governed_repository, "Tokens", "src/auth/**")
     make(governed_repository, "All", "src/**")

@@ -133,6 +133,29 @@ class PlanLimits(Struct, frozen=True):
     """Whether what is handed in waits for a person to land it."""
 
 
+class Spread(Struct, frozen=True):
+    """Middle of an amount, with the quarters below and above."""
+
+    low: float = 0.0
+    middle: float = 0.0
+    high: float = 0.0
+
+
+class PlanForecast(Struct, frozen=True):
+    """Totals that a person was told before the plan began. `work_s` are the seconds of all agents together."""
+
+    seconds: float
+    work_s: float
+    usd: Spread | None = None
+    tokens: Spread | None = None
+    attempts: int = 0
+    without_past: int = 0
+    """Attempts of which nothing was known: `usd` and `tokens` leave them out."""
+    without_cost: int = 0
+    rests_on: int = 0
+    """Earlier attempts that the forecast rests on."""
+
+
 class OpenPlan(Struct, frozen=True):
     """Plan that a person started: intents of one repository and the branch on which they land."""
 
@@ -144,6 +167,17 @@ class OpenPlan(Struct, frozen=True):
     made_at: float = 0.0
     limits: PlanLimits = PlanLimits()
     is_paused: bool = False
+    forecast: PlanForecast | None = None
+
+
+class PlanUse(Struct, frozen=True):
+    """What the attempts of a plan have used so far. `without_cost` counts those that ended without a reported cost."""
+
+    attempts: int = 0
+    usd: float = 0.0
+    tokens: int = 0
+    without_cost: int = 0
+    last_event_at: float = 0.0
 
 
 class FleetRepository(Struct, frozen=True):

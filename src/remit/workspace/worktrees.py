@@ -25,6 +25,8 @@ from remit.workspace.snapshots.snapshot import is_secret_path, read_content
 
 BRANCH_FOLDER = "remit"
 WIP_REFS = "refs/remit/wip"
+ARTIFACT_REFS = "refs/remit/artifacts"
+PLAN_REFS = "refs/remit/plans/"
 ATTEMPT_NAME = re.compile(r"[A-Z]{2,8}-[0-9]{1,9}/[1-9][0-9]{0,8}")
 IDLE_BRANCH = re.compile(rf"refs/heads/{BRANCH_FOLDER}/{ATTEMPT_NAME.pattern}")
 FILE_MODES = ("100644", "100755", "120000")

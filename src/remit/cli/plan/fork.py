@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, repo_option, reports_failures
 from remit.cli.person_only import require_confirmation, require_person
+from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
 from remit.cli.plan.opening import database_option, open_engine, open_repository, pace_option
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.start import find_landed_intents, make_roles, make_tasks, name_plan, plan_intents, start_worker
 from remit.cli.plan.worker import agent_command_option
 from remit.core.intent import FINAL_STATUSES
+from remit.core.plurals import count_things
+from remit.orchestrator.forecast import describe_forecast
 from remit.orchestrator.planning.roles import list_roles
 
 if TYPE_CHECKING:
@@ -87,21 +91,23 @@ def fork(
     made = plan_intents(
         gate, tuple(ids), settings, has_own_agents=bool(chosen or rest[0].agents), landed=landed, target=old.target
     )
-    click.echo("\n".join(describe_plan(made)))
-    if dry_run:
-        return
-    require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
-    from msgspec.structs import replace
-
     opened = replace(old, id=name_plan(), by=getpass.getuser(), is_paused=False)
-    before = {task.intent: task for task in rest}
+    before, past = {task.intent: task for task in rest}, find_past(database, repository)
     tasks = [
         task if chosen or task.intent not in before else replace(task, agents=before[task.intent].agents)
-        for task in make_tasks(gate, opened, made, chosen)
+        for task in estimate_tasks(make_tasks(gate, opened, made, chosen), past)
     ]
-    engine.open_plan(opened, tasks, make_roles(list_roles(settings), ""))
+    place, roles = board.repositories[repository], make_roles(list_roles(settings), "")
+    slots = old.limits.workers or settings.workers
+    workers = list(board.workers.values()) or [describe_own_worker(slots, agent_commands)]
+    forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
+    click.echo("\n".join((*describe_plan(made), *describe_forecast(forecast))))
+    if dry_run:
+        return
+    require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
+    engine.open_plan(replace(opened, forecast=forecast.sum_up()), tasks, roles)
     if database is None and not engine.read_board().workers:
-        start_worker(old.limits.workers or settings.workers, agent_commands, pace)
+        start_worker(slots, agent_commands, pace)
     click.echo(f"plan {opened.id} goes on where {old.id} ended: see `remit plan status --watch`")
 
 

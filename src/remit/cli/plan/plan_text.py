@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.planning.plan import Plan
 
@@ -31,7 +32,3 @@ def describe_plan(made: Plan) -> Iterator[str]:
         yield "no open intents; make one with `remit intent new NAME --scope GLOB`"
     elif errors:
         yield f"{errors} to mend before this can start"
-
-
-def count_things(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"

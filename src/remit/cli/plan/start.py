@@ -14,8 +14,9 @@ import click
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import FINDINGS, Failure, governed_gate, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_confirmation, require_person
+from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
 from remit.cli.plan.opening import database_option, open_engine, pace_option
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.worker import agent_command_option
@@ -23,8 +24,10 @@ from remit.core.assignment import hash_scope
 from remit.core.config import AgentRole, OrchestratorSettings, as_tuple
 from remit.core.intent import PRIORITIES, Intent
 from remit.core.machine_paths import STATE_FOLDER
+from remit.core.plurals import count_things
 from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, Task
 from remit.orchestrator.fleet import find_repository_root, name_repository
+from remit.orchestrator.forecast import describe_forecast, write_forecast
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
 from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
@@ -54,6 +57,7 @@ SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
 @agent_command_option
 @database_option
 @pace_option
+@json_option
 @repo_option
 @reports_failures
 def start(
@@ -70,6 +74,7 @@ def start(
     agent_commands: tuple[str, ...],
     database: str | None,
     pace: float,
+    as_json: bool,
     repo: Path,
 ) -> None:
     """Start agents on the intents ID; by default on every open intent.
@@ -84,40 +89,64 @@ def start(
     root = find_repository_root(gate.workspace)
     slots, target = slots or settings.workers, target or settings.target
     repository = name_repository(root)
-    landed = find_landed_intents(engine.read_board(), repository, target)
+    board = engine.read_board()
+    landed = find_landed_intents(board, repository, target)
     made = plan_intents(gate, ids, settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
-    click.echo("\n".join(describe_plan(made)))
-    click.echo(f"up to {slots} agents at a time, landing on {target}; nobody knows yet what it will cost")
-    if dry_run:
-        return
-    require_confirmation(yes, f"agents will work on {len(made.tasks)} intents", "say --yes")
-    base = publish_base(gate, plan_id := name_plan(), [task.intent_id for task in made.tasks])
     limits = PlanLimits(slots, max_usd, max_tokens, lands_by_hand=no_land)
-    opened = OpenPlan(plan_id, repository, target, base, by=getpass.getuser(), limits=limits)
+    by, at = getpass.getuser(), time.time()
+    opened = OpenPlan(name_plan(), repository, target, by=by, made_at=at, limits=limits)
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
-    engine.add_repository(describe_repository(repository, root, target, settings))
-    engine.open_plan(opened, make_tasks(gate, opened, made, agents), make_roles(list_roles(settings), model))
+    past = find_past(database, repository)
+    tasks = estimate_tasks(make_tasks(gate, opened, made, agents), past)
+    place, roles = describe_repository(repository, root, target, settings), make_roles(list_roles(settings), model)
+    workers = list(board.workers.values()) or [describe_own_worker(slots, agent_commands)]
+    forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
+    answer = {"plan": opened.id, "tasks": made.tasks, "findings": made.findings, "forecast": write_forecast(forecast)}
+    lines = [*describe_plan(made), f"up to {count_things(slots, 'agent')} at a time, landing on {target}"]
+    lines += describe_forecast(forecast)
+    if dry_run:
+        emit({**answer, "is_started": False}, as_json, lines)
+        return
+    click.echo("\n".join(lines), err=as_json)
+    require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
+    base = find_base(gate, [task.intent_id for task in made.tasks])
+    opened = replace(opened, base=base, forecast=forecast.sum_up())
+    publish_plan(gate, opened, tasks)
+    engine.add_repository(place)
+    engine.open_plan(opened, tasks, roles)
     if database is None and not engine.read_board().workers:
         start_worker(slots, agent_commands, pace)
-    click.echo(f"plan {opened.id} is open: see `remit plan status --watch`")
+    emit({**answer, "is_started": True}, as_json, f"plan {opened.id} is open: see `remit plan status --watch`")
 
 
-def publish_base(gate: "Gate", plan_id: str, names: Sequence[str]) -> str:
-    """Publish the plan's first commit to the hosts, and return the commit; empty without a remote. Raises Failure."""
-    name = gate.rules.config.orchestrator.remote
-    if not name:
+def find_base(gate: "Gate", names: Sequence[str]) -> str:
+    """Return the commit that hosts begin a plan at; empty without a remote. Raises Failure if it lacks the intents."""
+    if not gate.rules.config.orchestrator.remote:
         return ""
-    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, find_uncommitted_intents
+    from remit.orchestrator.remote import find_uncommitted_intents
 
     base = Git(gate.workspace.root).read_head() or ""
     if left := find_uncommitted_intents(gate, base, names):
         message = f"other hosts get the intents by git, and these are not committed: {', '.join(left)}"
         raise Failure("NOT_COMMITTED", message, fix="commit .orchestration/active_intents.yaml")
+    return base
+
+
+def publish_plan(gate: "Gate", opened: OpenPlan, tasks: Sequence[Task]) -> None:
+    """Record the plan in git, and publish it to the hosts if there is a remote. Raises Failure."""
+    from remit.orchestrator.plan_records import write_plan_record
+    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
+    from remit.workspace.merging import TreeStore
+
+    store, name = TreeStore(gate.workspace), gate.rules.config.orchestrator.remote
+    if (commit := opened.base or store.find_commit("HEAD")) is None:
+        return  # a plan needs a commit, and says so
     try:
-        FleetRemote(gate, name).publish_plan(plan_id, base)
+        tag = write_plan_record(store, opened, tasks, commit, opened.made_at)
+        if name:
+            FleetRemote(gate, name).publish_plan(opened.id, tag)
     except SHARING_ERRORS as error:
         raise Failure("REMOTE", str(error), fix=f"see `git ls-remote {name}`") from error
-    return base
 
 
 def name_plan() -> str:
@@ -219,4 +248,4 @@ def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> No
         started = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=os.environ
         )
-    click.echo(f"worker {started.pid} runs in the background; its log is {log}")
+    click.echo(f"worker {started.pid} runs in the background; its log is {log}", err=True)

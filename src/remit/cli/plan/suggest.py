@@ -8,9 +8,9 @@ import click
 from remit.cli.completion import complete_intents
 from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
-from remit.cli.plan.plan_text import count_things
 from remit.core.config import OrchestratorSettings
 from remit.core.intent import Intent
+from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.orchestrator.planning.plan import list_owned_files

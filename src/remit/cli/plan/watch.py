@@ -12,6 +12,7 @@ from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, open_engine
+from remit.core.plurals import count_things
 from remit.orchestrator.fleet import UnknownTask, find_repository_root, give_order, name_repository
 
 if TYPE_CHECKING:
@@ -30,13 +31,24 @@ ids_argument = click.argument("ids", nargs=-1, shell_complete=complete_intents)
 def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None:
     """Show the tasks of this repository's plans, and the reason of each wait."""
     engine = open_engine("remit plan status", database)
+    from msgspec.structs import asdict
+
+    from remit.orchestrator.board import PlanUse
+    from remit.orchestrator.database.past import sum_use
+    from remit.orchestrator.forecast import describe_use
+
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     while True:
         board = engine.read_board()
         tasks = [task for task in board.tasks.values() if task.repository == repository]
         if watch and sys.stdout.isatty():
             click.clear()
-        emit({"tasks": tasks, "workers": list(board.workers.values())}, as_json, list_status(board, tasks))
+        use = sum_use(engine.store, repository)
+        plans = [plan for plan in board.plans.values() if any(task.plan == plan.id for task in tasks)]
+        rows = [{**asdict(plan), "used": use.get(plan.id, PlanUse())} for plan in plans]
+        used = [f"plan {plan.id}: {describe_use(board, plan, use.get(plan.id, PlanUse()))}" for plan in plans]
+        answer = {"tasks": tasks, "workers": list(board.workers.values()), "plans": rows}
+        emit(answer, as_json, [*list_status(board, tasks), *used])
         if not watch or all(is_task_over(task) for task in tasks):
             return
         time.sleep(WATCH_INTERVAL_S)
@@ -58,14 +70,15 @@ def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
     lines: list[str] = []
     for task in tasks:
         attempt = board.attempts.get(task.key)
-        by = f"attempt {attempt.attempt} by {attempt.agent}" if attempt else f"{task.attempts} attempts"
+        by = f"attempt {attempt.attempt} by {attempt.agent}" if attempt else count_things(task.attempts, "attempt")
         reason = f"waits for {waits[task.key]}" if task.key in waits else task.why
         lines.append("  ".join(part for part in (task.intent, f"{task.state:9}", by, reason) if part))
     slots = sum(worker.slots for worker in board.workers.values())
     if not board.workers and not all(is_task_over(task) for task in tasks):
         lines.append("no worker is alive: start one with `remit worker`")
     elif board.workers:
-        lines.append(f"{len(board.workers)} workers, {len(board.attempts)} of {slots} slots in use")
+        used = f"{len(board.attempts)} of {count_things(slots, 'slot')} in use"
+        lines.append(f"{count_things(len(board.workers), 'worker')}, {used}")
     return lines
 
 

@@ -88,7 +88,7 @@ plans = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     *(text("repository"), text("target"), text("base"), text("by"), seconds("made_at"), document("limits")),
     flag("is_paused"),
-    document("roles"),
+    *(document("roles"), document("forecast")),
 )
 tasks = sa.Table(
     "tasks",
@@ -240,7 +240,16 @@ def add_repositories_of_workers(connection: sa.Connection) -> None:
     add_columns(connection, workers, "repositories")
 
 
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (make_first_tables, add_stages, add_repositories_of_workers)
+def add_forecasts(connection: sa.Connection) -> None:
+    add_columns(connection, plans, "forecast")
+
+
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (
+    make_first_tables,
+    add_stages,
+    add_repositories_of_workers,
+    add_forecasts,
+)
 """The steps from an empty database to the present tables; a step that was released never changes."""
 
 MIGRATION_LOCK = 0x52454D4954  # PostgreSQL's advisory lock of one migrating process

@@ -83,7 +83,7 @@ from remit.orchestrator.database.store import tasks as task_rows
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.engines.workflows import WorkQueues
 from remit.orchestrator.schedule import measure_tails, schedule
-from remit.orchestrator.states import FINAL_STATES
+from remit.orchestrator.states import FINAL_STATES, move_task
 
 
 class Timing(Struct, frozen=True):
@@ -295,6 +295,29 @@ class DbosEngine:
                 store_task(self.store, connection, task, start_task(task))
             if state is not attempt.state:
                 self.tell_attempt(connection, attempt, EventKind.ATTEMPT, {"state": str(state)})
+            return True
+
+    def explain_wait(self, token: int, key: TaskKey, why: str) -> bool:
+        """Store why an attempt's worker waits; an empty text ends the wait."""
+        with self.store.write() as connection:
+            lock_repository(connection, key[0])
+            attempt, task = find_live(connection, key, token), find_task(connection, key)
+            if attempt is None or task is None:
+                return False
+            set_attempt(connection, attempt, last_event_at=self.store.clock)
+            if task.why != why:
+                store_task(self.store, connection, task, replace(task, why=why))
+                self.tell_attempt(connection, attempt, EventKind.PROGRESS, {"text": why or "the remote answers again"})
+            return True
+
+    def ask_person(self, token: int, key: TaskKey, why: str) -> bool:
+        """Ask a person about an attempt that cannot go on; once they resume the task, it goes on where it was."""
+        with self.store.write() as connection:
+            lock_repository(connection, key[0])
+            task = find_task(connection, key)
+            if find_live(connection, key, token) is None or task is None:
+                return False
+            store_task(self.store, connection, task, move_task(task, TaskState.ASKING, why))
             return True
 
     def record_usage(self, token: int, attempt: Attempt, progress: str = "") -> bool:

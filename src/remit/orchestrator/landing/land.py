@@ -38,7 +38,7 @@ from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.edit import set_fields
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.merging import NO_COMMIT, ChangedEntry, Identity, RefMoved, TreeStore
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.worktrees import Worktrees, is_governing
 
@@ -141,6 +141,7 @@ class Lander:
         self.store = TreeStore(context.workspace)
         self.run_check = run_check
         self.find_culprit = find_culprit
+        self.results: list[CheckResult] = []
 
     def land(self, terms: LandingTerms, members: Sequence[LandingMember]) -> TrainResult:
         """Land the allowed members in order. Raises RefCheckedOut if a person has the target checked out.
@@ -306,7 +307,7 @@ class Lander:
         """
         tree = self.trees.prepare_for_verification(commit)
         for command in (common.make for common in terms.commons):
-            done = self.run_check(tree, command)
+            done = self.check(tree, command)
             if not done.is_green:
                 return done
         patterns = Scope(tuple(path for common in terms.commons for path in common.paths))
@@ -364,6 +365,10 @@ class Lander:
         why = f"`{sanitise_line(red.command, 200)}` fails{with_whom}:\n{red.output}"
         return [LandingFault(intent, "red", why, partner=partner)]
 
+    def check(self, tree: Workspace, command: str) -> CheckResult:
+        self.results.append(done := self.run_check(tree, command))
+        return done
+
     def find_red(
         self, terms: LandingTerms, members: Sequence[LandingMember], commit: str, flaky: list[str]
     ) -> CheckResult | None:
@@ -372,9 +377,9 @@ class Lander:
         """
         commands = terms.checks or dict.fromkeys(check for member in members for check in member.checks)
         for command in commands:
-            done = self.run_check(self.trees.prepare_for_verification(commit), command)
+            done = self.check(self.trees.prepare_for_verification(commit), command)
             if not done.is_green:
-                again = done if done.is_late else self.run_check(self.trees.prepare_for_verification(commit), command)
+                again = done if done.is_late else self.check(self.trees.prepare_for_verification(commit), command)
                 if not again.is_green:
                     return again
                 flaky += [command] if command not in flaky else []

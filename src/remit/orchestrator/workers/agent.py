@@ -154,6 +154,11 @@ class AttemptPlaces(Struct, frozen=True):
     assignment: Path
     temporary: Path
 
+    @property
+    def artifacts(self) -> Path:
+        """Return the folder for files that the agent gives to people."""
+        return self.temporary / "artifacts"
+
 
 def make_jail(
     places: AttemptPlaces,

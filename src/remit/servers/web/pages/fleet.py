@@ -14,7 +14,7 @@ from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
-from remit.orchestrator.board import Attempt, Board, FleetEvent, Order, OrderKind, Task, Worker
+from remit.orchestrator.board import Attempt, Board, FleetEvent, Order, OrderKind, PlanUse, Task, Worker
 from remit.orchestrator.fleet import (
     INSTALL_EXTRA,
     FleetUnavailable,
@@ -26,6 +26,7 @@ from remit.orchestrator.fleet import (
     open_fleet,
     report_database_errors,
 )
+from remit.orchestrator.forecast import describe_use
 from remit.orchestrator.schedule import explain_waits
 from remit.orchestrator.states import FINAL_STATES, apply_order
 from remit.servers.web.guard import Refused
@@ -61,7 +62,7 @@ class FleetTask(Struct, frozen=True):
 
 
 class FleetPlan(Struct, frozen=True):
-    """An open plan with its tasks."""
+    """An open plan with its tasks. `use` is what it has used so far, beside its forecast."""
 
     id: str
     target: str
@@ -69,6 +70,7 @@ class FleetPlan(Struct, frozen=True):
     made_at: float
     is_paused: bool
     tasks: list[FleetTask]
+    use: str
 
 
 class WorkerUse(Struct, frozen=True):
@@ -155,7 +157,9 @@ def open_engine(gate: Gate) -> "Generator[DbosEngine]":
 
 
 def list_plans(gate: Gate, engine: "DbosEngine", board: Board, index: Index, repository: str) -> list[FleetPlan]:
-    waits = explain_waits(board)
+    from remit.orchestrator.database.past import sum_use
+
+    waits, use = explain_waits(board), sum_use(engine.store, repository)
     document = gate.rules.document
     titles = {intent.id: intent.title for intent in (document.intents if document else ())}
     plans: list[FleetPlan] = []
@@ -170,7 +174,8 @@ def list_plans(gate: Gate, engine: "DbosEngine", board: Board, index: Index, rep
             orders = [kind for kind in ORDERS if does_change(task, kind, task.intent)]
             wait, is_over = waits.get(task.key, task.why), task.state in FINAL_STATES
             tasks.append(FleetTask(task, titles.get(task.intent, ""), wait, is_over, orders, attempts))
-        plans.append(FleetPlan(plan.id, plan.target, plan.by, plan.made_at, plan.is_paused, tasks))
+        used = describe_use(board, plan, use.get(plan.id, PlanUse()))
+        plans.append(FleetPlan(plan.id, plan.target, plan.by, plan.made_at, plan.is_paused, tasks, used))
     return sorted(plans, key=lambda plan: plan.made_at, reverse=True)
 
 
