@@ -129,7 +129,10 @@ class CommittedFiles:
     def count_anew(self, paths: Sequence[str], last_commits: Mapping[str, str]) -> Iterator[FileKinds]:
         """Blame the files, yield their kinds of lines, and keep what was found."""
         for some in split_paths(paths, BATCH_FILES):
-            for path, lines in self.read_lines(some, last_commits):
+            found = list(self.read_lines(some, last_commits))
+            # One process of git for the names of all versions, instead of one for each file.
+            self.blamer.attributor.resolve_all({line.version for _, lines in found for line in lines or ()})
+            for path, lines in found:
                 yield path, count_kinds(self.blamer.blame(path, [self.head], lines) if lines else ())
 
     def read_lines(
