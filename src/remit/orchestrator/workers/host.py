@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from remit.gate.state.workspace_state import State
 from remit.orchestrator.board import Attempt
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.remote import FleetRemote
-from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand
+from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AttemptPlaces
 from remit.orchestrator.workers.landing_rounds import trees_folder
 from remit.orchestrator.workers.waiting import exchange_with_remote
 from remit.workspace.intents_file.storage import IntentsFileChanged
@@ -37,7 +37,8 @@ class WorkerSettings(Struct, frozen=True):
     home: Path
     environment: Environment
     until_idle: bool = False
-    ensure_daemon: Callable[[], None] = lambda: None
+    open_door: Callable[[AttemptPlaces, str], AbstractContextManager[None]] = lambda _places, _intent: nullcontext()
+    """Opens the socket of an attempt, by its folders and its intent: the only one of Remit that its jail shows."""
     version: str = ""
     clones: Mapping[str, Path] = {}
     """Main worktrees of the shared repositories on this host."""
