@@ -1,4 +1,4 @@
-"""A repository in which agents have worked for months, made in about a minute: N files, M tool calls, some commits.
+"""A repository in which agents have worked for months, made in a few minutes: N files, M tool calls, some commits.
 
 The calls go through the hook's own code in this process, thus records, contents and sessions are real ones. A seed
 decides all of them. People save files between the calls, move functions and rename a file now and then.
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from remit.gate.governing import govern_workspace, set_mode
 from remit.gate.machine import Environment
+from remit.gate.open_gates import OpenGates
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import find_git_root, workspace_at
 
@@ -39,6 +40,7 @@ class BusyRepository:
     def __init__(self, folder: Path, files: int, calls: int) -> None:
         self.root, self.home = folder / "repo", folder / "home"
         self.calls, self.sent = calls, 0
+        self.gates = OpenGates()
         self.chance = random.Random(SEED)
         self.texts = {f"src/pkg{n // 40:02}/mod{n:04}.py": self.new_lines(LINES) for n in range(files)}
 
@@ -86,6 +88,7 @@ class BusyRepository:
             if number % CALLS_PER_COMMIT == CALLS_PER_COMMIT - 1:
                 self.commit()
         self.commit()
+        self.git("gc", "-q")  # git does so by itself in between
 
     def work(self, path: str) -> None:
         """Do one call on a file, or save it as a person does, and then do one."""
@@ -140,7 +143,7 @@ class BusyRepository:
         payload = {"session_id": getattr(self, "session", "s"), "cwd": str(self.root), "hook_event_name": event}
         payload |= {"tool_name": tool, "tool_use_id": call, "tool_input": arguments, "tool_response": {}}
         frame = HookFrame("claude-code", str(self.root), KINDS[event])
-        answer(json.dumps(payload).encode(), frame, Environment(self.home, self.home))
+        answer(json.dumps(payload).encode(), frame, Environment(self.home, self.home), self.gates)
 
     def commit(self) -> None:
         self.git("add", "-A")

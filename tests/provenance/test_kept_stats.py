@@ -9,7 +9,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from provenance.test_agreement import Project
+from provenance.test_agreement import Project, blame_all
 from provenance.test_blame import commit
 from provenance.test_stats import figures
 from remit.gate.gate import Gate
@@ -83,7 +83,8 @@ def read_by_git(root: Path, *paths: str) -> tuple[dict[str, list[GitLine] | None
 
     gate = Gate.open(root)
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
-        return dict(Watched(Blamer(gate.workspace, index, gate.contents)).read_lines(paths)), sorted(asked)
+        files = Watched(gate.workspace, index, gate.contents)
+        return dict(files.read_lines(paths, files.find_last_commits(paths))), sorted(asked)
 
 
 @pytest.fixture
@@ -126,3 +127,20 @@ def test_a_setting_of_git_that_moves_lines_makes_it_blame_again(agent: Agent) ->
     run_git(agent.cwd, "config", "diff.algorithm", "histogram")
     assert read_by_git(agent.cwd, "src/one.py")[1] == ["src/one.py"]
     assert read_by_git(agent.cwd, "src/one.py")[1] == []
+
+
+def test_a_line_that_git_takes_for_another_costs_no_other_file_its_line(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    file, old = repository / "src/laid.py", "if is_ready:\n  call_the_thing(with_value)\n"
+    file.write_text(old)
+    commit(repository)
+    agent.read("src/laid.py")
+    agent.write("src/laid.py", f"{old}    call_the_thing(with_value)\n")
+    agent.write("src/other.py", "first_of_other = 1\nsecond_of_other = 2\nthird_of_other = 3\n")
+    commit(repository)
+    file.write_text("if is_ready:\n    call_the_thing(with_value)\n        call_the_thing(with_value)\n")
+    commit(repository)
+    shares = {found.path: found.ai for found in figures(repository).files}
+    blamed = {path: sum(line.origin == "ai" for line in own) for path, own in blame_all(repository).items()}
+    assert shares == {path: count for path, count in blamed.items() if count}

@@ -10,8 +10,11 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_blame import commit
 from provenance.test_kept_attributions import PATH, kept_rows
-from remit.provenance.blame.answer_fill import FillPosition, fill_answers
+from remit.ledger.index.index import open_index
+from remit.provenance.blame.committed_files import CommittedFiles
+from remit.provenance.stats.answer_fill import FillPosition, fill_answers
 from remit.servers.answer_upkeep import PAUSE_S, AnswerUpkeep
+from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.place.workspace import workspace_at
 from servers.test_daemon import Installed, binary, installed
 from servers.test_watches import Warm
@@ -108,3 +111,20 @@ def test_a_daemon_of_its_own_does_it(installed: Installed, home: Path) -> None:
     while not kept_rows(installed.repository):
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_statistics_find_what_was_filled(agent: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time()) - 60} +0000")  # the next record is clearly later
+    workspace = workspace_at(agent.cwd, agent.cwd)
+    position = FillPosition()
+    for number in range(3):
+        agent.write(f"src/file_{number}.py", f"{TEXT}value_of_{number} = {number}\n")
+        commit(agent.cwd)
+        position = fill_answers(workspace, position)
+    agent.write("src/last.py", TEXT)
+    fill_answers(workspace, position)
+    with open_index(workspace.state, workspace.log_folder) as index:
+        files = CommittedFiles(workspace, index, ContentStore(workspace, ""))
+        last_commits = files.find_last_commits([f"src/file_{number}.py" for number in range(3)])
+        kept = dict(files.find_kept_lines(list(last_commits), last_commits))
+        assert all(lines and files.blamer.find_kept_attributions(lines) for lines in kept.values())

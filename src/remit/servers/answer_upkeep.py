@@ -19,7 +19,7 @@ PAUSE_S = 1.0  # required pause after a call
 REST_FACTOR = 4  # the process runs at most one part in so many of the time
 MAX_RUN_S = 600.0
 START = "{}"  # position of a worktree that was never blamed, in JSON
-FILLER = "import sys; from remit.provenance.blame.answer_fill import main; main(*sys.argv[1:])"
+FILLER = "import sys; from remit.provenance.stats.answer_fill import main; main(*sys.argv[1:])"
 
 WorktreeState: TypeAlias = tuple[object, ...]
 

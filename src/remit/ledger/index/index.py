@@ -147,6 +147,8 @@ class Index:
     def __init__(self, path: Path, folder: Path) -> None:
         self.path = path
         self.folder = folder
+        self.keep_timeout_s = 0.0
+        """How long storing answers waits for another process that writes."""
         self._is_in_memory = is_unwritable(path)
         self._database = self._connect()
 
@@ -377,6 +379,10 @@ class Index:
         where = f"{'p.path = ?' if path else '? is null'} and {is_call if calls else 'true'}"
         return tuple(PutMarks(*row) for row in self._query_rows(f"select * from put_words p where {where}", [path]))
 
+    def list_put_marks_of(self, ids: Iterable[str]) -> tuple[PutMarks, ...]:
+        known = "select * from put_words where id in (select value from json_each(?))"
+        return tuple(PutMarks(*row) for row in self._query_rows(known, [_as_json(ids)]))
+
     def count_put_mark_bytes(self) -> int:
         return int(self._query_rows("select total(length(words) + length(lines)) from put_words", [])[0][0])
 
@@ -430,10 +436,10 @@ class Index:
         return self._retry_after_damage(lambda: self._database.execute(statement, values).fetchall())
 
     def _store_unless_busy(self, statement: str, rows: Sequence[tuple[_SqlValue | bytes, ...]]) -> None:
-        """Store rows that only save work later. While another process writes, they are not stored."""
+        """Store rows that only save work later. While another process writes too long, they are not stored."""
         if not rows:
             return
-        self._database.execute("pragma busy_timeout = 0")
+        self._database.execute(f"pragma busy_timeout = {int(self.keep_timeout_s * 1000)}")
         try:
             with transaction(self._database):
                 self._database.executemany(statement, rows)

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -23,6 +23,9 @@ from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import NOTES_REF, may_have_ref
 from remit.workspace.place.workspace import Workspace, find_nested_repository
 
+if TYPE_CHECKING:
+    from remit.provenance.blame.claimed_authors import ExternalAuthors
+
 GIT_FATAL = 128  # exit code of git for a request that cannot be met
 LINE_RANGE = re.compile(r"-L(\d+),(\d+)")
 CONTEXT_LINES = 40  # lines before and after a range, which may show the block of a common line
@@ -39,6 +42,7 @@ class Blamer:
         self.git = self.attributor.git
         self.disputed: set[FileVersion] = set()
         """Versions of which git and the records tell lines apart differently: their answers hold for one question."""
+        self.external: ExternalAuthors | None = None
         self.disowned: set[int] = set()
         """Lines of the file asked about that git takes for an equal line elsewhere."""
 
@@ -49,7 +53,10 @@ class Blamer:
         lines, if git ran already. Raises GitError.
         """
         lines = self.read_git_lines(path, arguments) if given is None else given
-        attributions = self.attribute_lines(path, arguments, lines)
+        return self.describe_lines(lines, self.attribute_lines(path, arguments, lines))
+
+    def describe_lines(self, lines: Sequence[GitLine], attributions: Mapping[int, Attribution]) -> list[BlamedLine]:
+        """Return the lines with their origins by the attributions, or by notes and imported records."""
         records = self.load_records(attribution.record for attribution in attributions.values())
         external = self.find_external_authors([line for line in lines if line.line not in attributions])
         fields = {attribution: self.describe_record(attribution, records) for attribution in {*attributions.values()}}
@@ -81,10 +88,21 @@ class Blamer:
         imported = (workspace.log_folder / FOREIGN_FOLDER).is_dir() or workspace.tracked_logs.is_dir()
         if not lines or not (imported or may_have_ref(workspace.common_dir, NOTES_REF)):
             return {}
-        # Imported here for start-up speed: few repositories have notes or imported records.
-        from remit.provenance.blame.claimed_authors import find_external_authors
+        if self.external is None:
+            # Imported here for start-up speed: few repositories have notes or imported records.
+            from remit.provenance.blame.claimed_authors import ExternalAuthors
 
-        return find_external_authors(self.attributor, lines)
+            self.external = ExternalAuthors(self.attributor)
+        return self.external.describe_lines(lines)
+
+    def find_kept_attributions(self, lines: Sequence[GitLine]) -> dict[int, Attribution] | None:
+        """Return the attributions of a whole file by the kept answers; None if a line's is missing."""
+        if not self.attributor.has_records:
+            return {}
+        known = KeptAttributions(self.attributor).find(line.version for line in lines)
+        if any(line.number not in known[line.version] for line in lines):
+            return None
+        return {n.line: attribution for n in lines if (attribution := known[n.version][n.number])}
 
     def attribute_lines(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Attribution]:
         """Return the attributions by line number of the file asked about. Results of earlier questions are read; of a
@@ -92,6 +110,7 @@ class Blamer:
         """
         if not self.attributor.has_records:
             return {}
+        self.disowned.clear()
         kept = KeptAttributions(self.attributor)
         known = kept.find(line.version for line in lines)
         incomplete = {line.version for line in lines if line.number not in known[line.version]}

@@ -51,6 +51,7 @@ class NotedLines:
 
     def __init__(self, workspace: Workspace) -> None:
         self.notes = NotesRef(workspace)
+        self.notes_by_commit: dict[str, Note | None] = {}
 
     def find_authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
         """Return the authors by line number of the file asked about. Raises GitError."""
@@ -67,13 +68,14 @@ class NotedLines:
         for line in lines:
             if line.version.has_commit:
                 lines_by_version.setdefault(line.version, {}).setdefault(line.number, []).append(line.line)
-        notes: dict[str, Note] = {}
-        for commit, text in self.notes.read_notes(version.commit for version in lines_by_version).items():
+        commits = {version.commit for version in lines_by_version} - self.notes_by_commit.keys()
+        self.notes_by_commit |= dict.fromkeys(commits)
+        for commit, text in self.notes.read_notes(commits).items() if commits else ():
             with suppress(InvalidNote, UnicodeError):
-                notes[commit] = parse_note(text.decode())
+                self.notes_by_commit[commit] = parse_note(text.decode())
         result: dict[int, NoteClaim] = {}
         for version, numbers in lines_by_version.items():
-            if (note := notes.get(version.commit)) is not None:
+            if (note := self.notes_by_commit[version.commit]) is not None:
                 found = find_claims_of_note(note, version.path_in_tree, list(numbers))
                 result |= {line: claim for n, claim in found.items() for line in numbers[n]}
         return result
@@ -94,11 +96,17 @@ def find_claims_of_note(note: Note, path: str, numbers: Sequence[int]) -> dict[i
     return claims
 
 
-def find_external_authors(attributor: LineAttributor, lines: Sequence[GitLine]) -> dict[int, BlamedLine]:
-    """Return blamed lines by notes and by imported records. Raises GitError."""
-    authors = NotedLines(attributor.workspace).find_authors(lines)
-    authors = {**ImportedLines(attributor).find_authors([n for n in lines if n.line not in authors]), **authors}
-    return {line.line: blame_external_author(line, authors[line.line]) for line in lines if line.line in authors}
+class ExternalAuthors:
+    """Notes and imported records of one workspace, as they are when a question begins."""
+
+    def __init__(self, attributor: LineAttributor) -> None:
+        self.noted, self.imported = NotedLines(attributor.workspace), ImportedLines(attributor)
+
+    def describe_lines(self, lines: Sequence[GitLine]) -> dict[int, BlamedLine]:
+        """Return blamed lines by notes and by imported records. Raises GitError."""
+        authors = self.noted.find_authors(lines)
+        authors = {**self.imported.find_authors([n for n in lines if n.line not in authors]), **authors}
+        return {line.line: blame_external_author(line, authors[line.line]) for line in lines if line.line in authors}
 
 
 def blame_external_author(line: GitLine, author: Author) -> BlamedLine:
@@ -145,25 +153,21 @@ class ImportedRange(Struct, frozen=True):
 
 
 class ImportedLines:
-    """Foreign records imported into one workspace."""
+    """Foreign records imported into one workspace. With `keys`, only records count that a tree head signed by one of
+    the keys covers.
+    """
 
-    def __init__(self, attributor: LineAttributor) -> None:
-        self.attributor = attributor
+    def __init__(self, attributor: LineAttributor, keys: Sequence[bytes] | None = None) -> None:
+        self.attributor, self.keys = attributor, keys
+        self.ranges: dict[str, list[ImportedRange]] | None = None
 
-    def find_authors(self, lines: Sequence[GitLine], keys: Sequence[bytes] | None = None) -> dict[int, Author]:
-        """Return the authors by line number of the file asked about; the newest record wins. With `keys`, only records
-        count that a tree head signed by one of the keys covers.
-        """
-        attributor, workspace = self.attributor, self.attributor.workspace
+    def find_authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
+        """Return the authors by line number of the file asked about; the newest record wins."""
+        attributor = self.attributor
         if not lines:
             return {}
-        tracked = list_other_logs(workspace.tracked_logs, workspace.state)
-        records = read_foreign_records(NO_VIEW, workspace.log_folder, (), keys or (), tracked)
-        if keys is not None:
-            records = [document for document in records if not body_of(document).get("unproved")]
-        paths = {line.version.path for line in lines}
-        ranges = [found for document in records for found in ranges_of_record(document) if found.path in paths]
-        versions = dict.fromkeys(line.version for line in lines if ranges)
+        ranges = self.read_ranges()
+        versions = dict.fromkeys(line.version for line in lines if line.version.path in ranges)
         attributor.load_named(version.name for version in versions)
         authors: dict[int, Author] = {}
         for version in versions:
@@ -171,13 +175,26 @@ class ImportedLines:
             if (content := attributor.contents_by_blob.get(blob)) is None:
                 continue
             hashes, texts = frozenset({blob, sha256(content)}), content.split(b"\n")
-            for found in (found for found in ranges if found.path == version.path):
+            for found in ranges[version.path]:
                 start, end = found.start, found.end
                 is_equal = found.content_hash and hash_line_range(content, start, end) == found.content_hash
                 if hashes & found.after or (is_equal and is_distinctive(texts[start - 1 : end])):
                     here = (n.line for n in lines if n.version == version and start <= n.number <= end)
                     authors |= dict.fromkeys(here, found.author)
         return authors
+
+    def read_ranges(self) -> dict[str, list[ImportedRange]]:
+        """Return the ranges of the imported records by path; read once."""
+        if self.ranges is None:
+            workspace = self.attributor.workspace
+            tracked = list_other_logs(workspace.tracked_logs, workspace.state)
+            records = read_foreign_records(NO_VIEW, workspace.log_folder, (), self.keys or (), tracked)
+            if self.keys is not None:
+                records = [document for document in records if not body_of(document).get("unproved")]
+            self.ranges = {}
+            for found in (found for document in records for found in ranges_of_record(document)):
+                self.ranges.setdefault(found.path, []).append(found)
+        return self.ranges
 
 
 def ranges_of_record(document: dict[str, Any]) -> Iterator[ImportedRange]:

@@ -4,7 +4,8 @@ A call did not write a line of a commit older than the call. Commit dates prove 
 the records name HEAD at the time, and git tells which commits HEAD reaches.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -25,29 +26,78 @@ CHANGED_CONTENTS = (*RAW_OPTIONS, "--diff-filter=AM")
 CommitPath: TypeAlias = tuple[str, str]  # a commit, and a path changed by calls that may have begun later
 
 
-def calls_begun_after_commit(
-    git: Git, index: Index, changes_by_path: Mapping[CommitPath, Sequence[RecordedChange]]
-) -> dict[CommitPath, frozenset[str]]:
-    """Return for each commit and path the records of the calls that began when the commit existed."""
-    calls = {change.id for changes in changes_by_path.values() for change in changes}
-    head_by_call = {
-        name: head for name, document in index.find_by_ids(calls).items() if (head := head_at_call(index, document))
-    }
-    first = first_recorded_head(index)
-    if first is None or not head_by_call:
-        return {}
-    parents = parents_since(git, first, {commit for commit, _ in changes_by_path} | set(head_by_call.values()))
-    if parents is None:
-        return {}
-    reached = {head: ancestors_of(head, parents) for head in set(head_by_call.values())}
-    return {
-        (commit, path): frozenset(
-            change.id
-            for change in changes
-            if (head := head_by_call.get(change.id)) and (commit not in parents or commit in reached[head])
-        )
-        for (commit, path), changes in changes_by_path.items()
-    }
+class CallCommits:
+    """The commits of one repository since the first record, and HEAD at the calls of records: each is read once."""
+
+    def __init__(self, git: Git, index: Index) -> None:
+        self.git, self.index = git, index
+        self.head_by_call: dict[str, str | None] = {}
+        self.parents: dict[str, list[str]] = {}
+        self.known: set[str] = set()
+        """Commits whose ancestors are among `parents`, or are reached by HEAD at the first record."""
+
+    @cached_property
+    def first_head(self) -> str | None:
+        first = self.index.find_first_change_time()
+        documents = self.index.find(until=first, limit=1) if first else []
+        return head_at_call(self.index, documents[0]) or recorded_head(documents[0]) if documents else None
+
+    def find_calls_begun_after(
+        self, changes_by_path: Mapping[CommitPath, Sequence[RecordedChange]]
+    ) -> dict[CommitPath, frozenset[str]]:
+        """Return for each commit and path the records of the calls that began when the commit existed."""
+        heads = self.find_heads({change.id for changes in changes_by_path.values() for change in changes})
+        if self.first_head is None or not heads:
+            return {}
+        if not self.load_parents({commit for commit, _ in changes_by_path} | set(heads.values())):
+            return {}
+        reached = {head: ancestors_of(head, self.parents) for head in set(heads.values())}
+        return {
+            (commit, path): frozenset(
+                change.id
+                for change in changes
+                if (head := heads.get(change.id)) and (commit not in self.parents or commit in reached[head])
+            )
+            for (commit, path), changes in changes_by_path.items()
+        }
+
+    def find_heads(self, calls: Set[str]) -> dict[str, str]:
+        """Return HEAD by call, of the calls for which a record tells it."""
+        unknown = calls - self.head_by_call.keys()
+        found = self.index.find_by_ids(unknown) if unknown else {}
+        self.head_by_call |= dict.fromkeys(unknown)
+        self.head_by_call |= {name: head_at_call(self.index, document) for name, document in found.items()}
+        return {call: head for call in calls if (head := self.head_by_call[call])}
+
+    def load_parents(self, commits: Set[str]) -> bool:
+        """Learn the commits and their ancestors with parents, without those that the first HEAD reaches; return whether
+        git knows them all and they are not too many.
+        """
+        unknown = commits - self.known
+        if unknown:
+            revisions = "".join(f"{commit}\n" for commit in (*sorted(unknown), f"^{self.first_head}"))
+            options = ("--parents", f"--max-count={MAX_COMMITS}", "--stdin")
+            try:
+                output = self.git.run("rev-list", *options, stdin=revisions.encode()).decode()
+            except GitError:
+                return False
+            rows = [row.split() for row in output.splitlines()]
+            if len(rows) >= MAX_COMMITS:
+                return False
+            self.parents |= {row[0]: row[1:] for row in rows}
+            self.known |= unknown | {row[0] for row in rows}
+        return True
+
+    def find_backdated(self, time_s: float) -> frozenset[str]:
+        """Return the ancestors of HEAD dated before `time_s` and not reached by a commit from before the first
+        record.
+        """
+        first = self.first_head
+        options = (f"--max-count={MAX_COMMITS}", f"--min-age={int(time_s)}", "HEAD", f"^{first}")
+        try:
+            return frozenset(self.git.text("rev-list", *options).split()) if first else frozenset()
+        except GitError:
+            return frozenset()
 
 
 def head_at_call(index: Index, document: dict[str, Any]) -> str | None:
@@ -66,25 +116,8 @@ def call_identity(call: Mapping[str, Any]) -> tuple[Any, ...]:
     return (call["id"],) if call.get("id") else (call.get("name"), call.get("arguments_sha256"))
 
 
-def first_recorded_head(index: Index) -> str | None:
-    first = index.find_first_change_time()
-    documents = index.find(until=first, limit=1) if first else []
-    return head_at_call(index, documents[0]) or recorded_head(documents[0]) if documents else None
-
-
 def recorded_head(document: dict[str, Any]) -> str | None:
     return document.get("vcs", {}).get("revision")
-
-
-def parents_since(git: Git, first: str, commits: Iterable[str]) -> dict[str, list[str]] | None:
-    """Return the commits and their ancestors with parents, without commits that `first` reaches; None if git fails."""
-    revisions = "".join(f"{commit}\n" for commit in (*sorted(commits), f"^{first}"))
-    options = ("--parents", f"--max-count={MAX_COMMITS}", "--stdin")
-    try:
-        rows = [row.split() for row in git.run("rev-list", *options, stdin=revisions.encode()).decode().splitlines()]
-    except GitError:
-        return None
-    return {row[0]: row[1:] for row in rows} if len(rows) < MAX_COMMITS else None
 
 
 def ancestors_of(commit: str, parents: Mapping[str, Iterable[str]]) -> set[str]:
@@ -95,16 +128,6 @@ def ancestors_of(commit: str, parents: Mapping[str, Iterable[str]]) -> set[str]:
             ancestors.add(current)
             pending += parents[current]
     return ancestors
-
-
-def find_backdated_commits(git: Git, index: Index, time_s: float) -> frozenset[str]:
-    """Return the ancestors of HEAD dated before `time_s` and not reached by a commit from before the first record."""
-    first = first_recorded_head(index)
-    options = (f"--max-count={MAX_COMMITS}", f"--min-age={int(time_s)}", "HEAD", f"^{first}")
-    try:
-        return frozenset(git.text("rev-list", *options).split()) if first else frozenset()
-    except GitError:
-        return frozenset()
 
 
 # -- git's raw format --------------------------------------------------------------------------------------------

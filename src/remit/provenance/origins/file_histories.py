@@ -35,8 +35,7 @@ from remit.ledger.index.index import Index
 from remit.provenance.origins.blame_porcelain import FileVersion, TreePrefix, path_from_workspace
 from remit.provenance.origins.carried_attributions import ContentPairs
 from remit.provenance.origins.commits_before_call import (
-    calls_begun_after_commit,
-    find_backdated_commits,
+    CallCommits,
     find_earlier_contents,
 )
 from remit.provenance.origins.evidence_grades import Attribution
@@ -86,6 +85,7 @@ class FileHistories:
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore, nested: str = "") -> None:
         self.workspace, self.index, self.store, self.nested = workspace, index, store, nested
         self.git = Git(workspace.root / nested)
+        self.call_commits = CallCommits(self.git, index)
         self.contents_by_blob: dict[str, bytes] = {}
         """Contents of the work tree may be in no object store yet."""
         self.working_content: bytes | None = None
@@ -247,7 +247,7 @@ class FileHistories:
     def backdated_commits(self) -> frozenset[str]:
         if not self.has_records or not self.has_git:
             return frozenset()
-        return find_backdated_commits(self.git, self.index, self.recorded_since - SLACK_S)
+        return self.call_commits.find_backdated(self.recorded_since - SLACK_S)
 
     def commit_at_change(self, change: RecordedChange) -> str | None:
         """Return the commit checked out when the change was made, of which the change wrote no line."""
@@ -308,7 +308,7 @@ class FileHistories:
         records = {place: frozenset(call.id for call in calls) for place, calls in by_commit.items()}
         # The records tell HEAD of the workspace's own repository only: in another one, a commit's date decides.
         if later and not self.nested:
-            records = calls_begun_after_commit(self.git, self.index, by_commit)
+            records = self.call_commits.find_calls_begun_after(by_commit)
         for version, path in places:
             found = records.get((version.commit, path)) if (version, path) in later else None
             self.later_records[version, path] = found or frozenset()

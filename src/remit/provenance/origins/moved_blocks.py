@@ -23,7 +23,6 @@ from remit.provenance.origins.evidence_grades import (
 from remit.provenance.origins.file_histories import parse_seconds
 from remit.workspace.git.command import GitError
 
-MAX_VERSIONS = 400
 MAX_FILE_VERSIONS = 4
 MAX_SEEDS = 50
 MAX_COMMITS = 8
@@ -61,9 +60,7 @@ class RecordedBlocks:
 
     def recorded_lines(self, wanted: set[bytes]) -> Iterator[tuple[RecordedLine, bytes]]:
         """Yield the lines that calls put, or may have put, into files, newest first, and their texts without space."""
-        newest = self.attributor.index.list_newest_changes(MAX_VERSIONS)
-        calls = [change for change in newest if change.after_blob and not change.is_found_by_comparison]
-        changes = self.attributor.token_index.changes_with_lines(calls, wanted)
+        changes = self.attributor.token_index.newest_calls_with_lines(wanted)
         self.attributor.load_contents(change.after_blob for change in changes)
         for change in changes:
             lines = self.attributor.lines_of(change.after_blob) or ()

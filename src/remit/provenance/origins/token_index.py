@@ -5,7 +5,8 @@ Tokens and lines are stored as CRC-32 marks of four bytes. A collision costs one
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 from zlib import crc32
 
 from msgspec import Struct
@@ -21,9 +22,11 @@ from remit.workspace.place.workspace import Workspace
 MAX_UNREAD_RECORDS = 400
 """Records whose contents are read at once; if more are unread, no record is ruled out this time."""
 
+MAX_NEWEST_CHANGES = 400  # changes of any file that a line may have moved from
 BATCH_CONTENTS = 50  # contents held in memory at a time
 MAX_MARK_BYTES = 8 * 1024 * 1024  # marks of all files that one answer may load: as sets they are sixteen times as large
 BATCH_PRIORITY_CALLS = 10  # records read at a time while calls have priority
+ChangedFile: TypeAlias = tuple[str, str]  # a record and the path of a file that it changed
 TOKENS_PER_RUN = 3  # consecutive tokens with one mark. A wrapped line consists of such runs of the original line.
 
 
@@ -122,18 +125,36 @@ class TokenIndex:
             matching, frozenset(name for name, own in records.items() if any(map(own.may_contain_start, matching)))
         )
 
-    def changes_with_lines(self, changes: Iterable[RecordedChange], texts: Iterable[bytes]) -> list[RecordedChange]:
-        """Return the changes that may contain one of the texts, which lack white space."""
-        matching = set(map(crc32, texts))
-        marks_by_change = {(row.id, row.path): row.lines for row in self.index.list_put_marks()}
+    @cached_property
+    def newest_calls(self) -> list[RecordedChange]:
+        """The newest changes by calls that left a content, newest first."""
+        newest = self.index.list_newest_changes(MAX_NEWEST_CHANGES)
+        return [change for change in newest if change.after_blob and not change.is_found_by_comparison]
+
+    @cached_property
+    def newest_marks(self) -> tuple[frozenset[ChangedFile], dict[int, list[ChangedFile]]]:
+        """Of the newest calls: those with known marks, and by mark those that have it."""
+        marked: set[ChangedFile] = set()
+        changes_by_mark: dict[int, list[ChangedFile]] = {}
+        for row in self.index.list_put_marks_of({change.id for change in self.newest_calls}):
+            if row.lines is not None:
+                marked.add((row.id, row.path))
+                for mark in array("I", row.lines):
+                    changes_by_mark.setdefault(mark, []).append((row.id, row.path))
+        return frozenset(marked), changes_by_mark
+
+    def newest_calls_with_lines(self, texts: Iterable[bytes]) -> list[RecordedChange]:
+        """Return the newest changes by calls that may contain one of the texts, which lack white space."""
+        marked, changes_by_mark = self.newest_marks
+        matching = {place for mark in set(map(crc32, texts)) for place in changes_by_mark.get(mark, ())}
 
         def may_contain(change: RecordedChange) -> bool:
             # A record tells the added lines; for a modified file only with the content before.
             tells_all = change.hunks is None or change.before_blob is not None or change.before_lines == 0
-            marks = marks_by_change.get((change.id, change.path)) if tells_all else None
-            return marks is None or not matching.isdisjoint(array("I", marks))
+            place = (change.id, change.path)
+            return not tells_all or place not in marked or place in matching
 
-        return list(filter(may_contain, changes))
+        return list(filter(may_contain, self.newest_calls))
 
     def marks_of_path(self, path: str | None) -> TokenMarks | None:
         if path not in self.marks_by_path:

@@ -6,7 +6,7 @@ distinctive or stands beside a distinctive line.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
@@ -16,13 +16,13 @@ from remit.core.diff.contents import is_distinctive_line
 from remit.core.untrusted_input import unquote_path
 from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer, model_of
-from remit.provenance.blame.blamed_line import BlamedLine, body_of
-from remit.provenance.blame.committed_files import CommittedFiles, commits_since_recording
+from remit.provenance.blame.blamed_line import body_of
+from remit.provenance.blame.committed_files import CommittedFiles, LineKind, commits_since_recording
 from remit.provenance.blame.kept_attributions import KeptAttributions
 from remit.provenance.notes.added_lines import FilePatch, parse_patches
 from remit.provenance.origins.attributor import LineAttributor
 from remit.provenance.origins.blame_porcelain import FileVersion, TreePrefix, relocate_version
-from remit.provenance.origins.evidence_grades import LIKELY, Attributions, attribution_at, strip_whitespace
+from remit.provenance.origins.evidence_grades import Attributions, attribution_at, strip_whitespace
 from remit.provenance.origins.file_histories import SLACK_S
 from remit.workspace.git.command import Git
 
@@ -48,20 +48,18 @@ class LineLife(Struct):
 
 def find_line_lives(git: Git, attributor: LineAttributor, within: Sequence[str] = ()) -> list[LineLife]:
     """Return the recorded lines in HEAD's first-parent history. Raises GitError."""
-    commits = commits_since_recording(git, attributor.recorded_since)
+    head = git.read_head()
+    commits = commits_since_recording(git, attributor.recorded_since, head) if head else None
     if commits is None:
         return []
-    patches = list(parse_patches(git.run("log", *LOG_OPTIONS, commits, "--", *within)))
-    versions = [version_of_patch(patch, attributor.prefix) for patch in patches]
-    asked = [version for version, patch in zip(versions, patches, strict=True) if patch.path and patch.hunks]
-    attributions = attribute_committed_versions(attributor, asked)
     lives: list[LineLife] = []
     files: OpenFiles = {}
-    for _, group in groupby(zip(patches, versions, strict=True), key=lambda pair: pair[0].commit):
+    committed = read_committed_lines(attributor, commits, within)
+    for _, group in groupby(committed, key=lambda pair: pair[0].commit):
         removed: list[RemovedLine] = []
         inserted: list[FileLine] = []
-        for patch, version in group:
-            gone, fresh = replay_patch(patch, attributions.get(version, []), files)
+        for patch, attributions in group:
+            gone, fresh = replay_patch(patch, attributions, files)
             removed += gone
             inserted += fresh
         match_moved_lines(removed, inserted)
@@ -70,6 +68,19 @@ def find_line_lives(git: Git, attributor: LineAttributor, within: Sequence[str] 
                 line.life.died, line.life.by = line.at, line.by
         lives += [line.life for line in inserted if line.life is not None and line.is_new]
     return lives
+
+
+def read_committed_lines(
+    attributor: LineAttributor, commits: str, within: Sequence[str] = ()
+) -> list[tuple[FilePatch, Attributions]]:
+    """Return the changes of files by a range of commits, oldest first, each with the attributions of the version's
+    lines. Raises GitError.
+    """
+    patches = list(parse_patches(attributor.git.run("log", *LOG_OPTIONS, commits, "--", *within)))
+    versions = [version_of_patch(patch, attributor.prefix) for patch in patches]
+    asked = [version for version, patch in zip(versions, patches, strict=True) if patch.path and patch.hunks]
+    attributions = attribute_committed_versions(attributor, asked)
+    return [(p, attributions.get(version, [])) for p, version in zip(patches, versions, strict=True)]
 
 
 def attribute_committed_versions(
@@ -426,7 +437,8 @@ def measure_figures(
     recorded = find_recorded_files(blamer)
     paths = [*sorted(sizes.keys() & recorded), *find_receiving_files(blamer, sizes, recorded)]
     selective = model is not None or any(by.values())
-    files = [measure_file(path, lines, counts, selective=selective) for path, lines in blame_files(blamer, paths)]
+    counted = CommittedFiles(blamer.workspace, blamer.index, blamer.attributor.store).count_files(paths)
+    files = [measure_file(path, kinds, counts, selective=selective) for path, kinds in counted]
     lives = [life for life in find_line_lives(blamer.git, blamer.attributor, within) if life.record in counts.origin]
     add_line_counts(counts, lives, files)
     files_by_agents = sorted((file for file in files if file.ai), key=lambda file: (-file.ai, file.path))
@@ -534,32 +546,30 @@ def find_receiving_files(blamer: Blamer, sizes: Mapping[str, int], recorded: Col
     return [path for path in paths if path in followed or path in matches]
 
 
-def blame_files(blamer: Blamer, paths: Sequence[str]) -> Iterator[tuple[str, list[BlamedLine]]]:
-    """Yield each file with its lines at HEAD; no lines if git cannot blame a file. Raises GitError."""
-    for path, lines in CommittedFiles(blamer).read_lines(paths):
-        yield path, [] if lines is None else blamer.blame(path, ["HEAD"], lines)
-
-
-def measure_file(path: str, blamed: Sequence[BlamedLine], counts: RecordCounts, *, selective: bool) -> FileFigures:
+def measure_file(path: str, kinds: Counter[LineKind], counts: RecordCounts, *, selective: bool) -> FileFigures:
     """Return the lines of one file at HEAD by origin. Where only some changes are asked about, `selective`, a line of
     an agent without a local record is not among them: nothing tells its time.
     """
-    by_agents = [line for line in blamed if line.origin == "ai"]
-    wanted = [line for line in by_agents if (line.record in counts.origin if line.record else not selective)]
-    origins = Counter(line.origin for line in blamed)
+    by_agents = [kind for kind in kinds if kind.origin == "ai"]
+    wanted = [kind for kind in by_agents if (kind.record in counts.origin if kind.record else not selective)]
+    ai = sum(kinds[kind] for kind in wanted)
+
+    def count_by(name: str) -> dict[str, int]:
+        found = Counter[str]()
+        for kind in wanted:
+            found[getattr(kind, name) or "none"] += kinds[kind]
+        return dict(found)
+
     return FileFigures(
         path,
-        len(blamed),
-        len(wanted),
-        origins["human"],
-        origins["mixed"],
-        sum(bool(line.candidates) for line in blamed),
-        sum(line.grade == LIKELY for line in wanted),
-        len(by_agents) - len(wanted),
-        dict(Counter(line.agent or "none" for line in wanted)),
-        dict(Counter(line.model or "none" for line in wanted)),
-        dict(Counter(line.intent_id or "none" for line in wanted)),
-        dict(Counter(line.session_id or "none" for line in wanted)),
+        kinds.total(),
+        ai,
+        sum(count for kind, count in kinds.items() if kind.origin == "human"),
+        sum(count for kind, count in kinds.items() if kind.origin == "mixed"),
+        sum(count for kind, count in kinds.items() if kind.has_candidates),
+        sum(kinds[kind] for kind in wanted if kind.is_likely),
+        sum(kinds[kind] for kind in by_agents) - ai,
+        *map(count_by, ("agent", "model", "intent_id", "session_id")),
     )
 
 

@@ -227,7 +227,7 @@ def find_line_sources(
     versions = {addition: version_of_addition(addition, attributor.prefix) for addition in added}
     attributor.load_named(version.name for version in versions.values())
     records = blamer.load_records(found.record for by_line in attributed.values() for found in by_line.values())
-    noted, imported = NotedLines(blamer.workspace), ImportedLines(attributor)
+    noted, imported = NotedLines(blamer.workspace), ImportedLines(attributor, keys)
     for addition, version in versions.items():
         texts = attributor.lines_of_name(version.name)
         numbers = [n for n in expand_spans(addition.spans) if n <= len(texts) and texts[n - 1].strip()]
@@ -238,7 +238,7 @@ def find_line_sources(
         by_records = {n: line for n, line in blamed.items() if line.origin != "unknown" and line.grade in grades}
         remaining = [GitLine(version, n, n, texts[n - 1]) for n in numbers if n not in by_records]
         by_notes = {n: a for n, a in noted.find_authors(remaining).items() if grade_of_author(a) in grades}
-        by_logs = imported.find_authors([line for line in remaining if line.line not in by_notes], keys)
+        by_logs = imported.find_authors([line for line in remaining if line.line not in by_notes])
         sources: dict[int, EvidenceSource] = dict.fromkeys(numbers, "nothing")
         sources.update(dict.fromkeys(by_notes, "notes"))
         sources.update(dict.fromkeys([*by_records, *by_logs], "records"))

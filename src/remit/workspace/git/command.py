@@ -229,7 +229,7 @@ def find_pipes(top: str) -> Iterator[str]:
             passed += 1
             if entry.is_dir(follow_symlinks=False):
                 waiting.append((entry.path, is_gits or entry.name == ".git"))
-            elif is_gits or entry.name in GIT_READ_NAMES:
+            elif (is_gits or entry.name in GIT_READ_NAMES) and not entry.is_file(follow_symlinks=False):
                 path = os.path.realpath(entry.path) if is_gits else entry.path
                 if is_pipe(path):
                     yield path
