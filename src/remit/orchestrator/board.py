@@ -252,6 +252,12 @@ class Task(Struct, frozen=True):
     """Commit of the target that holds the task's change."""
     returns_to: TaskState | None = None
     """Where a paused or asking task goes once that is over."""
+    first_attempt: int = 0
+    """Attempts with a smaller number count no more: nothing of their work is taken on."""
+    rivals: tuple[str, ...] = ()
+    """Agents that do the whole task anew after the present one, from the same commit. Only the best work lands."""
+    finished: tuple[int, ...] = ()
+    """Attempts of rivals that handed in. The others stay branches."""
 
     @property
     def key(self) -> TaskKey:
@@ -326,7 +332,6 @@ class Worker(Struct, frozen=True):
     boot: str = ""
     slots: int = 1
     agents: tuple[str, ...] = ()
-    labels: Mapping[str, str] = {}
     version: str = ""
     flow: str = ""
     beat_at: float = 0.0

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heapreplace
 
 from msgspec.structs import replace
 
+from remit.core.plurals import count_things
 from remit.orchestrator.board import (
     Board,
     BreakerKind,
@@ -218,7 +219,7 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
         return f"{overlap[0]}, which {describe_overlap(overlap[1])}"
     # 5. An agent that may play its role has a free slot.
     if plan and plan.limits.workers is not None and allocation.of_plan[plan.id] >= plan.limits.workers:
-        return f"a slot: the plan may run {plan.limits.workers} agents at once"
+        return f"a slot: the plan may run {count_things(plan.limits.workers, 'agent')} at once"
     if allocation.find_agent(task, role) is None:
         wanted = ", ".join(task.agents or role.agents) or "any agent"
         return f"an agent: no worker has a free slot for {wanted}"

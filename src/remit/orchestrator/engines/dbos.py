@@ -40,9 +40,11 @@ from remit.orchestrator.database.conflicts import meet_owner, release_waiting
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
 from remit.orchestrator.database.landings import (
     ask_for_landing,
+    choose_attempt,
     finish_landing,
     gather_landing,
     give_up_landing,
+    note_check,
     settle_landing,
 )
 from remit.orchestrator.database.orders import finish_order, give_order, list_unheard, take_orders
@@ -377,6 +379,16 @@ class DbosEngine:
         with self.store.write() as connection:
             known = lock_repository(connection, repository)
             return gather_landing(self.store, connection, known, target, old, touched)
+
+    def note_check(self, landing: Landing, command: str) -> None:
+        with self.store.write() as connection:
+            lock_repository(connection, landing.repository)
+            note_check(self.store, connection, landing, command)
+
+    def choose_attempt(self, landing: Landing, intent: str, attempt: int, why: str) -> None:
+        with self.store.write() as connection:
+            lock_repository(connection, landing.repository)
+            choose_attempt(self.store, connection, landing, intent, attempt, why)
 
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
         with self.store.write() as connection:

@@ -297,6 +297,19 @@ class InlineEngine:
         self.landings.append(landing)
         return landing
 
+    def note_check(self, landing: Landing, command: str) -> None:
+        self.landings[landing.id - 1] = replace(landing, state=LandingState.VERIFYING)
+        for intent in landing.members:
+            task = self.tasks[landing.repository, intent]
+            if task.state is LANDING:
+                self._store(replace(task, why=f"`{command}` runs"))
+
+    def choose_attempt(self, landing: Landing, intent: str, attempt: int, why: str) -> None:
+        key = landing.repository, intent
+        self.holds[key] = replace(self.holds[key], attempt=attempt)
+        self._store(replace(self.tasks[key], finished=()))
+        self._event(EventKind.LANDING, landing.repository, self.tasks[key].plan, intent, state="chosen", why=why)
+
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
         members = self.landing.pop((landing.repository, landing.target))
         is_current = all(self.holds[key].token == token for key, token in members.items())
@@ -324,10 +337,6 @@ class InlineEngine:
 
     def read_events(self, after: int, limit: int = 500) -> Sequence[FleetEvent]:
         return self.events[after : after + limit]
-
-    def drop_worker(self, worker: str) -> None:
-        """Remove a dead worker. Its attempts are lost once their leases expire."""
-        self.workers.pop(worker, None)
 
     def _view_board(self) -> Board:
         """Return the board over the engine's own dictionaries, for a rule that answers before any change."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.record import KEY, Body
 from remit.core.scope.path_patterns import Scope
@@ -178,6 +179,13 @@ class Lander:
         )
         self.record(terms, result, waiting)
         return result
+
+    def try_member(self, terms: LandingTerms, member: LandingMember) -> LandingFault | None:
+        """Return why a member alone would not land now; None for one that would. No ref moves."""
+        tip = self.store.find_commit(terms.ref) or self.trees.require_commit(terms.base)
+        built = self.build(replace(terms, commons=()), tip, [member])
+        faults = built.faults or self.verify(terms, tip, [member], built, [])
+        return faults[0] if faults else None
 
     # 1, 2 Members
 

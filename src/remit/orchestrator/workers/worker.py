@@ -18,7 +18,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
+from remit.core.assignment import ANYWHERE, Assignment, RoleEffect, hash_scope
 from remit.core.call import SessionKey
 from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
 from remit.core.untrusted_input import sanitise_line
@@ -55,6 +55,7 @@ from remit.orchestrator.endings import find_endings, find_warnings
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, FLOW_VERSION, StepEnd, launch_executor, register_queues
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
+from remit.orchestrator.planning.write_sets import make_write_set
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.agent import (
@@ -140,6 +141,8 @@ class Workplace(Struct):
     began: float = 0.0
     denied: dict[str, float] = {}
     """Paths outside of the write set that the agent was denied, with when it last was."""
+    wanted: list[str] = []
+    """Paths that the agent asked for and another task holds."""
     is_warned: bool = False
     """Whether its agent has been told that a budget is nearly used up."""
     view: FleetView | None = None
@@ -275,6 +278,7 @@ class FleetWorker:
                 self.renew(place, held[token], board, asked)
                 self.relay(place, board.tasks.get(held[token].key), board)
                 self.watch_denials(place, held[token], board)
+                self.watch_scope(place, held[token], board)
         if board is not None:
             self.watch_budgets(board)
 
@@ -332,8 +336,30 @@ class FleetWorker:
             with self.open_state(place.tree) as state:
                 denied = list_new_denials(state, place.began, place.denied)
             place.denied |= denied
-            for owner, paths in find_owners(board, hold.key, list(denied)).items():
+            wanted, place.wanted = [*denied, *place.wanted], []
+            for owner, paths in find_owners(board, hold.key, wanted).items():
                 self.meet(place, hold, board.holds[hold.repository, owner], paths)
+
+    def watch_scope(self, place: Workplace, hold: Hold, board: Board) -> None:
+        """Widen the attempt's write set once a person has widened its intent's scope. A path that another task holds is
+        a meeting with its owner.
+        """
+        task, terms = board.tasks.get(hold.key), place.assignment.terms
+        if task is None or terms is None or task.state is not TaskState.RUNNING:
+            return
+        with suppress(*RECORDING_ERRORS, AssignmentChanged):
+            with self.open_gate(hold.repository) as gate:
+                intent, settings = gate.intents.find_intent(hold.intent), gate.rules.config.orchestrator
+            wider = make_write_set(intent, find_role(settings, task.role), settings.commons).scope if intent else ()
+            added = tuple(pattern for pattern in wider if pattern not in hold.scope)
+            if not added:
+                return
+            owner = self.engine.widen_hold(hold.token, hold.key, wider, hash_scope(wider))
+            if owner is None:
+                place.assignment.change_state(replace(terms, scope=wider), self.engine.timing.assignment_s)
+                self.tell_sessions(place, f"Remit: {hold.intent} may write {', '.join(added)} now too.")
+            elif owned := board.holds.get((hold.repository, owner)):
+                self.meet(place, hold, owned, added)
 
     def meet(self, place: Workplace, hold: Hold, owned: Hold, paths: tuple[str, ...]) -> None:
         """Have a meeting of two tasks settled, tell the agent, and write the lesson."""
@@ -592,7 +618,10 @@ class FleetWorker:
         )
 
     def find_last_attempt(self, attempt: Attempt) -> Attempt | None:
-        ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
+        """Return the attempt before this one, if its work is to be taken on."""
+        task = self.engine.read_board().tasks[attempt.key]
+        known = self.engine.list_attempts(attempt.key)
+        ended = [one for one in known if task.first_attempt <= one.attempt < attempt.attempt]
         return ended[-1] if ended else None
 
     def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
@@ -706,7 +735,8 @@ class FleetWorker:
             return
         store = self.engine.store
         with suppress(*RECORDING_ERRORS), self.open_state(place.tree) as state:
-            take_messages(store, state, task, terms.attempt, terms.token)
+            sent = take_messages(store, state, task, terms.attempt, terms.token)
+            place.wanted += [path for message in sent if message.kind == "grow" for path in message.paths]
             place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
 
     def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
