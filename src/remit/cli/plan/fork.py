@@ -16,6 +16,7 @@ from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.start import (
     describe_repository,
     find_landed_intents,
+    make_limits,
     make_roles,
     make_tasks,
     name_plan,
@@ -26,7 +27,7 @@ from remit.cli.plan.start import (
 from remit.cli.plan.worker import agent_command_option
 from remit.core.intent import FINAL_STATUSES
 from remit.core.plurals import count_things
-from remit.orchestrator.board import OpenPlan, PlanLimits
+from remit.orchestrator.board import OpenPlan
 from remit.orchestrator.forecast import describe_forecast
 from remit.orchestrator.planning.roles import list_roles
 
@@ -153,7 +154,9 @@ def start_rivals(
     target, board = settings.target, engine.read_board()
     landed = find_landed_intents(board, repository, target)
     made = plan_intents(gate, (id,), settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
-    opened = OpenPlan(name_plan(), repository, target, by=getpass.getuser(), limits=PlanLimits(settings.workers))
+    opened = OpenPlan(
+        name_plan(), repository, target, by=getpass.getuser(), limits=make_limits(settings, settings.workers)
+    )
     past = find_past(database, repository)
     tasks = [
         replace(task, agents=names[:1], rivals=names[1:]) if task.intent == id else task

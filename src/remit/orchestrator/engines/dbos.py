@@ -34,7 +34,7 @@ from remit.orchestrator.board import (
     Worker,
 )
 from remit.orchestrator.breaker import is_plan_failing
-from remit.orchestrator.budget import make_plan_budget
+from remit.orchestrator.budget import make_plan_budgets
 from remit.orchestrator.conflict import Evidence, Settlement
 from remit.orchestrator.database.conflicts import meet_owner, release_waiting
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
@@ -128,7 +128,7 @@ class DbosEngine:
             rows = {name: asdict(role) for name, role in (roles or {}).items()}
             made = row_of(plan, plans) | {"made_at": self.store.clock, "roles": rows}
             connection.execute(sa.insert(plans).values(**made))
-            if budget := make_plan_budget(plan):
+            for budget in make_plan_budgets(plan, tasks):
                 connection.execute(sa.insert(budgets).values(**row_of(budget, budgets)))
             for task in measure_tails(tasks):
                 self.open_task(connection, task)

@@ -44,7 +44,7 @@ from remit.orchestrator.board import (
     pair_scopes,
 )
 from remit.orchestrator.breaker import is_plan_failing, limit_train, record_answers, record_failure, record_success
-from remit.orchestrator.budget import Amount, charge_attempt, make_plan_budget, reserve, select_budgets, settle
+from remit.orchestrator.budget import Amount, charge_attempt, make_plan_budgets, reserve, select_budgets, settle
 from remit.orchestrator.conflict import Evidence, Settlement, SettlementKind, decide
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.schedule import measure_tails, schedule
@@ -111,7 +111,7 @@ class InlineEngine:
             if missing := sorted(set(task.needs) - known_intents):
                 raise ValueError(f"{task.intent} needs {', '.join(missing)}: in no plan, and not known to have landed")
         self.plans[plan.id] = plan
-        if budget := make_plan_budget(plan):
+        for budget in make_plan_budgets(plan, tasks):
             self.budgets[budget.scope, budget.key] = budget
         for task in measure_tails(tasks):
             self.tasks[task.key] = task
@@ -128,7 +128,7 @@ class InlineEngine:
             task, hold, attempt = open_attempt(self.tasks[claim.key], claim, token, self.now)
             self.holds[claim.key], self.live[claim.key] = hold, attempt
             reserved = Amount(claim.reserved_usd, seconds=claim.reserved_seconds)
-            for budget in reserve(select_budgets(self.budgets.values(), task), reserved):
+            for budget in reserve(select_budgets(self.budgets.values(), task, claim.agent), reserved):
                 self.budgets[budget.scope, budget.key] = budget
             self._store(task)
         return answer.claims
@@ -382,7 +382,7 @@ class InlineEngine:
             self.holds[key] = replace(self.holds[key], until=None)
         reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
         spent = charge_attempt(attempt, self.now)
-        for budget in settle(select_budgets(self.budgets.values(), self.tasks[key]), reserved, spent):
+        for budget in settle(select_budgets(self.budgets.values(), self.tasks[key], attempt.agent), reserved, spent):
             self.budgets[budget.scope, budget.key] = budget
 
     def _pause_plans(self, repository: str, *, is_paused: bool) -> None:

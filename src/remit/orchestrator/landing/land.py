@@ -98,6 +98,8 @@ class LandingTerms(Struct, frozen=True):
     checks: tuple[str, ...] = ()
     commons: tuple[CommonFiles, ...] = ()
     remote_tip: str = ""
+    union: tuple[str, ...] = ()
+    """Patterns of files in the repository that keep the lines of both sides of a merge."""
 
     @property
     def ref(self) -> str:
@@ -220,7 +222,7 @@ class Lander:
         if fork is None:
             why = f"{member.commit[:60]!r} is no commit here that has anything in common with {terms.target}"
             return LandingFault(member.intent, "unknown", why)
-        merged = store.merge(tip, fork.commit)
+        merged = store.merge(tip, fork.commit, terms.union)
         changes, landing = store.list_merge_changes(fork, merged.tree)
         path = f"{prefix_in_repository(self.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
         intents = f"{fork.tip_tree}:{path}"

@@ -28,6 +28,7 @@ from remit.orchestrator.landing.merge_rules import FaultKind, IsGreen, LandingFa
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, TargetRewritten
 from remit.orchestrator.trains import bisect_train
 from remit.workspace.git.command import GitError
+from remit.workspace.git.repository import prefix_in_repository
 from remit.workspace.merging import RefCheckedOut, RemoteRefused, TreeStore
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sharing.shared_refs import RemoteAway
@@ -127,7 +128,8 @@ def choose_attempts(engine: Engine, gate: Gate, landing: Landing, lander: Lander
             continue  # its landing says what is missing
         checks = gate.rules.config.verify.landing
         base = find_base(gate.workspace, landing.target)
-        terms = LandingTerms(landing.target, gate.rules.config.orchestrator.form, base=base, checks=checks)
+        form, union = gate.rules.config.orchestrator.form, list_union(gate)
+        terms = LandingTerms(landing.target, form, base=base, checks=checks, union=union)
         found: list[tuple[bool, int, int, str]] = []
         for number in task.finished:
             member = make_member(gate, replace(hold, attempt=number), intent)
@@ -153,7 +155,7 @@ def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence
         return refuse_all(landing, "untrusted", why)
     made = (common for common in settings.commons if common.make)
     commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
-    terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons)
+    terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons, union=list_union(gate))
     try:
         if settings.remote:
             remote = FleetRemote(gate, settings.remote)
@@ -213,8 +215,15 @@ def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMe
     return members
 
 
+def list_union(gate: Gate) -> tuple[str, ...]:
+    """Return the patterns of files that keep the lines of both sides, from the repository's root on."""
+    prefix = prefix_in_repository(gate.workspace)
+    return tuple(f"{prefix}{pattern}" for pattern in gate.rules.config.orchestrator.union_paths)
+
+
 def make_member(gate: Gate, hold: Hold, intent: Intent) -> LandingMember:
-    patterns = (hold.scope, intent.owned_scope, ANYWHERE)
+    union = gate.rules.config.orchestrator.union_paths
+    patterns = ((*hold.scope, *union), intent.owned_scope, ANYWHERE)
     checks = split_by_trust(gate, intent)[0]
     return LandingMember(intent.id, hold.attempt, hold.token, branch_of(hold), patterns, intent.title, checks)
 

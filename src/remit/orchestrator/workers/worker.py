@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +20,9 @@ from msgspec.structs import replace
 
 from remit.core.assignment import ANYWHERE, Assignment, RoleEffect, hash_scope
 from remit.core.call import SessionKey
+from remit.core.config import Commons
 from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
+from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
@@ -356,7 +358,8 @@ class FleetWorker:
                 return
             owner = self.engine.widen_hold(hold.token, hold.key, wider, hash_scope(wider))
             if owner is None:
-                place.assignment.change_state(replace(terms, scope=wider), self.engine.timing.assignment_s)
+                scope = (*wider, *settings.union_paths)
+                place.assignment.change_state(replace(terms, scope=scope), self.engine.timing.assignment_s)
                 self.tell_sessions(place, f"Remit: {hold.intent} may write {', '.join(added)} now too.")
             elif owned := board.holds.get((hold.repository, owner)):
                 self.meet(place, hold, owned, added)
@@ -473,12 +476,14 @@ class FleetWorker:
         base = task.head or found or find_base(self.find_workspace(attempt.repository), target, plan.base)
         self.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
         with self.open_gate(attempt.repository) as gate:
-            role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+            settings = gate.rules.config.orchestrator
+            role = find_role(settings, board.find_role(task).name)
+        scope = (*task.scope, *settings.union_paths)
         trees = self.open_trees(attempt.repository)
         with self.lock(attempt.repository, "trees", TREE_LOCK_S):
             self.settle_old_trees(trees)
             last = self.find_last_attempt(attempt)
-            start = find_starting_point(trees, base, (task.scope, role.paths), last)
+            start = find_starting_point(trees, base, (scope, role.paths), last)
             tree = trees.prepare(attempt.intent, attempt.attempt, start.commit)
             assignment = AssignmentFile(tree)
             terms = Assignment(
@@ -486,7 +491,7 @@ class FleetWorker:
                 intent=attempt.intent,
                 attempt=attempt.attempt,
                 token=attempt.token,
-                scope=task.scope,
+                scope=scope,
                 role=role.name,
                 paths=role.paths,
                 effects=tuple(effect for effect in ROLE_EFFECTS if effect in role.effects),
@@ -656,9 +661,10 @@ class FleetWorker:
         handed = self.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
         if handed.outside:
             named = ", ".join(handed.outside[:5])
-            return StepEnd(
-                AttemptEnd.FAILED, f"it changed what is not its own: {named}"[:500], f"outside: {named}"[:200]
-            )
+            with self.open_gate(attempt.repository) as gate:
+                instead = name_fragments(gate.rules.config.orchestrator.commons, handed.outside)
+            why = f"it changed what is not its own: {named}{instead}"
+            return StepEnd(AttemptEnd.FAILED, why[:500], f"outside: {named}"[:200])
         if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=handed.commit):
             return SUPERSEDED_END
         return self.judge_stage(attempt, task, board, terms, has_changed=handed.commit != terms.base)
@@ -814,6 +820,12 @@ class FleetWorker:
                     return
             time.sleep(LOOK_INTERVAL_S)
         raise TimeoutError(f"{intent_id} could not be moved to {to}: others keep writing the intents file")
+
+
+def name_fragments(commons: Iterable[Commons], paths: Iterable[str]) -> str:
+    """Return where changes of common files go instead; empty without such a file."""
+    places = (c for c in commons if c.fragments and any(Scope(c.paths).matches(path) for path in paths))
+    return "".join(f"; what belongs into {', '.join(c.paths)} goes into a file below {c.fragments}" for c in places)
 
 
 def describe_exit(code: int) -> str:
