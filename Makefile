@@ -9,6 +9,9 @@ SYNC = VIRTUAL_ENV= UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --locked --quiet
 export UV_COMPILE_BYTECODE = 1
 # The machine's own certificates, as pip takes them: behind some proxies no others are valid.
 export UV_SYSTEM_CERTS = 1
+# Tests start thousands of interpreters: none compiles the sources anew, whatever the environment says of bytecode.
+COMPILE = .venv/bin/python -m compileall -q src
+PYTEST = .venv/bin/python -m pytest -n auto --dist worksteal
 
 .PHONY: everyday pictures release bench bench-provenance help setup demo test test-all test-crash lint types reference docs wheel ci clean
 
@@ -34,13 +37,16 @@ demo: .venv/product  ## the whole story in a throw-away repository, without any 
 	@.venv/bin/remit demo
 
 test: .venv/ready  ## the tests, without those that take long or start a real agent
-	.venv/bin/python -m pytest -n auto -m "not slow and not live and not exhaustive"
+	$(COMPILE)
+	$(PYTEST) -m "not slow and not live and not exhaustive"
 
 test-all: .venv/ready  ## every test; those that need a real agent fetch it from its registry
-	.venv/bin/python -m pytest -n auto -m "not exhaustive"
+	$(COMPILE)
+	$(PYTEST) -m "not exhaustive"
 
 test-crash: .venv/ready  ## a kill at every single write of a hook, a call and a run of the agent: half an hour
-	.venv/bin/python -m pytest -n auto -m exhaustive
+	$(COMPILE)
+	$(PYTEST) -m exhaustive
 
 lint: .venv/ready  ## style, imports, dependencies, dead code
 	.venv/bin/ruff check

@@ -14,6 +14,16 @@ settings.register_profile("remit", deadline=None)  # a law is no timed test: a l
 settings.load_profile("remit")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Start two workers for each core: tests wait for processes, timers and locks as long as they compute."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put slow tests first: a long one that starts last leaves all other workers idle."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A HOME of its own for each test: no test may touch, or depend on, the developer's."""

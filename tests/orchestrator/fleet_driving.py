@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,9 +27,12 @@ def git(folder: Path, *arguments: str) -> str:
 class Fleet:
     """A repository with intents of a folder each, and the workers that a test started."""
 
-    def __init__(self, home: Path, root: Path, database: str | None = None) -> None:
+    agent = AGENT
+
+    def __init__(self, home: Path, root: Path, database: str | None = None, pace: str = PACE) -> None:
         self.home = home
         self.root = root
+        self.pace = pace
         self.database = ["--database", database] if database else []
         self.workers: list[subprocess.Popen[bytes]] = []
 
@@ -57,14 +61,14 @@ class Fleet:
         return ids
 
     def agent_option(self, seconds: float = 0.5, *more: str) -> str:
-        return f"--agent-command=small={sys.executable} {AGENT} {{intent}} {seconds} {' '.join(more)}"
+        return f"--agent-command=small={sys.executable} {self.agent} {{intent}} {seconds} {' '.join(more)}"
 
     def start_worker(self, slots: int = 2, seconds: float = 0.5, *more: str) -> subprocess.Popen[bytes]:
         return self.start_agents(slots, [self.agent_option(seconds, *more)])
 
     def start_agents(self, slots: int, options: list[str]) -> subprocess.Popen[bytes]:
         """Start a worker with these `--agent-command` options."""
-        words = ["worker", f"--slots={slots}", f"--pace={PACE}", *self.database, *options]
+        words = ["worker", f"--slots={slots}", f"--pace={self.pace}", *self.database, *options]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
             worker = subprocess.Popen([*REMIT, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.workers.append(worker)
@@ -112,11 +116,49 @@ class Fleet:
         for pid in daemons_of(self.home):
             os.kill(pid, 9)
 
+    def release_agents(self) -> None:
+        """Let the agents go on that wait, and those that are about to."""
+        agents = [pid for pid in self.agents_left() if fields(Path(f"/proc/{pid}/cmdline"))[0] == sys.executable]
+        until = time.monotonic() + WAIT_S
+        while agents:
+            blocked = [pid for pid in agents if is_blocked(pid, signal.SIGUSR1)]
+            for pid in blocked:
+                os.kill(pid, signal.SIGUSR1)
+            agents = [pid for pid in agents if pid not in blocked]
+            assert time.monotonic() < until, agents
+            time.sleep(0.05)
+
     def agents_left(self) -> list[int]:
         """Return processes of agents of this home that still run."""
         found = (path for path in Path("/proc").glob("[0-9]*"))
         return [
             int(path.name)
             for path in found
-            if str(AGENT) in fields(path / "cmdline") and f"HOME={self.home}" in fields(path / "environ")
+            if str(self.agent) in fields(path / "cmdline") and f"HOME={self.home}" in fields(path / "environ")
         ]
+
+
+def is_blocked(pid: int, number: signal.Signals) -> bool:
+    """Tell whether a process holds a signal back until it asks for it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigBlk:")[2].split()[0], 16) >> (number - 1) & 1)
+
+
+class PatientFleet(Fleet):
+    """A fleet of agents that wait for a person."""
+
+    agent = AGENT.with_name("patient_agent.py")
+
+    def agent_option(self, seconds: float = 0.5, *more: str) -> str:
+        return f"--agent-command={more[0] if more else 'patient'}={sys.executable} {self.agent} {{intent}}"
+
+    def start_patient(self, ids: list[str]) -> None:
+        self.start_worker(2)
+        self.start_plan(ids)
+        for id in ids:
+            self.wait_for(lambda now, id=id: now[id]["state"] == "running" and self.find_tree(id) is not None)
+
+    def find_tree(self, id: str) -> Path | None:
+        """Return the worktree in which an agent has begun its work."""
+        trees = (self.home / ".local/share/remit/trees").glob("*/tree-*")
+        return next((tree for tree in trees if (tree / f"src/{id.lower()}/begun.py").exists()), None)

@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -13,10 +15,10 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from orchestrator.fleet_driving import REMIT, Fleet
+from orchestrator.fleet_driving import REMIT, Fleet, git
 from orchestrator.postgres import Postgres
 from processes import daemons_of, fields
-from remit.orchestrator.board import Attempt, Board, Order, OrderKind, TaskState
+from remit.orchestrator.board import Attempt, AttemptEnd, Board, Order, OrderKind, TaskState
 from remit.orchestrator.database.store import attempts, leader, open_store, read_values
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import LANDING_WORKFLOW
@@ -68,6 +70,8 @@ class Killer:
         fleet.database = ["--database", url]
         self.engine = DbosEngine(open_store(url, fleet.home))
         self.kills: Counter[str] = Counter()
+        self.ended_workers: dict[int, float] = {}
+        """When each worker was killed, by its process id."""
         self.answers: Counter[str] = Counter()
         self.unstarted: list[str] = []
         self.starter: subprocess.Popen[bytes] | None = None
@@ -110,9 +114,10 @@ class Killer:
                 self.kills[kind] += 1
             return
         victims = self.find_victims(kind)
-        if not victims or not end_process(self.chance.choice(victims)):
+        if not victims or not end_process(victim := self.chance.choice(victims)):
             return
         self.kills[kind] += 1
+        self.ended_workers[victim] = time.time()
         self.replace_workers()
 
     def replace_workers(self) -> None:
@@ -186,12 +191,45 @@ class Killer:
     def describe_rest(self, board: Board) -> str:
         rest = [f"{t.intent} {t.state} {t.why}" for t in board.tasks.values() if t.state not in FINAL_STATES]
         events = [f"{e.seq} {e.kind} {e.intent} {e.body}" for e in self.engine.read_events(0, 100_000)[-60:]]
-        return "\n".join([*rest, *events, self.fleet.logs()])
+        return "\n".join([*rest, *events, *self.diagnose(), self.fleet.logs()])
+
+    def diagnose(self) -> list[str]:
+        """Return what the engine, the server and each worker are at."""
+        known = self.engine.queues.require_client().list_workflows(status=["ENQUEUED", "PENDING"], load_output=False)
+        told = [f"{w.workflow_id} {w.status} queue={w.queue_name} executor={w.executor_id}" for w in known]
+        if self.server is not None:
+            with self.engine.store.read() as connection:
+                for table in ("pg_stat_activity", "pg_locks"):
+                    rows = connection.exec_driver_sql(f"SELECT * FROM {table}").mappings()
+                    told += [f"{table} { {k: str(v)[:300] for k, v in row.items() if v is not None} }" for row in rows]
+        for worker in self.fleet.workers if shutil.which("py-spy") else ():
+            words = ["py-spy", "dump", "--pid", str(worker.pid)]
+            told += [subprocess.run(words, capture_output=True, text=True, check=False).stdout]
+        below = list_descendants([worker.pid for worker in self.fleet.workers])
+        return [*told, *(f"{pid} below {' '.join(fields(Path(f'/proc/{pid}/cmdline')))[:200]}" for pid in below)]
+
+    def list_attempts(self) -> tuple[Attempt, ...]:
+        with self.engine.store.read() as connection:
+            return read_values(connection, Attempt, sa.select(attempts).order_by(attempts.c.attempt))
+
+    def count_ended(self) -> int:
+        return sum(task.state in FINAL_STATES for task in self.read_board().tasks.values())
+
+    def measure_restarts(self) -> list[float]:
+        """Return for each attempt that a kill of its worker ended the seconds until the next one's agent started."""
+        found: list[float] = []
+        every = self.list_attempts()
+        for lost in every:
+            killed_at = self.ended_workers.get(pid_of(lost.worker))
+            if killed_at is None or lost.ended_as is not AttemptEnd.LOST or (lost.started_at or 0.0) > killed_at:
+                continue
+            later = [one.started_at for one in every if one.key == lost.key and one.attempt > lost.attempt]
+            started = [at for at in later if at]
+            found += [round(min(started) - killed_at, 2)] if started else []
+        return found
 
     def tell_figures(self) -> str:
-        with self.engine.store.read() as connection:
-            every = read_values(connection, Attempt, sa.select(attempts))
-        ends = Counter(str(attempt.ended_as) for attempt in every)
+        ends = Counter(str(attempt.ended_as) for attempt in self.list_attempts())
         return f"{self.kills.total()} kills {dict(self.kills)}; attempts {dict(ends)}; answers {dict(self.answers)}"
 
     def list_left(self) -> list[str]:
@@ -205,3 +243,15 @@ class Killer:
         if self.engine.queues.client is not None:
             self.engine.queues.client.destroy()
         self.engine.store.close()
+
+
+def list_leftovers(root: Path, home: Path, temporary: Path) -> list[str]:
+    """Return what nothing will use again: locks and temporary files of git, folders of attempts, files in TMPDIR."""
+    common = root / ".git"
+    trees = home / ".local/share/remit/trees"
+    listed = git(root, "worktree", "list", "--porcelain")
+    found = [*common.rglob("*.lock"), *common.glob("objects/**/tmp_*"), *common.glob("objects/**/*.tmp*")]
+    found += [*trees.glob("*/*.tmp"), *temporary.iterdir()]
+    found += [tree for tree in trees.glob("*/tree-*") if str(tree.resolve()) not in listed]
+    refs = git(root, "for-each-ref", "--format=%(refname)", "refs/remit/landing").split()
+    return [*(re.sub(r"[0-9a-f]{6,}|tmp_\w+|[0-9]+", "…", str(path)) for path in found), *refs]

@@ -1,12 +1,12 @@
 """A small agent: it asks Remit's own hook before and after its one write, as any agent does, and ends.
 
-Run as `python small_agent.py INTENT SECONDS [PATH]`; exits 3 where the hook refuses.
+Run as `python small_agent.py INTENT SECONDS [PATH]`; SIGUSR1 ends its wait; exits 3 where the hook refuses.
 """
 
 import json
+import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,10 @@ def call_hook(session: str, event: str, **fields: Any) -> str:
 
 
 def main(intent: str, seconds: str, path: str = "") -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     session = f"session-{uuid.uuid4()}"
     call_hook(session, "SessionStart", source="startup")
-    time.sleep(float(seconds))
+    signal.sigtimedwait([signal.SIGUSR1], float(seconds))
     file = Path.cwd() / (path or f"src/{intent.lower()}/made.py")
     written = {"file_path": str(file), "content": f"made_by = {intent!r}\n"}
     use = {"tool_name": "Write", "tool_input": written, "tool_use_id": f"toolu_{uuid.uuid4().hex}"}

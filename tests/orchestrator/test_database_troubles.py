@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from orchestrator.fleet_driving import Fleet, git
+from orchestrator.fleet_driving import WAIT_S, Fleet, git
 from orchestrator.postgres import Postgres, running_postgres
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, open_store
@@ -38,17 +38,17 @@ def server() -> Generator[Postgres]:
         yield made
 
 
-def wait_until(holds: Callable[[], object], fleet: Fleet, seconds: float = 120.0) -> None:
+def wait_until(holds: Callable[[], object], fleet: Fleet, seconds: float = WAIT_S) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, fleet.logs()
         time.sleep(0.2)
 
 
-def start_one(fleet: Fleet, agent_s: float) -> tuple[str, subprocess.Popen[bytes]]:
-    """Start a plan of one task with one worker, and wait until its agent works."""
+def start_one(fleet: Fleet) -> tuple[str, subprocess.Popen[bytes]]:
+    """Start a plan of one task with one worker, and wait until its agent works; it ends when it is released."""
     ids = fleet.govern(1)
-    worker = fleet.start_worker(1, agent_s)
+    worker = fleet.start_worker(1, WAIT_S)
     fleet.start_plan(ids)
     fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
     wait_until(fleet.agents_left, fleet)
@@ -153,7 +153,7 @@ def test_a_file_that_was_replaced_is_not_used_on(home: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: Fleet, home: Path) -> None:
     """It would go on in a file that nobody else sees, beside the attempts of the database that is built anew."""
-    id, worker = start_one(fleet, 60.0)
+    id, worker = start_one(fleet)
     for path in (home / PATH).parent.glob("fleet.db*"):
         path.unlink()
     assert worker.wait(60) == UNAVAILABLE
@@ -169,7 +169,7 @@ def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: F
 
 @pytest.mark.slow
 def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet, home: Path) -> None:
-    _, worker = start_one(fleet, 60.0)
+    _, worker = start_one(fleet)
     with sqlite3.connect(home / PATH) as connection:
         connection.execute("INSERT INTO migrations (version) VALUES (?)", (NEWER,))
     assert worker.wait(60) == UNAVAILABLE
@@ -179,13 +179,14 @@ def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet
 
 @pytest.mark.slow
 def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, home: Path) -> None:
-    id, worker = start_one(fleet, 6.0)
+    id, worker = start_one(fleet)
     size = (home / f"{PATH}-wal").stat().st_size
     unlimited = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (min(size, 32 << 10), resource.RLIM_INFINITY))
     wait_until(lambda: "its disk is full, or fails" in fleet.logs(), fleet)
     assert fleet.status()[id]["state"] == "running"
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, unlimited)
     wait_until(lambda: "the fleet database answers again" in fleet.logs(), fleet)
+    fleet.release_agents()
     fleet.wait_until_landed()
     assert fleet.landings() == [id]
     assert worker.poll() is None
@@ -193,11 +194,12 @@ def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, 
 
 @pytest.mark.slow
 def test_a_locked_file_stops_nothing_for_good(fleet: Fleet, home: Path) -> None:
-    id, _ = start_one(fleet, 4.0)
+    id, _ = start_one(fleet)
     with sqlite3.connect(home / PATH) as other:
         other.execute("BEGIN IMMEDIATE")
         time.sleep(3)
         other.rollback()
+    fleet.release_agents()
     fleet.wait_until_landed()
     assert fleet.landings() == [id]
     assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]
@@ -209,11 +211,12 @@ def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
 ) -> None:
     fleet = Fleet(home, tmp_path / "work", server.url)
     try:
-        id, _ = start_one(fleet, 4.0)
+        id, _ = start_one(fleet)
         server.stop()
         wait_until(lambda: "the server does not answer" in fleet.logs(), fleet)
         server.start()
         wait_until(lambda: "the fleet database answers again" in fleet.logs(), fleet)
+        fleet.release_agents()
         fleet.wait_until_landed()
         assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]
         assert fleet.landings() == [id]
@@ -224,7 +227,7 @@ def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
 @pytest.mark.slow
 def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: Fleet) -> None:
     """A lid that is closed: worker and agent stop together, and another one does the work meanwhile."""
-    id, worker = start_one(fleet, 60.0)
+    id, worker = start_one(fleet)
     agents = fleet.agents_left()
     for pid in (worker.pid, *agents):
         os.kill(pid, signal.SIGSTOP)

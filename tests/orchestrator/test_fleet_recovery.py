@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import PACE, Fleet, git
+from orchestrator.fleet_driving import PACE, WAIT_S, Fleet, PatientFleet, git
 from orchestrator.postgres import Postgres, running_postgres
 
 pytestmark = pytest.mark.slow
@@ -17,6 +17,13 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
     made = Fleet(home, tmp_path / "work")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def patient_fleet(home: Path, tmp_path: Path) -> Generator[PatientFleet]:
+    made = PatientFleet(home, tmp_path / "work")
     yield made
     made.stop()
 
@@ -59,25 +66,26 @@ def test_work_goes_on_when_the_database_comes_back(home: Path, tmp_path: Path, s
     fleet = Fleet(home, tmp_path / "work", server.url)
     try:
         ids = fleet.govern(2)
-        fleet.start_worker(2, 6.0)
+        fleet.start_worker(2, WAIT_S)
         fleet.start_plan(ids)
         fleet.wait_for(lambda now: all(task["state"] == "running" for task in now.values()))
         server.stop()
         time.sleep(4)
         server.start()
+        fleet.release_agents()
         fleet.wait_until_landed()
         assert [[attempt["ended_as"] for attempt in fleet.attempts(id)] for id in ids] == [["handed_in"]] * 2
     finally:
         fleet.stop()
 
 
-def test_a_paused_agent_waits_at_its_next_call_and_goes_on(fleet: Fleet) -> None:
+def test_a_paused_agent_waits_at_its_next_call_and_goes_on(patient_fleet: PatientFleet) -> None:
+    fleet = patient_fleet
     ids = fleet.govern(1)
-    fleet.start_worker(1, 8.0)
-    fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
+    fleet.start_patient(ids)
     fleet.remit("plan", "pause", ids[0])
-    time.sleep(16)
+    fleet.remit("task", "steer", ids[0], "finish")
+    time.sleep(40 * float(PACE))  # twice as long as a silent worker lives
     assert fleet.status()[ids[0]]["state"] == "paused"
     assert "ended_as" not in fleet.remit("plan", "log")
     fleet.remit("plan", "resume", ids[0])
@@ -98,15 +106,14 @@ def test_a_worker_that_is_told_to_leave_gives_its_tasks_back_at_once(fleet: Flee
     assert fleet.agents_left() == []
 
 
-def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_more(fleet: Fleet) -> None:
+def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_more(patient_fleet: PatientFleet) -> None:
+    fleet = patient_fleet
     ids = fleet.govern(2)
-    worker = fleet.start_worker(1, 15.0)
+    worker = fleet.start_worker(1)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: any(task["state"] == "running" for task in now.values()))
+    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running" and fleet.find_tree(ids[0]) is not None)
     name = fleet.remit("worker", "list").split()[0]
     fleet.remit("worker", "drain", name)
-    worker.wait(60)
-    assert sorted(task["state"] for task in fleet.status().values()) in (
-        ["landed", "waiting"],
-        ["handed_in", "waiting"],
-    )
+    fleet.remit("task", "steer", ids[0], "finish")
+    worker.wait(WAIT_S)
+    assert [fleet.status()[id]["state"] for id in ids] in (["landed", "waiting"], ["handed_in", "waiting"])

@@ -1,33 +1,13 @@
 """A person has a say while agents work: take, give back, steer, reassign, with real workers, git and hooks."""
 
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import Fleet, git
+from orchestrator.fleet_driving import PatientFleet, git
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-AGENT = Path(__file__).with_name("patient_agent.py")
-
-
-class PatientFleet(Fleet):
-    """A fleet of agents that wait for a person."""
-
-    def agent_option(self, seconds: float = 0.5, *more: str) -> str:
-        return f"--agent-command={more[0] if more else 'patient'}={sys.executable} {AGENT} {{intent}}"
-
-    def start_patient(self, ids: list[str]) -> None:
-        self.start_worker(2)
-        self.start_plan(ids)
-        for id in ids:
-            self.wait_for(lambda now, id=id: now[id]["state"] == "running" and self.find_tree(id) is not None)
-
-    def find_tree(self, id: str) -> Path | None:
-        """Return the worktree in which an agent has begun its work."""
-        trees = (self.home / ".local/share/remit/trees").glob("*/tree-*")
-        return next((tree for tree in trees if (tree / f"src/{id.lower()}/begun.py").exists()), None)
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ def kept_rows(root: Path) -> list[KeptLines]:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         blobs = {line.split()[0] for line in run_git(root, "rev-list", "--all", "--objects").splitlines()}
-        return index.find_kept_lines(PATH, blobs, rules_version())
+        return index.find_kept_lines("blame", PATH, blobs, rules_version())
 
 
 def write_and_commit(agent: Agent, text: str) -> None:

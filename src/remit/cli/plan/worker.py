@@ -52,7 +52,8 @@ def worker(
     from importlib.metadata import version
 
     from remit.orchestrator.database.store import StoreError
-    from remit.orchestrator.workers.worker import FleetWorker, WorkerSettings
+    from remit.orchestrator.workers.host import WorkerSettings
+    from remit.orchestrator.workers.worker import FleetWorker
     from remit.servers.daemon import start_daemon
     from remit.servers.environment import read_environment
 

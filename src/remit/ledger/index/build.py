@@ -19,7 +19,7 @@ from remit.ledger.log_files import DECODE_ERRORS, first_seq, flush, list_readabl
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines, read_spans
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, remove_database, run_statements, transaction
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 BUSY_TIMEOUT_S = 30.0
 
 TABLES = f"""
@@ -39,10 +39,13 @@ create table position (
 create table put_words (
   id text not null, path text not null, words blob, lines blob, primary key (id, path)) without rowid;
 create table named_blobs (name text primary key, blob text not null) without rowid;
+create table blamed_files (
+  path text not null, last_commit text not null, settings text not null, lines blob not null,
+  primary key (path, last_commit)) without rowid;
 create table line_origins (
-  path text not null, blob text not null, parent_blob text not null, sighting integer not null,
+  question text not null, path text not null, blob text not null, parent_blob text not null, sighting integer not null,
   rules text not null, known_until integer not null, lasting integer not null, lines blob not null,
-  primary key (path, blob, parent_blob, sighting)) without rowid;
+  primary key (path, blob, parent_blob, sighting, question)) without rowid;
 create table sought (only integer primary key check (only = 0), number integer not null);
 {SEARCH_TABLE}
 """
@@ -51,7 +54,7 @@ the call's tool, `decision` the effect of the decision about it, `agent_id` the 
 
 The first search fills `words`, up to the record in `sought`. Blame fills `put_words`: marks of the words and lines that
 a record put into a file, null if unknown. Blame also fills `named_blobs`, the git blobs of `<commit>:<path>`, and
-`line_origins`, with the values of `KeptLines`.
+`line_origins`, with the values of `KeptLines`. `blamed_files` has git's blame of files as `BlamedFile`s.
 """
 
 INDEXES = """

@@ -72,12 +72,25 @@ class PutMarks(Struct, frozen=True, gc=False):
     lines: bytes | None
 
 
+class BlamedFile(Struct, frozen=True, gc=False):
+    """Packed result of git's blame of a committed file: the same at each commit, until the commit after `last_commit`
+    that changes the file. `settings` names git's settings and sources beside the commits.
+    """
+
+    path: str
+    last_commit: str
+    settings: str
+    lines: bytes
+
+
 class KeptLines(Struct, frozen=True, gc=False):
-    """Packed attributions of lines that the version `blob` of a file added to `parent_blob`. `sighting` is the number
+    """Packed attributions of lines that the version `blob` of a file added to `parent_blob`, as an answer to a kind of
+    `question`. `sighting` is the number
     of the last record before the version that left the same content, or 0. They were found by the `rules` of one
     release, knowing the records up to number `known_until`, and hold as long as `lasting` says.
     """
 
+    question: str
     path: str
     blob: str
     parent_blob: str
@@ -376,14 +389,24 @@ class Index:
     def store_named_blobs(self, blobs: Mapping[str, str]) -> None:
         self._store_unless_busy("insert or ignore into named_blobs values (?, ?)", list(blobs.items()))
 
-    def find_kept_lines(self, path: str, blobs: Iterable[str], rules: str) -> list[KeptLines]:
-        where = "path = ? and blob in (select value from json_each(?)) and rules = ?"
-        values = [path, _as_json(blobs), rules]
+    def find_kept_lines(self, question: str, path: str, blobs: Iterable[str], rules: str) -> list[KeptLines]:
+        where = "path = ? and blob in (select value from json_each(?)) and question = ? and rules = ?"
+        values = [path, _as_json(blobs), question, rules]
         return [KeptLines(*row) for row in self._query_rows(f"select * from line_origins where {where}", values)]
 
     def store_kept_lines(self, rows: Iterable[KeptLines]) -> None:
         marks = ", ".join("?" * len(KeptLines.__struct_fields__))
         self._store_unless_busy(f"insert or replace into line_origins values ({marks})", list(map(astuple, rows)))
+
+    def find_blamed_files(self, last_commits: Mapping[str, str], settings: str) -> dict[str, bytes]:
+        """Return the packed lines by path, of paths with their last commits."""
+        pairs = json.encode(list(last_commits.items())).decode()
+        joined = "from json_each(?) j cross join blamed_files b on b.path = j.value ->> 0"
+        statement = f"select b.path, b.lines {joined} and b.last_commit = j.value ->> 1 where b.settings = ?"
+        return dict(self._query_rows(statement, [pairs, settings]))
+
+    def store_blamed_files(self, rows: Iterable[BlamedFile]) -> None:
+        self._store_unless_busy("insert or replace into blamed_files values (?, ?, ?, ?)", list(map(astuple, rows)))
 
     def find_last_change(self, path: str | None = None) -> LastChange:
         """Return the newest record that changed the file, or any file."""

@@ -7,7 +7,8 @@ Remit is imported here, and none is private.
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol, TypeVar
@@ -74,6 +75,9 @@ class WorkQueues:
         self.store = store
         self.client = client
         self.due_deletion_s: float = 0.0
+        self.running: list[str] = []
+        """Workflows that run in this process, once for each thread."""
+        self.unheard: set[str] = set()
 
     def require_client(self) -> DBOSClient:
         if self.client is None:
@@ -117,6 +121,18 @@ class WorkQueues:
         orphans = [status.workflow_id for status in begun if status.executor_id not in alive]
         for id in orphans:
             client.resume_workflows([id], queue_name=landing_queue(id.partition(":")[0]))
+
+    def resume_unheard(self, worker: str) -> None:
+        """Enqueue again what this worker took from a queue without hearing of it: the server ended before its answer.
+
+        What was taken just now runs in a moment, and is looked at again the next time.
+        """
+        client = self.require_client()
+        taken = client.list_workflows(status="PENDING", executor_id=worker, load_input=False, load_output=False)
+        unheard = {status.workflow_id: status.queue_name for status in taken if status.workflow_id not in self.running}
+        for id in self.unheard.intersection(unheard):
+            client.resume_workflows([id], queue_name=unheard.pop(id))
+        self.unheard = set(unheard)
 
     def count_foreign(self) -> list[tuple[str, int]]:
         """Return the foreign versions of unfinished workflows, with the number of workflows of each version."""
@@ -207,7 +223,10 @@ def launch_executor(
     runner: AttemptRunner,
     repositories: Sequence[str] = (),
 ) -> None:
-    """Register the workflows, and run the work of this worker's queues in threads until the process ends."""
+    """Register the workflows, and run the work of this worker's queues in threads until the process ends.
+
+    A launch that fails can be tried again: nothing of it is left.
+    """
     logging.getLogger("dbos").setLevel(logging.WARNING)
     config = DBOSConfig(
         name=APPLICATION,
@@ -221,12 +240,16 @@ def launch_executor(
         run_migrations=queues.store.may_change_tables(),
     )
     DBOS(config=config)
-    register_workflows(board, runner)
-    landing_queues = [LANDING_QUEUE, *map(landing_queue, repositories)]
-    DBOS.listen_queues([worker_queue(worker), *landing_queues])
-    DBOS.launch()
-    queues.client = open_client(queues.store)
-    register_queues(worker, slots, poll_s, repositories)
+    try:
+        register_workflows(board, runner, queues.running)
+        landing_queues = [LANDING_QUEUE, *map(landing_queue, repositories)]
+        DBOS.listen_queues([worker_queue(worker), *landing_queues])
+        DBOS.launch()
+        queues.client = open_client(queues.store)
+        register_queues(worker, slots, poll_s, repositories)
+    except BaseException:
+        DBOS.destroy(destroy_registry=True)
+        raise
 
 
 def register_queues(worker: str, slots: int, poll_s: float, repositories: Iterable[str] = ()) -> None:
@@ -239,8 +262,17 @@ def register_queues(worker: str, slots: int, poll_s: float, repositories: Iterab
         DBOS.register_queue(queue, worker_concurrency=limit, polling_interval_sec=poll_s, on_conflict="always_update")
 
 
-def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:
-    """Register the workflows with DBOS under their names."""
+def register_workflows(board: WorkflowBoard, runner: AttemptRunner, running: list[str]) -> None:
+    """Register the workflows with DBOS under their names. `running` holds the ids of those under way."""
+
+    @contextmanager
+    def run_counted() -> Generator[str]:
+        id = str(DBOS.workflow_id)
+        running.append(id)
+        try:
+            yield id
+        finally:
+            running.remove(id)
 
     def run_attempt_step(step: str, repository: str, intent: str, number: int, token: int) -> list[str]:
         attempt = try_until_answered(lambda: board.load_attempt(repository, intent, number))
@@ -263,21 +295,22 @@ def register_workflows(board: WorkflowBoard, runner: AttemptRunner) -> None:
     @DBOS.workflow(name=ATTEMPT_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def run_attempt(repository: str, intent: str, number: int, token: int) -> str:
         key = repository, intent, number, token
-        for name in ATTEMPT_STEPS:
-            ended_as, why, failure = run_step(name, partial(run_attempt_step, name, *key))
-            if ended_as:
-                break
-        else:
-            ended_as, why, failure = str(AttemptEnd.HANDED_IN), "", ""
-        run_step("settle", partial(settle, repository, intent, token, ended_as, why, failure))
+        with run_counted():
+            for name in ATTEMPT_STEPS:
+                ended_as, why, failure = run_step(name, partial(run_attempt_step, name, *key))
+                if ended_as:
+                    break
+            else:
+                ended_as, why, failure = str(AttemptEnd.HANDED_IN), "", ""
+            run_step("settle", partial(settle, repository, intent, token, ended_as, why, failure))
         return ended_as
 
     @DBOS.workflow(name=LANDING_WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     def land(repository: str, target: str) -> None:
-        workflow = str(DBOS.workflow_id)
-        while True:
-            run_step("land", partial(land_all, repository, target))
-            if run_step("finish", partial(finish, repository, target, workflow)):
-                return
+        with run_counted() as workflow:
+            while True:
+                run_step("land", partial(land_all, repository, target))
+                if run_step("finish", partial(finish, repository, target, workflow)):
+                    return
 
     del run_attempt, land

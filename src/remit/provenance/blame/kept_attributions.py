@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, msgpack
 
@@ -25,6 +26,9 @@ from remit.provenance.origins.file_histories import parse_seconds
 UNTIL_ANY_RECORD, UNTIL_RECORD_OF_PATH, FOR_GOOD = range(3)
 RULES_FOLDERS = tuple(Path(str(module)).parent for module in (contents.__file__, attributing.__file__, __file__))
 CLOCK_STEP_S = 1.0  # commit times are whole seconds
+
+Question: TypeAlias = Literal["blame", "patch"]
+"""What was asked of a version: the lines that git's blame traces to it, or all lines by the records alone."""
 
 AttributionsByNumber = dict[int, Attribution | None]  # by line of a version; None if nothing explains the line
 
@@ -59,8 +63,8 @@ class _FileRecords(Struct, frozen=True):
 class KeptAttributions:
     """The kept attributions of one workspace, as they are when a question begins."""
 
-    def __init__(self, attributor: LineAttributor) -> None:
-        self.attributor = attributor
+    def __init__(self, attributor: LineAttributor, question: Question = "blame") -> None:
+        self.attributor, self.question = attributor, question
         self.index: Index = attributor.index
         self.last = LastChange()
         self.records_by_path: dict[str, _FileRecords] = {}
@@ -92,7 +96,7 @@ class KeptAttributions:
         for version, blob in blobs.items():
             sighting = last_sighting(records, version, blob)
             self.keys[version] = _VersionKey(path, blob, self.attributor.parent_blob(version) or "", sighting)
-        rows = self.index.find_kept_lines(path, set(blobs.values()), rules_version())
+        rows = self.index.find_kept_lines(self.question, path, set(blobs.values()), rules_version())
         held = {
             _VersionKey(row.path, row.blob, row.parent_blob, row.sighting): row
             for row in rows
@@ -111,11 +115,15 @@ class KeptAttributions:
         for line in lines:
             if line.version in self.keys:
                 found.setdefault(line.version, {})[line.number] = attributions.get(line.line)
+        self.keep_answers(found)
+
+    def keep_answers(self, found: Mapping[FileVersion, AttributionsByNumber]) -> None:
+        """Keep answers by version: of versions that `find` was asked about."""
         rows: list[KeptLines] = []
         for version, answers in found.items():
             key, whole = self.keys[version], {**answers, **self.known.get(version, {})}
             values = (rules_version(), self.last.number, self.lasting(version, key.path), pack_lines(whole))
-            rows.append(KeptLines(key.path, key.blob, key.parent_blob, key.sighting, *values))
+            rows.append(KeptLines(self.question, key.path, key.blob, key.parent_blob, key.sighting, *values))
         self.index.store_kept_lines(rows)
 
     def lasting(self, version: FileVersion, path: str) -> int:

@@ -51,10 +51,14 @@ class LineAttributor(FileHistories):
         return self.attribute_versions(lines_by_version, lines_by_version)
 
     def attribute_versions(
-        self, versions: Iterable[FileVersion], lines: Mapping[FileVersion, Sequence[GitLine]] | None = None
+        self,
+        versions: Iterable[FileVersion],
+        lines: Mapping[FileVersion, Sequence[GitLine]] | None = None,
+        commits: Iterable[str] = (),
     ) -> dict[FileVersion, Attributions]:
         """Return the attribution of each line of each version; an empty list if no record is known. `lines` limits the
-        question: lines outside may stay None although an attribution exists.
+        question: lines outside may stay None although an attribution exists. `commits` are further commits of the
+        versions' history: none of them is the original of another.
         """
         unique = list(dict.fromkeys(versions))
         if not self.has_records:
@@ -62,7 +66,7 @@ class LineAttributor(FileHistories):
         # 1. The versions that a rewrite made of others: their lines have the authors of the originals.
         self.resolve_versions(unique)
         rewritten = [version for version in unique if self.may_be_rewritten(version)]
-        present = {version.commit for version in unique if version.has_commit}
+        present = {*commits, *(version.commit for version in unique if version.has_commit)}
         search = OriginalVersions(self)
         originals = search.find(rewritten, present) if rewritten else {}
         lines_by_original: dict[FileVersion, list[GitLine]] = {}

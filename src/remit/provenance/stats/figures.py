@@ -5,27 +5,26 @@ line that a commit removes and inserts elsewhere, or in another layout, has move
 distinctive or stands beside a distinctive line.
 """
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
 from remit.core.diff.contents import is_distinctive_line
-from remit.core.python_runtime import map_ahead
 from remit.core.untrusted_input import unquote_path
 from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.blame.blamed_line import BlamedLine, body_of
+from remit.provenance.blame.committed_files import CommittedFiles, commits_since_recording
+from remit.provenance.blame.kept_attributions import KeptAttributions
 from remit.provenance.notes.added_lines import FilePatch, parse_patches
 from remit.provenance.origins.attributor import LineAttributor
-from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, TreePrefix, relocate_version
+from remit.provenance.origins.blame_porcelain import FileVersion, TreePrefix, relocate_version
 from remit.provenance.origins.evidence_grades import LIKELY, Attributions, attribution_at, strip_whitespace
-from remit.provenance.origins.file_histories import NEVER_S, SLACK_S
-from remit.workspace.git.command import Git, GitError
+from remit.provenance.origins.file_histories import SLACK_S
+from remit.workspace.git.command import Git
 
 LOG_OPTIONS = (
     *("--first-parent", "--reverse", "--diff-merges=first-parent", "-p", "-U0", "-M", "--no-color", "--no-ext-diff"),
@@ -54,8 +53,8 @@ def find_line_lives(git: Git, attributor: LineAttributor, within: Sequence[str] 
         return []
     patches = list(parse_patches(git.run("log", *LOG_OPTIONS, commits, "--", *within)))
     versions = [version_of_patch(patch, attributor.prefix) for patch in patches]
-    asked = (version for version, patch in zip(versions, patches, strict=True) if patch.path and patch.hunks)
-    attributions = attributor.attribute_versions(asked)
+    asked = [version for version, patch in zip(versions, patches, strict=True) if patch.path and patch.hunks]
+    attributions = attribute_committed_versions(attributor, asked)
     lives: list[LineLife] = []
     files: OpenFiles = {}
     for _, group in groupby(zip(patches, versions, strict=True), key=lambda pair: pair[0].commit):
@@ -73,20 +72,24 @@ def find_line_lives(git: Git, attributor: LineAttributor, within: Sequence[str] 
     return lives
 
 
+def attribute_committed_versions(
+    attributor: LineAttributor, versions: Sequence[FileVersion]
+) -> Mapping[FileVersion, Attributions]:
+    """Return the attribution of each line of each version by the records. Results of earlier questions are read."""
+    if not attributor.has_records:
+        return {}
+    kept = KeptAttributions(attributor, "patch")
+    known = kept.find(versions)
+    missing = [version for version in known if version not in kept.known]
+    attributed = attributor.attribute_versions(missing, commits={version.commit for version in versions})
+    kept.keep_answers({v: dict(enumerate(found, 1)) for v, found in attributed.items() if v in kept.keys})
+    listed = {v: [of_line.get(n) for n in range(1, max(of_line, default=0) + 1)] for v, of_line in kept.known.items()}
+    return {**listed, **attributed}
+
+
 def version_of_patch(patch: FilePatch, prefix: TreePrefix) -> FileVersion:
     previous = f"{patch.parent} {patch.source}" if patch.parent and patch.source else None
     return relocate_version(FileVersion(patch.commit, patch.path or "", previous, patch.at), prefix)
-
-
-def commits_since_recording(git: Git, first: float) -> str | None:
-    """Return the range of commits that can hold recorded lines; None if empty."""
-    if first == NEVER_S or git.read_head() is None:
-        return None
-    rows = [row.split(" ") for row in git.text("rev-list", "--first-parent", "--timestamp", "HEAD").splitlines()]
-    oldest = max((n for n, row in enumerate(rows) if int(row[0]) >= first - SLACK_S), default=None)
-    if oldest is None:
-        return None
-    return "HEAD" if oldest + 1 == len(rows) else f"{rows[oldest + 1][1]}..HEAD"
 
 
 class FileLine(Struct):
@@ -531,23 +534,10 @@ def find_receiving_files(blamer: Blamer, sizes: Mapping[str, int], recorded: Col
     return [path for path in paths if path in followed or path in matches]
 
 
-MAX_GIT_PROCESSES = 4
-
-
 def blame_files(blamer: Blamer, paths: Sequence[str]) -> Iterator[tuple[str, list[BlamedLine]]]:
-    """Yield each file with its lines at HEAD, while git works on the next ones; no lines if git cannot blame a file."""
-    arguments, _ = ["HEAD"], blamer.attributor.prefix
-
-    def read_lines(path: str) -> list[GitLine] | None:
-        try:
-            return blamer.read_git_lines(path, arguments)
-        except GitError:
-            return None
-
-    count = min(MAX_GIT_PROCESSES, os.cpu_count() or 1)
-    with ThreadPoolExecutor(count) as pool:
-        for path, lines in zip(paths, map_ahead(pool, read_lines, paths, 2 * count), strict=True):
-            yield path, [] if lines is None else blamer.blame(path, arguments, lines)
+    """Yield each file with its lines at HEAD; no lines if git cannot blame a file. Raises GitError."""
+    for path, lines in CommittedFiles(blamer).read_lines(paths):
+        yield path, [] if lines is None else blamer.blame(path, ["HEAD"], lines)
 
 
 def measure_file(path: str, blamed: Sequence[BlamedLine], counts: RecordCounts, *, selective: bool) -> FileFigures:

@@ -1,0 +1,386 @@
+"""Steps of an attempt: prepare its worktree, run its agent, check what it changed, hand it in."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
+from remit.core.config import Commons
+from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.gate import Gate
+from remit.gate.intents.lessons import list_open_items
+from remit.gate.team_hooks.tool_call_hooks import command_environment
+from remit.gate.team_hooks.verify_commands import output_tail
+from remit.gate.trust import are_trusted
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Role, Task
+from remit.orchestrator.database.notes import find_verdict
+from remit.orchestrator.database.store import AWAY_ERRORS
+from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, StepEnd
+from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
+from remit.orchestrator.workers.agent import (
+    FIRST_PORT,
+    PORTS_OF_SLOT,
+    AgentCommand,
+    AgentProcess,
+    AgentRun,
+    AttemptPlaces,
+    claim_slot,
+    explain_unwired,
+    fill_words,
+    make_jail,
+    run_setup,
+)
+from remit.orchestrator.workers.brief import MAX_REASON_CHARS, StageBrief, describe_handover, write_brief
+from remit.orchestrator.workers.feed import AgentFeed, AgentUsage
+from remit.orchestrator.workers.host import WorkerHost
+from remit.orchestrator.workers.landing_rounds import find_base, trees_folder
+from remit.orchestrator.workers.messages import list_sessions
+from remit.orchestrator.workers.starting_point import find_starting_point
+from remit.orchestrator.workers.workplaces import Workplace, Workplaces
+from remit.wiring.agents import FOLDER_VARIABLES
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.merging import Identity
+from remit.workspace.place.assignment_file import AssignmentFile, read_assignment, read_boot_clock_ns
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import read_regular_file
+from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
+from remit.workspace.worktrees import Worktrees
+
+MAX_WHY_CHARS = 300
+TREE_LOCK_S = 600.0
+MAX_RETRY_S = 5.0
+REPORT_INTERVAL_S = 2.0
+AGENT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "GIT_CONFIG_NOSYSTEM")
+"""Variables that every agent gets. None of them may hold a secret."""
+
+ROLE_EFFECTS: tuple[RoleEffect, ...] = ("read", "write", "execute")
+SUPERSEDED_END = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
+
+
+class AttemptSteps:
+    """Steps of the attempts of one worker; the engine asks for one after the other."""
+
+    def __init__(self, host: WorkerHost, places: Workplaces) -> None:
+        self.host = host
+        self.engine = host.engine
+        self.settings = host.settings
+        self.places = places
+        self.bubblewrap = find_bubblewrap()
+
+    def run(self, step: str, attempt: Attempt) -> StepEnd:
+        """Run a step to its end; whatever breaks in it ends the attempt."""
+        steps: dict[str, Callable[[Attempt], StepEnd]] = {
+            "prepare": self.prepare,
+            "run": self.run_agent,
+            "check": self.check,
+            "hand_in": self.hand_in,
+        }
+        pause_s = 0.1
+        while True:
+            try:
+                return self.end_step(step, attempt, steps[step](attempt))
+            except AWAY_ERRORS:
+                # Away for a moment: no step has begun what it cannot begin again when it asks the database.
+                if self.host.stopping.wait(pause_s):
+                    raise
+                pause_s = min(2 * pause_s, MAX_RETRY_S)
+            except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
+                kind = type(error).__name__
+                failed = StepEnd(AttemptEnd.FAILED, f"{kind}: {error}"[:500], f"{step}: {kind}")
+                return self.end_step(step, attempt, failed)
+
+    def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
+        if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
+            self.places.leave(attempt.token)
+        return end
+
+    def prepare(self, attempt: Attempt) -> StepEnd:
+        """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        plan = board.plans[task.plan]
+        target = plan.target
+        with self.host.open_gate(attempt.repository) as gate, self.host.intents_lock:
+            found = self.host.share(gate, lambda remote: remote.take_in_plan(plan, attempt.intent))
+        base = task.head or found or find_base(self.host.find_workspace(attempt.repository), target, plan.base)
+        self.host.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
+        with self.host.open_gate(attempt.repository) as gate:
+            settings = gate.rules.config.orchestrator
+            role = find_role(settings, board.find_role(task).name)
+        scope = (*task.scope, *settings.union_paths)
+        trees = self.host.open_trees(attempt.repository)
+        with self.host.lock(attempt.repository, "trees", TREE_LOCK_S):
+            self.settle_old_trees(trees)
+            last = self.find_last_attempt(attempt)
+            start = find_starting_point(trees, base, (scope, role.paths), last)
+            tree = trees.prepare(attempt.intent, attempt.attempt, start.commit)
+            assignment = AssignmentFile(tree)
+            terms = Assignment(
+                task=f"{attempt.repository}:{attempt.intent}",
+                intent=attempt.intent,
+                attempt=attempt.attempt,
+                token=attempt.token,
+                scope=scope,
+                role=role.name,
+                paths=role.paths,
+                effects=tuple(effect for effect in ROLE_EFFECTS if effect in role.effects),
+                target=target,
+                base=base,
+            )
+            asked = read_boot_clock_ns() / 1e9
+            if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
+                return SUPERSEDED_END
+            assignment.write(terms, self.engine.timing.assignment_s)
+        known = list_sessions(tree, self.settings.environment)
+        place = Workplace(tree, assignment, asked, start, known, began=self.settings.environment.clock())
+        self.places.by_token[attempt.token] = place
+        self.places.relay(place, task, board)
+        return self.set_up_tree(attempt)
+
+    def set_up_tree(self, attempt: Attempt) -> StepEnd:
+        """Run the repository's command that prepares a worktree, if trusted by a person."""
+        with self.host.open_gate(attempt.repository) as gate:
+            settings = gate.rules.config.orchestrator
+            command = settings.setup
+            if not command:
+                return StepEnd()
+            if not are_trusted(settings.setup_items, gate.recorder):
+                why = "nobody on this host trusts `[orchestrator] setup`: `remit trust` shows it and asks"
+                return StepEnd(AttemptEnd.FAILED, why, "setup is not trusted")
+            words = ("/bin/sh", "-c", command) if isinstance(command, str) else command
+            places = self.find_places(attempt, gate.workspace)
+            jail = make_jail(places, "", words, self.settings.environment, self.search_path, settings.links)
+            variables = {**command_environment(self.settings.environment), "TMPDIR": str(places.temporary)}
+            git = Git(places.tree.root)
+            before = git.text("status", "--porcelain", "--untracked-files=normal")
+            ran = run_setup(words, jail, variables, settings.setup_minutes * 60)
+            if ran.exit_code != 0:
+                told = ran.failure or f"it ended with {ran.exit_code}"
+                why = f"the setup command failed ({told}): {sanitise_line(output_tail(ran), MAX_WHY_CHARS)}"
+                return StepEnd(AttemptEnd.FAILED, why, f"setup: {told}")
+            changed = git.text("status", "--porcelain", "--untracked-files=normal")
+            if changed != before:
+                named = sanitise_line(changed, MAX_WHY_CHARS)
+                why = f"the setup command changed what git sees: {named}; let git ignore what it makes"
+                return StepEnd(AttemptEnd.FAILED, why, "setup: changes")
+        return StepEnd()
+
+    @property
+    def search_path(self) -> str:
+        return self.settings.variables.get("PATH", os.defpath)
+
+    def find_places(self, attempt: Attempt, main: Workspace) -> AttemptPlaces:
+        """Return the folders of an attempt, and create the temporary folder."""
+        place = self.places.by_token[attempt.token]
+        folder = trees_folder(self.settings.home, attempt.repository)
+        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
+        temporary.mkdir(exist_ok=True, mode=0o700)
+        return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
+
+    def settle_old_trees(self, trees: Worktrees) -> None:
+        """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
+        found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
+        # Read after the files: an attempt is on the board before its assignment is written.
+        board = self.engine.read_board()
+        current = {each.token for each in (*board.attempts.values(), *board.holds.values())}
+        for tree, terms in found:
+            if terms is None or terms.state == "ended" or terms.token in current:
+                continue
+            AssignmentFile(tree).write(replace(terms, state="ended"), 0.0)
+            self.places.relay_rest(tree, terms, board)
+            with suppress(GitError, OSError):
+                trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
+
+    def run_agent(self, attempt: Attempt) -> StepEnd:
+        """Run the agent to its end."""
+        command, place = self.settings.commands.get(attempt.agent), self.places.by_token.get(attempt.token)
+        if command is None or place is None:
+            return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}", "no agent")
+        unwired = explain_unwired(attempt.agent, command, self.settings.home, self.settings.variables, place.tree.root)
+        if unwired:
+            return StepEnd(AttemptEnd.FAILED, unwired, "not wired")
+        with claim_slot(trees_folder(self.settings.home, attempt.repository).parent) as slot:
+            process = AgentProcess(self.describe_run(attempt, place, command, slot))
+            if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
+                return SUPERSEDED_END
+            self.settings.ensure_daemon()
+            place.process = process
+            report = Report(self.engine, attempt)
+            end = process.wait(report.tell)
+            place.process = None
+        report.tell(process.feed, is_last=True)
+        if end.ended_as is not None:
+            return StepEnd(end.ended_as, end.why, str(end.ended_as))
+        if end.code:
+            told = f"{describe_exit(end.code)}: {process.feed.tail}"
+            return StepEnd(AttemptEnd.FAILED, f"its agent ended with {told}"[:500], f"exit {told}")
+        return StepEnd()
+
+    def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand, slot: int) -> AgentRun:
+        """Return the agent's command with its prompt, its jail and its variables."""
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        neighbours = [hold for hold in board.holds.values() if hold.repository == attempt.repository]
+        neighbours = [hold for hold in neighbours if hold.key != attempt.key]
+        last = self.find_last_attempt(attempt)
+        is_stage = last is None or (task.head and last.ended_as in (AttemptEnd.HANDED_IN, AttemptEnd.SENT_BACK))
+        before = None if last is None or is_stage else describe_handover(last, place.start)
+        with self.host.open_gate(attempt.repository) as gate:
+            places, links = self.find_places(attempt, gate.workspace), gate.rules.config.orchestrator.links
+            block = gate.intents.format_block(gate.intents.get(attempt.intent))
+            stage = self.describe_stage(gate, attempt, task, place, board)
+        unheard = self.engine.list_unheard(attempt.key)
+        prompt = write_brief(attempt, task, block, neighbours, before, stage, [order.body for order in unheard])
+        for order in unheard:
+            self.engine.finish_order(order, attempt.attempt)
+        words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
+        moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
+        names = (*AGENT_VARIABLES, *moving, *command.variables)
+        return AgentRun(
+            words=words,
+            variables={
+                **{name: self.settings.variables[name] for name in names if name in self.settings.variables},
+                **command.settings,
+                "TMPDIR": str(places.temporary),
+                "REMIT_INTENT": attempt.intent,
+                "REMIT_SLOT": str(slot),
+                "REMIT_PORT": str(FIRST_PORT + PORTS_OF_SLOT * slot),
+            },
+            jail=make_jail(places, attempt.agent, words, self.settings.environment, self.search_path, links),
+            log=trees_folder(self.settings.home, attempt.repository) / f"{attempt.intent}-{attempt.attempt}.log",
+            bubblewrap=self.bubblewrap,
+        )
+
+    def find_last_attempt(self, attempt: Attempt) -> Attempt | None:
+        """Return the attempt before this one, if its work is to be taken on."""
+        task = self.engine.read_board().tasks[attempt.key]
+        known = self.engine.list_attempts(attempt.key)
+        ended = [one for one in known if task.first_attempt <= one.attempt < attempt.attempt]
+        return ended[-1] if ended else None
+
+    def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
+        """Return the attempt's facts about its role and the work so far."""
+        role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+        diff, target = "", board.plans[task.plan].target
+        if task.head:
+            start = find_base(gate.workspace, target)
+            start = self.host.open_trees(attempt.repository).store.find_merge_base(start, task.head) or start
+            words = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--end-of-options")
+            diff = Git(gate.workspace.root).run("diff", *words, start, task.head).decode("utf-8", "replace")
+        return StageBrief(
+            ROLE_DUTIES.get(role.name, ""),
+            read_instructions(gate.workspace, role.name),
+            is_reviewer(role),
+            diff,
+            list_open_items(gate.workspace, attempt.intent),
+            place.view.notes if place.view is not None else (),
+        )
+
+    def check(self, attempt: Attempt) -> StepEnd:
+        """Commit the agent's changes. Without any, or with a path outside the write set, the attempt ends."""
+        place = self.places.by_token.get(attempt.token)
+        terms = place.assignment.terms if place else None
+        if place is None or terms is None:
+            return SUPERSEDED_END
+        message = f"{attempt.intent}: attempt {attempt.attempt}\n\nIntent: {attempt.intent}"
+        author = Identity(attempt.agent, f"{attempt.agent}@remit.invalid", int(time.time()))
+        board = self.engine.read_board()
+        task = board.tasks[attempt.key]
+        self.places.relay(place, task, board)
+        handed = self.host.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
+        if handed.outside:
+            named = ", ".join(handed.outside[:5])
+            with self.host.open_gate(attempt.repository) as gate:
+                instead = name_fragments(gate.rules.config.orchestrator.commons, handed.outside)
+            why = f"it changed what is not its own: {named}{instead}"
+            return StepEnd(AttemptEnd.FAILED, why[:500], f"outside: {named}"[:200])
+        if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=handed.commit):
+            return SUPERSEDED_END
+        return self.judge_stage(attempt, task, board, terms, has_changed=handed.commit != terms.base)
+
+    def judge_stage(
+        self, attempt: Attempt, task: Task, board: Board, terms: Assignment, *, has_changed: bool
+    ) -> StepEnd:
+        """Return how a stage ends: by its verdict, or without a verdict by the presence of work."""
+        with self.engine.store.read() as connection:
+            verdict = find_verdict(connection, attempt.key, attempt.attempt) if task.stage else None
+        if verdict is not None and verdict.kind == "revise":
+            return StepEnd(AttemptEnd.SENT_BACK, sanitise_line(verdict.text, MAX_REASON_CHARS))
+        if verdict is None and ("write" not in terms.effects or not terms.paths):
+            return StepEnd(AttemptEnd.GAVE_UP, f"the {terms.role} gave no verdict", "no verdict")
+        role = board.roles.get(task.role) or Role(task.role)
+        is_last = task.stage + 1 >= len(role.stages)
+        if not has_changed and not task.head and (is_last or terms.paths == ANYWHERE):
+            return StepEnd(AttemptEnd.GAVE_UP, "it changed nothing", "no change")
+        return StepEnd()
+
+    def hand_in(self, attempt: Attempt) -> StepEnd:
+        head = self.host.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        with self.host.open_gate(attempt.repository) as gate:
+            self.host.share(gate, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
+        handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
+        return StepEnd() if handed else SUPERSEDED_END
+
+
+def name_fragments(commons: Iterable[Commons], paths: Iterable[str]) -> str:
+    """Return where changes of common files go instead; empty without such a file."""
+    places = (c for c in commons if c.fragments and any(Scope(c.paths).matches(path) for path in paths))
+    return "".join(f"; what belongs into {', '.join(c.paths)} goes into a file below {c.fragments}" for c in places)
+
+
+def describe_exit(code: int) -> str:
+    """Return an exit code with its usual meaning."""
+    number = -code if code < 0 else code - 128
+    with suppress(ValueError):
+        return f"{code} ({signal.Signals(number).name})"
+    return f"{code} (a program is not there)" if code == MISSING_EXIT_CODE else str(code)
+
+
+def read_instructions(workspace: Workspace, role: str) -> str:
+    """Return the team's instructions for this role: `.orchestration/roles/<name>.md`; empty without the file."""
+    with suppress(OSError):
+        text = read_regular_file(workspace.folder / "roles" / f"{role}.md", MAX_INSTRUCTION_BYTES)
+        return text.decode("utf-8", "replace").strip()
+    return ""
+
+
+class Report:
+    """Report of an agent's usage and progress to the board, at most every two seconds."""
+
+    def __init__(self, engine: DbosEngine, attempt: Attempt) -> None:
+        self.engine = engine
+        self.attempt = attempt
+        self.due_s: float = 0.0
+        self.heard_s: float = 0.0
+        self.said = ""
+        self.counted = AgentUsage()
+
+    def tell(self, feed: AgentFeed, *, is_last: bool = False) -> None:
+        if not is_last and (time.monotonic() < self.due_s or feed.last_word_s == self.heard_s):
+            return
+        self.due_s, self.heard_s = time.monotonic() + REPORT_INTERVAL_S, feed.last_word_s
+        usage = feed.usage
+        used = replace(
+            self.attempt,
+            sessions=(feed.session,) if feed.session else (),
+            turns=usage.turns,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            usd=usage.usd,
+        )
+        news = feed.progress if feed.progress != self.said else ""
+        self.said = feed.progress
+        with suppress(*AWAY_ERRORS):
+            self.engine.record_usage(used.token, used, news)
+            good, bad = usage.turns - self.counted.turns, usage.refusals - self.counted.refusals
+            if good > 0 or bad > 0:
+                why = f"{self.attempt.agent}: {usage.refusals} refusals in {usage.turns + usage.refusals} answers"
+                self.engine.note_answers(self.attempt.agent, max(good, 0), max(bad, 0), why)
+                self.counted = replace(usage)

@@ -1,0 +1,249 @@
+"""Worktrees of the attempts that a worker runs: their leases, messages, meetings, budgets, checkpoints and ends."""
+
+import shutil
+import time
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.core.assignment import Assignment, hash_scope
+from remit.core.call import SessionKey
+from remit.gate.context import RECORDING_ERRORS
+from remit.gate.pending_messages import PendingMessages
+from remit.gate.state.attempt_messages import AttemptMessages, FleetView
+from remit.gate.state.database import StateError
+from remit.orchestrator.board import AttemptEnd, Board, Hold, Order, OrderKind, Task, TaskState
+from remit.orchestrator.conflict import ConflictKind, Evidence
+from remit.orchestrator.database.store import AWAY_ERRORS
+from remit.orchestrator.endings import find_endings, find_warnings
+from remit.orchestrator.planning.roles import find_role
+from remit.orchestrator.planning.write_sets import make_write_set
+from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
+from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentProcess
+from remit.orchestrator.workers.host import WorkerHost
+from remit.orchestrator.workers.landing_rounds import trees_folder
+from remit.orchestrator.workers.meetings import find_owners, list_new_denials, measure_party, write_lessons
+from remit.orchestrator.workers.messages import is_heard, leave_message
+from remit.orchestrator.workers.relay import bring_view, take_messages
+from remit.orchestrator.workers.starting_point import StartingPoint
+from remit.workspace.git.command import GitError
+from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_boot_clock_ns
+from remit.workspace.place.workspace import Workspace
+
+CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
+DRAIN_S = 10.0
+
+
+class Workplace(Struct):
+    """Worktree of an attempt with its assignment, and the agent's process once it runs."""
+
+    tree: Workspace
+    assignment: AssignmentFile
+    renewed_s: float
+    start: StartingPoint
+    known: frozenset[SessionKey] = frozenset()
+    """Sessions of earlier attempts in this worktree."""
+    process: AgentProcess | None = None
+    messages: list[Order] = []
+    unheard: list[tuple[SessionKey, Order]] = []
+    beats: int = 0
+    began: float = 0.0
+    denied: dict[str, float] = {}
+    """Paths outside of the write set that the agent was denied, with when it last was."""
+    wanted: list[str] = []
+    """Paths that the agent asked for and another task holds."""
+    is_warned: bool = False
+    """Whether its agent has been told that a budget is nearly used up."""
+    view: FleetView | None = None
+    """What the attempt has been brought of others."""
+
+
+class Workplaces:
+    """Workplaces of a worker's attempts, by the token of the hold."""
+
+    def __init__(self, host: WorkerHost) -> None:
+        self.host = host
+        self.by_token: dict[int, Workplace] = {}
+
+    def renew(self, place: Workplace, hold: Hold, board: Board, asked: float) -> None:
+        """Write the assignment anew after the lease was renewed, and keep a checkpoint from time to time."""
+        task = board.tasks.get(hold.key)
+        is_paused = task is not None and task.state in (TaskState.PAUSED, TaskState.ASKING)
+        terms = place.assignment.terms
+        if terms is None:
+            return
+        place.renewed_s = asked
+        left_s = self.host.engine.timing.assignment_s - (read_boot_clock_ns() / 1e9 - asked)
+        try:
+            place.assignment.change_state(replace(terms, state="paused" if is_paused else "active"), max(left_s, 0.0))
+        except AssignmentChanged as error:
+            if place.process is not None:
+                place.process.cancel(AttemptEnd.FAILED, str(error))
+            return
+        except OSError:
+            return  # it runs out by itself
+        if task is not None and task.state is TaskState.ASKING and place.process is not None:
+            place.process.cancel(AttemptEnd.CANCELLED, task.why)  # a person has taken it over
+        self.deliver_messages(place, hold.attempt)
+        place.beats += 1
+        if place.beats % CHECKPOINT_BEATS == 0:
+            self.keep(place, hold.intent, hold.attempt)
+
+    def take_message(self, order: Order) -> None:
+        """Keep a person's message for the task's agent until the agent's session is known."""
+        if order.kind is OrderKind.STEER:
+            for place in list(self.by_token.values()):
+                terms = place.assignment.terms
+                if terms is not None and terms.task == f"{order.repository}:{order.intent}":
+                    place.messages.append(order)
+
+    def deliver_messages(self, place: Workplace, attempt: int) -> None:
+        """Leave the messages for the agent's session, for delivery with the answer to its next call or prompt. A
+        message unheard at the session's end goes into the next attempt's brief.
+        """
+        environment = self.host.settings.environment
+        with suppress(StateError):
+            while place.messages:
+                session = leave_message(place.tree, environment, place.known, place.messages[0])
+                if session is None:
+                    break
+                place.unheard.append((session, place.messages.pop(0)))
+            for session, order in list(place.unheard):
+                if is_heard(place.tree, environment, session, order):
+                    self.host.engine.finish_order(order, attempt)
+                    place.unheard.remove((session, order))
+
+    def watch_denials(self, place: Workplace, hold: Hold, board: Board) -> None:
+        """Settle with the owners the agent's denied wishes for held paths."""
+        with suppress(*RECORDING_ERRORS):
+            with self.host.open_state(place.tree) as state:
+                denied = list_new_denials(state, place.began, place.denied)
+            place.denied |= denied
+            wanted, place.wanted = [*denied, *place.wanted], []
+            for owner, paths in find_owners(board, hold.key, wanted).items():
+                self.meet(place, hold, board.holds[hold.repository, owner], paths)
+
+    def watch_scope(self, place: Workplace, hold: Hold, board: Board) -> None:
+        """Widen the attempt's write set once a person has widened its intent's scope. A path that another task holds is
+        a meeting with its owner.
+        """
+        task, terms = board.tasks.get(hold.key), place.assignment.terms
+        if task is None or terms is None or task.state is not TaskState.RUNNING:
+            return
+        with suppress(*RECORDING_ERRORS, AssignmentChanged):
+            with self.host.open_gate(hold.repository) as gate:
+                intent, settings = gate.intents.find_intent(hold.intent), gate.rules.config.orchestrator
+            wider = make_write_set(intent, find_role(settings, task.role), settings.commons).scope if intent else ()
+            added = tuple(pattern for pattern in wider if pattern not in hold.scope)
+            if not added:
+                return
+            owner = self.host.engine.widen_hold(hold.token, hold.key, wider, hash_scope(wider))
+            if owner is None:
+                scope = (*wider, *settings.union_paths)
+                place.assignment.change_state(replace(terms, scope=scope), self.host.engine.timing.assignment_s)
+                self.tell_sessions(place, f"Remit: {hold.intent} may write {', '.join(added)} now too.")
+            elif owned := board.holds.get((hold.repository, owner)):
+                self.meet(place, hold, owned, added)
+
+    def meet(self, place: Workplace, hold: Hold, owned: Hold, paths: tuple[str, ...]) -> None:
+        """Have a meeting of two tasks settled, tell the agent, and write the lesson."""
+        theirs = self.by_token.get(owned.token)
+        mine = place.assignment.terms.base if place.assignment.terms else ""
+        base = theirs.assignment.terms.base if theirs and theirs.assignment.terms else ""
+        earlier = measure_party(owned, theirs.tree if theirs else None, base)
+        evidence = Evidence(ConflictKind.GROW, earlier, measure_party(hold, place.tree, mine), paths)
+        settlement = self.host.engine.meet_owner(hold.token, hold.key, evidence)
+        if settlement is None:
+            return
+        say = f"Remit: {', '.join(paths[:3])} belongs to {owned.intent}. {settlement.kind}: {settlement.why}. "
+        self.tell_sessions(place, f"{say}Leave it out, or send {owned.intent} the change with submit_patch.")
+        with self.host.open_gate(hold.repository) as gate:
+            write_lessons(self.host.engine.store, gate, hold.repository)
+
+    def watch_budgets(self, board: Board) -> None:
+        """End local agents with an exhausted budget, and warn agents with a nearly exhausted budget."""
+        for ending in find_endings(board):
+            if ending.ended_as is AttemptEnd.OVER_BUDGET:
+                self.end(ending.token, ending.ended_as, ending.why)
+        for key, name in find_warnings(board).items():
+            place = self.by_token.get(board.attempts[key].token)
+            if place is not None and not place.is_warned:
+                place.is_warned = True
+                self.tell_sessions(
+                    place, f"Remit: the budget of {name} is nearly used up. Finish what is begun, and end."
+                )
+
+    def tell_sessions(self, place: Workplace, text: str) -> None:
+        """Leave a message for the agent's sessions, for delivery with the answer to their next call or prompt."""
+        with suppress(*RECORDING_ERRORS), self.host.open_state(place.tree) as state:
+            for session in state.list_recent_sessions():
+                PendingMessages(state).add_message(session, text)
+
+    def end(self, token: int, ended_as: AttemptEnd, why: str) -> None:
+        place = self.by_token.get(token)
+        if place is None:
+            return
+        if place.assignment.terms is not None:
+            with suppress(OSError, AssignmentChanged):
+                place.assignment.change_state(replace(place.assignment.terms, state="ended"), 0.0)
+        if place.process is not None:
+            place.process.cancel(ended_as, why)
+
+    def end_overdue(self) -> None:
+        """End agents not renewed for too long, before a new attempt may take their place."""
+        now = read_boot_clock_ns() / 1e9
+        for token, place in list(self.by_token.items()):
+            if now - place.renewed_s > self.host.engine.timing.assignment_s:
+                self.end(token, AttemptEnd.LOST, "the database did not answer in time")
+
+    def wait_until_left(self) -> None:
+        until = time.monotonic() + DRAIN_S
+        while self.by_token and time.monotonic() < until:
+            time.sleep(LOOK_INTERVAL_S)
+
+    def leave(self, token: int) -> None:
+        place = self.by_token.get(token)
+        if place is None or place.assignment.terms is None:
+            return
+        intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
+        self.keep(place, intent, attempt)
+        self.relay_rest(place.tree, place.assignment.terms, self.host.engine.read_board())
+        with suppress(*AWAY_ERRORS):  # the next attempt's brief has what is unheard
+            self.deliver_messages(place, attempt)
+        self.end(token, AttemptEnd.CANCELLED, "")
+        self.by_token.pop(token, None)
+        folder = trees_folder(self.host.settings.home, self.find_repository_of(place))
+        shutil.rmtree(folder / f"{intent}-{attempt}.tmp", ignore_errors=True)
+
+    def keep(self, place: Workplace, intent: str, attempt: int) -> None:
+        """Keep a checkpoint of the worktree. After a failure, the worktree itself still holds the files."""
+        repository = self.find_repository_of(place)
+        with suppress(GitError, OSError):
+            self.host.open_trees(repository).checkpoint(place.tree, intent, attempt, "a checkpoint", int(time.time()))
+            with self.host.open_gate(repository) as gate, suppress(*SHARING_ERRORS):
+                if remote := gate.rules.config.orchestrator.remote:
+                    FleetRemote(gate, remote).push_checkpoint(f"{intent}/{attempt}")
+
+    def relay(self, place: Workplace, task: Task | None, board: Board) -> None:
+        """Carry messages between the attempt and the fleet. Failures are retried at the next beat."""
+        terms = place.assignment.terms
+        if terms is None or task is None:
+            return
+        store = self.host.engine.store
+        with suppress(*RECORDING_ERRORS), self.host.open_state(place.tree) as state:
+            sent = take_messages(store, state, task, terms.attempt, terms.token)
+            place.wanted += [path for message in sent if message.kind == "grow" for path in message.paths]
+            place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
+
+    def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
+        """Store the last messages of an ended attempt, and delete the rest."""
+        repository, _, intent = terms.task.partition(":")
+        task = board.tasks.get((repository, intent))
+        with suppress(*RECORDING_ERRORS), self.host.open_state(tree) as state:
+            if task is not None:
+                take_messages(self.host.engine.store, state, task, terms.attempt, terms.token)
+            AttemptMessages(state, terms.token).forget()
+
+    def find_repository_of(self, place: Workplace) -> str:
+        return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
