@@ -30,7 +30,7 @@ from remit.workspace.worktrees import Worktrees
 
 INTENTS = 20
 FILES = 2659
-AUTHOR = Identity("An Agent", "agent@example.org", 1_700_000_000)
+AUTHOR = Identity("An Agent", "agent@example.org", int(time.time()))
 
 
 STARTED: list[str] = []
@@ -136,12 +136,20 @@ def main(count: int) -> None:
         forms: tuple[LandingForm, LandingForm] = ("merge", "squash")
         for form in forms:
             terms = LandingTerms(target=f"remit/{form}", form=form)
-            before = len(STARTED)
+            before, used = len(STARTED), os.times()
             times = [time_landing(lander, terms, member) for member in members]
             processes = (len(STARTED) - before) / len(members)
             right, lines, false = count_lines(gate, terms.ref, expected)
             print(f"{form:>7}: landing p50 {statistics.median(times) * 1000:.0f} ms, best {min(times) * 1000:.0f} ms")
-            print(f"{form:>7}: {processes:.1f} git processes a landing")
+            own, children = (
+                sum(after - b for after, b in zip(os.times()[i : i + 2], used[i : i + 2], strict=True)) / len(members)
+                for i in (0, 2)
+            )
+            print(
+                f"{form:>7}: {processes:.1f} git processes a landing; processor {own * 1000:.0f} ms of its own, ",
+                end="",
+            )
+            print(f"{children * 1000:.0f} ms of git; load {os.getloadavg()[0]:.0f}")
             print(f"{form:>7}: {right} of {lines} lines keep their intent, {false} have another")
 
 

@@ -129,6 +129,8 @@ SETTING_WORDS = {
     "orchestrator.first_role": "the role that a task begins in; it goes on in the roles of that role's `chain`",
     "orchestrator.form": '"merge" lands an intent as a merge commit, "squash" as one commit',
     "orchestrator.remote": "a remote of git where the target is moved first, and by which several hosts share it",
+    "orchestrator.jail": '"require": no agent starts on a host without bubblewrap; "prefer": there they start without a'
+    " jail, and what is weaker is said",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
     " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `chain`; a role narrows an intent, and never widens it",
     "orchestrator.max_usd": "US dollars that a plan may cost, if `remit plan start` names no others",

@@ -3,24 +3,16 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-MAIN = "from remit.cli import main; main()"
+from forked_commands import MAIN as MAIN
+from forked_commands import run_command
 
 
 def run(folder: Path, *words: str, typed: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `remit` without a terminal; `CLAUDECODE="1"` makes it a command of an agent."""
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, *words],
-        cwd=folder,
-        env={**os.environ, **variables},
-        input=typed,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_command(words, folder, {**os.environ, **variables}, typed)
 
 
 def remit(folder: Path, *words: str, code: int = 0) -> str:

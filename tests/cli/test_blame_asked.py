@@ -83,6 +83,7 @@ def run_fresh(agent: Agent, home: Path, *words: str, folder: str = ".") -> subpr
         away.rename(settings)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 def test_the_daemon_answers_what_a_fresh_process_answers(agent: Agent, home: Path) -> None:
     for form in FORMS:

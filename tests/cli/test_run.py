@@ -169,6 +169,7 @@ def test_an_unknown_price_is_no_price_of_nothing(repository: Path) -> None:
     assert "the price of the model is unknown" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_real_provider_is_reached_by_its_variables(repository: Path) -> None:
     turns = [(Say("I read."), Use("read_file", {"path": "README.md"})), Use("attempt_completion", {"result": "Read."})]
     with AnthropicWire(ScriptedModel(turns)).serve() as wire:
@@ -195,6 +196,7 @@ def test_a_key_that_is_refused_ends_with_2_and_no_retries(repository: Path) -> N
     assert "failed auth: 401: invalid x-api-key" in done.stdout
 
 
+@pytest.mark.slow
 def test_runs_are_listed_taken_up_again_and_copied(repository: Path, script: Any) -> None:
     model = script([{"say": "One."}], [{"say": "Two."}], [DONE], [{"say": "Four."}], [DONE])
     first = run(repository, "run", "begin", "--max-turns", "1", "--model", model)
@@ -288,6 +290,7 @@ def test_an_output_that_takes_no_more_ends_the_run_quietly(repository: Path, scr
     assert listed["state"] == "open"
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Path) -> None:
     import signal
     import time

@@ -95,7 +95,7 @@ def test_on_a_file_system_that_ignores_case_names_fold(a: list[str], b: list[str
 
 
 def test_what_folding_does_not_cover_is_unproved() -> None:
-    answer = decide_apart(Scope(("[\u0400-\u04ff].py",)), Scope(("[\u0430-\u044f].ts",)), fold=True)
+    answer = decide_apart(Scope(("[\u0400-\u04ff]a.py",)), Scope(("[\u0430-\u044f]b*.py",)), fold=True)
     assert isinstance(answer, Unproved)
     assert "beyond ASCII" in answer.why
 
@@ -153,7 +153,14 @@ def test_hostile_scopes_end_unproved_and_are_never_called_apart_for_want_of_time
     a = Scope(("**/*a" * 200 + "/q", "*a" * 500))
     b = Scope(("**/*a" * 200 + "c", "*b*a" * 250 + "c", "*[ab]" * 100))
     assert isinstance(decide_apart(a, b), Unproved)
-    assert isinstance(decide_apart(Scope(("*a*b*c",)), Scope(("*c*b*d",)), max_steps=20), Unproved)
+    assert isinstance(decide_apart(Scope(("*a*b*c?",)), Scope(("*c*b*d?",)), max_steps=20), Unproved)
+
+
+def test_patterns_that_begin_or_end_differently_are_apart_without_a_search() -> None:
+    for a, b in [("*a*b*c", "*c*b*d"), ("src/ab*", "src/ba*"), ("src/**/*_x.sql", "src/**/*_y.sql"), ("*.py", "*.pyi")]:
+        assert decide_apart(Scope((a,)), Scope((b,)), max_steps=0) == Apart()
+        assert decide_apart(Scope((a,)), Scope((b.upper(),)), fold=True, max_steps=0) == Apart()
+    assert decide_apart(Scope(("*_A.sql",)), Scope(("db/*a.SQL", "*a.SQL")), fold=True) != Apart()
 
 
 def test_of_several_scopes_a_side_is_what_they_have_in_common() -> None:

@@ -137,6 +137,7 @@ def test_an_agent_that_rewrites_its_settings_costs_nothing_but_its_rewriting(
     assert unmerge_json(rewritten, insertions) == json.dumps(value, indent=2, ensure_ascii=False)
 
 
+@pytest.mark.slow
 @given(odd_json(), wishes(), GROUP, VALUES, st.data())
 def test_what_others_write_meanwhile_stays(
     document: tuple[dict[str, Any], str], wanted: dict[str, Any], group: Any, other: Any, data: st.DataObject

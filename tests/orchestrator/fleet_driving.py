@@ -10,7 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from forked_commands import run_command
 from processes import daemons_of, fields
+from remit.core.untrusted_input import encode_json
+from remit.orchestrator.fleet import name_repository, open_fleet
 
 REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
 AGENT = Path(__file__).with_name("small_agent.py")
@@ -32,15 +35,16 @@ class Fleet:
     def __init__(self, home: Path, root: Path, database: str | None = None, pace: str = PACE) -> None:
         self.home = home
         self.root = root
+        self.url = database
         self.pace = pace
         self.database = ["--database", database] if database else []
+        self.variables: dict[str, str] = {}
+        """The environment of its processes, where that is not the test's."""
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def remit(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [*REMIT, *words], cwd=self.root, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False
-        )
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        done = run_command(words, self.root, self.variables or os.environ)
+        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
     def govern(self, count: int) -> list[str]:
@@ -81,6 +85,16 @@ class Fleet:
         answer = json.loads(self.remit("plan", "status", "--json", *self.database))
         return {task["intent"]: task for task in answer["data"]["tasks"]}
 
+    def read_tasks(self) -> dict[str, dict[str, Any]]:
+        """Return what `status` does, without a process: a wait that starts one at each look keeps a core busy."""
+        engine = open_fleet(self.url, self.home)
+        try:
+            tasks = engine.read_board().tasks.values()
+        finally:
+            engine.store.close()
+        mine = name_repository(self.root)
+        return {task.intent: json.loads(encode_json(task)) for task in tasks if task.repository == mine}
+
     def attempts(self, id: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.remit("task", "show", id, "--json", *self.database))["data"][
             "attempts"
@@ -89,12 +103,13 @@ class Fleet:
 
     def wait_for(self, holds: Callable[[dict[str, dict[str, Any]]], bool], seconds: float = WAIT_S) -> None:
         until = time.monotonic() + seconds
-        while not holds(now := self.status()):
+        while not holds(now := self.read_tasks()):
             assert time.monotonic() < until, (now, self.remit("plan", "log", *self.database), self.logs())
-            time.sleep(0.5)
+            time.sleep(0.2)
 
     def wait_until_landed(self, seconds: float = WAIT_S) -> None:
-        self.wait_for(lambda now: all(task["state"] == "landed" for task in now.values()), seconds)
+        self.wait_for(lambda now: bool(now) and all(task["state"] == "landed" for task in now.values()), seconds)
+        assert {task["state"] for task in self.status().values()} == {"landed"}
 
     def landings(self) -> list[str]:
         """Return the intent of each landing in the target's history."""

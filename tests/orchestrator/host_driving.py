@@ -27,19 +27,6 @@ class Host(Fleet):
         )
         self.variables = {**os.environ, "HOME": str(home), **variables}
 
-    def remit(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [*REMIT, *words],
-            cwd=self.root,
-            env=self.variables,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
-        return done.stdout + done.stderr
-
     def start_worker(self, slots: int = 2, seconds: float = 0.5, *more: str) -> subprocess.Popen[bytes]:
         words = ["worker", f"--slots={slots}", f"--pace={PACE}", *self.database, self.agent_option(seconds, *more)]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:

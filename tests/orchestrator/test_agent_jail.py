@@ -4,17 +4,22 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from conftest import run_git
+from gate.driving import governed
 from orchestrator.test_misbehaving_agents import processes_of
+from processes import fields
 from remit.gate.machine import Environment
 from remit.orchestrator.workers.agent import (
     AGENT_COMMANDS,
+    REAPER_KILLED,
     AgentProcess,
     AgentRun,
     AttemptPlaces,
@@ -22,10 +27,15 @@ from remit.orchestrator.workers.agent import (
     explain_unwired,
     find_links,
     make_jail,
+    prepare_state,
     run_setup,
 )
+from remit.orchestrator.workers.attempt_steps import AttemptSteps
+from remit.orchestrator.workers.host import WorkerHost, WorkerSettings
+from remit.orchestrator.workers.network import find_certificates, find_proxy_secrets
+from remit.orchestrator.workers.workplaces import Workplaces
 from remit.workspace.place.workspace import locate_workspace
-from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.jail import Jail, find_bubblewrap
 from remit.workspace.worktrees import Worktrees
 
 pytestmark = pytest.mark.skipif(find_bubblewrap() is None, reason="NO JAIL TESTED: there is no bubblewrap here")
@@ -50,7 +60,10 @@ def places(repository: Path, home: Path) -> AttemptPlaces:
     temporary = home / ".local/share/remit/trees/r/one.tmp"
     temporary.mkdir()
     assert one.assignment_path is not None
-    return AttemptPlaces(main, one, Path(one.assignment_path).parent, temporary)
+    state = home / ".local/share/remit/trees/r/one.state"
+    places = AttemptPlaces(main, one, Path(one.assignment_path).parent, temporary, state, "remit/INT-001/1")
+    prepare_state(places)
+    return places
 
 
 def run_agent(places: AttemptPlaces, home: Path, script: str, *, links: Sequence[str] = ()) -> tuple[int | None, str]:
@@ -68,7 +81,7 @@ def test_of_home_an_agent_sees_its_own_settings_and_no_secret(places: AttemptPla
     listed = " ".join(str(home / name) for name in (*SECRETS, ".claude/history.jsonl"))
     _, shown = run_agent(places, home, f"cat {listed} | wc -c; ls -A ~; ls /tmp | grep -v pytest")
     assert shown.splitlines().count("cat: " + f"{home}/.ssh/id_ed25519: No such file or directory") == 1
-    assert sum("No such file" in line for line in shown.splitlines()) == 3, "the database is there, and empty"
+    assert sum("No such file" in line for line in shown.splitlines()) == 4, "of Remit's state folder there is nothing"
     names = {".claude", ".gitconfig", ".local"}
     assert names <= {*shown.splitlines()}
     assert not {".ssh", ".aws", ".gemini"} & {*shown.splitlines()}
@@ -182,3 +195,72 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+KILLER = """
+import os, signal, subprocess
+child = subprocess.Popen(["setsid", "sh", "-c", "sleep 721 & sleep 722"])
+hidden = subprocess.Popen(["env", "-i", "setsid", "-f", "sleep", "723"])
+hidden.wait()
+import time
+time.sleep(1.0)  # the worker looks every tenth of a second
+os.kill(os.getppid(), signal.SIGKILL)
+time.sleep(700)
+"""
+
+
+def test_an_agent_that_ends_its_reaper_is_ended_with_all_it_started(tmp_path: Path, home: Path) -> None:
+    jail = Jail(tmp_path, writable=(tmp_path,))
+    variables = {**os.environ, "TMPDIR": str(tmp_path / "own")}
+    process = AgentProcess(AgentRun((sys.executable, "-c", KILLER), variables, jail, tmp_path / "log"))
+    end = process.wait()
+    assert end.why == REAPER_KILLED
+    left = [words for pid in Path("/proc").glob("[0-9]*") for words in [" ".join(fields(pid / "cmdline"))]]
+    assert [words for words in left if words.startswith(("sleep 721", "sleep 722", "sleep 723"))] == []
+
+
+def test_a_proxy_and_its_certificates_come_into_the_jail_and_its_password_into_no_log(
+    places: AttemptPlaces, home: Path
+) -> None:
+    (home / "company.pem").write_text("CERTIFICATE\n")
+    known = {"HTTPS_PROXY": "http://me:geheim%21x@proxy:3128", "SSL_CERT_FILE": str(home / "company.pem")}
+    words = ("sh", "-c", "cat $SSL_CERT_FILE; echo $HTTPS_PROXY; echo 'geheim!x'")
+    around = Environment(home=home, temporary=home / "tmp")
+    jail = make_jail(places, "", words, around, os.environ["PATH"], (), find_certificates(known))
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home), **known}
+    process = AgentProcess(AgentRun(words, variables, jail, home / "agent.log", find_bubblewrap()))
+    process.wait()
+    assert (home / "agent.log").read_text().splitlines() == [
+        "CERTIFICATE",
+        "http://[redacted]@proxy:3128",
+        "[redacted]",
+    ]
+    assert "geheim" not in process.feed.tail
+
+
+@pytest.mark.parametrize(
+    ("address", "secrets"),
+    [
+        ("http://me:geheim%21x@proxy:3128", ("me:geheim%21x", "geheim%21x", "geheim!x")),
+        ("me:12345@proxy:3128", ("me:12345",)),
+        ("http://token@proxy", ("token",)),
+        ("http://proxy:3128", ()),
+        ("http://[broken", ()),
+        ("", ()),
+    ],
+)
+def test_of_a_proxy_the_user_and_the_password_are_secret(address: str, secrets: tuple[str, ...]) -> None:
+    assert find_proxy_secrets({"https_proxy": address}) == secrets
+
+
+def test_where_a_jail_is_required_no_agent_starts_without(repository: Path, home: Path) -> None:
+    governed(repository)
+    with (repository / ".orchestration/remit.toml").open("a") as settings:
+        settings.write('\n[orchestrator]\njail = "require"\n')
+    around = Environment(home=home, temporary=home / "tmp")
+    settings = WorkerSettings(1, {}, {}, home, around, clones={"r": repository})
+    host = WorkerHost(cast(Any, None), settings, threading.Event())
+    steps = AttemptSteps(host, Workplaces(host))
+    assert not steps.is_jail_missing("r")
+    steps.bubblewrap = None
+    assert steps.is_jail_missing("r")

@@ -1,6 +1,8 @@
 """What Remit takes of DBOS: public names only, in one module; and the steps of a version of the workflows stay."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import dbos
@@ -50,3 +52,9 @@ def test_no_row_of_the_engine_is_a_pickle() -> None:
     """Who may write the database must not be able to run code in every worker."""
     text = Path(engine.__file__).read_text("utf-8")
     assert text.count("serializer=DBOSPortableJSONSerializer()") == text.count("system_database_url=")
+
+
+def test_who_only_reads_the_board_does_not_load_the_engine() -> None:
+    code = "import sys, remit.orchestrator.engines.dbos; print('dbos' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -26,7 +26,7 @@ ENDS = {
     "renames": ("landed", "handed_in", ""),
     "leaves": ("landed", "handed_in", ""),
     "deletes": ("landed", "handed_in", ""),
-    "widens": ("stuck", "failed", ".orchestration/active_intents.yaml"),
+    "widens": ("landed", "handed_in", ""),  # the settings of its worktree are read-only in the jail
     "assigns": ("stuck", "failed", "README.md"),
     "crashes": ("stuck", "failed", "its agent ended with 139 (SIGSEGV)"),
     "misses": ("stuck", "failed", "its agent ended with 127 (a program is not there)"),

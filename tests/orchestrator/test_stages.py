@@ -45,7 +45,7 @@ class StageFleet(Fleet):
 
     def agent_option(self, seconds: float = 0.5, *more: str) -> str:
         del seconds, more
-        return f"--agent-command=play={sys.executable} {AGENT} {self.plays} {{intent}} {{prompt}}"
+        return f"--agent-command=remit={sys.executable} {AGENT} {self.plays} {{intent}} {{prompt}}"
 
     def set_roles(self, roles: str = ROLES) -> None:
         path = self.root / ".orchestration" / "remit.toml"

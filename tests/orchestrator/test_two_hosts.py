@@ -36,3 +36,5 @@ def test_intents_run_on_two_hosts_and_each_line_is_known_on_both(hosts: tuple[Ho
         host.remit("ledger", "fetch")
         for id in ids:
             assert id in host.remit("why", f"src/{id.lower()}/made.py:1")
+            # What it left beside its commits is there too, whichever host it ran on.
+            assert "SessionStart 0" in host.remit("task", "artifacts", id, "output.log")

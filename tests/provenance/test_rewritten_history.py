@@ -41,6 +41,7 @@ def move_to_subfolder(root: Path) -> None:
     run_git(root, "reflog", "expire", "--expire=now", "--all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pruned", [True, False], ids=["the old commits are gone", "git keeps them for a while"])
 def test_a_move_of_all_history_to_a_subfolder_makes_no_old_line_the_agents(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, pruned: bool

@@ -154,6 +154,7 @@ def test_a_question_of_the_gate_is_a_permission(repository: Path, choice: str, i
     assert (repository / "new.py").exists() is is_written
 
 
+@pytest.mark.slow
 def test_a_cancel_ends_the_prompt_as_cancelled(repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Say("never whole")])).serve() as wire:
         put_fault(wire, "silence")
@@ -238,6 +239,7 @@ def test_the_mode_is_switched_and_a_plan_is_shown(repository: Path) -> None:
     assert [(entry.content, entry.status) for entry in plan.entries] == [("read", "completed"), ("write", "pending")]
 
 
+@pytest.mark.slow
 def test_servers_of_the_editor_are_the_agents(repository: Path) -> None:
     given = {"server_name": "notes", "tool_name": "add", "arguments": {"a": 2, "b": 40}}
     model = script_of(repository, [call("use_mcp_tool", **given)], [DONE])
@@ -252,6 +254,7 @@ def test_servers_of_the_editor_are_the_agents(repository: Path) -> None:
     assert "42" in str([update for update in editor.updates if isinstance(update, schema.ToolCallProgress)])
 
 
+@pytest.mark.slow
 def test_limits_and_failures_are_said(repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Use("read_file", {"path": "README.md"})])).serve() as wire:
         wire.answer = lambda method, path, body: wire.refusal(401, "invalid x-api-key")  # type: ignore[method-assign]

@@ -132,6 +132,7 @@ def test_an_announcement_serves_one_call(repository: Path, home: Path) -> None:
     assert (first.is_error, second.is_error) == (False, True)
 
 
+@pytest.mark.slow
 def test_without_hooks_the_connection_is_the_session(repository: Path, home: Path) -> None:
     async def work(client: Client) -> None:
         chosen = await client.call_tool("select_active_intent", {"intent_id": "INT-001"})

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures
 from remit.servers.daemon import IDLE_TIMEOUT_S, SWEEP_INTERVAL_S, Daemon
+from remit.servers.daemon_client import is_in_jail, relay_tools
 from remit.servers.environment import read_environment
 from remit.wiring.hook_client import client_path, hash_client, install_client, is_client_current
 from remit.wiring.manifest import SettingsError, read_manifest, write_manifest
@@ -56,9 +57,13 @@ def schema(name: str | None, listing: bool, as_json: bool) -> None:
 @repo_option
 def mcp(repo: Path) -> None:
     """Serve the agent-facing tools to an MCP client on standard input and output."""
+    environment = read_environment()
+    if is_in_jail(environment.home):
+        relay_tools(environment.home, version("remit"), str(repo.resolve()))
+        os._exit(0)  # a thread still reads standard input
     from remit.servers.mcp import serve_stdio
 
-    serve_stdio(repo.resolve(), read_environment(), version("remit"))
+    serve_stdio(repo.resolve(), environment, version("remit"))
 
 
 @click.command("acp-agent")

@@ -8,12 +8,15 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.adapters import ROWS
+from remit.core.machine_paths import ATTEMPT_MARK
 from remit.gate.machine import Environment
 from remit.servers.environ_checks import NoHome
 from remit.servers.environment import process_age_s, read_environment
 from remit.servers.hook import HookFrame, answer, parse_event_class, refuse_payload
+from remit.workspace.place.workspace import path_exists
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
+NO_DOOR = "the worker of this plan does not answer, so nothing can be judged or recorded. Stop, and say so"
 LATEST_S = 597  # deadline of a pre call, below the 600 s after which agents run the tool without an answer
 
 
@@ -38,6 +41,8 @@ def main(arguments: list[str]) -> int:
         nowhere = Environment(home=Path(os.devnull), temporary=Path(os.devnull))
         reply = refuse_payload(sys.stdin.buffer.read(), frame, nowhere, str(error))
         return write_reply(reply.stdout, reply.stderr, reply.exit_code)
+    if path_exists(f"{environment.home}/{ATTEMPT_MARK}"):
+        return answer_in_jail(frame, environment)
     if from_client:
         environment = replace(environment, waited_s=process_age_s())
     if kind == "pre":
@@ -48,6 +53,20 @@ def main(arguments: list[str]) -> int:
     if from_client:
         start_daemon(environment)
     return code
+
+
+def answer_in_jail(frame: HookFrame, environment: Environment) -> int:
+    """Pass the call on from an agent's jail, where the records are out of reach; refuse it where nobody answers."""
+    from importlib.metadata import version
+
+    from remit.servers.daemon_client import ask_daemon
+
+    payload, kind = sys.stdin.buffer.read(), frame.event_class
+    reply = ask_daemon(environment.home, version("remit"), frame.agent, frame.cwd, payload, kind or "any", LATEST_S)
+    if reply is None:
+        sys.stderr.write(f"remit: {NO_DOOR}\n")
+        return 0 if kind in ("post", "note") else 2
+    return write_reply(reply.stdout, reply.stderr, reply.exit_code)
 
 
 def start_daemon(environment: Environment) -> None:

@@ -589,7 +589,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     Landed work goes to the branch `target`. `workers` attempts run at a time on this machine, up to `train` tasks land
     together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
     are folders, such as those of dependencies, that each work tree sees read-only; `setup` is a command that prepares a
-    work tree before its agent starts, within `setup_minutes`. An intent lands as a `form`: a merge commit, or one
+    work tree before its agent starts, within `setup_minutes`. With `jail = "require"` no agent works on a machine
+    without bubblewrap. An intent lands as a `form`: a merge commit, or one
     squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it. A task begins
     in the role `first_role`, and goes on in the roles of its chain. `max_usd` and `max_tokens` bound a plan that is
     started without limits of its own, `task_max_usd` and `task_max_tokens` each task in it, `agents` an agent in it.
@@ -607,6 +608,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     first_role: str = "builder"
     form: Literal["merge", "squash"] = "merge"
     remote: str = ""
+    jail: Literal["prefer", "require"] = "prefer"
     roles: tuple[AgentRole, ...] = ()
     max_usd: float | None = None
     max_tokens: int | None = None

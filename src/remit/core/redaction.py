@@ -104,6 +104,11 @@ MAX_TEXT_CHARS = 16_384
 CUT_MARK = " [cut]"
 MIN_MASKED_CHARS = 6
 """Length from which a text under a telling name is masked whole."""
+PRIVATE_KEY = (
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]{0,16384}?"
+    r"(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+)
+"""The one secret of several lines."""
 TOKEN_PATTERNS = (
     r"\b(?:sk|pk|rk)-(?:ant-|proj-|live-|test-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,256}",
     r"\b(?:sk|pk|rk|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,256}",
@@ -124,8 +129,7 @@ TOKEN_PATTERNS = (
     r"\bSG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,128}",
     r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,70}",
     r"\beyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{0,4000}",
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]{0,16384}?"
-    r"(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    PRIVATE_KEY,
 )
 TELLING_NAME = (
     r"(?:pass(?:word|wd|phrase)|pwd(?!['\"]?\s{0,4}[=:]\s{0,4}['\"]?/)|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|"

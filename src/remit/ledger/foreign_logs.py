@@ -15,7 +15,7 @@ from remit.core.diff.contents import sha256
 from remit.core.formats.foreign_records import convert_older_record
 from remit.core.record import KEY, hash_leaf
 from remit.ledger.log_files import FOREIGN_FOLDER, LINE_LIMIT, LedgerError, decode_detail, decode_header, replace_file
-from remit.ledger.tree_heads import FoundHead, check_heads
+from remit.ledger.tree_heads import FoundHead, HeadsReport, check_heads
 
 TRACKED_PREFIX = "tree-"  # prefix of the copies of tracked log files
 LINES_PER_LOT = 500  # number of lines of a file that are processed together
@@ -113,6 +113,24 @@ def read_foreign_records(
             if known is None or known["metadata"][KEY].get("unproved"):
                 found[str(document["id"])] = document
     return sorted(found.values(), key=lambda document: str(document["timestamp"]))
+
+
+class ForeignLog(Struct, frozen=True):
+    """A log that another machine shared as a ref, and what its heads prove of its records."""
+
+    name: str
+    records: int
+    heads: HeadsReport
+
+
+def check_foreign_logs(folder: Path, own: Collection[str], keys: Sequence[bytes]) -> Iterator[ForeignLog]:
+    """Yield the logs that other machines shared as refs, compared with their heads. Raises OSError."""
+    for path in sorted((folder / FOREIGN_FOLDER).glob("ref-*.jsonl")):
+        lines = (piece[:-1] for piece in _read_file_pieces(path) if piece.endswith(b"\n"))
+        for name, of_log in _sort_lines(lines, own)[0].items():
+            notes = (decode_detail(raw).note for raw in of_log if b'"event":"tree_head"' in raw)
+            heads = [FoundHead(note, name) for note in notes if note]
+            yield ForeignLog(name, len(of_log), check_heads(map(hash_leaf, of_log), heads, name, keys))
 
 
 def read_foreign_lots(path: Path, own: Collection[str], offset: int = 0) -> Iterator[tuple[list[Document], int]]:

@@ -123,12 +123,15 @@ def build_altered_detail(known: Frontier, measured: MeasuredTree) -> dict[str, A
 
 
 class HeadsReport(Struct, frozen=True):
-    """Result of comparing a log with its tree heads. The first `witnessed` lines are confirmed by the head `newest`."""
+    """Result of comparing a log with its tree heads. The first `witnessed` lines are confirmed by the head `newest`.
+    `signers` are the ids of the keys that signed heads, as in verifier keys, trusted or not.
+    """
 
     findings: tuple[LedgerFinding, ...]
     heads: int
     witnessed: int
     newest: str = ""
+    signers: tuple[str, ...] = ()
 
 
 def check_heads(leaves: Iterable[bytes], found: Iterable[FoundHead], origin: str, keys: Sequence[bytes]) -> HeadsReport:
@@ -138,6 +141,7 @@ def check_heads(leaves: Iterable[bytes], found: Iterable[FoundHead], origin: str
     findings: list[LedgerFinding] = []
     trusted: list[tuple[TreeHead, str]] = []
     heads = 0
+    signers: dict[str, None] = {}
     seen: set[str] = set()
     for candidate in found:
         if candidate.note in seen:  # each head is stored in several places on purpose
@@ -151,6 +155,7 @@ def check_heads(leaves: Iterable[bytes], found: Iterable[FoundHead], origin: str
         if signed.head.origin != origin:
             continue
         heads += 1
+        signers |= dict.fromkeys(one.key_id.hex() for one in signed.signatures)
         verdicts, size = [verify_signature(signed, key) for key in keys], signed.head.size
         if False in verdicts:
             text = f"{candidate.where}: a head of {size} records bears this log's key, and its signature is false"
@@ -173,7 +178,7 @@ def check_heads(leaves: Iterable[bytes], found: Iterable[FoundHead], origin: str
             findings.append(LedgerFinding("rewritten", "error", text, 0, size - 1, about=about))
         else:
             witnessed, newest = max((witnessed, newest), (size, where))
-    return HeadsReport(tuple(findings), heads, witnessed, newest)
+    return HeadsReport(tuple(findings), heads, witnessed, newest, tuple(signers))
 
 
 def _compute_roots(leaves: Iterable[bytes], sizes: Iterable[int]) -> tuple[dict[int, bytes], int]:

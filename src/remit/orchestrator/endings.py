@@ -16,6 +16,7 @@ from remit.orchestrator.board import (
     TaskState,
 )
 from remit.orchestrator.budget import Amount, BudgetState, judge_spending, name_budget, select_budgets
+from remit.orchestrator.states import awaits_remote
 
 
 def find_endings(board: Board) -> list[Ending]:
@@ -41,7 +42,7 @@ def judge_attempt(
         return AttemptEnd.SUPERSEDED, "its write set belongs to a later attempt"
     if hold.until is not None and hold.until < now:
         return AttemptEnd.LOST, f"worker {attempt.worker} did not renew its lease"
-    if task.state is not TaskState.RUNNING:
+    if task.state is not TaskState.RUNNING or awaits_remote(task):
         return None
     if now - attempt.last_event_at > repository.stall_s:
         return AttemptEnd.SILENT, f"no event for {now - attempt.last_event_at:.0f} s"

@@ -1,4 +1,4 @@
-"""Rebuilding of the board from files: intents, branches of attempts, and the ledger's landed intents.
+"""Rebuilding of the board from files: intents, records of plans, attempts' branches and artefacts, and landed intents.
 
 The fleet database may be deleted at any time. Running tasks are tried again; handed-in tasks land.
 """
@@ -12,15 +12,18 @@ from msgspec.structs import replace
 
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import record_body
+from remit.orchestrator.artifacts import Artifacts, AttemptFacts
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, FleetRepository, Hold, OpenPlan, Role, Task
 from remit.orchestrator.database.holds import take_token
-from remit.orchestrator.database.rows import store_task
-from remit.orchestrator.database.store import attempts, holds, row_of
+from remit.orchestrator.database.rows import is_key, store_task
+from remit.orchestrator.database.store import attempts, holds, repositories, row_of
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.landing.undo import find_landings
 from remit.orchestrator.states import HANDED_IN, WAITING, rebuild_task
 from remit.workspace.merging import TreeStore
 
 MAX_LANDINGS = 100_000
+MAX_TOKEN = 2**31 - 1
 BRANCH = re.compile(r"refs/heads/remit/([A-Z]{2,8}-\d+)/(\d+)")
 
 
@@ -49,8 +52,10 @@ def find_attempts(store: TreeStore, target: str) -> dict[str, FoundAttempt]:
 
 
 def find_landed(context: WorkspaceContext, target: str) -> dict[str, str]:
-    """Return the commit of each intent landed on the target, according to the ledger."""
-    landed: dict[str, str] = {}
+    """Return the commit of each intent landed on the target, by the target's commits, and for older ones the ledger."""
+    store = TreeStore(context.workspace)
+    tip = store.find_commit(f"refs/heads/{target}")
+    landed = find_landings(store, tip) if tip else {}
     with context.index() as index:
         for document in index.find(event="task_landed", limit=MAX_LANDINGS):
             body = record_body(document)
@@ -58,6 +63,15 @@ def find_landed(context: WorkspaceContext, target: str) -> dict[str, str]:
             if body.get("target") == target and isinstance(intent, str):
                 landed.setdefault(intent, str(body.get("commit", "")))
     return landed
+
+
+def list_facts(context: WorkspaceContext) -> dict[str, list[AttemptFacts]]:
+    """Return for each intent what artefacts say of its attempts, in order."""
+    found: dict[str, list[AttemptFacts]] = {}
+    for facts in Artifacts(context).read_facts():
+        if facts.attempt.token <= MAX_TOKEN:
+            found.setdefault(facts.attempt.intent, []).append(facts)
+    return found
 
 
 def rebuild_plan(
@@ -70,46 +84,92 @@ def rebuild_plan(
 ) -> list[Task]:
     """Open a plan with states derived from files, and return its tasks. Raises ValueError if a task is already open."""
     store = TreeStore(context.workspace)
-    known, landed = find_attempts(store, plan.target), find_landed(context, plan.target)
+    known, landed, facts = find_attempts(store, plan.target), find_landed(context, plan.target), list_facts(context)
     engine.add_repository(repository)
     engine.open_plan(plan, tasks, roles)
     rebuilt: list[Task] = []
     for task in tasks:
-        found = known.get(task.intent)
+        found, attempts_known = known.get(task.intent), facts.get(task.intent, [])
         is_handed_in = found is not None and found.is_handed_in and task.intent not in landed
         after = rebuild_task(task, landed.get(task.intent, ""), is_handed_in)
+        numbers = [each.attempt.attempt for each in attempts_known] + ([found.attempt] if found else [])
         with engine.store.write() as connection:
             if found is not None:
-                role = roles.get(task.role) or Role(task.role)
-                after = replace(resume_stages(after, role, found), attempts=found.attempt)
+                last = next((each for each in attempts_known if each.attempt.attempt == found.attempt), None)
+                after = resume_stages(after, roles.get(task.role) or Role(task.role), found, last)
+            after = replace(after, attempts=max(numbers, default=0))
+            restore_told_attempts(connection, after, attempts_known)
+            if found is not None:
                 restore_attempt(connection, after, found)
             store_task(engine.store, connection, task, after)
         rebuilt.append(after)
     return rebuilt
 
 
-def resume_stages(task: Task, role: Role, found: FoundAttempt) -> Task:
-    """Return the task at the stage after its builder, because files do not record the finished review stages."""
-    stage = role.builder_stage + 1
-    if task.state is not HANDED_IN or stage >= len(role.stages):
+def resume_stages(task: Task, role: Role, found: FoundAttempt, facts: AttemptFacts | None) -> Task:
+    """Return a task with unlanded work at the stage after the last known one: the one that its artefact names, else the
+    builder's, because branches do not tell which stages made them.
+    """
+    if task.state is not HANDED_IN:
         return task
+    if facts is None or facts.stage >= len(role.stages):
+        stage = role.builder_stage + 1
+    elif facts.attempt.ended_as is AttemptEnd.HANDED_IN:
+        stage = facts.stage + 1
+    elif facts.attempt.ended_as is AttemptEnd.SENT_BACK:
+        stage = role.builder_stage
+    elif facts.stage == 0:
+        return replace(task, state=WAITING)  # the next attempt begins with what this one left
+    else:
+        return replace(task, state=WAITING, stage=facts.stage, head=facts.attempt.base)
+    if stage >= len(role.stages):
+        return replace(task, stage=len(role.chain))
     return replace(task, state=WAITING, stage=stage, head=found.head)
 
 
+def describe_unknown(tasks: Sequence[Task], roles: Mapping[str, Role], facts: Mapping[str, object]) -> list[str]:
+    """Return what the files do not tell about rebuilt tasks."""
+    unknown = ["not known: orders, messages, budgets spent, and what a person dropped, paused or had taken over"]
+    for task in tasks:
+        role = roles.get(task.role) or Role(task.role)
+        if task.stage and role.chain and task.intent not in facts:
+            where = role.stages[task.stage]
+            unknown.append(f"not known: which stages {task.intent} had passed; it goes on with the {where}")
+    return unknown
+
+
+def restore_told_attempts(connection: sa.Connection, task: Task, told: Sequence[AttemptFacts]) -> None:
+    """Write the rows of attempts that artefacts tell of; later tokens are greater than theirs."""
+    for facts in told:
+        one = facts.attempt
+        id = f"{task.repository}:{task.intent}:{one.attempt}:told"
+        row = replace(
+            one, repository=task.repository, state=AttemptState.ENDED, workflow_id=id, ended_at=one.ended_at or 0
+        )
+        connection.execute(sa.insert(attempts).values(**row_of(row, attempts), plan=task.plan))
+    highest = max((facts.attempt.token for facts in told), default=0)
+    this = sa.and_(repositories.c.id == task.repository, repositories.c.token_last < highest)
+    connection.execute(sa.update(repositories).where(this).values(token_last=highest))
+
+
 def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) -> None:
-    """Write the row of an attempt found in git, to give the next attempt a higher number, and its hold."""
+    """Write the row of an attempt found in git, unless it is there, to give the next attempt a higher number, and its
+    hold.
+    """
     token = take_token(connection, task.repository)
-    ended_as = AttemptEnd.HANDED_IN if found.is_handed_in else AttemptEnd.LOST
+    if task.state is HANDED_IN:
+        hold = Hold(task.repository, task.intent, found.attempt, token, task.scope, task.scope_sha256)
+        connection.execute(sa.insert(holds).values(**row_of(hold, holds)))
+    this = (*is_key(attempts, task.key), attempts.c.attempt == found.attempt)
+    if connection.execute(sa.update(attempts).where(*this).values(token=token, head=found.head)).rowcount:
+        return
     attempt = Attempt(
         *(task.repository, task.intent, found.attempt, token),
         workflow_id=f"{task.repository}:{task.intent}:{found.attempt}:rebuilt",
         branch=f"remit/{task.intent}/{found.attempt}",
         state=AttemptState.ENDED,
-        ended_as=ended_as,
+        ended_as=AttemptEnd.HANDED_IN if found.is_handed_in else AttemptEnd.LOST,
         failure="the fleet database was built anew",
         head=found.head,
     )
     connection.execute(sa.insert(attempts).values(**row_of(attempt, attempts), plan=task.plan))
-    if task.state is HANDED_IN:
-        hold = Hold(task.repository, task.intent, found.attempt, token, task.scope, task.scope_sha256)
-        connection.execute(sa.insert(holds).values(**row_of(hold, holds)))

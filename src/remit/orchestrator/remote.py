@@ -5,6 +5,7 @@ An attempt's refs have one writer; a present ref is therefore not fetched again.
 rewrite, no ref is moved on either side, and a person is asked.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
@@ -22,15 +23,26 @@ from remit.workspace.merging import NO_COMMIT, RefCheckedOut, RefMoved, RemoteRe
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sharing.shared_refs import (
     FETCH_OPTIONS,
+    PUSH_OPTIONS,
     NotesBusy,
     NotesRef,
     RemoteAway,
     SharedLogDiffers,
     SharedRefs,
 )
-from remit.workspace.worktrees import WIP_REFS
+from remit.workspace.worktrees import ARTIFACT_REFS, ATTEMPT_NAME, BRANCH_FOLDER, PLAN_REFS, WIP_REFS
 
-PLAN_REFS, REMOTE_REFS = "refs/remit/plans/", "refs/remit/remotes/"
+FLEET_REF = re.compile(
+    rf"(?P<place>{WIP_REFS}|{ARTIFACT_REFS}|{BRANCH_PREFIX}{BRANCH_FOLDER})/(?P<attempt>{ATTEMPT_NAME.pattern})"
+    rf"(?:-landing)?|{PLAN_REFS}(?P<plan>[0-9]{{8}}-[0-9]{{6}}-[A-Za-z0-9]{{1,20}})"
+)
+"""The refs of plans and attempts: the target `remit/next`, and what else somebody put there, is none of them."""
+
+MAX_DELETED_REFS = 100  # of one push
+REMOTE_REFS = "refs/remit/remotes/"
+RETENTION_S = 14 * 24 * 3600.0
+"""How long refs are kept that nobody needs for merging any more."""
+
 SHARING_ERRORS = (RemoteAway, RemoteRefused, RefMoved, SharedLogDiffers, NotesBusy, *RECORDING_ERRORS)
 """Errors of sharing that lose nothing: the next exchange brings what this one did not."""
 
@@ -110,6 +122,27 @@ class FleetRemote:
         except GitError as error:
             raise RemoteAway(self.remote, error) from error
 
+    def fetch_objects(self, names: Iterable[str]) -> None:
+        """Fetch the commits of refs, without a ref here."""
+        wanted = tuple(names)
+        try:
+            if wanted:
+                self.refs.run_over_network("fetch", *FETCH_OPTIONS, "--", self.remote, *wanted)
+        except GitError as error:
+            raise RemoteAway(self.remote, error) from error
+
+    def fetch_fleet(self, target: str) -> None:
+        """Fetch all that tells of the fleet's plans and attempts: for a host whose database is lost. Raises
+        TargetRewritten.
+        """
+        there = self.list_refs(
+            f"{PLAN_REFS}*", f"{WIP_REFS}/*", f"{ARTIFACT_REFS}/*", f"{BRANCH_PREFIX}{BRANCH_FOLDER}/*"
+        )
+        here = {ref: self.store.find_commit(ref) for ref in there if FLEET_REF.fullmatch(ref)}
+        self.fetch_into({f"+{ref}": ref for ref, commit in here.items() if commit is None})
+        self.follow_target(target)
+        self.fetch_logs()
+
     def follow_target(self, target: str) -> tuple[str | None, str]:
         """Move the local target forward to the remote's. Return the tip to build on, and the remote's tip, NO_COMMIT if
         missing. Raises TargetRewritten.
@@ -142,20 +175,43 @@ class FleetRemote:
         except GitError as error:
             raise RemoteAway(self.remote, error) from error
 
-    def take_in_plan(self, plan: OpenPlan, intent: str) -> str:
-        """Fetch a plan's base, the target, the earlier attempts at an intent and the intent itself; return the commit
-        to start from. Raises TargetRewritten, IntentDiffers.
+    def fetch_artifacts(self, intent: str) -> set[str]:
+        """Fetch what attempts at an intent left; return the refs that only this host has."""
+        pattern = f"{ARTIFACT_REFS}/{intent}/*"
+        there = self.list_refs(pattern)
+        self.fetch_into({f"+{ref}": ref for ref, commit in there.items() if self.store.find_commit(ref) != commit})
+        here = self.store.git.text("for-each-ref", "--format=%(refname)", pattern).splitlines()
+        return {ref for ref in here if ref not in there}
+
+    def fetch_plan(self, plan: OpenPlan, intent: str) -> str:
+        """Fetch a plan's base, the target and the earlier attempts at an intent; return the commit to start from.
+        Raises TargetRewritten.
         """
         first = f"{PLAN_REFS}{plan.id}"
         self.fetch(first, f"{WIP_REFS}/{intent}/*", f"{BRANCH_PREFIX}remit/{intent}/*")
         tip, _ = self.follow_target(plan.target)
-        base = self.store.find_commit(first)
-        if base is not None:
-            self.take_in_intent(base, intent)
-        found = tip or base or self.store.find_commit("HEAD")
+        found = tip or self.store.find_commit(first) or self.store.find_commit("HEAD")
         if found is None:
             raise GitError(("fetch", self.remote), None, f"{self.remote!r} has neither {plan.target} nor {first}")
         return found
+
+    def find_local_start(self, plan: OpenPlan, head: str, needs: Iterable[str], last: str) -> str | None:
+        """Return the commit to start an attempt from without the remote: the target's tip here, or the plan's base, if
+        the stages' work so far, the landings it needs and the work of the `last` attempt are here. Raises GitError.
+        """
+        find = self.store.find_commit
+        base = find(f"{PLAN_REFS}{plan.id}") or find(plan.base or "HEAD")
+        tip = find(f"{BRANCH_PREFIX}{plan.target}") or base
+        work = (f"{BRANCH_PREFIX}remit/{last}", f"{WIP_REFS}/{last}") if last else ()
+        if tip is None or (head and find(head) is None) or (work and not any(map(find, work))):
+            return None
+        return tip if all(find(need) and self.refs.is_ancestor(need, tip) for need in needs) else None
+
+    def take_in_intent_of(self, plan: OpenPlan, intent: str) -> None:
+        """Add an intent of a plan's base to the local intents file. Raises IntentDiffers."""
+        base = self.store.find_commit(f"{PLAN_REFS}{plan.id}")
+        if base is not None:
+            self.take_in_intent(base, intent)
 
     def take_in_intent(self, commit: str, name: str) -> None:
         """Add an intent of a commit to the local intents file, because local agents are governed by the file."""
@@ -171,8 +227,8 @@ class FleetRemote:
     # Sending
 
     def publish_plan(self, plan: str, commit: str) -> None:
-        """Publish the plan's base commit to the hosts: its intents, and its files before the first landing. Raises
-        RemoteRefused, RefMoved.
+        """Publish the plan's base commit, or the tag on it, to the hosts: its intents, and its files before the first
+        landing. Raises RemoteRefused, RefMoved.
         """
         self.push_once(f"{PLAN_REFS}{plan}", commit)
 
@@ -193,6 +249,34 @@ class FleetRemote:
         ref = f"{WIP_REFS}/{name}"
         if (commit := self.store.find_commit(ref)) is not None:
             self.push_once(ref, commit)
+
+    def push_artifacts(self, refs: Iterable[str], since: float) -> None:
+        """Push artefacts written here, and those newer than `since` that the remote lacks. Raises RemoteRefused."""
+        there = self.list_refs(f"{ARTIFACT_REFS}/*")
+        form = "--format=%(refname) %(committerdate:unix)"
+        listed = self.store.git.text("for-each-ref", form, ARTIFACT_REFS)
+        missed = (ref for ref, _, at in (line.partition(" ") for line in listed.splitlines()) if float(at) >= since)
+        wanted = dict.fromkeys((*refs, *(ref for ref in missed if ref not in there)))
+        if not wanted:
+            return
+        try:
+            # By force: an artefact has one writer, and no history.
+            specs = (f"+{ref}:{ref}" for ref in wanted)
+            self.refs.run_over_network("push", *PUSH_OPTIONS, "--", self.remote, *specs)
+        except GitError as error:
+            raise RemoteRefused(self.remote, ARTIFACT_REFS, error) from error
+
+    def delete_refs(self, refs: Mapping[str, str]) -> dict[str, str]:
+        """Delete refs that are still at these commits; return those that the remote did not delete."""
+        left, names = dict(refs), list(refs)
+        for start in range(0, len(names), MAX_DELETED_REFS):
+            batch = names[start : start + MAX_DELETED_REFS]
+            leases = (f"--force-with-lease={name}:{refs[name]}" for name in batch)
+            with suppress(GitError):  # the remote tells what became of it
+                words = ("push", *PUSH_OPTIONS, *leases, "--", self.remote, *(f":{name}" for name in batch))
+                self.refs.run_over_network(*words)
+        there = self.list_refs(*left)
+        return {name: commit for name, commit in there.items() if name in left}
 
     def share_log(self) -> None:
         """Push this machine's log, and the notes of commits, as far as the settings allow."""

@@ -5,7 +5,7 @@ tasks, the task with the longest chain of dependent work goes first.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from remit.orchestrator.board import (
     Task,
     TaskKey,
     Worker,
+    is_shared,
 )
 from remit.orchestrator.breaker import is_open, limit_slots, must_ask
 from remit.orchestrator.budget import (
@@ -97,10 +98,6 @@ class Allocation:
     def find_provider(self, agent: str) -> str:
         return self.board.providers.get(agent, agent)
 
-    def is_candidate(self, task: Task) -> bool:
-        """Return whether to start an attempt: the task waits, or its hold has no attempt (next stage, redo)."""
-        return task.state is WAITING or (task.state is HELD and task.key not in self.live)
-
     def find_overlap(self, task: Task) -> tuple[str, Proof] | None:
         """Return an intent whose held paths overlap with the task's write set, with the proof."""
         own, proofs = task.scope_sha256, self.board.proofs
@@ -113,7 +110,8 @@ class Allocation:
     def find_agent(self, task: Task, role: Role) -> tuple[str, Worker] | None:
         """Return the first agent of the role with a free slot, at the worker with the most free slots."""
         workers = [self.board.workers[worker] for worker in self.free]
-        workers = [worker for worker in workers if worker.has_repository(task.repository)]
+        if is_shared(task.repository):
+            workers = [worker for worker in workers if worker.has_repository(task.repository)]
         for wanted in list_wanted(task, role) or sorted({agent for worker in workers for agent in worker.agents}):
             agent, _, place = wanted.partition("@")
             pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))
@@ -162,10 +160,11 @@ def schedule(board: Board) -> Schedule:
     """
     blocked = find_blocked(board)
     free = find_free_slots(board)
-    if not free:
+    candidates = list_candidates(board) if free else []
+    if not candidates:
         return Schedule((), tuple(blocked))
     allocation = Allocation(board, free)
-    queues = queue_candidates(allocation)
+    queues = queue_candidates(board, candidates)
     turns = [(allocation.find_share(repository), repository) for repository in queues]
     heapify(turns)
     claims: list[Claim] = []
@@ -179,8 +178,17 @@ def schedule(board: Board) -> Schedule:
         claims.append(allocation.claim(task))
         heapreplace(turns, (allocation.find_share(repository), repository))
     # Of a task that is in several lists the last one counts: what is blocked needs no answer.
-    moves = {task.key: task for task in (*find_unpaid(allocation), *find_crossed(allocation), *blocked)}
+    asked, crossed = find_unpaid(allocation, candidates), find_crossed(allocation, candidates)
+    moves = {task.key: task for task in (*asked, *crossed, *blocked)}
     return Schedule(tuple(claims), tuple(moves.values()))
+
+
+def list_candidates(board: Board) -> list[Task]:
+    """Return the tasks that need an attempt: the task waits, or its hold has no attempt (next stage, redo)."""
+    live = board.attempts
+    return [
+        task for key, task in board.tasks.items() if task.state is WAITING or (task.state is HELD and key not in live)
+    ]
 
 
 def find_free_slots(board: Board) -> dict[str, int]:
@@ -233,11 +241,8 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
 def explain_waits(board: Board) -> dict[TaskKey, str]:
     """Return one line for each unfinished task with the reason of its wait."""
     allocation = Allocation(board, find_free_slots(board))
-    return {
-        key: (find_obstacle(task, allocation) or "its turn") if allocation.is_candidate(task) else describe_wait(task)
-        for key, task in board.tasks.items()
-        if task.state not in FINAL_STATES
-    }
+    waits = {key: describe_wait(task) for key, task in board.tasks.items() if task.state not in FINAL_STATES}
+    return waits | {task.key: find_obstacle(task, allocation) or "its turn" for task in list_candidates(board)}
 
 
 def find_open_need(task: Task, board: Board) -> str | None:
@@ -254,12 +259,11 @@ def describe_state(board: Board, task: Task, need: str) -> str:
     return needed.state if needed is not None else "in no plan"
 
 
-def queue_candidates(allocation: Allocation) -> dict[str, Iterator[Task]]:
+def queue_candidates(board: Board, candidates: Iterable[Task]) -> dict[str, Iterator[Task]]:
     """Return by repository the tasks whose needs have landed: held tasks first, then by priority and longest tail."""
-    board = allocation.board
     queues: defaultdict[str, list[Task]] = defaultdict(list)
-    for task in board.tasks.values():
-        if allocation.is_candidate(task) and find_open_need(task, board) is None:
+    for task in candidates:
+        if not task.needs or find_open_need(task, board) is None:
             queues[task.repository].append(task)
     for queue in queues.values():
         queue.sort(key=lambda task: (task.state is WAITING, -task.rank, -task.tail_s, task.intent))
@@ -295,40 +299,44 @@ def measure_tails(tasks: Sequence[Task]) -> list[Task]:
 def find_blocked(board: Board) -> list[Task]:
     """Return the waiting tasks, moved to blocked, that directly or transitively need a task that will not land."""
     known = board.tasks
-    landing = {key for key, task in known.items() if task.state not in HOPELESS_STATES}
-    waiting: list[Task] = [task for task in known.values() if task.needs and task.state is WAITING]
+    waiting = [task for task in known.values() if task.state is WAITING and task.needs]
     blocked: dict[TaskKey, Task] = {}
-    while lost := [(task, need) for task in waiting for need in task.needs if (task.repository, need) not in landing]:
+
+    def is_lost(key: TaskKey) -> bool:
+        return key in blocked or key not in known or known[key].state in HOPELESS_STATES
+
+    while lost := [(task, need) for task in waiting for need in task.needs if is_lost((task.repository, need))]:
         for task, need in lost:
             state = BLOCKED if (task.repository, need) in blocked else describe_state(board, task, need)
             blocked[task.key] = move_task(task, BLOCKED, f"needs {need}, which is {state}")
-        landing -= set(blocked)
         waiting = [task for task in waiting if task.key not in blocked]
     return list(blocked.values())
 
 
-def find_crossed(allocation: Allocation) -> list[Task]:
+def find_crossed(allocation: Allocation, candidates: Iterable[Task]) -> list[Task]:
     """Return the held tasks without an attempt whose write set overlaps with a further hold; each gives its paths back.
 
     Two such tasks would otherwise wait for each other for ever.
     """
     return [
         move_task(task, WAITING, f"gave its paths back: {overlap[0]} {describe_overlap(overlap[1])}")
-        for task in allocation.board.tasks.values()
+        for task in candidates
         if task.state is HELD and task.key not in allocation.live and (overlap := allocation.find_overlap(task))
     ]
 
 
-def find_unpaid(allocation: Allocation) -> list[Task]:
+def find_unpaid(allocation: Allocation, candidates: Iterable[Task]) -> list[Task]:
     """Return one task as a question to a person for each budget that no end of a running attempt can mend.
 
     One answer is enough: once the budget is raised, the remaining tasks start by themselves.
     """
+    if not allocation.budgets:
+        return []
     board = allocation.board
     asked = {task.why for task in board.tasks.values() if task.state is ASKING}
     asking: list[Task] = []
-    for task in board.tasks.values() if allocation.budgets else ():
-        if allocation.is_candidate(task) and find_open_need(task, board) is None:
+    for task in candidates:
+        if task.key not in allocation.live and find_open_need(task, board) is None:
             spent = find_spent_budget(task, board.find_role(task), allocation)
             question = f"the budget of {spent} is used up"
             if spent and question not in asked:

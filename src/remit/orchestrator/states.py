@@ -46,6 +46,10 @@ WAIT_REASONS: Mapping[TaskState, str] = {
 }
 
 
+REMOTE_WAIT = "the remote since "
+"""Beginning of the reason of a task that waits for the repository's remote, in whatever state."""
+
+
 class ImpossibleMove(Exception):
     """Error for a transition missing in `MOVES`. The task is unchanged."""
 
@@ -78,8 +82,14 @@ def needs_hold(task: Task) -> bool:
     return (task.returns_to or task.state) in HOLDING_STATES
 
 
+def awaits_remote(task: Task) -> bool:
+    return task.why.startswith(REMOTE_WAIT)
+
+
 def describe_wait(task: Task) -> str:
     """Return the reason of a task's wait. For a task without an attempt, `schedule.explain_waits` reads the board."""
+    if awaits_remote(task):
+        return task.why
     reason = WAIT_REASONS.get(task.state, "")
     return f"{reason}: {task.why}" if reason and task.why else reason or task.why
 

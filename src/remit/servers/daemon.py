@@ -92,6 +92,9 @@ DROPPED_CALL = "a call was dropped"  # start of the log line about an unanswered
 MAX_LOG_BYTES = 1 << 20
 
 MAGIC, ACKNOWLEDGEMENT, VERSION_MISMATCH = b"RMT1", b"A", b"V"
+HOOK_PID_VARIABLE, ATTEMPT_VARIABLE = "REMIT_HOOK_PID", "REMIT_ATTEMPT"
+"""Variables of an attempt's door: the process of its client, and the root of the worktree that it may speak for."""
+
 MAX_HEADER_BYTES = 64 * 1024
 
 LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
@@ -314,7 +317,9 @@ class Daemon:
                 connection.sendall(pack_reply(HookReply(exit_code=RETRY_EXIT_CODE)))
             return
         CLIENT_GONE.set(partial(has_hung_up, connection))
-        request = replace(request, frame=replace(request.frame, pid=pid))
+        pid = int(request.variables.get(HOOK_PID_VARIABLE, pid))
+        root = request.variables.get(ATTEMPT_VARIABLE, "")
+        request = replace(request, frame=replace(request.frame, pid=pid, attempt_root=root))
         connection.sendall(pack_reply(self.answer_request(request)))
 
     def answer_request(self, request: HookRequest) -> HookReply:

@@ -2,10 +2,13 @@
 
 import os
 import socket
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from remit.adapters import HookReply
+from remit.core.machine_paths import ATTEMPT_MARK
 from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, socket_path, start_daemon
 
 START_TIMEOUT_S = 10.0
@@ -20,13 +23,21 @@ class DaemonAway(OSError):
         super().__init__("the daemon does not answer: see daemon.log in ~/.local/state/remit")
 
 
-def ask_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply | None:
+def ask_daemon(
+    home: Path,
+    version: str,
+    agent: str,
+    folder: str,
+    payload: bytes,
+    event_class: str = "note",
+    reply_s: float = REPLY_TIMEOUT_S,
+) -> HookReply | None:
     """Return the daemon's reply to a frame; None if no daemon of the same version listens."""
     variables = [f"TMPDIR={value}".encode() for value in [os.environ.get("TMPDIR", "")] if value]
-    head = b"\0".join([MAGIC, version.encode(), agent.encode(), b"note", os.fsencode(folder), *variables])
+    head = b"\0".join([MAGIC, version.encode(), agent.encode(), event_class.encode(), os.fsencode(folder), *variables])
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(REPLY_TIMEOUT_S)
+            line.settimeout(reply_s)
             line.connect(str(socket_path(home)))
             line.sendall(head + b"\0\0" + payload)
             line.shutdown(socket.SHUT_WR)
@@ -51,3 +62,33 @@ def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payloa
     if reply is None:
         raise DaemonAway
     return reply
+
+
+def is_in_jail(home: Path) -> bool:
+    """Return whether this process is an agent's of a plan, in its jail: there the records are out of reach."""
+    return os.path.exists(home / ATTEMPT_MARK)  # noqa: PTH110  asked by the hook
+
+
+def relay_tools(home: Path, version: str, folder: str) -> None:
+    """Pass standard input and output on to the MCP server that the attempt's door runs. Raises DaemonAway."""
+    head = b"\0".join([MAGIC, version.encode(), b"mcp", b"note", os.fsencode(folder)]) + b"\0\0"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        try:
+            line.connect(str(socket_path(home)))
+            line.sendall(head)
+            accepted = line.recv(1) == ACKNOWLEDGEMENT
+        except OSError:
+            accepted = False
+        if not accepted:
+            raise DaemonAway
+        threading.Thread(target=send_input, args=(line,), daemon=True).start()
+        while block := line.recv(1 << 16):
+            while block:
+                block = block[os.write(1, block) :]
+
+
+def send_input(line: socket.socket) -> None:
+    with suppress(OSError):
+        while block := os.read(0, 1 << 16):
+            line.sendall(block)
+        line.shutdown(socket.SHUT_WR)

@@ -59,6 +59,8 @@ class HookFrame(Struct, frozen=True):
     cwd: str
     event_class: EventClass | None = None
     pid: int = 0
+    attempt_root: str = ""
+    """Root of the worktree whose agent sent the payload from its jail: it speaks for no other workspace."""
 
 
 def parse_event_class(word: str) -> EventClass | None:
@@ -106,6 +108,8 @@ def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gat
 def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gates: OpenGate) -> Answer:
     """Return the joint answer of every workspace that the event reaches; a refusal by another workspace comes first."""
     governing = find_governing_workspace(event, frame, environment)
+    if frame.attempt_root and governing is not None and str(governing.root) != frame.attempt_root:
+        return refuse_foreign_event(frame, governing)
     others: list[Workspace] = []
     if isinstance(event, BeforeCall | AfterCall):
         others = find_named_workspaces(event.call, governing, environment.home)
@@ -129,6 +133,13 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
     if question is not None and found.decision.effect != "deny":
         found = replace(found, decision=question.decision, reason=question.reason)
     return replace(found, context=join_lines(*contexts, found.context)) if any(contexts) else found
+
+
+def refuse_foreign_event(frame: HookFrame, named: Workspace) -> Answer:
+    """Return the denial of an event that an agent of a plan tells of another workspace. Nothing is recorded there."""
+    decision = Decision("deny", "deny", "destructive", "enforce")
+    reason = f"remit: this agent works in {frame.attempt_root!r}, and speaks for no call in {str(named.root)!r}"
+    return Answer(decision, reason=reason)
 
 
 def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:

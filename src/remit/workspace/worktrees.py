@@ -8,6 +8,7 @@ Source: git-worktree(1), git-sparse-checkout(1), git-fast-import(1) of git 2.39,
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -25,8 +26,12 @@ from remit.workspace.snapshots.snapshot import is_secret_path, read_content
 
 BRANCH_FOLDER = "remit"
 WIP_REFS = "refs/remit/wip"
+ARTIFACT_REFS = "refs/remit/artifacts"
+PLAN_REFS = "refs/remit/plans/"
 ATTEMPT_NAME = re.compile(r"[A-Z]{2,8}-[0-9]{1,9}/[1-9][0-9]{0,8}")
 IDLE_BRANCH = re.compile(rf"refs/heads/{BRANCH_FOLDER}/{ATTEMPT_NAME.pattern}")
+HEAD_CONTENT = re.compile(rb"ref: refs/[^\n]+\n|[0-9a-f]{40,64}\n")
+MAX_HEAD_BYTES = 4096
 FILE_MODES = ("100644", "100755", "120000")
 CHECKPOINT_AUTHOR = "Remit <remit@localhost>"
 
@@ -229,6 +234,25 @@ class Worktrees:
         """Push a checkpoint. Raises RefMoved if the remote's ref is not at `old`."""
         self.store.push_ref(remote, checkpoint.ref, checkpoint.commit, old)
 
+    def remove_traps(self, tree: Workspace, branch: str) -> tuple[Path, ...]:
+        """Remove, after the agent's end, what it left for git outside of its jail in the folders that it may write, and
+        return it: links that git would write through, files that git would wait at, and refs that stand for another.
+        Locks that a killed git left are removed, too, and not returned.
+        """
+        common = self.workspace.common_dir
+        assert common is not None, "worktrees are git's"
+        own = f"refs/heads/{branch.rpartition('/')[0]}"
+        folders = [tree.git_dir, common / own, common / "logs" / own]
+        inner = [path for folder in folders if folder is not None for path in folder.rglob("*")]
+        found = [path for path in (*inner, *(common / "objects").iterdir()) if is_trap(path)]
+        found += [path for path in (common / own).rglob("*") if path.is_file() and path not in found and is_alias(path)]
+        for path in (*found, *(path for path in inner if path.suffix == ".lock")):
+            path.unlink(missing_ok=True)
+        head = Path(tree.git_dir or tree.root, "HEAD")
+        if not head.is_file() or not HEAD_CONTENT.fullmatch(head.read_bytes()[:MAX_HEAD_BYTES]):
+            head.write_text(f"ref: refs/heads/{branch}\n")  # without it, git finds no worktree here
+        return tuple(found)
+
     def hand_in(
         self, tree: Workspace, patterns: Iterable[tuple[str, ...]], message: str, author: Identity
     ) -> HandInResult:
@@ -255,10 +279,21 @@ class Worktrees:
         if terms is not None:
             branch = f"refs/heads/{BRANCH_FOLDER}/{attempt_name(terms.intent, terms.attempt)}"
             git.run("symbolic-ref", "-m", "remit: handed in", "HEAD", branch)
-            git.run("update-ref", "-m", "remit: handed in", branch, commit)
+            git.run("update-ref", "--no-deref", "-m", "remit: handed in", branch, commit)
         elif is_new:
             git.run("update-ref", "-m", "remit: handed in", "HEAD", commit, head)
         return HandInResult(commit)
+
+
+def is_trap(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def is_alias(path: Path) -> bool:
+    """Return whether a ref's file names another ref in the place of a commit."""
+    with path.open("rb") as file:
+        return file.read(4) == b"ref:"
 
 
 def attempt_name(intent: str, attempt: int) -> str:

@@ -125,6 +125,7 @@ def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, reposit
     assert (repository / "new.py").read_text() == "x = 1\n"
 
 
+@pytest.mark.slow
 def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repository: Path) -> None:
     governed(repository)
 
@@ -202,6 +203,7 @@ def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, r
     terminal.wait_for("All of it is done.")
 
 
+@pytest.mark.slow
 def test_escape_cancels_a_request_and_the_conversation_stays(terminal: Terminal, repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Say("never whole"), Say("The next answer.")])).serve() as wire:
         put_fault(wire, "silence")

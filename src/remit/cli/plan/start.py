@@ -32,6 +32,7 @@ from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, selec
 from remit.orchestrator.planning.roles import find_role, list_roles
 from remit.orchestrator.repository import gather_facts
 from remit.workspace.git.command import Git
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -93,7 +94,8 @@ def start(
     landed = find_landed_intents(board, repository, target)
     made = plan_intents(gate, ids, settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
     limits = make_limits(settings, slots, max_usd, max_tokens, lands_by_hand=no_land)
-    opened = OpenPlan(name_plan(), repository, target, by=getpass.getuser(), limits=limits)
+    by, at = getpass.getuser(), time.time()
+    opened = OpenPlan(name_plan(), repository, target, by=by, made_at=at, limits=limits)
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     past = find_past(database, repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, agents), past)
@@ -108,9 +110,11 @@ def start(
         return
     click.echo("\n".join(lines), err=as_json)
     require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
-    base = publish_base(gate, opened.id, [task.intent_id for task in made.tasks])
+    base = find_base(gate, [task.intent_id for task in made.tasks])
+    opened = replace(opened, base=base, forecast=forecast.sum_up())
+    publish_plan(gate, opened, tasks)
     engine.add_repository(place)
-    engine.open_plan(replace(opened, base=base, forecast=forecast.sum_up()), tasks, roles)
+    engine.open_plan(opened, tasks, roles)
     if database is None and not engine.read_board().workers:
         start_worker(slots, agent_commands, pace)
     emit({**answer, "is_started": True}, as_json, f"plan {opened.id} is open: see `remit plan status --watch`")
@@ -136,22 +140,34 @@ def make_limits(
     )
 
 
-def publish_base(gate: "Gate", plan_id: str, names: Sequence[str]) -> str:
-    """Publish the plan's first commit to the hosts, and return the commit; empty without a remote. Raises Failure."""
-    name = gate.rules.config.orchestrator.remote
-    if not name:
+def find_base(gate: "Gate", names: Sequence[str]) -> str:
+    """Return the commit that hosts begin a plan at; empty without a remote. Raises Failure if it lacks the intents."""
+    if not gate.rules.config.orchestrator.remote:
         return ""
-    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, find_uncommitted_intents
+    from remit.orchestrator.remote import find_uncommitted_intents
 
     base = Git(gate.workspace.root).read_head() or ""
     if left := find_uncommitted_intents(gate, base, names):
         message = f"other hosts get the intents by git, and these are not committed: {', '.join(left)}"
         raise Failure("NOT_COMMITTED", message, fix="commit .orchestration/active_intents.yaml")
+    return base
+
+
+def publish_plan(gate: "Gate", opened: OpenPlan, tasks: Sequence[Task]) -> None:
+    """Record the plan in git, and publish it to the hosts if there is a remote. Raises Failure."""
+    from remit.orchestrator.plan_records import write_plan_record
+    from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
+    from remit.workspace.merging import TreeStore
+
+    store, name = TreeStore(gate.workspace), gate.rules.config.orchestrator.remote
+    if (commit := opened.base or store.find_commit("HEAD")) is None:
+        return  # a plan needs a commit, and says so
     try:
-        FleetRemote(gate, name).publish_plan(plan_id, base)
+        tag = write_plan_record(store, opened, tasks, commit, opened.made_at)
+        if name:
+            FleetRemote(gate, name).publish_plan(opened.id, tag)
     except SHARING_ERRORS as error:
         raise Failure("REMOTE", str(error), fix=f"see `git ls-remote {name}`") from error
-    return base
 
 
 def name_plan() -> str:
@@ -253,4 +269,6 @@ def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> No
         started = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=os.environ
         )
+    if find_bubblewrap() is None:
+        click.echo(f"warning: {NO_JAIL}", err=True)
     click.echo(f"worker {started.pid} runs in the background; its log is {log}", err=True)

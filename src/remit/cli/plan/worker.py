@@ -2,13 +2,19 @@
 
 import os
 import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
+from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
+
+if TYPE_CHECKING:
+    from remit.orchestrator.workers.agent import AttemptPlaces
 
 agent_command_option = click.option(
     "--agent-command",
@@ -52,9 +58,10 @@ def worker(
     from importlib.metadata import version
 
     from remit.orchestrator.database.store import StoreError
+    from remit.orchestrator.workers.attempt_steps import AGENT_VARIABLES
     from remit.orchestrator.workers.host import WorkerSettings
     from remit.orchestrator.workers.worker import FleetWorker
-    from remit.servers.daemon import start_daemon
+    from remit.servers.attempt_door import AttemptDoor, DaemonStarter, DoorTerms
     from remit.servers.environment import read_environment
 
     # A worker has no terminal where git or ssh could ask for a password: they would wait for ever.
@@ -63,6 +70,17 @@ def worker(
     commands = find_agents(agent_commands)
     if not commands:
         raise Failure("NO_AGENT", "no agent is installed here", fix="install one, or name one with --agent-command")
+    if find_bubblewrap() is None:
+        click.echo(f"warning: {NO_JAIL}", err=True)
+    home, variables = Path.home(), {name: os.environ[name] for name in AGENT_VARIABLES if name in os.environ}
+    starter = DaemonStarter(home)
+
+    def tell(text: str) -> None:
+        click.echo(text, err=True)
+
+    def open_door(places: "AttemptPlaces", intent: str) -> AbstractContextManager[None]:
+        return AttemptDoor(DoorTerms(places, intent, home, variables), starter, tell).open()
+
     made = FleetWorker(
         engine,
         WorkerSettings(
@@ -72,10 +90,10 @@ def worker(
             home=Path.home(),
             environment=read_environment(),
             until_idle=until_idle,
-            ensure_daemon=lambda: start_daemon(Path.home()),
+            open_door=open_door,
             version=version("remit"),
             clones=find_clones(map(Path, clones)),
-            tell=lambda text: click.echo(text, err=True),
+            tell=tell,
         ),
     )
 

@@ -30,6 +30,8 @@ from remit.core.scope.path_patterns import (
     make_literal,
 )
 
+MAX_KNOWN_STATES = 512
+"""States of a scope whose moves are kept: most scopes have less than a hundred."""
 MAX_STEPS = 200_000
 """Moves of the automata per pair of scopes: up to half a second."""
 
@@ -70,19 +72,25 @@ def decide_all_apart(
     lines = [automaton.select_lines(automata) for automaton in automata]
     if not all(any(line.is_inclusion for line in own) for own in lines):
         return Apart()
+    starts = tuple(sum(line.start for line in own) for own in lines)
     joined = [_join_sets(line for own in side for line in own) for side in (lines[: len(a)], lines[len(a) :])]
+    has_plain_letters = not fold and all(bound.isascii() for exact, _ in joined for bound in _list_bounds(exact))
     is_covered = not fold or not any(map(_is_beyond_fold, lines))
     # Few pairs need the whole alphabet: folders such as `.git`, and texts of several characters that fold together.
     has_reserved = has_long = False
     while True:
-        letters = _list_letters(*joined[0], *joined[1], fold=fold, has_reserved=has_reserved, has_long=has_long)
-        first = [(letter.first, letter.folded) for letter in letters]
-        second = [(letter.second, letter.folded) for letter in letters]
-        sides = [
-            _Side(automaton, own, first if n < len(a) else second)
-            for n, (automaton, own) in enumerate(zip(automata, lines, strict=True))
-        ]
-        walk = _Walk(sides, _PathRules(letters, _RESERVED_NAMES if has_reserved else ("",)), max_steps)
+        if has_plain_letters and not has_reserved:
+            sides = [_compile_side(scope.patterns) for scope in (*a, *b)]
+            walk = _Walk(sides, starts, _make_plain_rules(), max_steps)
+        else:
+            letters = _list_letters(*joined[0], *joined[1], fold=fold, has_reserved=has_reserved, has_long=has_long)
+            first = [(letter.first, letter.folded) for letter in letters]
+            second = [(letter.second, letter.folded) for letter in letters]
+            sides = [
+                _Side(automaton, own, first if n < len(a) else second)
+                for n, (automaton, own) in enumerate(zip(automata, lines, strict=True))
+            ]
+            walk = _Walk(sides, starts, _PathRules(letters, _RESERVED_NAMES if has_reserved else ("",)), max_steps)
         spellings = walk.find_shared_path()
         if walk.steps < 0:
             return Unproved(f"not decided within {max_steps} steps")
@@ -128,6 +136,8 @@ def _is_beyond_fold(lines: Iterable["_Line"]) -> bool:
 
 _Symbol: TypeAlias = CharSet | Literal["*", "**", "folders", "in folder"]
 _Moves: TypeAlias = tuple[tuple[CharSet, int], ...]
+Edges: TypeAlias = tuple[str, str]
+"""Texts that every path of a pattern begins and ends with."""
 
 
 class _Line(Struct, frozen=True):
@@ -137,7 +147,7 @@ class _Line(Struct, frozen=True):
     start: int
     exact: frozenset[CharSet]
     folded: frozenset[CharSet]
-    prefixes: frozenset[str]
+    edges: frozenset[Edges]
 
 
 class _Automaton(Struct, frozen=True):
@@ -152,6 +162,8 @@ class _Automaton(Struct, frozen=True):
     included: int
     folded: int
     runs: tuple[tuple[int, bool], ...]
+    edges: frozenset[Edges]
+    """Of the inclusions."""
 
     def accepts(self, state: int) -> bool:
         for final, included in self.runs:
@@ -161,12 +173,7 @@ class _Automaton(Struct, frozen=True):
 
     def select_lines(self, others: "Iterable[_Automaton]") -> list[_Line]:
         """Return the lines that may match a path that an inclusion of each of the `others` matches."""
-        theirs = [{x for line in other.lines if line.is_inclusion for x in line.prefixes} for other in others]
-        return [
-            line
-            for line in self.lines
-            if all(any(x.startswith(y) or y.startswith(x) for x in line.prefixes for y in each) for each in theirs)
-        ]
+        return [line for line in self.lines if all(can_meet(line.edges, other.edges) for other in others)]
 
 
 @lru_cache(maxsize=4096)
@@ -190,13 +197,14 @@ def _compile_scope(patterns: tuple[str, ...], *, fold: bool) -> _Automaton:
             included |= mask if is_inclusion else 0
             folded |= mask if is_folded else 0
             sets[is_folded].update(chars for place in places for chars, _ in place)
-        prefixes = frozenset(_find_prefix(components, fold=fold) for _, components in exact)
-        lines.append(_Line(is_inclusion, start, frozenset(sets[0]), frozenset(sets[1]), prefixes))
+        edges = frozenset(_find_edges(components, fold=fold) for _, components in exact)
+        lines.append(_Line(is_inclusion, start, frozenset(sets[0]), frozenset(sets[1]), edges))
         if runs and runs[0][1] == is_inclusion:
             runs[0] = (runs[0][0] | final, is_inclusion)
         else:
             runs.insert(0, (final, is_inclusion))
-    return _Automaton(tuple(moves), tuple(lines), included, folded, tuple(runs))
+    edges = frozenset(each for line in lines if line.is_inclusion for each in line.edges)
+    return _Automaton(tuple(moves), tuple(lines), included, folded, tuple(runs), edges)
 
 
 def _join_sets(lines: Iterable[_Line]) -> tuple[frozenset[CharSet], frozenset[CharSet]]:
@@ -241,12 +249,30 @@ def _list_moves(symbols: list[_Symbol], at: int) -> tuple[list[tuple[CharSet, in
     return moves, True
 
 
-def _find_prefix(components: Components, *, fold: bool) -> str:
-    """Return the text that every path of a pattern begins with; with `fold`, after folding."""
-    literals = ((s.literal or "") if isinstance(s, CharSet) else "" for s in _list_symbols(components))
+def list_edges(scope: Scope, *, fold: bool = False) -> frozenset[Edges]:
+    """Return the edges of the patterns that a scope includes."""
+    return _compile_scope(scope.patterns, fold=fold).edges
+
+
+def can_meet(a: Iterable[Edges], b: Iterable[Edges]) -> bool:
+    """Return whether edges leave room for a shared path: quick, and never False where there is one."""
+    return any(
+        (begin.startswith(x) or x.startswith(begin)) and (end.endswith(y) or y.endswith(end))
+        for begin, end in a
+        for x, y in b
+    )
+
+
+def _find_edges(components: Components, *, fold: bool) -> Edges:
+    """Return the edges of a pattern; with `fold`, after folding."""
+    literals = [(s.literal or "") if isinstance(s, CharSet) else "" for s in _list_symbols(components)]
     prefix = "".join(takewhile(bool, literals))
-    # A mark after the last literal may compose with it, which never changes an ASCII prefix but its last character.
-    return prefix if not fold else fold_case(prefix)[:-1] if prefix.isascii() else ""
+    suffix = "".join(takewhile(bool, reversed(literals)))[::-1]
+    if not fold:
+        return prefix, suffix
+    # A mark after the last literal may compose with it, which never changes an ASCII prefix but its last character;
+    # nothing composes with an ASCII character after it.
+    return (fold_case(prefix)[:-1] if prefix.isascii() else "", fold_case(suffix) if suffix.isascii() else "")
 
 
 # --- letters ----------------------------------------------------------------------------------------------
@@ -270,6 +296,15 @@ class _Letter(Struct, frozen=True):
     first: str
     second: str
     folded: str
+
+
+_PLAIN_LETTERS = tuple(
+    _Letter(char, char, char)
+    for char in sorted(
+        map(chr, range(1, 0x81)), key=lambda char: (char not in _READABLE_CHARS, _READABLE_CHARS.find(char))
+    )
+)
+"""A letter for each ASCII character, and one for all others: of scopes whose patterns name no others."""
 
 
 def _list_letters(
@@ -324,6 +359,10 @@ def _compose(char: str) -> tuple[str, ...]:
     return tuple(c for each in composed if (c := next(each, "")))
 
 
+def _list_bounds(sets: _Sets) -> Iterator[str]:
+    return (bound for chars in sets for pair in chars.ranges for bound in pair)
+
+
 def _list_representatives(sets: _Sets, *, fold: bool) -> list[str]:
     literals = {chars.literal for chars in sets if chars.literal is not None}
     wide = [chars for chars in sets if chars.literal is None]
@@ -373,7 +412,6 @@ class _Side:
 
     def __init__(self, automaton: _Automaton, lines: Iterable[_Line], texts: Sequence[tuple[str, str]]) -> None:
         self.automaton = automaton
-        self.start = sum(line.start for line in lines)
         exact, folded = _join_sets(lines)
         self.exact = {chars: _mark_letters(chars, [text for text, _ in texts]) for chars in exact}
         self.folded = {chars: _mark_letters(chars, [low for _, low in texts]) for chars in folded}
@@ -389,6 +427,8 @@ class _Side:
     def expand(self, state: int) -> _Ways:
         if (known := self.known.get(state)) is not None:
             return known
+        if len(self.known) > MAX_KNOWN_STATES:
+            self.known.clear()
         groups = [(0, self.short)]
         folded = state & self.automaton.folded
         for letters, part in ((self.exact, state ^ folded), (self.folded, folded)):
@@ -461,6 +501,18 @@ class _PathRules:
         return self.known[name]
 
 
+@lru_cache(maxsize=1024)
+def _compile_side(patterns: tuple[str, ...]) -> _Side:
+    """Return a scope's automaton over the plain letters, for every pair of the scope."""
+    automaton = _compile_scope(patterns, fold=False)
+    return _Side(automaton, automaton.lines, [(letter.first, letter.folded) for letter in _PLAIN_LETTERS])
+
+
+@lru_cache(maxsize=1)
+def _make_plain_rules() -> _PathRules:
+    return _PathRules(_PLAIN_LETTERS, ("",))
+
+
 _State: TypeAlias = tuple[tuple[int, ...], str | None]
 """The places of each automaton, and the state of the path's rules."""
 
@@ -468,13 +520,13 @@ _State: TypeAlias = tuple[tuple[int, ...], str | None]
 class _Walk:
     """A breadth-first search through the states of several automata and of the rules for paths."""
 
-    def __init__(self, sides: Sequence[_Side], rules: _PathRules, steps: int) -> None:
-        self.sides, self.rules, self.steps = sides, rules, steps
+    def __init__(self, sides: Sequence[_Side], starts: tuple[int, ...], rules: _PathRules, steps: int) -> None:
+        self.sides, self.starts, self.rules, self.steps = sides, starts, rules, steps
         self.came: dict[_State, tuple[_State, int]] = {}
 
     def find_shared_path(self) -> tuple[str, str] | None:
         """Return a shortest path in all, as each side spells it; None if there is none, or `steps` fell below 0."""
-        queue = deque[_State]([(tuple(side.start for side in self.sides), "")])
+        queue = deque[_State]([(self.starts, "")])
         seen = set[_State](queue)
         while queue:
             at = queue.popleft()

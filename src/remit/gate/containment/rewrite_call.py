@@ -33,7 +33,13 @@ from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, fin
 from remit.policy.decide import CONTAIN_RULE, classify, is_containment_needed
 from remit.workspace.agents.transcripts import is_codex_unsandboxed
 from remit.workspace.place.workspace import Workspace, locate_workspace
-from remit.workspace.sandbox.containment import Containment, find_containment, find_repair_command, kind_for_workspace
+from remit.workspace.sandbox.containment import (
+    IN_ATTEMPT,
+    Containment,
+    find_containment,
+    find_repair_command,
+    kind_for_workspace,
+)
 
 CLIENT_PATH = ".local/share/remit/bin/hook"
 """Below HOME; `wiring.client` installs the file."""
@@ -102,7 +108,9 @@ class CommandRewriter:
 
     @property
     def containment(self) -> Containment:
-        home = self.context.environment.home
+        home, workspace = self.context.environment.home, self.context.found_workspace
+        if workspace is not None and workspace.is_assigned:
+            return IN_ATTEMPT
         if home not in KNOWN_CONTAINMENT:
             KNOWN_CONTAINMENT[home] = find_containment(home, self.context.environment.temporary)
         return KNOWN_CONTAINMENT[home]

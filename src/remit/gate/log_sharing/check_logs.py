@@ -12,11 +12,13 @@ from msgspec.structs import replace
 
 from remit.core.config import Config
 from remit.core.record import Body, hash_leaf
+from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.records.tree_heads import LogWriter, heads_report, make_head, tracked_log_name, trusted_keys
 from remit.ledger.findings import LedgerFinding, build_acknowledgement, read_acknowledgements, soften_acknowledged
+from remit.ledger.foreign_logs import check_foreign_logs
 from remit.ledger.index.index import remove_index
-from remit.ledger.log_files import ChainView, LocalLog, decode_header, is_readable, list_local_logs
+from remit.ledger.log_files import ChainView, LocalLog, decode_header, is_readable, list_local_logs, list_local_names
 from remit.ledger.reader import read_lines
 from remit.ledger.retention import (
     PruningPlan,
@@ -118,6 +120,24 @@ def check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFind
         yield LedgerFinding("unproved", "warning", text)
 
 
+def describe_shared_logs(recorder: LogWriter, config: Config) -> list[str]:
+    """Return for each log that another machine shared as a ref which key signed it, and whether that is trusted."""
+    keys, root = trusted_keys(recorder.environment.home, config), recorder.log.root
+    lines: list[str] = []
+    for log in check_foreign_logs(root, list_local_names(root, recorder.log.name), keys):
+        signers = " and ".join(log.heads.signers[-MAX_NAMED_KEYS:]) or "no key"
+        of = f"{log.records} records of the log {sanitise_line(log.name, 120)} are another machine's"
+        if wrong := next((one for one in log.heads.findings if one.severity == "error"), None):
+            lines.append(f"{of}, and not as they were signed: {wrong.message}")
+        elif log.heads.witnessed and log.heads.witnessed >= log.records - 1:  # the newest head's own record is after it
+            lines.append(f"{of}, signed by {signers}, which is trusted here")
+        else:
+            proved = f"the first {log.heads.witnessed} are proved, the rest is" if log.heads.witnessed else "they are"
+            key = "`remit ledger key` there prints the key for `[ledger] trusted_keys`"
+            lines.append(f"{of}, and {proved} unproved: signed by {signers}, which is not trusted here; {key}")
+    return lines
+
+
 def acknowledge_findings(recorder: LogWriter, findings: Sequence[LedgerFinding]) -> None:
     recorder.log.append(
         [recorder.recovery_record(build_acknowledgement(recorder.log.name, findings))], views=recorder.views
@@ -127,6 +147,7 @@ def acknowledge_findings(recorder: LogWriter, findings: Sequence[LedgerFinding])
 
 # Tracked logs
 
+MAX_NAMED_KEYS = 3
 MAX_NAMED_LINES = 5
 OWN_LOG_STEP = "`remit ledger push` writes it anew from the ledger"
 ALTERED_LOG_STEP = (

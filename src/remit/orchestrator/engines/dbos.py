@@ -4,7 +4,8 @@ DBOS does not detect dead executors; `sweep` does. The queues and workflows are 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -83,9 +84,11 @@ from remit.orchestrator.database.store import (
 )
 from remit.orchestrator.database.store import tasks as task_rows
 from remit.orchestrator.endings import find_endings
-from remit.orchestrator.engines.workflows import WorkQueues
 from remit.orchestrator.schedule import measure_tails, schedule
-from remit.orchestrator.states import FINAL_STATES
+from remit.orchestrator.states import FINAL_STATES, move_task
+
+if TYPE_CHECKING:
+    from remit.orchestrator.engines.workflows import WorkQueues
 
 
 class Timing(Struct, frozen=True):
@@ -109,7 +112,13 @@ class DbosEngine:
     def __init__(self, store: Store, timing: Timing | None = None) -> None:
         self.store = store
         self.timing = timing or Timing()
-        self.queues = WorkQueues(store)
+
+    @cached_property
+    def queues(self) -> "WorkQueues":
+        """Queues in DBOS, whose import takes as long as a whole command that only reads the board."""
+        from remit.orchestrator.engines.workflows import WorkQueues
+
+        return WorkQueues(self.store)
 
     # -- plans
 
@@ -297,6 +306,29 @@ class DbosEngine:
                 store_task(self.store, connection, task, start_task(task))
             if state is not attempt.state:
                 self.tell_attempt(connection, attempt, EventKind.ATTEMPT, {"state": str(state)})
+            return True
+
+    def explain_wait(self, token: int, key: TaskKey, why: str) -> bool:
+        """Store why an attempt's worker waits; an empty text ends the wait."""
+        with self.store.write() as connection:
+            lock_repository(connection, key[0])
+            attempt, task = find_live(connection, key, token), find_task(connection, key)
+            if attempt is None or task is None:
+                return False
+            set_attempt(connection, attempt, last_event_at=self.store.clock)
+            if task.why != why:
+                store_task(self.store, connection, task, replace(task, why=why))
+                self.tell_attempt(connection, attempt, EventKind.PROGRESS, {"text": why or "the remote answers again"})
+            return True
+
+    def ask_person(self, token: int, key: TaskKey, why: str) -> bool:
+        """Ask a person about an attempt that cannot go on; once they resume the task, it goes on where it was."""
+        with self.store.write() as connection:
+            lock_repository(connection, key[0])
+            task = find_task(connection, key)
+            if find_live(connection, key, token) is None or task is None:
+                return False
+            store_task(self.store, connection, task, move_task(task, TaskState.ASKING, why))
             return True
 
     def record_usage(self, token: int, attempt: Attempt, progress: str = "") -> bool:

@@ -1,7 +1,7 @@
 """Work in DBOS: the queues, and the workflows of attempts and landings run by an executor.
 
 Each worker has its own queue, because scheduling names the worker; landings share one queue. Every DBOS name used by
-Remit is imported here, and none is private.
+Remit is imported here, and none is private; where it is used, as only workers need DBOS, which takes long to import.
 """
 
 import logging
@@ -11,14 +11,16 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import sqlalchemy as sa
-from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions
 from msgspec import Struct
 
 from remit.orchestrator.board import Attempt, AttemptEnd, Claim, TaskKey, is_shared
 from remit.orchestrator.database.store import AWAY_ERRORS, Store
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient
 
 T = TypeVar("T")
 APPLICATION = "remit"
@@ -71,7 +73,7 @@ class WorkflowBoard(Protocol):
 class WorkQueues:
     """Queues of a fleet. Work is enqueued in the transaction of its decision."""
 
-    def __init__(self, store: Store, client: DBOSClient | None = None) -> None:
+    def __init__(self, store: Store, client: "DBOSClient | None" = None) -> None:
         self.store = store
         self.client = client
         self.due_deletion_s: float = 0.0
@@ -79,7 +81,7 @@ class WorkQueues:
         """Workflows that run in this process, once for each thread."""
         self.unheard: set[str] = set()
 
-    def require_client(self) -> DBOSClient:
+    def require_client(self) -> "DBOSClient":
         if self.client is None:
             self.client = open_client(self.store)
         return self.client
@@ -92,6 +94,8 @@ class WorkQueues:
         self.enqueue(connection, LANDING_WORKFLOW, landing_queue(repository), id, repository, target)
 
     def enqueue(self, connection: sa.Connection, workflow: str, queue: str, id: str, *arguments: object) -> None:
+        from dbos import EnqueueOptions
+
         options = EnqueueOptions(
             workflow_name=workflow,
             queue_name=queue,
@@ -173,11 +177,15 @@ def landing_queue(repository: str) -> str:
 
 def migrate_engine(store: Store, worker_role: str | None) -> None:
     """Migrate the engine's tables to its version, and let a role without the right to change tables use them."""
+    from dbos import DBOS
+
     DBOS.migrate(store.url, schema=ENGINE_SCHEMA, application_role=worker_role)
 
 
-def open_client(store: Store) -> DBOSClient:
+def open_client(store: Store) -> "DBOSClient":
     """Return a client of the engine's tables. Raises if no worker has created the tables yet."""
+    from dbos import DBOSClient, DBOSPortableJSONSerializer
+
     return DBOSClient(
         system_database_url=store.url,
         dbos_system_schema=ENGINE_SCHEMA,
@@ -204,6 +212,8 @@ def run_step(name: str, action: Callable[[], T]) -> T:
     DBOS itself waits for a lost connection alone: a full disk would end the workflow without a word, and its attempt or
     landing would seem to go on.
     """
+    from dbos import DBOS
+
     results: list[T] = []
 
     def run_once() -> T:
@@ -227,6 +237,8 @@ def launch_executor(
 
     A launch that fails can be tried again: nothing of it is left.
     """
+    from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+
     logging.getLogger("dbos").setLevel(logging.WARNING)
     config = DBOSConfig(
         name=APPLICATION,
@@ -257,6 +269,8 @@ def register_queues(worker: str, slots: int, poll_s: float, repositories: Iterab
 
     A worker that was silent for too long has lost its queue with its place, and may come back.
     """
+    from dbos import DBOS
+
     landing_queues = (LANDING_QUEUE, *map(landing_queue, repositories))
     for queue, limit in ((worker_queue(worker), slots), *((name, 2) for name in landing_queues)):
         DBOS.register_queue(queue, worker_concurrency=limit, polling_interval_sec=poll_s, on_conflict="always_update")
@@ -264,6 +278,7 @@ def register_queues(worker: str, slots: int, poll_s: float, repositories: Iterab
 
 def register_workflows(board: WorkflowBoard, runner: AttemptRunner, running: list[str]) -> None:
     """Register the workflows with DBOS under their names. `running` holds the ids of those under way."""
+    from dbos import DBOS
 
     @contextmanager
     def run_counted() -> Generator[str]:

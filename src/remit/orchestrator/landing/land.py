@@ -34,12 +34,12 @@ from remit.orchestrator.landing.merge_rules import (
     find_path_fault,
     has_new_markers,
 )
-from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, Git, GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.edit import set_fields
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.merging import NO_COMMIT, ChangedEntry, Identity, RefMoved, TreeStore
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.worktrees import Worktrees, is_governing
 
@@ -144,15 +144,17 @@ class Lander:
         self.store = TreeStore(context.workspace)
         self.run_check = run_check
         self.find_culprit = find_culprit
+        self.results: list[CheckResult] = []
 
     def land(self, terms: LandingTerms, members: Sequence[LandingMember]) -> TrainResult:
         """Land the allowed members in order. Raises RefCheckedOut if a person has the target checked out.
 
         Each member lands or has a fault; with `target_moved` no member has landed. May be repeated after a crash.
         """
-        old = self.store.find_commit(terms.ref)
+        old, before = self.find_landed(terms.ref, members)
         tip = old or self.trees.require_commit(terms.base)
-        before = self.find_landed(tip, members)
+        if old is None:
+            _, before = self.find_landed(tip, members)
         self.record_unrecorded(terms, before, members)
         faults: list[LandingFault] = []
         flaky: list[str] = []
@@ -316,7 +318,7 @@ class Lander:
         """
         tree = self.trees.prepare_for_verification(commit)
         for command in (common.make for common in terms.commons):
-            done = self.run_check(tree, command)
+            done = self.check(tree, command)
             if not done.is_green:
                 return done
         patterns = Scope(tuple(path for common in terms.commons for path in common.paths))
@@ -374,6 +376,10 @@ class Lander:
         why = f"`{sanitise_line(red.command, 200)}` fails{with_whom}:\n{red.output}"
         return [LandingFault(intent, "red", why, partner=partner)]
 
+    def check(self, tree: Workspace, command: str) -> CheckResult:
+        self.results.append(done := self.run_check(tree, command))
+        return done
+
     def find_red(
         self, terms: LandingTerms, members: Sequence[LandingMember], commit: str, flaky: list[str]
     ) -> CheckResult | None:
@@ -382,9 +388,9 @@ class Lander:
         """
         commands = terms.checks or dict.fromkeys(check for member in members for check in member.checks)
         for command in commands:
-            done = self.run_check(self.trees.prepare_for_verification(commit), command)
+            done = self.check(self.trees.prepare_for_verification(commit), command)
             if not done.is_green:
-                again = done if done.is_late else self.run_check(self.trees.prepare_for_verification(commit), command)
+                again = done if done.is_late else self.check(self.trees.prepare_for_verification(commit), command)
                 if not again.is_green:
                     return again
                 flaky += [command] if command not in flaky else []
@@ -401,15 +407,24 @@ class Lander:
             self.store.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
         self.store.swap_ref(terms.ref, new, old)
 
-    def find_landed(self, tip: str, members: Iterable[LandingMember]) -> dict[str, str]:
-        """Return the commit of each member already in the target, by the trailers of the lander's commits."""
+    def find_landed(self, target: str, members: Iterable[LandingMember]) -> tuple[str | None, dict[str, str]]:
+        """Return the target's commit, None without one, and the commit of each member already in the target, by the
+        trailers of the lander's commits.
+        """
         wanted = {member.name: member.intent for member in members}
-        out = self.store.git.text(
-            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
-            *("--format=%H %(trailers:key=Remit-Attempt,valueonly,separator=%x20)", tip),
+        words = (
+            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}"),
+            *("--format=%H %ce %(trailers:key=Remit-Attempt,valueonly,separator=%x20)", target, "--"),
         )
-        rows = (line.split() for line in out.splitlines())
-        return {wanted[row[1]]: row[0] for row in rows if len(row) == 2 and row[1] in wanted}
+        try:
+            out = self.store.git.text(*words)
+        except GitError as error:
+            if error.code != GIT_FATAL_EXIT_CODE or self.store.find_commit(target) is not None:
+                raise
+            return None, {}
+        rows = [line.split() for line in out.splitlines()]
+        ours = (row for row in rows if len(row) == 3 and row[1] == LANDER[1] and row[2] in wanted)
+        return rows[0][0], {wanted[row[2]]: row[0] for row in ours}
 
     # 6 Records and notes
 

@@ -15,7 +15,7 @@ from remit.orchestrator.landing.land import (
     write_notes,
 )
 from remit.orchestrator.landing.merge_rules import LandingFault
-from remit.workspace.merging import Identity, RefMoved
+from remit.workspace.merging import Identity, RefMoved, TreeStore
 
 UNDONE_TRAILER = "Remit-Undone"
 
@@ -83,21 +83,7 @@ class LandingUndo:
         return LandingUndone(tip, at, tuple(gone), dependants=needing)
 
     def find_landings(self, tip: str) -> dict[str, str]:
-        """Return the commit of each intent in the target, newest first, without undone intents."""
-        out = self.store.git.text(
-            *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
-            f"--format=%H %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
-            f" %(trailers:key={UNDONE_TRAILER},valueonly,separator=%x20)",
-            tip,
-        )
-        found: dict[str, str] = {}
-        undone: set[str] = set()
-        for row in (line.split() for line in out.splitlines()):
-            if len(row) == 3:
-                undone.add(row[2])
-            elif len(row) == 2 and row[0] not in undone:
-                found.setdefault(row[1], row[0])
-        return found
+        return find_landings(self.store, tip)
 
     def revert(self, tip: str, intent: str, commit: str) -> str | LandingFault:
         """Return the commit that reverts a landing on the tip, or the fault naming the paths changed since."""
@@ -115,3 +101,21 @@ class LandingUndo:
         bodies = [Body(event="task_landed", intent_id=name, detail=detail) for name in gone]
         recorder.append_or_spool([recorder.make_record(body) for body in bodies])
         write_notes(self.lander.context, list_new_commits(self.store.git, old, new))
+
+
+def find_landings(store: TreeStore, tip: str) -> dict[str, str]:
+    """Return the commit of each intent in the target, newest first, without undone intents."""
+    out = store.git.text(
+        *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
+        f"--format=%H %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
+        f" %(trailers:key={UNDONE_TRAILER},valueonly,separator=%x20)",
+        tip,
+    )
+    found: dict[str, str] = {}
+    undone: set[str] = set()
+    for row in (line.split() for line in out.splitlines()):
+        if len(row) == 3:
+            undone.add(row[2])
+        elif len(row) == 2 and row[0] not in undone:
+            found.setdefault(row[1], row[0])
+    return found

@@ -95,7 +95,7 @@ def make_plan(
     """Make a plan of the chosen intents and their open descendants; of every open intent if none is chosen."""
     intents = {intent.id: intent for intent in document.intents}
     planned = select_planned(intents, chosen)
-    needs = {i.id: _list_needs(i, planned.values()) for i in planned.values()}
+    needs = _list_needs(planned)
     sets = [make_write_set(intent, role, settings.commons) for intent in planned.values()]
     proofs = proofs or Proofs(fold=facts.folds_case)
     shared = tuple(proofs.find_shared(sets))
@@ -141,10 +141,14 @@ def select_planned(intents: Mapping[str, Intent], chosen: Sequence[str]) -> dict
     return {name: i for name, i in intents.items() if name in wanted and i.status not in FINAL_STATUSES}
 
 
-def _list_needs(intent: Intent, planned: Iterable[Intent]) -> tuple[str, ...]:
-    """Return the ids of the planned dependencies and children of an intent."""
-    wanted = set(intent.dependencies)
-    return tuple(i.id for i in planned if i.id != intent.id and (i.id in wanted or i.parent_intent == intent.id))
+def _list_needs(planned: Mapping[str, Intent]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the planned dependencies and children of each intent, in the order of the file."""
+    order = {name: number for number, name in enumerate(planned)}
+    needs = {name: set(intent.dependencies) & order.keys() for name, intent in planned.items()}
+    for name, intent in planned.items():
+        if intent.parent_intent in needs:
+            needs[intent.parent_intent].add(name)
+    return {name: tuple(sorted(each - {name}, key=order.__getitem__)) for name, each in needs.items()}
 
 
 def _list_all_needs(needs: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:

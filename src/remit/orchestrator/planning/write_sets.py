@@ -4,6 +4,7 @@ A write set is the intent's scope, without the commons, narrowed to the paths of
 enforced rule: proof and gate read the same patterns.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, json
@@ -11,8 +12,8 @@ from msgspec import Struct, json
 from remit.core.config import AgentRole, Commons
 from remit.core.diff.contents import sha256
 from remit.core.intent import Intent
-from remit.core.scope.apart import Answer, Apart, Shared, Unproved, decide_all_apart
-from remit.core.scope.path_patterns import Scope, find_literal_prefix, fold_case
+from remit.core.scope.apart import Answer, Apart, Edges, Shared, Unproved, can_meet, decide_all_apart, list_edges
+from remit.core.scope.path_patterns import Scope
 
 EVERYTHING = ("**",)
 MAX_DECISIONS = 6_000
@@ -82,17 +83,29 @@ class Proofs:
                 yield SharedPath(sets[a].intent_id, sets[b].intent_id, answer)
 
     def _list_neighbours(self, sets: Sequence[WriteSet]) -> set[tuple[int, int]]:
-        """Return the pairs with a writable folder inside a folder of the partner; every remaining pair is apart."""
-        by_folder: dict[str, set[int]] = {}
+        """Return the pairs whose patterns leave room for a shared path; every remaining pair is apart.
+
+        Only sets in one folder, or in a folder and a folder above, are compared.
+        """
+        by_folder: defaultdict[str, defaultdict[int, set[Edges]]] = defaultdict(lambda: defaultdict(set))
         for number, write_set in enumerate(sets):
-            for line in write_set.scope:
-                if not line.startswith("!"):
-                    folder = find_literal_prefix(line)
-                    by_folder.setdefault(fold_case(folder) if self.fold else folder, set()).add(number)
+            for edges in list_edges(Scope(write_set.scope), fold=self.fold):
+                by_folder[edges[0].rpartition("/")[0]][number].add(edges)
         pairs: set[tuple[int, int]] = set()
         for folder, inside in by_folder.items():
-            parts = folder.split("/")[:-1]
-            above = ("".join(f"{part}/" for part in parts[:depth]) for depth in range(len(parts) + 1))
-            for others in (by_folder[name] for name in above if name in by_folder):
-                pairs.update((min(a, b), max(a, b)) for a in inside for b in others if a != b)
+            for others in (by_folder[name] for name in _list_folders_above(folder) if name in by_folder):
+                pairs.update(
+                    (min(a, b), max(a, b))
+                    for a, own in inside.items()
+                    for b, other in others.items()
+                    if a != b and can_meet(own, other)
+                )
         return pairs
+
+
+def _list_folders_above(folder: str) -> Iterator[str]:
+    """Yield a folder, and each folder above it; the root is empty."""
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+    yield ""

@@ -1,8 +1,8 @@
 """Agent in its jail: the start of each agent without a terminal, and the process that ends with its worker.
 
 With bubblewrap the agent has its own process namespace, ended by the kernel together with the worker, however the
-worker ends. Without bubblewrap, a reaper above the agent ends the agent's descendants, unless the agent has ended the
-reaper.
+worker ends. Without bubblewrap, a reaper above the agent ends the agent's descendants; if the agent ends the reaper,
+its worker ends the attempt, and what it has seen below the reaper.
 """
 
 import os
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,17 +20,19 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import ATTEMPT_MARK, STATE_FOLDER
 from remit.gate.machine import CLIENT_PATH, Environment
 from remit.gate.team_hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.orchestrator.board import AttemptEnd
 from remit.orchestrator.workers.feed import AgentFeed
+from remit.orchestrator.workers.network import find_proxy_secrets
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.manifest import SettingsError, read_manifest
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.limited_command import CommandResult, run_trusted_command
+from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import try_lock
-from remit.workspace.sandbox import reaper
+from remit.workspace.sandbox import landlock, reaper
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
 from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
 
@@ -54,6 +57,8 @@ class AgentCommand(Struct, frozen=True):
 MODEL_WORDS = ("--model", "{model}")
 CLAUDE_TOOLS = "Agent,Bash,Edit,Glob,Grep,NotebookEdit,Read,Skill,ToolSearch,Write,mcp__remit"
 """What Claude Code may do without a question, which nobody could answer: the gate judges each call all the same."""
+
+OWN_AGENT = "remit"
 
 AGENT_COMMANDS: dict[str, AgentCommand] = {
     "claude-code": AgentCommand(  # 2.1.330, 2026-11. Sums of the session come with its last line, in USD too.
@@ -85,7 +90,7 @@ AGENT_COMMANDS: dict[str, AgentCommand] = {
         MODEL_WORDS,
         {"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
     ),
-    "remit": AgentCommand(
+    OWN_AGENT: AgentCommand(
         ("remit", "run", "--json", "--intent", "{intent}", "{prompt}"),
         (
             *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY"),
@@ -141,18 +146,30 @@ HOME_PATHS = (
 """Relative to HOME, what every agent may read: git's settings, the hook client, and folders of installed tools."""
 
 STATE_PATHS = ("sandbox", "spool")
-"""In Remit's state folder, what its programs in the jail write: the hook client, `remit exec` and the MCP server."""
+"""In Remit's state folder, what Remit's own agent writes, whose gate is in its process."""
 
-HIDDEN_STATE = ("fleet.db", "fleet.db-wal", "fleet.db-shm", "console.json", "worker.log", "daemon.log")
+HIDDEN_STATE = ("fleet.db", "fleet.db-wal", "fleet.db-shm", "console.json", "worker.log", "daemon.log", "daemon.sock")
+
+STEERING_GIT_FILES = ("commondir", "gitdir", "config.worktree")
+"""In the git folder of a worktree: which repository it belongs to, and settings, which name programs."""
 
 
 class AttemptPlaces(Struct, frozen=True):
-    """Folders of an attempt: the main worktree, the attempt's worktree, and a folder for temporary files."""
+    """Folders of an attempt: the main worktree, the attempt's worktree with its branch, a folder for temporary files,
+    and `state`, which the agent sees in the place of Remit's state folder.
+    """
 
     main: Workspace
     tree: Workspace
     assignment: Path
     temporary: Path
+    state: Path
+    branch: str
+
+    @property
+    def artifacts(self) -> Path:
+        """Return the folder for files that the agent gives to people."""
+        return self.temporary / "artifacts"
 
 
 def make_jail(
@@ -162,10 +179,11 @@ def make_jail(
     around: Environment,
     search_path: str,
     links: Sequence[str] = (),
+    certificates: Sequence[Path] = (),
 ) -> Jail:
     """Return the jail of an attempt: visible are the attempt's worktree, git's folder, the rules, and the files of HOME
-    needed by the agent. Hidden are the main worktree, further worktrees, the rest of HOME and foreign temporary
-    folders.
+    needed by the agent. Hidden are the main worktree, further worktrees, the rest of HOME, foreign temporary folders,
+    and Remit's records and keys, except from Remit's own agent, which writes them itself.
     """
     tree, common, home = places.tree, places.main.common_dir, around.home.resolve()
     assert common is not None, "worktrees are git's"
@@ -173,17 +191,60 @@ def make_jail(
     state = home / STATE_FOLDER
     private = existing(home, places.main.root, *map(Path, TEMPORARY_FOLDERS))
     own_folder, own_files = find_agent_files(agent, home, around.config_folders)
-    writable = (tree.root, places.temporary, common, tree.git_dir, places.main.folder)
-    tools = (path for path in list_tool_paths(words, search_path) if is_inside_only(path, private))
-    read_only = (common / "hooks", common / "config", common / "worktrees", places.assignment, state)
+    writable = (tree.root, places.temporary, tree.git_dir)
+    named = (*list_tool_paths(words, search_path), *certificates)
+    tools = (path for path in named if is_inside_only(path, private))
+    read_only = (
+        *(common / "hooks", common / "config", common / "worktrees", places.assignment, tree.root / ".git"),
+        *(tree.git_dir / name for name in STEERING_GIT_FILES),
+    )
+    shown = find_links(places, links)
+    hidden = tuple(path for path in find_sockets(home, (Path("/"),)) if not is_below(path, (*private, *OWN_MOUNTS)))
+    emptied: tuple[Path, ...] = ()
+    if is_own_agent(agent, words):
+        writable = (*writable, common, places.main.folder, *(state / name for name in STATE_PATHS))
+        read_only = (*read_only, state)
+        hidden = (*hidden, *(state / name for name in HIDDEN_STATE))
+    else:
+        writable = (*writable, *list_git_places(common, places.branch))
+        read_only = (*read_only, common, common / "objects/info", places.main.folder)
+        shown = {**shown, state: places.state}
+        emptied = existing(places.main.state)
     return Jail(
         tree.root,
         private=private,
-        writable=existing(*writable, *own_folder, *(state / name for name in STATE_PATHS)),
+        writable=existing(*writable, *own_folder),
         read_only=existing(*read_only, *own_files, *(home / name for name in HOME_PATHS), *tools),
-        links=find_links(places, links),
-        hidden=existing(*find_sockets(home, ()), *(state / name for name in HIDDEN_STATE)),
+        links=shown,
+        hidden=existing(*hidden),
+        emptied=emptied,
     )
+
+
+OWN_MOUNTS = (Path("/dev"), Path("/proc"))
+
+
+def is_own_agent(agent: str, words: Sequence[str]) -> bool:
+    """Return whether the command is Remit's own agent, whose gate runs in its process: by its name or its command."""
+    return agent == OWN_AGENT or (Path(words[0]).name == "remit" and words[1:2] == ("run",))
+
+
+def list_git_places(common: Path, branch: str) -> tuple[Path, ...]:
+    """Return what git writes in the shared folder when an agent commits: objects, and the branches of its intent."""
+    intent = f"refs/heads/{branch.rpartition('/')[0]}"
+    for folder in (common / intent, common / "logs" / intent):
+        folder.mkdir(parents=True, exist_ok=True)
+    return (common / "objects", common / intent, common / "logs" / intent, common / "reftable")
+
+
+def is_below(path: Path, folders: Sequence[Path]) -> bool:
+    return any(folder in path.parents for folder in folders)
+
+
+def prepare_state(places: AttemptPlaces) -> None:
+    """Make the folder that an agent sees in the place of Remit's state folder."""
+    places.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (places.state / Path(ATTEMPT_MARK).name).touch(mode=0o600)
 
 
 def find_links(places: AttemptPlaces, patterns: Sequence[str]) -> dict[Path, Path]:
@@ -289,12 +350,61 @@ def end_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> Non
         os.killpg(process.pid, signal.SIGKILL)
 
 
+REAPER_KILLED = "the process that watches over it without bubblewrap was killed; what it had started was ended with it"
+MAX_END_ROUNDS = 50
+
+
+class Descendants:
+    """Processes of an agent without a jail: those seen below its reaper, and those with its temporary folder in their
+    environment. The worker ends them where the agent has ended the reaper.
+    """
+
+    def __init__(self, temporary: str) -> None:
+        self.temporary = temporary
+        self.started: dict[int, str | None] = {}
+
+    def look(self, reaper_id: int) -> None:
+        for process in reaper.list_descendants(reaper_id):
+            self.started.setdefault(process, process_start_time(process))
+
+    def end_all(self) -> None:
+        """End what is left, in rounds: a process may start another one meanwhile."""
+        for _ in range(MAX_END_ROUNDS):
+            left = {process for process, at in self.started.items() if at and process_start_time(process) == at}
+            left |= find_marked_processes(f"TMPDIR={self.temporary}") if self.temporary else set()
+            left |= {below for process in left for below in reaper.list_descendants(process)}
+            left = {process for process in left if is_running(process)}
+            if not left:
+                return
+            for process in left:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(reaper.PAUSE_S)
+
+
+def find_marked_processes(mark: str) -> set[int]:
+    """Return the processes that were started with this variable."""
+    found: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
+    return found
+
+
+def is_running(process: int) -> bool:
+    """Return whether a process exists that is no mere exit status."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    return False
+
+
 class AgentProcess:
     """A running agent. `cancel` may be called from any thread."""
 
     def __init__(self, run: AgentRun) -> None:
         self.run = run
-        self.feed = AgentFeed(run.log)
+        self.feed = AgentFeed(run.log, find_proxy_secrets(run.variables))
         self.cancelled = threading.Event()
         self.end: AgentEnd | None = None
 
@@ -323,13 +433,20 @@ class AgentProcess:
         assert process.stdout is not None
         reader = threading.Thread(target=self.feed.read_output, args=(process.stdout,), daemon=True)
         reader.start()
+        below = Descendants(self.run.variables.get("TMPDIR", "")) if self.run.bubblewrap is None else None
         try:
             while process.poll() is None and not self.cancelled.wait(LOOK_INTERVAL_S):
+                if below is not None:
+                    below.look(process.pid)
                 if report is not None:
                     report(self.feed)
+            if below is not None and process.returncode == -signal.SIGKILL:
+                self.cancel(AttemptEnd.FAILED, REAPER_KILLED)
         finally:
             end_group(process, signal.SIGKILL if self.run.bubblewrap else signal.SIGTERM)
             code = process.wait()
+            if below is not None:
+                below.end_all()
             if namespace >= 0:
                 # The jail's processes die a moment after bubblewrap and could still write.
                 select.select([namespace], [], [], GRACE_S)
@@ -344,4 +461,5 @@ class AgentProcess:
         run = self.run
         if run.bubblewrap is None:
             return (sys.executable, "-I", "-S", reaper.__file__, str(os.getpid()), *run.words)
-        return bubblewrap_command(run.bubblewrap, run.jail, run.words, status)
+        apart = (sys.executable, "-I", "-S", landlock.__file__, landlock.APART, "--")
+        return (*apart, *bubblewrap_command(run.bubblewrap, run.jail, run.words, status))

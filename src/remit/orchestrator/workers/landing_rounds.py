@@ -18,6 +18,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.team_hooks.verify_commands import split_by_trust
 from remit.gate.trust import trusted_digests
+from remit.orchestrator.artifacts import keep_landing
 from remit.orchestrator.board import Hold, Landing, LandingState, TaskState
 from remit.orchestrator.conflict import ConflictKind, Evidence, Party
 from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
@@ -27,6 +28,7 @@ from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, 
 from remit.orchestrator.landing.merge_rules import FaultKind, IsGreen, LandingFault
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, TargetRewritten
 from remit.orchestrator.trains import bisect_train
+from remit.orchestrator.workers.waiting import describe_away
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import prefix_in_repository
 from remit.workspace.merging import RefCheckedOut, RemoteRefused, TreeStore
@@ -50,15 +52,15 @@ def land_handed_in(
 ) -> None:
     """Land one train after the next until no task is handed in. `wait` pauses, and returns True to stop."""
     store = TreeStore(gate.workspace)
-    pause_s = MIN_PAUSE_S
+    pause_s, since = MIN_PAUSE_S, gate.environment.clock()
     while True:
         tip = store.find_commit(f"refs/heads/{target}")
         landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, gate, store, repository))
         if landing is None:
             return
         tell = partial(engine.note_check, landing)
-        if land_train(engine, gate, landing, make_lander(gate, trees, kind, tell), pause_s):
-            pause_s = MIN_PAUSE_S
+        if land_train(engine, gate, landing, make_lander(gate, trees, kind, tell), pause_s, since):
+            pause_s, since = MIN_PAUSE_S, gate.environment.clock()
         elif wait(pause_s):
             return
         else:
@@ -79,9 +81,9 @@ def make_lander(
     return kind(gate, trees, run_check, find_culprit)
 
 
-def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float) -> bool:
+def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float, since: float) -> bool:
     """Land a train, and settle each member: landed, redone, or waiting for a person. Return False if the remote does
-    not answer: no ref was moved, and the members stay handed in, with the time of the next try.
+    not answer, perhaps `since` a while: no ref was moved, and the members stay handed in, with the next try's time.
     """
     away = ""
     try:
@@ -93,7 +95,7 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
         raise
     except RemoteAway as error:
         result, present = TrainResult(landing.old, landing.old, target_moved=True), {*landing.members}
-        away = f"{error}; it is tried again in {pause_s:g} s"
+        away = f"{describe_away(error, since)}; it is tried again in {pause_s:g} s"
     except Exception as error:  # whatever breaks, nothing has landed, and a person is told
         if isinstance(error, GitError) and (error.code or 0) < 0:
             raise  # a signal ended git, which says nothing about the change: another landing takes up the train
@@ -163,7 +165,10 @@ def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence
             remote.fetch_logs()
             terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs)
         terms = replace(terms, base=terms.base or find_base(gate.workspace, landing.target))
-        result = lander.land(terms, members)
+        try:
+            result = lander.land(terms, members)
+        finally:
+            keep_landing(gate, [member.name for member in members], lander.results)
     except RefCheckedOut as error:
         why = f"{landing.target} is checked out in {error.place!r}: {error.hint}"
         return refuse_all(landing, "checked_out", why)

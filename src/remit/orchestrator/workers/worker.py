@@ -19,6 +19,7 @@ from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.database.troubles import describe_trouble
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import FLOW_VERSION, StepEnd, launch_executor, register_queues
+from remit.orchestrator.pruning import prune_when_due
 from remit.orchestrator.states import FINAL_STATES
 from remit.orchestrator.workers.attempt_steps import AttemptSteps
 from remit.orchestrator.workers.host import WorkerHost, WorkerSettings
@@ -187,5 +188,8 @@ class FleetWorker:
             land_handed_in(self.engine, gate, trees, repository, target, self.stopping.wait)
             with suppress(*RECORDING_ERRORS):
                 write_lessons(self.engine.store, gate, repository)
+            count = prune_when_due(gate, self.engine.read_board(), repository, trees.folder / "pruned")
+            if count:
+                self.settings.tell(f"{count} old refs that the target holds were deleted, here and on the remote")
         if self.stopping.is_set():
             time.sleep(DRAIN_S)  # the process ends, and another worker goes on

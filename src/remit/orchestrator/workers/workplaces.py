@@ -214,7 +214,8 @@ class Workplaces:
         self.end(token, AttemptEnd.CANCELLED, "")
         self.by_token.pop(token, None)
         folder = trees_folder(self.host.settings.home, self.find_repository_of(place))
-        shutil.rmtree(folder / f"{intent}-{attempt}.tmp", ignore_errors=True)
+        for end in ("tmp", "state"):
+            shutil.rmtree(folder / f"{intent}-{attempt}.{end}", ignore_errors=True)
 
     def keep(self, place: Workplace, intent: str, attempt: int) -> None:
         """Keep a checkpoint of the worktree. After a failure, the worktree itself still holds the files."""

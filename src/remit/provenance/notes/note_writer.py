@@ -137,7 +137,9 @@ class NoteWriter:
             is_incomplete = len(found) < len(numbers) and attributor.may_hold_recorded_lines(version)
             if is_incomplete or any(map(attributor.is_found_by_comparison, found.values())):
                 unsure.add(addition)
-        attributor.load_named(versions[addition].name for addition in unsure)
+        looked_at = [versions[addition] for addition in unsure]
+        parents = (version.parent for version in looked_at if version.parent in attributor.blobs_by_name)
+        attributor.load_named((*(version.name for version in looked_at), *filter(None, parents)))
         for addition, found in attributed.items():
             yield addition, self.attribute_closely(addition, versions[addition], found) if addition in unsure else found
 

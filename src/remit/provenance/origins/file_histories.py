@@ -6,7 +6,7 @@ too: whoever copies a line does not write it.
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -292,7 +292,8 @@ class FileHistories:
         file_path = version.path if path is None else path
         whole = self.history_of(file_path)
         if (version, file_path) not in self.later_records:
-            self.find_later_calls([v for v in self.last_resolved if v.path == file_path] or [version], file_path)
+            others = ((other, other.path) for other in self.last_resolved)
+            self.find_later_calls({(version, file_path), *others} - self.later_records.keys())
         later = self.later_records.get((version, file_path), frozenset())
         if not later:
             return whole
@@ -300,16 +301,16 @@ class FileHistories:
             self.histories_without[file_path, later] = FileHistory([r for r in whole.recorded if r.record not in later])
         return self.histories_without[file_path, later]
 
-    def find_later_calls(self, versions: Sequence[FileVersion], path: str) -> None:
-        """Learn which calls of `path` began after each version existed, with one git process for all."""
-        later = {v: calls for v in versions if (calls := self.calls_after_version(v, path))}
-        by_commit = {(version.commit, path): calls for version, calls in later.items()}
+    def find_later_calls(self, places: Collection[tuple[FileVersion, str]]) -> None:
+        """Learn which calls of a path began after a version existed, with one git process for all of them."""
+        later = {place: calls for place in places if (calls := self.calls_after_version(*place))}
+        by_commit = {(version.commit, path): calls for (version, path), calls in later.items()}
         records = {place: frozenset(call.id for call in calls) for place, calls in by_commit.items()}
         # The records tell HEAD of the workspace's own repository only: in another one, a commit's date decides.
         if later and not self.nested:
             records = calls_begun_after_commit(self.git, self.index, by_commit)
-        for version in versions:
-            found = records.get((version.commit, path)) if version in later else None
+        for version, path in places:
+            found = records.get((version.commit, path)) if (version, path) in later else None
             self.later_records[version, path] = found or frozenset()
 
     def calls_after_version(self, version: FileVersion, path: str) -> list[RecordedChange]:

@@ -72,6 +72,12 @@ class Containment(Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
 
+IN_ATTEMPT = Containment("none", "", ("the jail of the attempt holds its commands",))
+"""Containment in the worktree of a plan's attempt. No sandbox can be made inside the agent's jail: the kernel mounts no
+/proc there, and lays no layer over git's folder, since parts of it are mounted.
+"""
+
+
 def find_containment(home: Path, temporary: Path) -> Containment:
     """Return the best working kind. Raises OSError if HOME is not writable."""
     path = home / SCRATCH_FOLDER

