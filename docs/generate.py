@@ -120,7 +120,8 @@ SETTING_WORDS = {
     "orchestrator.attempts": "tries of a task, after which a person is asked",
     "orchestrator.stall_s": "seconds without a word after which an attempt is ended",
     "orchestrator.commons": "files that every change touches, and no task may write: `paths`, and either `make`, the"
-    " command that makes them when work lands, or `fragments`, a folder for one file a change",
+    " command that makes them when work lands, or `fragments`, a folder for one file a change, or `union = true`, which"
+    " lets every task write them and keeps the lines of all",
     "orchestrator.links": "folders that each work tree sees read-only, such as `node_modules`",
     "orchestrator.setup": "the command that prepares a work tree before its agent starts, such as `npm ci`; it has to"
     " be trusted (`remit trust`), and runs in the agent's jail",
@@ -132,6 +133,11 @@ SETTING_WORDS = {
     " jail, and what is weaker is said",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
     " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `chain`; a role narrows an intent, and never widens it",
+    "orchestrator.max_usd": "US dollars that a plan may cost, if `remit plan start` names no others",
+    "orchestrator.max_tokens": "tokens that a plan may use, likewise",
+    "orchestrator.task_max_usd": "US dollars that each task of a plan may cost, all its attempts together",
+    "orchestrator.task_max_tokens": "tokens that each task of a plan may use, likewise",
+    "orchestrator.agents": "the most that single agents may use in a plan: `name`, `max_usd`, `max_tokens`",
     "orchestrator.weights.changes": "for `remit plan suggest`: the weight of commits that changed two files together",
     "orchestrator.weights.imports": "the weight of one file importing the other",
     "orchestrator.weights.intents": "the weight of intents under which both files changed",

@@ -56,7 +56,7 @@ def test_a_landing_is_taken_back_with_what_needs_it(fleet: Fleet) -> None:
     assert "INT-001 stays: INT-002 landed after it and need" in refused
     assert "remit plan undo INT-001 --with-dependants" in refused
     shown = fleet.remit("plan", "undo", ids[0], "--with-dependants", "--dry-run")
-    assert "INT-001 goes out of remit/next, and before it INT-002, which need it: 3 files change" in shown
+    assert "INT-001 goes out of remit/next, and before it INT-002, which need it: changes 3 files" in shown
     assert "removed     src/int-001/made.py" in shown
     assert "nothing was changed" in fleet.remit("plan", "undo", ids[0], "--with-dependants", code=2)
     assert git(fleet.root, "rev-parse", "remit/next") == tip

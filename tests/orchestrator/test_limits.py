@@ -13,9 +13,13 @@ from remit.orchestrator.board import (
     Board,
     Breaker,
     BreakerKind,
+    OpenPlan,
+    PlanLimits,
     Role,
+    SpendingBound,
     SpendingBudget,
     TaskState,
+    Worker,
 )
 from remit.orchestrator.breaker import (
     MAX_LOST_ATTEMPTS,
@@ -35,11 +39,13 @@ from remit.orchestrator.budget import (
     BudgetExceeded,
     estimate_amount,
     judge_spending,
+    make_plan_budgets,
     reserve,
     select_budgets,
     settle,
 )
 from remit.orchestrator.endings import find_endings, find_warnings
+from remit.orchestrator.schedule import schedule
 
 E = AttemptEnd
 RUNNING = make_task("INT-001", "a", state=TaskState.RUNNING)
@@ -53,11 +59,45 @@ def test_an_attempt_reserves_half_as_much_again_as_usual_and_at_least_what_its_r
     )
 
 
+def test_a_smaller_budget_is_reserved_as_a_whole_and_of_a_tasks_own_what_is_left() -> None:
+    role = Role("any", max_usd=3.0)
+    plan, task = SpendingBudget("plan", "p", usd=0.9), SpendingBudget("task", "p/INT-001", usd=2.0, spent_usd=1.5)
+    assert estimate_amount(RUNNING, role, [plan]).usd == 0.9
+    assert estimate_amount(RUNNING, role, [replace(plan, spent_usd=0.5)]).usd == 0.9
+    assert estimate_amount(RUNNING, role, [plan, task]).usd == 0.5
+    assert estimate_amount(RUNNING, role, [replace(task, spent_usd=2.0)]).usd == 3.0
+
+
+def test_a_plan_has_budgets_of_its_own_of_its_tasks_and_of_agents() -> None:
+    limits = PlanLimits(task=SpendingBound(usd=2.0), agents={"codex": SpendingBound(tokens=500)})
+    plan = OpenPlan("p", "r", "t", limits=limits)
+    assert make_plan_budgets(plan, [RUNNING]) == [
+        SpendingBudget("task", "p/INT-001", usd=2.0),
+        SpendingBudget("agent", "p/codex", tokens=500),
+    ]
+    assert make_plan_budgets(replace(plan, limits=PlanLimits(usd=9.0)), [RUNNING]) == [SpendingBudget("plan", "p", 9.0)]
+
+
+def test_an_agent_whose_budget_is_used_up_leaves_the_work_to_the_next_one_and_the_last_one_asks() -> None:
+    spent = {(b.scope, b.key): b for b in [SpendingBudget("agent", "p/a", usd=1.0, spent_usd=1.0)]}
+    task = make_task("INT-001", "a")
+    roles = {"any": Role("any", ("a", "b"), max_usd=0.5)}
+    workers = {"w1": Worker("w1", "h1", slots=2, agents=("a", "b"))}
+    (claim,) = schedule(make_board([task], roles=roles, workers=workers, budgets=spent)).claims
+    assert claim.agent == "b"
+    alone = schedule(make_board([task], roles={"any": Role("any", ("a",), max_usd=0.5)}, budgets=spent))
+    assert alone.claims == ()
+    assert [(move.state, move.why) for move in alone.moves] == [
+        (TaskState.ASKING, "the budget of agent p/a is used up")
+    ]
+
+
 def test_an_attempt_is_charged_to_every_budget_it_falls_under() -> None:
     keys = [("fleet", ""), ("repository", "r"), ("plan", "p"), ("intent", "r/INT-001"), ("role", "any")]
-    others = [("plan", "q"), ("intent", "INT-001"), ("role", "tester")]
+    keys += [("task", "p/INT-001"), ("agent", "p/codex")]
+    others = [("plan", "q"), ("intent", "INT-001"), ("role", "tester"), ("agent", "p/other"), ("task", "q/INT-001")]
     budgets = [SpendingBudget(scope, key) for scope, key in keys + others]
-    assert [(b.scope, b.key) for b in select_budgets(budgets, make_task("INT-001"))] == keys
+    assert [(b.scope, b.key) for b in select_budgets(budgets, make_task("INT-001"), "codex")] == keys
 
 
 def test_a_reservation_that_one_budget_cannot_pay_reserves_nothing() -> None:

@@ -113,7 +113,7 @@ OBSTACLES: Mapping[str, tuple[Board, str]] = {
             [make_task("INT-001", "a", state=S.RUNNING), FREE],
             plans={"p": OpenPlan("p", REPOSITORY, "t", limits=PlanLimits(workers=1))},
         ),
-        "a slot: the plan may run 1 agents at once",
+        "a slot: the plan may run 1 agent at once",
     ),
 }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orchestrator.boards import make_task
 from remit.orchestrator.board import Task, TaskState
-from remit.orchestrator.trains import Culprit, bisect_train, find_outside, gather_train, order_landing
+from remit.orchestrator.trains import Culprit, bisect_train, gather_train, order_landing
 
 
 def hand_in(intent: str, tail_s: float = 0.0, rank: int = 0, needs: tuple[str, ...] = ()) -> Task:
@@ -68,7 +68,3 @@ def test_of_several_culprits_one_is_named() -> None:
 def test_a_train_that_is_green_when_it_runs_again_still_names_somebody(length: int) -> None:
     members = [f"INT-{n:03}" for n in range(length)]
     assert bisect_train(members, lambda some: True).intent == members[-1]
-
-
-def test_changes_outside_the_write_set_are_named() -> None:
-    assert find_outside(["src/b.py", "x", "a"], lambda path: path.startswith("src/")) == ["a", "x"]

@@ -30,11 +30,12 @@ from remit.orchestrator.board import (
     TaskState,
     Worker,
 )
-from remit.orchestrator.conflict import ConflictKind, Evidence, Party, find_dropped_lines
+from remit.orchestrator.conflict import ConflictKind, Evidence, Party
 from remit.orchestrator.engines.inline import InlineEngine
+from remit.orchestrator.landing.merge_rules import find_lost_line
 from remit.orchestrator.schedule import explain_waits, measure_tails
 from remit.orchestrator.states import FINAL_STATES, ImpossibleMove, rebuild_task
-from remit.orchestrator.trains import bisect_train, find_outside
+from remit.orchestrator.trains import bisect_train
 
 APART = Proof(ProofAnswer.APART)
 R, TARGET, AGENT = "r", "remit/next", "scripted"
@@ -349,7 +350,7 @@ class World:
         self.gone[worker] = self.engine.now
         for token in [token for token, process in self.processes.items() if process.worker == worker]:
             del self.processes[token]
-        self.engine.drop_worker(worker)
+        del self.engine.workers[worker]
         self.after(LEASE_S + 1, self.sweep)
         self.after(30, self.replace_worker)
 
@@ -459,7 +460,7 @@ class World:
         if ending is AttemptEnd.HANDED_IN:
             scope = hold.scope if hold is not None and is_current else self.engine.tasks[process.key].scope
             written = self.draw_writes(scope)
-            if find_outside(written, set(scope).__contains__):
+            if set(written) - set(scope):
                 self.say(f"{intent}/{process.number} wrote outside its set")
                 ending, failure = AttemptEnd.FAILED, "wrote outside"
             elif is_current and self.engine.tasks[process.key].stage == self.settings.stages:
@@ -591,7 +592,7 @@ class World:
                 merged.append(intent)
             else:
                 parties = Party("a person"), Party(intent)
-                conflicts.append(Evidence(ConflictKind.TEXT, *parties, tuple(meets), is_clean=is_clean))
+                conflicts.append(Evidence(ConflictKind.TEXT, *parties, tuple(meets)))
         return merged, conflicts
 
     def settle(self, landing: Landing, good: Sequence[str], conflicts: Sequence[Evidence]) -> None:
@@ -629,7 +630,7 @@ class World:
                 self.fail(f"{intent} has landed twice")
             if change.token != tokens[intent]:
                 self.fail(f"2: {intent} landed by token {change.token}, its hold has {tokens[intent]}")
-            if find_outside(change.lines, scopes[intent].__contains__):
+            if set(change.lines) - scopes[intent]:
                 self.fail(f"4: {intent} landed outside its set: {sorted(set(change.lines) - scopes[intent])}")
             self.landed[intent] = at
             for path, lines in change.lines.items():
@@ -637,8 +638,9 @@ class World:
                 earlier = [line for _, line in self.target[path]]
                 self.target[path] += [(at, line) for line in lines]
                 result = [line for _, line in self.target[path]]
-                if len(earlier) > len(base) and (dropped := find_dropped_lines(base, earlier, [*base, *lines], result)):
-                    self.fail(f"6: {path} lost {dropped}")
+                states = ["\n".join(text).encode() for text in (base, earlier, [*base, *lines], result)]
+                if len(earlier) > len(base) and (lost := find_lost_line(*([state] for state in states))):
+                    self.fail(f"6: {path} lost {lost!r}")
 
     # Laws
 

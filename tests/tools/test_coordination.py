@@ -125,6 +125,16 @@ def test_who_works_on_what_is_listed(tree: Gate) -> None:
     assert answer.data["workers"][0]["intent"] == "INT-002"
 
 
+def test_what_another_task_holds_is_asked_of_its_owner_and_not_of_a_person(tree: Gate) -> None:
+    messages_of(tree).deliver_view(FleetView(neighbours=(replace(OTHER, is_holding=True),)))
+    asked = run(tree, "request_scope_expansion", paths=["docs/*.md"], reason="the page names the option")
+    assert not asked.ok
+    assert "INT-002 holds 'docs/" in asked.text
+    (sent,) = messages_of(tree).read_outbox().messages
+    assert (sent.kind, sent.to, sent.text) == ("grow", "INT-002", "the page names the option")
+    assert sent.paths[0].startswith("docs/")
+
+
 def test_a_review_that_sends_back_says_why(tree: Gate) -> None:
     assert not run(tree, "submit_review", verdict="revise").ok
     assert run(tree, "submit_review", verdict="approve").ok

@@ -15,9 +15,10 @@ ANYWHERE = ("**",)
 class Assignment(Struct, frozen=True, forbid_unknown_fields=True):
     """The terms of an attempt. A path is open to it if the intent's scope, `scope` and `paths` all match it.
 
-    `scope` holds the patterns that were proved apart from every other attempt's, `paths` those of the role; neither
-    changes when the intents file does. The lease ends at `until_boot_ns` on the clock that runs since the boot `boot`.
-    `token` numbers the attempts of a repository in the order of their claims.
+    `scope` holds the patterns that were proved apart from every other attempt's, `paths` those of the role. A change of
+    the intents file changes neither; its worker widens `scope` once the wider one is proved apart as well. The lease
+    ends at `until_boot_ns` on the clock that runs since the boot `boot`. `token` numbers the attempts of a repository
+    in the order of their claims.
     """
 
     task: str

@@ -501,22 +501,29 @@ def find_address_fault(address: str) -> str | None:
 
 
 class Commons(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files that every change touches, and that no task of a plan may write: a lock file, a changelog.
+    """Files that every change touches, and that no task of a plan owns: a lock file, a changelog.
 
     Landing runs `make`, once a person trusts the command, or changes go into `fragments`, a folder of one file each.
+    With `union` every task with the paths in its scope may write them, and landing keeps the lines of all.
     """
 
     paths: tuple[str, ...]
     make: str | tuple[str, ...] = ""
     fragments: str = ""
+    union: bool = False
 
     def __post_init__(self) -> None:
         for pattern in self.paths:
             fault = relative_glob_error(pattern) or ("it excludes" if pattern.startswith("!") else None)
             if fault is not None:
                 raise ValueError(f"[orchestrator] commons: paths: {pattern!r} cannot be used: {fault}")
-        if not self.paths or bool(self.make) == bool(self.fragments):
-            raise ValueError("[orchestrator] commons: expected `paths`, and either `make` or `fragments`")
+        if not self.paths or [bool(self.make), bool(self.fragments), self.union].count(True) != 1:
+            raise ValueError("[orchestrator] commons: expected `paths`, and either `make` or `fragments` or `union`")
+
+    @property
+    def digested(self) -> dict[str, object]:
+        """Fields that a person trusts with a command."""
+        return {name: getattr(self, name) for name in ("paths", "make", "fragments")}
 
 
 class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
@@ -548,6 +555,14 @@ class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"[orchestrator] roles: {self.name}: a role cannot follow itself")
 
 
+class AgentBudget(Struct, frozen=True, forbid_unknown_fields=True):
+    """The most that an agent may spend in one plan, in all its attempts."""
+
+    name: str
+    max_usd: float | None = None
+    max_tokens: int | None = None
+
+
 class CouplingWeights(Struct, frozen=True, forbid_unknown_fields=True):
     """Weights of common commits, imports and intents when `remit plan suggest` asks which files belong together."""
 
@@ -577,7 +592,8 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     work tree before its agent starts, within `setup_minutes`. With `jail = "require"` no agent works on a machine
     without bubblewrap. An intent lands as a `form`: a merge commit, or one
     squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it. A task begins
-    in the role `first_role`, and goes on in the roles of its chain.
+    in the role `first_role`, and goes on in the roles of its chain. `max_usd` and `max_tokens` bound a plan that is
+    started without limits of its own, `task_max_usd` and `task_max_tokens` each task in it, `agents` an agent in it.
     """
 
     target: str = "remit/next"
@@ -594,6 +610,11 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     remote: str = ""
     jail: Literal["prefer", "require"] = "prefer"
     roles: tuple[AgentRole, ...] = ()
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    task_max_usd: float | None = None
+    task_max_tokens: int | None = None
+    agents: tuple[AgentBudget, ...] = ()
     weights: CouplingWeights = CouplingWeights()
 
     def __post_init__(self) -> None:
@@ -611,9 +632,19 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
         for link in self.links:
             if fault := relative_glob_error(link) or ("it excludes" if link.startswith("!") else None):
                 raise ValueError(f"[orchestrator] links: {link!r} cannot be used: {fault}")
+        bounds = [(name, getattr(self, name)) for name in ("max_usd", "max_tokens", "task_max_usd", "task_max_tokens")]
+        bounds += [(f"agents: {a.name}: {n}", getattr(a, n)) for a in self.agents for n in ("max_usd", "max_tokens")]
+        for name, bound in bounds:
+            if bound is not None and not 0 < bound < float("inf"):
+                raise ValueError(f"[orchestrator] {name}: expected a number above 0, not {bound}")
         names = [role.name for role in self.roles]
         if len(set(names)) < len(names):
             raise ValueError(f"[orchestrator] roles: a name stands twice in {', '.join(names)}")
+
+    @property
+    def union_paths(self) -> tuple[str, ...]:
+        """Patterns of the files that every task may write, because landing keeps the lines of all."""
+        return tuple(path for common in self.commons if common.union for path in common.paths)
 
     @property
     def trust_items(self) -> tuple[TrustItem, ...]:
@@ -623,7 +654,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
                 "verify",
                 f"remit.toml [orchestrator] commons#{number}",
                 f"to make {', '.join(common.paths)} when work lands: {format_command(common.make)}",
-                sha256(b"commons\0" + json.encode(common, order="sorted")),
+                sha256(b"commons\0" + json.encode(common.digested, order="sorted")),
             )
             for number, common in made
         )

@@ -18,6 +18,7 @@ from remit.orchestrator.states import (
     WAITING,
     ask_to_land,
     move_task,
+    start_afresh,
 )
 
 LEASE_S = 60.0
@@ -80,11 +81,14 @@ def settle_task(
         if task.stage < len(role.chain):
             on = replace(task, stage=task.stage + 1, head=last.head or task.head)
             return _advance(on, HELD, f"next is the {role.chain[task.stage]}")
-        handed = _advance(task, HANDED_IN, why)
-        return ask_to_land(handed) if lands_by_hand else handed
+        return _hand_in(task, ended, why, lands_by_hand=lands_by_hand)
     if last.ended_as is AttemptEnd.SENT_BACK:
         return _send_back(replace(task, head=last.head or task.head), role, why)
-    reason = find_stuck_reason(ended, limit)
+    reason = find_stuck_reason([attempt for attempt in ended if attempt.attempt >= task.first_attempt], limit)
+    if reason is not None and task.rivals:
+        return _start_rival(task, ended, f"{last.agent} is stuck: {reason}")
+    if reason is not None and task.finished:
+        return _hand_in(task, ended, f"{last.agent} is stuck: {reason}", lands_by_hand=lands_by_hand)
     if reason is not None:
         return move_task(task, STUCK, f"{reason} ({why})" if why else reason)
     place = HELD if task.stage or task.revisions else WAITING
@@ -146,6 +150,24 @@ def _send_back(task: Task, role: Role, why: str) -> Task:
     if task.revisions >= MAX_ROUNDS:
         return replace(move_task(again, ASKING, f"sent back {again.revisions} times: {why}"), returns_to=HELD)
     return _advance(again, HELD, f"sent back: {why}")
+
+
+def _hand_in(task: Task, ended: Sequence[Attempt], why: str, *, lands_by_hand: bool) -> Task:
+    """Return the task handed in; of a task with rivals, bound for the next of them first."""
+    last = ended[-1]
+    if last.ended_as is AttemptEnd.HANDED_IN and (task.rivals or task.finished):
+        task = replace(task, finished=(*task.finished, last.attempt))
+    if task.rivals:
+        return _start_rival(task, ended, why)
+    handed = _advance(task, HANDED_IN, why)
+    return ask_to_land(handed) if lands_by_hand else handed
+
+
+def _start_rival(task: Task, ended: Sequence[Attempt], why: str) -> Task:
+    """Return the task for its next rival, on the commit that the first one began with."""
+    agent, *rest = task.rivals
+    anew = replace(start_afresh(task, ended[0].base), agents=(agent,), rivals=tuple(rest))
+    return _advance(anew, HELD, f"{f'{why}; ' if why else ''}next is {agent}")
 
 
 def _advance(task: Task, state: TaskState, why: str) -> Task:

@@ -101,7 +101,6 @@ class EventKind(StrEnum):
     LANDING = "landing"
     WORKER = "worker"
     BREAKER = "breaker"
-    BUDGET = "budget"
     NOTE = "note"
 
 
@@ -122,6 +121,13 @@ class BreakerKind(StrEnum):
     REPOSITORY = "repository"
 
 
+class SpendingBound(Struct, frozen=True):
+    """Most that something may spend. `None` is no bound."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+
 class PlanLimits(Struct, frozen=True):
     """Bounds that a person sets for a plan. `None` is no bound of the plan's own."""
 
@@ -131,6 +137,10 @@ class PlanLimits(Struct, frozen=True):
     seconds: float | None = None
     lands_by_hand: bool = False
     """Whether what is handed in waits for a person to land it."""
+    task: SpendingBound = SpendingBound()
+    """Bound of each task, all its attempts together."""
+    agents: Mapping[str, SpendingBound] = {}
+    """Bounds of agents in this plan, by name."""
 
 
 class Spread(Struct, frozen=True):
@@ -252,6 +262,12 @@ class Task(Struct, frozen=True):
     """Commit of the target that holds the task's change."""
     returns_to: TaskState | None = None
     """Where a paused or asking task goes once that is over."""
+    first_attempt: int = 0
+    """Attempts with a smaller number count no more: nothing of their work is taken on."""
+    rivals: tuple[str, ...] = ()
+    """Agents that do the whole task anew after the present one, from the same commit. Only the best work lands."""
+    finished: tuple[int, ...] = ()
+    """Attempts of rivals that handed in. The others stay branches."""
 
     @property
     def key(self) -> TaskKey:
@@ -326,7 +342,6 @@ class Worker(Struct, frozen=True):
     boot: str = ""
     slots: int = 1
     agents: tuple[str, ...] = ()
-    labels: Mapping[str, str] = {}
     version: str = ""
     flow: str = ""
     beat_at: float = 0.0
@@ -370,8 +385,8 @@ class Landing(Struct, frozen=True):
 
 
 class SpendingBudget(Struct, frozen=True):
-    """Limits, reservations and spending of one budget. `scope` is fleet, repository, plan, intent or role; `key` names
-    the instance.
+    """Limits, reservations and spending of one budget. `scope` is fleet, repository, plan, intent, role, task or agent;
+    `key` names the instance.
     """
 
     scope: str

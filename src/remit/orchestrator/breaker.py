@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.plurals import count_things
 from remit.orchestrator.board import Attempt, AttemptEnd, Breaker, BreakerKind, Task, TaskState
 
 FAILED_ENDS = frozenset({AttemptEnd.GAVE_UP, AttemptEnd.FAILED, AttemptEnd.SILENT, AttemptEnd.TIMED_OUT})
@@ -40,7 +41,7 @@ def find_stuck_reason(attempts: Sequence[Attempt], limit: int) -> str | None:
     if signatures and signatures.count(signatures[-1]) > 1:
         return f"the same failure twice: {signatures[-1]}"
     if len(failed) >= limit:
-        return f"{len(failed)} attempts failed; the last one {failed[-1].ended_as}"
+        return f"{count_things(len(failed), 'attempt')} failed; the last one {failed[-1].ended_as}"
     lost = sum(attempt.ended_as is AttemptEnd.LOST for attempt in attempts)
     return f"{lost} workers were lost with it" if lost >= MAX_LOST_ATTEMPTS else None
 

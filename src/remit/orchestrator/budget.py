@@ -39,31 +39,40 @@ def name_budget(budget: SpendingBudget) -> str:
     return f"{budget.scope} {budget.key}".strip()
 
 
-def select_budgets(budgets: Iterable[SpendingBudget], task: Task) -> list[SpendingBudget]:
-    """Return the budgets charged by an attempt of the task."""
+def select_budgets(budgets: Iterable[SpendingBudget], task: Task, agent: str = "") -> list[SpendingBudget]:
+    """Return the budgets charged by an attempt of the task, by this agent if it is known."""
     keys = {
         ("fleet", ""),
         ("repository", task.repository),
         ("plan", task.plan),
         ("intent", f"{task.repository}/{task.intent}"),
         ("role", task.role),
+        ("task", f"{task.plan}/{task.intent}"),
+        ("agent", f"{task.plan}/{agent}"),
     }
     return [budget for budget in budgets if (budget.scope, budget.key) in keys]
 
 
-def estimate_amount(task: Task, role: Role) -> Amount:
-    """Return the amount reserved by one attempt: 1.5 times the estimate, and at least the role's limit."""
+def estimate_amount(task: Task, role: Role, budgets: Iterable[SpendingBudget] = ()) -> Amount:
+    """Return the amount reserved by one attempt: 1.5 times the estimate, and at least the role's limit. A smaller
+    budget is reserved as a whole, and of a task's own budget what is left: it ends the attempt once it is used up.
+    """
     usd = max(role.estimate_usd * ESTIMATE_FACTOR, role.max_usd or 0.0)
+    left = [b.usd - (b.spent_usd if b.scope == "task" else 0.0) for b in budgets if b.usd is not None]
+    usd = min([usd, *(rest for rest in left if rest > 0)])
     seconds = max(task.estimate_s * ESTIMATE_FACTOR, role.max_seconds or 0.0)
     return Amount(usd=usd, seconds=seconds)
 
 
-def make_plan_budget(plan: OpenPlan) -> SpendingBudget | None:
-    """Return the budget of a plan with limits of its own; None for a plan without limits."""
+def make_plan_budgets(plan: OpenPlan, tasks: Iterable[Task]) -> list[SpendingBudget]:
+    """Return the budgets that a plan's limits give to itself, its tasks and its agents."""
     limits = plan.limits
-    if limits.usd is None and limits.tokens is None and limits.seconds is None:
-        return None
-    return SpendingBudget("plan", plan.id, limits.usd, limits.tokens, limits.seconds)
+    made = [
+        SpendingBudget("plan", plan.id, limits.usd, limits.tokens, limits.seconds),
+        *(SpendingBudget("task", f"{plan.id}/{t.intent}", limits.task.usd, limits.task.tokens) for t in tasks),
+        *(SpendingBudget("agent", f"{plan.id}/{name}", b.usd, b.tokens) for name, b in limits.agents.items()),
+    ]
+    return [budget for budget in made if (budget.usd, budget.tokens, budget.seconds) != (None, None, None)]
 
 
 def charge_attempt(attempt: Attempt, now: float) -> Amount:

@@ -1,7 +1,5 @@
-"""Conflicts between two tasks: a settlement decided from evidence, and lines lost by a merge. Pure."""
+"""Conflicts between two tasks: a settlement decided from evidence. Pure."""
 
-from collections import Counter
-from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -17,8 +15,6 @@ class ConflictKind(StrEnum):
 
     GROW = "grow"
     """A task wants a path that another one holds."""
-    STALE = "stale"
-    """A file changed between an agent's reading and its writing."""
     TEXT = "text"
     """The merge at landing has conflict markers."""
     MEANING = "meaning"
@@ -34,8 +30,6 @@ class SettlementKind(StrEnum):
 
     WAIT = "wait"
     """The later task goes on once the earlier one has landed."""
-    MERGE = "merge"
-    """The three-way merge is taken: it is clean, and the criteria of both pass on it."""
     REASSIGN = "reassign"
     """One task does its part again on top of the other."""
     SPLIT = "split"
@@ -51,10 +45,6 @@ class Party(Struct, frozen=True):
     """Paths that it has written so far."""
     lines: int = 0
     """Lines that it has added."""
-    left_s: float = 0.0
-    """Estimate of what it still has to do."""
-    is_green: bool = True
-    """Whether its criteria pass on the merge of both."""
     waits_for_other: bool = False
 
 
@@ -68,10 +58,6 @@ class Evidence(Struct, frozen=True):
     """Paths that both want."""
     rounds: int = 0
     """Settlements of this pair so far."""
-    is_clean: bool = False
-    """Whether the three-way merge has no markers."""
-    repeated: bool = False
-    """Whether the same happened before in this turn."""
     why: str = ""
     """The fault in words, where a person has to know it."""
 
@@ -96,8 +82,6 @@ def decide(evidence: Evidence) -> Settlement:
     if evidence.rounds >= MAX_ROUNDS:
         return Settlement(SettlementKind.ASK, later.intent, f"settled {MAX_ROUNDS} times already")
     match evidence.kind:
-        case ConflictKind.STALE if not evidence.repeated:
-            return Settlement(SettlementKind.WAIT, later.intent, "its agent reads the file again")
         # Two tasks that each want what the other holds would wait for ever.
         case ConflictKind.GROW if earlier.waits_for_other and is_small_part(evidence):
             return Settlement(SettlementKind.SPLIT, "", "both need a small part of each other's files")
@@ -106,8 +90,6 @@ def decide(evidence: Evidence) -> Settlement:
             return Settlement(SettlementKind.REASSIGN, smaller.intent, "each needs what the other holds")
         case ConflictKind.GROW:
             return Settlement(SettlementKind.WAIT, later.intent, "the owner finishes first")
-        case ConflictKind.TEXT if evidence.is_clean and earlier.is_green and later.is_green:
-            return Settlement(SettlementKind.MERGE, "", "the merge is clean, and the criteria of both pass")
         case ConflictKind.TEXT:
             return Settlement(SettlementKind.REASSIGN, later.intent, evidence.why or "what has landed stays")
         case ConflictKind.MEANING:
@@ -120,16 +102,3 @@ def is_small_part(evidence: Evidence) -> bool:
     """Return whether the wanted paths are few beside the work written by each side."""
     smaller = min(evidence.earlier.paths, evidence.later.paths)
     return 0 < len(evidence.paths) <= SMALL_SHARE * smaller
-
-
-def find_dropped_lines(
-    base: Sequence[str], earlier: Sequence[str], later: Sequence[str], merged: Sequence[str]
-) -> list[str]:
-    """Return the lines added by a side and missing in the merge, sorted.
-
-    A line added by both sides may appear once in the merge.
-    """
-    added = (Counter(earlier) - Counter(base)) | (Counter(later) - Counter(base))
-    kept = Counter(merged)
-    kept.subtract(Counter(base) & Counter(earlier) & Counter(later))
-    return sorted((added - kept).elements())

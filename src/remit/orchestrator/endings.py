@@ -62,7 +62,7 @@ def find_charged(board: Board, state: BudgetState) -> dict[TaskKey, str]:
     """Return the running tasks charged to a budget in this state, with the budget's name."""
     charged: defaultdict[BudgetKey, list[Attempt]] = defaultdict(list)
     for key, attempt in board.attempts.items() if board.budgets else ():
-        for budget in select_budgets(board.budgets.values(), board.tasks[key]):
+        for budget in select_budgets(board.budgets.values(), board.tasks[key], attempt.agent):
             charged[budget.scope, budget.key].append(attempt)
     found: dict[TaskKey, str] = {}
     for key, attempts in charged.items():

@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heapreplace
 
 from msgspec.structs import replace
 
+from remit.core.plurals import count_things
 from remit.orchestrator.board import (
     Board,
     BreakerKind,
@@ -111,12 +112,13 @@ class Allocation:
         workers = [self.board.workers[worker] for worker in self.free]
         if is_shared(task.repository):
             workers = [worker for worker in workers if worker.has_repository(task.repository)]
-        chosen = role.agents or task.agents if task.stage else task.agents or role.agents
-        for wanted in chosen or sorted({agent for worker in workers for agent in worker.agents}):
+        for wanted in list_wanted(task, role) or sorted({agent for worker in workers for agent in worker.agents}):
             agent, _, place = wanted.partition("@")
             pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))
             running = self.of_provider[self.find_provider(agent)]
             if pressed is not None and running >= limit_slots(pressed, self.slots, self.board.now):
+                continue
+            if self.budgets and find_short_budget(task, role, self, agent):
                 continue
             able = [
                 worker
@@ -139,8 +141,9 @@ class Allocation:
         placed = self.find_agent(task, role)
         assert placed is not None, "find_obstacle has found an agent"
         agent, worker = placed
-        amount = estimate_amount(task, role)
-        for budget in reserve(select_budgets(self.budgets.values(), task), amount):
+        charged = select_budgets(self.budgets.values(), task, agent)
+        amount = estimate_amount(task, role, charged)
+        for budget in reserve(charged, amount):
             self.budgets[budget.scope, budget.key] = budget
         self.free[worker.id] -= 1
         if not self.free[worker.id]:
@@ -226,10 +229,12 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
         return f"{overlap[0]}, which {describe_overlap(overlap[1])}"
     # 5. An agent that may play its role has a free slot.
     if plan and plan.limits.workers is not None and allocation.of_plan[plan.id] >= plan.limits.workers:
-        return f"a slot: the plan may run {plan.limits.workers} agents at once"
+        return f"a slot: the plan may run {count_things(plan.limits.workers, 'agent')} at once"
     if allocation.find_agent(task, role) is None:
         wanted = ", ".join(task.agents or role.agents) or "any agent"
-        return f"an agent: no worker has a free slot for {wanted}"
+        dear = [each for each in list_wanted(task, role) if find_short_budget(task, role, allocation, each)]
+        short = f", and the budget of {', '.join(dear)} has not enough left" if dear and allocation.budgets else ""
+        return f"an agent: no worker has a free slot for {wanted}{short}"
     return None
 
 
@@ -332,20 +337,35 @@ def find_unpaid(allocation: Allocation, candidates: Iterable[Task]) -> list[Task
     asking: list[Task] = []
     for task in candidates:
         if task.key not in allocation.live and find_open_need(task, board) is None:
-            amount = estimate_amount(task, board.find_role(task))
-            for budget in select_budgets(allocation.budgets.values(), task):
-                question = f"the budget of {name_budget(budget)} is used up"
-                if not can_ever_reserve(budget, amount) and question not in asked:
-                    asking.append(move_task(task, ASKING, question))
-                    asked.add(question)
-                    break
+            spent = find_spent_budget(task, board.find_role(task), allocation)
+            question = f"the budget of {spent} is used up"
+            if spent and question not in asked:
+                asking.append(move_task(task, ASKING, question))
+                asked.add(question)
     return asking
 
 
-def find_short_budget(task: Task, role: Role, allocation: Allocation) -> str | None:
+def find_spent_budget(task: Task, role: Role, allocation: Allocation) -> str | None:
+    """Return the name of a budget that keeps every agent of this task from a further attempt, whatever ends."""
+    spent: str | None = None
+    for wanted in list_wanted(task, role) or ("",):
+        budgets = select_budgets(allocation.budgets.values(), task, wanted.partition("@")[0])
+        amount = estimate_amount(task, role, budgets)
+        spent = next((name_budget(budget) for budget in budgets if not can_ever_reserve(budget, amount)), None)
+        if spent is None:
+            return None
+    return spent
+
+
+def list_wanted(task: Task, role: Role) -> tuple[str, ...]:
+    """Return the agents that may play the role, each as `agent` or `agent@worker`; empty for any."""
+    return role.agents or task.agents if task.stage else task.agents or role.agents
+
+
+def find_short_budget(task: Task, role: Role, allocation: Allocation, agent: str = "") -> str | None:
     """Return the name of a budget too small for a further attempt of this task."""
-    amount = estimate_amount(task, role)
-    budgets = select_budgets(allocation.budgets.values(), task)
+    budgets = select_budgets(allocation.budgets.values(), task, agent)
+    amount = estimate_amount(task, role, budgets)
     return next((name_budget(budget) for budget in budgets if not can_reserve(budget, amount)), None)
 
 

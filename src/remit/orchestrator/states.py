@@ -33,11 +33,14 @@ MOVES: Mapping[TaskState, frozenset[TaskState]] = {
 DONE_BODY = "done"
 """Body of an order that gives a task back as finished: what the person did is handed in."""
 
+FRESH_BODY = "fresh"
+"""Body of an order to retry a task from the target, without the files of earlier attempts."""
+
 WAIT_REASONS: Mapping[TaskState, str] = {
     HELD: "its agent to start",
     RUNNING: "its agent",
     HANDED_IN: "the next landing",
-    LANDING: "the verification of its train",
+    LANDING: "its train to land",
     PAUSED: "a person to resume it",
     ASKING: "a person",
 }
@@ -110,13 +113,21 @@ def apply_order(task: Task, order: Order) -> Task:
         case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state] and task.state is not LANDED:
             return move_task(task, DROPPED, order.body or f"dropped by {by}")
         case OrderKind.RETRY if task.state in (STUCK, BLOCKED, ASKING):
-            return move_task(task, WAITING, f"tried again for {by}")
+            again = move_task(task, WAITING, f"tried again for {by}")
+            return start_afresh(again) if order.body == FRESH_BODY else again
         case OrderKind.REASSIGN if task.state in (HELD, RUNNING, PAUSED, ASKING, STUCK):
             return choose_agents(move_task(task, WAITING, f"reassigned by {by}"), order)
         case OrderKind.REASSIGN if task.state is WAITING:
             return choose_agents(task, order)
         case _:
             return task
+
+
+def start_afresh(task: Task, head: str = "") -> Task:
+    """Return the task for an attempt in its first role that takes on no earlier work, on the commit `head` or the
+    target's tip.
+    """
+    return replace(task, stage=0, revisions=0, head=head, first_attempt=task.attempts + 1)
 
 
 def choose_agents(task: Task, order: Order) -> Task:

@@ -64,11 +64,6 @@ def bisect_train(members: Sequence[str], is_green: Callable[[Sequence[str]], boo
     return Culprit(last, before[alone] if alone < len(before) else "")
 
 
-def find_outside(paths: Iterable[str], may_write: Callable[[str], bool]) -> list[str]:
-    """Return the changed paths outside an intent's write set, sorted: such a change does not land."""
-    return sorted(path for path in paths if not may_write(path))
-
-
 def _count_green(members: Sequence[str], is_green: Callable[[Sequence[str]], bool]) -> int:
     """Return the length of the longest green start of a red list."""
     green, red = 0, len(members)

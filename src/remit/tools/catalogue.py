@@ -36,7 +36,7 @@ from remit.provenance.why.explain import Explainer, blame_lines
 from remit.provenance.why.explanation import Cause, Explanation, render_explanation
 from remit.tools.agent_tool import AgentTool, Caller, NeedsPerson, ToolAnswer, ToolText
 from remit.tools.conversations import conversations
-from remit.tools.coordination import COORDINATION_TOOLS
+from remit.tools.coordination import COORDINATION_TOOLS, refuse_held_paths
 from remit.workspace.agents.marked_blocks import BrainEntry, Kind
 
 LINE_RANGE = re.compile(r"(\d{1,9})(?:\s*[-,]\s*(\d{1,9}))?")
@@ -202,6 +202,7 @@ def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpan
     if exclusion is not None:
         raise ValueError(f"{exclusion!r} takes away from the scope; expected paths to add")
     validate_scope(given.paths)
+    refuse_held_paths(gate, tool, given.paths, given.reason)
     action = f"{tool}: add {', '.join(given.paths)} to the scope of {intent.id}"
     added = " ".join(f"--add-scope {shlex.quote(p)}" for p in given.paths)
     question = make_question(gate, caller, "SCOPE_VIOLATION", action, given.reason, given.paths)

@@ -5,6 +5,7 @@ untrusted: it is shown as a quotation, and never as an instruction.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, json, to_builtins
@@ -13,6 +14,8 @@ from msgspec.structs import replace
 from remit.core.assignment import Assignment
 from remit.core.record import make_uuid7
 from remit.core.redaction import redact
+from remit.core.scope.apart import Apart, Shared, decide_all_apart
+from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import encode_json, quote_text, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import make_refusal
@@ -151,6 +154,25 @@ def submit_review(gate: Gate, caller: Caller, given: SubmitReview) -> ToolAnswer
         raise ValueError("findings: expected what is to be mended, with its file and line")
     send_message(gate, "submit_review", given.verdict, given.findings or "nothing to add", to=terms.intent)
     return ToolAnswer("The verdict is recorded: end your turn now.", {"success": True, "verdict": given.verdict})
+
+
+def refuse_held_paths(gate: Gate, tool: str, patterns: Sequence[str], reason: str) -> None:
+    """Raise IntentRefused if another task of the plan holds one of the patterns' paths, and ask its owner for it. Does
+    nothing without a plan.
+    """
+    held = read_assignment(gate.workspace)
+    if held is None or held.terms is None:
+        return
+    for neighbour in AttemptMessages(gate.state, held.terms.token).read_view().neighbours:
+        answer = (
+            decide_all_apart([Scope(tuple(patterns))], [Scope(neighbour.scope)]) if neighbour.is_holding else Apart()
+        )
+        if answer != Apart():
+            path = answer.path if isinstance(answer, Shared) else patterns[0]
+            send_message(gate, tool, "grow", reason, to=neighbour.intent, paths=(path,))
+            say = f"{neighbour.intent} holds {path!r} until it has landed, so nobody can give it to you now. The plan "
+            say += "decides who goes first: read_notes says what came of it. Or send the change with submit_patch."
+            raise make_refusal("SCOPE_VIOLATION", say, tool, None)
 
 
 def open_messages(gate: Gate, tool: str) -> tuple[Assignment, AttemptMessages]:

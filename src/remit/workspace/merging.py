@@ -174,10 +174,16 @@ class TreeStore:
 
     # Making
 
-    def merge(self, ours: str, theirs: str) -> MergedTree:
-        """Merge two commits by their merge base, renames followed. Paths with conflicts are named."""
+    def merge(self, ours: str, theirs: str, union: Iterable[str] = ()) -> MergedTree:
+        """Merge two commits by their merge base, renames followed. Paths with conflicts are named. Files that match
+        `union` keep the lines of both sides, unless the repository's own attributes say otherwise.
+        """
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
-        parts = [part for part in self.git.run(*words, ok=(0, 1)).split(b"\0") if part]
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="remit.") as attributes:
+            attributes.writelines(f"{quote_pattern(pattern)} merge=union\n" for pattern in union)
+            attributes.flush()
+            merged = self.git.run("-c", f"core.attributesFile={attributes.name}", *words, ok=(0, 1))
+        parts = [part for part in merged.split(b"\0") if part]
         if not parts:
             raise GitError(words, None, "merge-tree named no tree")
         return MergedTree(parts[0].decode("ascii"), tuple(dict.fromkeys(os.fsdecode(path) for path in parts[1:])))
@@ -309,3 +315,9 @@ def parse_changes(out: bytes) -> tuple[ChangedEntry, ...]:
         old_mode, new_mode, old_blob, new_blob, _ = about.decode("ascii").lstrip(":").split(" ")
         changes.append(ChangedEntry(os.fsdecode(path), old_mode, new_mode, old_blob, new_blob))
     return tuple(changes)
+
+
+def quote_pattern(pattern: str) -> str:
+    """Return a pattern from the root on as gitattributes(5) quotes it."""
+    escaped = "".join(f"\\{char}" if char in '"\\' else char for char in f"/{pattern}")
+    return f'"{escaped}"'

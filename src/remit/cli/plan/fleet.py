@@ -13,6 +13,7 @@ from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, 
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
+from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.board import OpenPlan, Task, TaskState
 from remit.orchestrator.planning.plan import Plan
@@ -46,7 +47,7 @@ def doctor(database: str | None, as_json: bool) -> None:
 def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
     open_tasks = [task for task in board.tasks.values() if task.state not in ("landed", "stuck", "blocked", "dropped")]
     if open_tasks and not board.workers:
-        yield f"{len(open_tasks)} tasks are open, and no worker is alive: start one with `remit worker`"
+        yield f"{count_things(len(open_tasks), 'open task')}, and no worker is alive: start one with `remit worker`"
     for task in board.tasks.values():
         if task.state in (TaskState.ASKING, TaskState.STUCK):
             yield f"{task.intent} is {task.state}: {task.why}; `remit task show {task.intent}`, then `remit task retry`"

@@ -1,6 +1,7 @@
-"""`remit plan fork`: a new plan of an earlier plan's unlanded tasks."""
+"""`remit plan fork`: a new plan of an earlier plan's unlanded tasks, or of rival attempts at one intent."""
 
 import getpass
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,20 +14,33 @@ from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
 from remit.cli.plan.opening import database_option, open_engine, open_repository, pace_option
 from remit.cli.plan.plan_text import describe_plan
-from remit.cli.plan.start import find_landed_intents, make_roles, make_tasks, name_plan, plan_intents, start_worker
+from remit.cli.plan.start import (
+    describe_repository,
+    find_base,
+    find_landed_intents,
+    make_limits,
+    make_roles,
+    make_tasks,
+    name_plan,
+    plan_intents,
+    publish_plan,
+    start_worker,
+)
 from remit.cli.plan.worker import agent_command_option
 from remit.core.intent import FINAL_STATUSES
 from remit.core.plurals import count_things
+from remit.orchestrator.board import OpenPlan
 from remit.orchestrator.forecast import describe_forecast
 from remit.orchestrator.planning.roles import list_roles
 
 if TYPE_CHECKING:
-    from remit.orchestrator.board import OpenPlan, Task
+    from remit.gate.gate import Gate
+    from remit.orchestrator.board import Task
     from remit.orchestrator.engines.dbos import DbosEngine
 
 
 @click.command()
-@click.argument("plan_id", metavar="PLAN")
+@click.argument("plan_id", metavar="PLAN|ID", shell_complete=complete_intents)
 @click.option(
     "--from",
     "roots",
@@ -36,6 +50,9 @@ if TYPE_CHECKING:
     help="Only this intent, and what needs it.",
 )
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents; else those of the old plan.")
+@click.option(
+    "--agents", "rivals", metavar="NAME,…", help="Let each of these agents do the intent ID; the best work lands."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
 @click.option("--yes", is_flag=True, help="Start without asking.")
 @agent_command_option
@@ -47,6 +64,7 @@ def fork(
     plan_id: str,
     roots: tuple[str, ...],
     agents: tuple[str, ...],
+    rivals: str | None,
     dry_run: bool,
     yes: bool,
     agent_commands: tuple[str, ...],
@@ -54,14 +72,23 @@ def fork(
     pace: float,
     repo: Path,
 ) -> None:
-    """Start a new plan of the tasks of PLAN that are stuck, blocked or dropped.
+    """Start a new plan of the tasks of PLAN that are stuck, blocked or dropped; or, with --agents, of rival attempts at
+    the intent ID.
 
     The scopes are the intents' current scopes, proved anew. Each task begins with its last attempt's work. Open tasks
-    stay in PLAN.
+    stay in PLAN. Rivals work one after the other, each from the same commit. Landing verifies all, and takes a green
+    one with the fewest changed lines; the others stay as branches.
     """
     require_person("starting agents")
     engine = open_engine("remit plan fork", database, pace)
     gate, repository = open_repository(repo)
+    if rivals is not None:
+        names = tuple(dict.fromkeys(name.strip() for name in rivals.split(",") if name.strip()))
+        if len(names) < 2 or roots or agents:
+            message = f"--agents {rivals!r} names no two agents, or stands beside --agent or --from"
+            raise Failure("AGENTS", message, fix=f"remit plan fork {plan_id} --agents claude-code,codex")
+        start_rivals(engine, gate, repository, plan_id, names, agent_commands, database, pace, dry_run=dry_run, yes=yes)
+        return
     settings = gate.rules.config.orchestrator
     board = engine.read_board()
     old = board.plans.get(plan_id)
@@ -111,7 +138,50 @@ def fork(
     click.echo(f"plan {opened.id} goes on where {old.id} ended: see `remit plan status --watch`")
 
 
-def list_rest(engine: "DbosEngine", old: "OpenPlan", roots: tuple[str, ...]) -> "list[Task]":
+def start_rivals(
+    engine: "DbosEngine",
+    gate: "Gate",
+    repository: str,
+    id: str,
+    names: tuple[str, ...],
+    agent_commands: tuple[str, ...],
+    database: str | None,
+    pace: float,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Start a plan in which each of the agents does an intent, and the best work lands."""
+    settings = gate.rules.config.orchestrator
+    target, board = settings.target, engine.read_board()
+    landed = find_landed_intents(board, repository, target)
+    made = plan_intents(gate, (id,), settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
+    by, limits = getpass.getuser(), make_limits(settings, settings.workers)
+    opened = OpenPlan(name_plan(), repository, target, by=by, made_at=time.time(), limits=limits)
+    past = find_past(database, repository)
+    tasks = [
+        replace(task, agents=names[:1], rivals=names[1:]) if task.intent == id else task
+        for task in estimate_tasks(make_tasks(gate, opened, made, names[:1]), past)
+    ]
+    place = describe_repository(repository, gate.workspace.root, target, settings)
+    roles = make_roles(list_roles(settings), "")
+    workers = list(board.workers.values()) or [describe_own_worker(settings.workers, agent_commands)]
+    forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
+    click.echo("\n".join((*describe_plan(made), *describe_forecast(forecast))))
+    if dry_run:
+        return
+    require_confirmation(yes, f"{', '.join(names)} will each work on {id}", "say --yes")
+    base = find_base(gate, [task.intent for task in tasks])
+    opened = replace(opened, base=base, forecast=forecast.sum_up())
+    publish_plan(gate, opened, tasks)
+    engine.add_repository(place)
+    engine.open_plan(opened, tasks, roles)
+    if database is None and not engine.read_board().workers:
+        start_worker(settings.workers, agent_commands, pace)
+    click.echo(f"plan {opened.id} is open: see `remit plan status --watch`")
+
+
+def list_rest(engine: "DbosEngine", old: OpenPlan, roots: tuple[str, ...]) -> "list[Task]":
     """Return the tasks of a plan that ended without landing; with roots, only the roots and their dependants. Raises
     Failure for a root not among the tasks.
     """

@@ -12,6 +12,7 @@ from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees
+from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.fleet import UnknownTask, give_order
 
@@ -151,7 +152,7 @@ def describe_preview(preview: "UndoPreview", intent: str, target: str) -> Iterat
             yield f"    take them back too: remit plan undo {intent} --with-dependants"
         return
     needing = f", and before it {', '.join(done.dependants)}, which need it" if done.dependants else ""
-    yield f"{intent} goes out of {target}{needing}: {len(preview.changes)} files change"
+    yield f"{intent} goes out of {target}{needing}: changes {count_things(len(preview.changes), 'file')}"
     for change in preview.changes[:MAX_SHOWN_FILES]:
         how = "removed" if change.is_removed else "comes back" if not change.old_mode.strip("0") else "changed"
         yield f"    {how:10}  {sanitise_line(change.path, 300)}"

@@ -15,11 +15,11 @@ from remit.cli.plan.fork import fork
 from remit.cli.plan.landing import land, undo
 from remit.cli.plan.opening import database_option
 from remit.cli.plan.plan_text import describe_plan
-from remit.cli.plan.start import SEQUENCED_CODES, describe_repository, make_roles, make_tasks, start
+from remit.cli.plan.start import SEQUENCED_CODES, describe_repository, make_limits, make_roles, make_tasks, start
 from remit.cli.plan.suggest import suggest
 from remit.cli.plan.watch import log, pause, resume, status, stop
 from remit.gate.gate import Gate
-from remit.orchestrator.board import OpenPlan, PlanLimits
+from remit.orchestrator.board import OpenPlan
 from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.forecast import Forecast, describe_forecast, write_forecast
 from remit.orchestrator.planning.companions import list_companion_patterns
@@ -73,7 +73,7 @@ def forecast_check(gate: Gate, made: Plan, database: str | None) -> Forecast | N
     if not made.tasks or any(finding.code not in SEQUENCED_CODES for finding in made.errors):
         return None
     settings, root = gate.rules.config.orchestrator, find_repository_root(gate.workspace)
-    opened = OpenPlan("", name_repository(root), settings.target, limits=PlanLimits(settings.workers))
+    opened = OpenPlan("", name_repository(root), settings.target, limits=make_limits(settings, settings.workers))
     past = find_past(database, opened.repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, ()), past)
     place, roles = describe_repository(opened.repository, root, settings.target, settings), list_roles(settings)

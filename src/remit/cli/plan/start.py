@@ -25,7 +25,7 @@ from remit.core.config import AgentRole, OrchestratorSettings, as_tuple
 from remit.core.intent import PRIORITIES, Intent
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.plurals import count_things
-from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, Task
+from remit.orchestrator.board import FleetRepository, OpenPlan, PlanLimits, Role, SpendingBound, Task
 from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.forecast import describe_forecast, write_forecast
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
@@ -93,7 +93,7 @@ def start(
     board = engine.read_board()
     landed = find_landed_intents(board, repository, target)
     made = plan_intents(gate, ids, settings, has_own_agents=bool(agent_commands), landed=landed, target=target)
-    limits = PlanLimits(slots, max_usd, max_tokens, lands_by_hand=no_land)
+    limits = make_limits(settings, slots, max_usd, max_tokens, lands_by_hand=no_land)
     by, at = getpass.getuser(), time.time()
     opened = OpenPlan(name_plan(), repository, target, by=by, made_at=at, limits=limits)
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
@@ -118,6 +118,26 @@ def start(
     if database is None and not engine.read_board().workers:
         start_worker(slots, agent_commands, pace)
     emit({**answer, "is_started": True}, as_json, f"plan {opened.id} is open: see `remit plan status --watch`")
+
+
+def make_limits(
+    settings: OrchestratorSettings,
+    slots: int,
+    usd: float | None = None,
+    tokens: int | None = None,
+    *,
+    lands_by_hand: bool = False,
+) -> PlanLimits:
+    """Return the limits of a plan: those of the command line, else of the settings."""
+    agents = {agent.name: SpendingBound(agent.max_usd, agent.max_tokens) for agent in settings.agents}
+    return PlanLimits(
+        slots,
+        usd or settings.max_usd,
+        tokens or settings.max_tokens,
+        lands_by_hand=lands_by_hand,
+        task=SpendingBound(settings.task_max_usd, settings.task_max_tokens),
+        agents=agents,
+    )
 
 
 def find_base(gate: "Gate", names: Sequence[str]) -> str:

@@ -50,12 +50,15 @@ def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
 
 @task.command()
 @id_argument
+@click.option("--fresh", is_flag=True, help="Begin at the target, without the files of earlier attempts.")
 @database_option
 @repo_option
 @reports_failures
-def retry(id: str, database: str | None, repo: Path) -> None:
+def retry(id: str, fresh: bool, database: str | None, repo: Path) -> None:
     """Retry a stuck or blocked task; the next attempt begins with the last attempt's work."""
-    order(id, "retry", database, repo)
+    from remit.orchestrator.states import FRESH_BODY
+
+    order(id, "retry", database, repo, FRESH_BODY if fresh else "")
 
 
 @task.command()
@@ -138,14 +141,14 @@ def describe_file(file: "ArtifactFile", missing: set[str]) -> str:
     return f"{file.attempt}  {file.size:>8}  {sanitise_line(file.name, 200)}{where}"
 
 
-def order(id: str, kind: str, database: str | None, repo: Path) -> None:
+def order(id: str, kind: str, database: str | None, repo: Path, body: str = "") -> None:
     require_person(f"{kind} of a task")
     engine = open_engine(f"remit task {kind}", database)
     from remit.orchestrator.board import OrderKind, TaskState
 
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
     require_task(engine, repository, id)
-    give_order(engine, repository, OrderKind(kind), id, getpass.getuser())
+    give_order(engine, repository, OrderKind(kind), id, getpass.getuser(), body)
     after = require_task(engine, repository, id)
     if after.state not in (TaskState.WAITING, TaskState.DROPPED):
         fix = "see `remit task show`"

@@ -13,9 +13,11 @@ MAX_NOTE_CHARS = 2000
 MAX_NOTES_OF_TASK = 100
 
 MessageKind: TypeAlias = Literal[
-    "progress", "note", "question", "answer", "interface", "patch", "conflict", "approve", "revise"
+    "progress", "note", "question", "answer", "interface", "patch", "conflict", "grow", "approve", "revise"
 ]
-"""What a message is. `approve` and `revise` are verdicts on the stages before; Remit itself tells of a `conflict`."""
+"""What a message is. `approve` and `revise` are verdicts on the stages before; Remit itself tells of a `conflict`, and
+of a wish to `grow` into paths that another task holds.
+"""
 
 REVIEW_KINDS = ("approve", "revise")
 
@@ -43,13 +45,16 @@ class FleetNote(Struct, frozen=True):
 
 
 class FleetNeighbour(Struct, frozen=True):
-    """A task of the fleet as other attempts see it: who works on what."""
+    """A task of the fleet as other attempts see it: who works on what. `is_holding`: nobody else may write its scope
+    now.
+    """
 
     intent: str
     state: str
     role: str = ""
     agent: str = ""
     scope: tuple[str, ...] = ()
+    is_holding: bool = False
 
 
 class FleetView(Struct, frozen=True):

@@ -78,7 +78,7 @@ def claim_task(store: Store, connection: sa.Connection, claim: Claim, lease_s: f
     if has_budgets:
         amount = Amount(claim.reserved_usd, seconds=claim.reserved_seconds)
         known = read_values(connection, SpendingBudget, sa.select(budgets))
-        store_budgets(connection, reserve(select_budgets(known, task), amount))
+        store_budgets(connection, reserve(select_budgets(known, task, claim.agent), amount))
     place = {"repository": claim.repository, "plan": task.plan, "intent": claim.intent, "at": now}
     body = {"state": "claimed", "token": token, "worker": claim.worker, "agent": claim.agent}
     told = [{**place, "attempt": attempt.attempt, "kind": str(EventKind.ATTEMPT), "body": body}]

@@ -23,12 +23,13 @@ from remit.orchestrator.board import (
 from remit.orchestrator.breaker import limit_train
 from remit.orchestrator.conflict import Evidence
 from remit.orchestrator.database.conflicts import settle_evidence
-from remit.orchestrator.database.rows import find_task, list_tasks, load_roles, note_breaker, store_task
+from remit.orchestrator.database.rows import find_task, is_key, list_tasks, load_roles, note_breaker, store_task
 from remit.orchestrator.database.store import (
     Store,
     add_event,
     breakers,
     events,
+    holds,
     landers,
     landings,
     plans,
@@ -120,6 +121,32 @@ def gather_landing(
     del row["id"]
     made = connection.execute(sa.insert(landings).values(**row).returning(landings.c.id)).scalar_one()
     return replace(landing, id=int(made))
+
+
+def note_check(store: Store, connection: sa.Connection, landing: Landing, command: str) -> None:
+    """Record that a check of a train runs, for its members to say what they wait for."""
+    this = sa.and_(landings.c.id == landing.id, landings.c.state == str(LandingState.GATHERED))
+    if connection.execute(sa.update(landings).where(this).values(state=str(LandingState.VERIFYING))).rowcount:
+        body = {"state": str(LandingState.VERIFYING), "members": list(landing.members), "check": command}
+        add_event(store, connection, EventKind.LANDING, body, repository=landing.repository)
+    for intent in landing.members:
+        task = find_task(connection, (landing.repository, intent))
+        if task is not None and task.state is TaskState.LANDING:
+            store_task(store, connection, task, replace(task, why=f"`{command}` runs"))
+
+
+def choose_attempt(
+    store: Store, connection: sa.Connection, landing: Landing, intent: str, attempt: int, why: str
+) -> None:
+    """Store which attempt of a task with rivals lands, and why."""
+    key = landing.repository, intent
+    task = find_task(connection, key)
+    if task is not None and task.state is TaskState.LANDING:
+        connection.execute(sa.update(holds).where(*is_key(holds, key)).values(attempt=attempt))
+        store_task(store, connection, task, replace(task, finished=()))
+        body = {"state": "chosen", "why": why}
+        place = {"repository": key[0], "plan": task.plan, "intent": intent}
+        add_event(store, connection, EventKind.LANDING, body, **place, attempt=attempt)
 
 
 def settle_landing(

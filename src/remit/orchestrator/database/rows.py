@@ -165,7 +165,7 @@ def end_live(
         known = read_values(connection, SpendingBudget, sa.select(budgets))
         spent = charge_attempt(attempt, now)
         reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
-        store_budgets(connection, settle(select_budgets(known, task), reserved, spent))
+        store_budgets(connection, settle(select_budgets(known, task, attempt.agent), reserved, spent))
     add_event(
         *(
             store,

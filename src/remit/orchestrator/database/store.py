@@ -99,6 +99,7 @@ tasks = sa.Table(
     *(document("needs"), document("scope"), text("scope_sha256"), number("attempts"), seconds("estimate_s", 600.0)),
     seconds("tail_s", 0.0),
     *(text("landed"), text("returns_to", None), document("agents"), text("head"), number("revisions")),
+    *(number("first_attempt"), document("rivals"), document("finished")),
 )
 FINAL_NAMES = tuple(sorted(FINAL_STATES))
 sa.Index(
@@ -134,7 +135,7 @@ workers = sa.Table(
     "workers",
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
-    *(text("host"), text("boot"), number("slots"), document("agents"), document("labels"), text("version")),
+    *(text("host"), text("boot"), number("slots"), document("agents"), text("version")),
     *(text("flow"), seconds("beat_at", 0.0), flag("draining"), document("repositories")),
 )
 orders = sa.Table(
@@ -244,11 +245,16 @@ def add_forecasts(connection: sa.Connection) -> None:
     add_columns(connection, plans, "forecast")
 
 
+def add_rivals(connection: sa.Connection) -> None:
+    add_columns(connection, tasks, "first_attempt", "rivals", "finished")
+
+
 MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (
     make_first_tables,
     add_stages,
     add_repositories_of_workers,
     add_forecasts,
+    add_rivals,
 )
 """The steps from an empty database to the present tables; a step that was released never changes."""
 
@@ -454,8 +460,8 @@ def value_of(row: Row, kind: type[S]) -> S:
 
 UNSET_FIELDS = frozenset(
     (
-        *("needs", "scope", "sessions", "agents", "labels", "flaky", "failures", "recent", "limits", "body"),
-        *("members", "repositories"),
+        *("needs", "scope", "sessions", "agents", "flaky", "failures", "recent", "limits", "body"),
+        *("members", "repositories", "rivals", "finished"),
     )
 )
 """Columns of documents that may be empty where the value has a default."""

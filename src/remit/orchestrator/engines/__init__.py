@@ -105,6 +105,14 @@ class Engine(Protocol):
         """
         ...
 
+    def note_check(self, landing: Landing, command: str) -> None:
+        """Record that a check of the train runs: its members say so while they wait."""
+        ...
+
+    def choose_attempt(self, landing: Landing, intent: str, attempt: int, why: str) -> None:
+        """Store which attempt of a task with rivals lands, and why."""
+        ...
+
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
         """Settle a train in its final state: members have landed, are redone, or stay handed in.
 

@@ -35,15 +35,17 @@ from remit.orchestrator.board import (
     Worker,
 )
 from remit.orchestrator.breaker import is_plan_failing
-from remit.orchestrator.budget import make_plan_budget
+from remit.orchestrator.budget import make_plan_budgets
 from remit.orchestrator.conflict import Evidence, Settlement
 from remit.orchestrator.database.conflicts import meet_owner, release_waiting
 from remit.orchestrator.database.holds import ClaimRefused, claim_task, list_attempts_of, prove_pair, renew_holds
 from remit.orchestrator.database.landings import (
     ask_for_landing,
+    choose_attempt,
     finish_landing,
     gather_landing,
     give_up_landing,
+    note_check,
     settle_landing,
 )
 from remit.orchestrator.database.orders import finish_order, give_order, list_unheard, take_orders
@@ -135,7 +137,7 @@ class DbosEngine:
             rows = {name: asdict(role) for name, role in (roles or {}).items()}
             made = row_of(plan, plans) | {"made_at": self.store.clock, "roles": rows}
             connection.execute(sa.insert(plans).values(**made))
-            if budget := make_plan_budget(plan):
+            for budget in make_plan_budgets(plan, tasks):
                 connection.execute(sa.insert(budgets).values(**row_of(budget, budgets)))
             for task in measure_tails(tasks):
                 self.open_task(connection, task)
@@ -414,6 +416,16 @@ class DbosEngine:
         with self.store.write() as connection:
             known = lock_repository(connection, repository)
             return gather_landing(self.store, connection, known, target, old, touched)
+
+    def note_check(self, landing: Landing, command: str) -> None:
+        with self.store.write() as connection:
+            lock_repository(connection, landing.repository)
+            note_check(self.store, connection, landing, command)
+
+    def choose_attempt(self, landing: Landing, intent: str, attempt: int, why: str) -> None:
+        with self.store.write() as connection:
+            lock_repository(connection, landing.repository)
+            choose_attempt(self.store, connection, landing, intent, attempt, why)
 
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
         with self.store.write() as connection:

@@ -44,7 +44,7 @@ from remit.orchestrator.board import (
     pair_scopes,
 )
 from remit.orchestrator.breaker import is_plan_failing, limit_train, record_answers, record_failure, record_success
-from remit.orchestrator.budget import Amount, charge_attempt, make_plan_budget, reserve, select_budgets, settle
+from remit.orchestrator.budget import Amount, charge_attempt, make_plan_budgets, reserve, select_budgets, settle
 from remit.orchestrator.conflict import Evidence, Settlement, SettlementKind, decide
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.schedule import measure_tails, schedule
@@ -111,7 +111,7 @@ class InlineEngine:
             if missing := sorted(set(task.needs) - known_intents):
                 raise ValueError(f"{task.intent} needs {', '.join(missing)}: in no plan, and not known to have landed")
         self.plans[plan.id] = plan
-        if budget := make_plan_budget(plan):
+        for budget in make_plan_budgets(plan, tasks):
             self.budgets[budget.scope, budget.key] = budget
         for task in measure_tails(tasks):
             self.tasks[task.key] = task
@@ -128,7 +128,7 @@ class InlineEngine:
             task, hold, attempt = open_attempt(self.tasks[claim.key], claim, token, self.now)
             self.holds[claim.key], self.live[claim.key] = hold, attempt
             reserved = Amount(claim.reserved_usd, seconds=claim.reserved_seconds)
-            for budget in reserve(select_budgets(self.budgets.values(), task), reserved):
+            for budget in reserve(select_budgets(self.budgets.values(), task, claim.agent), reserved):
                 self.budgets[budget.scope, budget.key] = budget
             self._store(task)
         return answer.claims
@@ -297,6 +297,19 @@ class InlineEngine:
         self.landings.append(landing)
         return landing
 
+    def note_check(self, landing: Landing, command: str) -> None:
+        self.landings[landing.id - 1] = replace(landing, state=LandingState.VERIFYING)
+        for intent in landing.members:
+            task = self.tasks[landing.repository, intent]
+            if task.state is LANDING:
+                self._store(replace(task, why=f"`{command}` runs"))
+
+    def choose_attempt(self, landing: Landing, intent: str, attempt: int, why: str) -> None:
+        key = landing.repository, intent
+        self.holds[key] = replace(self.holds[key], attempt=attempt)
+        self._store(replace(self.tasks[key], finished=()))
+        self._event(EventKind.LANDING, landing.repository, self.tasks[key].plan, intent, state="chosen", why=why)
+
     def settle_landing(self, landing: Landing, landed: Sequence[str], conflicts: Sequence[Evidence] = ()) -> bool:
         members = self.landing.pop((landing.repository, landing.target))
         is_current = all(self.holds[key].token == token for key, token in members.items())
@@ -324,10 +337,6 @@ class InlineEngine:
 
     def read_events(self, after: int, limit: int = 500) -> Sequence[FleetEvent]:
         return self.events[after : after + limit]
-
-    def drop_worker(self, worker: str) -> None:
-        """Remove a dead worker. Its attempts are lost once their leases expire."""
-        self.workers.pop(worker, None)
 
     def _view_board(self) -> Board:
         """Return the board over the engine's own dictionaries, for a rule that answers before any change."""
@@ -373,7 +382,7 @@ class InlineEngine:
             self.holds[key] = replace(self.holds[key], until=None)
         reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
         spent = charge_attempt(attempt, self.now)
-        for budget in settle(select_budgets(self.budgets.values(), self.tasks[key]), reserved, spent):
+        for budget in settle(select_budgets(self.budgets.values(), self.tasks[key], attempt.agent), reserved, spent):
             self.budgets[budget.scope, budget.key] = budget
 
     def _pause_plans(self, repository: str, *, is_paused: bool) -> None:

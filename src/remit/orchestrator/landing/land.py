@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.record import KEY, Body
 from remit.core.scope.path_patterns import Scope
@@ -97,6 +98,8 @@ class LandingTerms(Struct, frozen=True):
     checks: tuple[str, ...] = ()
     commons: tuple[CommonFiles, ...] = ()
     remote_tip: str = ""
+    union: tuple[str, ...] = ()
+    """Patterns of files in the repository that keep the lines of both sides of a merge."""
 
     @property
     def ref(self) -> str:
@@ -181,6 +184,13 @@ class Lander:
         self.record(terms, result, waiting)
         return result
 
+    def try_member(self, terms: LandingTerms, member: LandingMember) -> LandingFault | None:
+        """Return why a member alone would not land now; None for one that would. No ref moves."""
+        tip = self.store.find_commit(terms.ref) or self.trees.require_commit(terms.base)
+        built = self.build(replace(terms, commons=()), tip, [member])
+        faults = built.faults or self.verify(terms, tip, [member], built, [])
+        return faults[0] if faults else None
+
     # 1, 2 Members
 
     def build(self, terms: LandingTerms, tip: str, members: Sequence[LandingMember]) -> LandingCandidate:
@@ -214,7 +224,7 @@ class Lander:
         if fork is None:
             why = f"{member.commit[:60]!r} is no commit here that has anything in common with {terms.target}"
             return LandingFault(member.intent, "unknown", why)
-        merged = store.merge(tip, fork.commit)
+        merged = store.merge(tip, fork.commit, terms.union)
         changes, landing = store.list_merge_changes(fork, merged.tree)
         path = f"{prefix_in_repository(self.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
         intents = f"{fork.tip_tree}:{path}"

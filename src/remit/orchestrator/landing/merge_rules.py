@@ -15,7 +15,6 @@ FaultKind: TypeAlias = Literal[
 MARKER_PAIR = (b"<<<<<<< ", b">>>>>>> ")
 LINK_MODES = ("100644", "100755", "120000")
 EMPTY_MODE = "000000"
-MAX_SHOWN_CHARS = 120
 
 IsGreen: TypeAlias = Callable[[Sequence[str]], bool]
 FindCulprit: TypeAlias = Callable[[Sequence[str], IsGreen], tuple[str, str]]

@@ -260,16 +260,21 @@ def _check_scope(
         message = f"{name} has companions, a rule that is no set of paths: it gives nothing in a plan"
         fix = f"remit plan check {name} --fix   writes their patterns into its scope"
         yield PlanFinding("COMPANIONS_IN_PLAN", "error", message, (name,), "companions", fix=fix)
-    for common in settings.commons:
+    for common in (common for common in settings.commons if not common.union):
         answer = decide_all_apart([Scope(intent.owned_scope)], [Scope(common.paths)], fold=facts.folds_case)
         if isinstance(answer, Shared):
-            instead = f"landing makes it: {common.make}" if common.make else f"write a file below {common.fragments}"
+            fragment = _add_scope(name, f"{common.fragments.rstrip('/')}/{name}*")
+            instead = f"landing makes it: {common.make}" if common.make else f"write a fragment instead: {fragment}"
             message = f"{name} owns {answer.path!r}, which every change touches: it is left out"
             yield PlanFinding("COMMONS", "warning", message, (name,), field, answer.path, instead)
 
 
 def _edit_scope(name: str, pattern: str) -> str:
     return f"remit intent edit {name} --scope '{pattern}'"
+
+
+def _add_scope(name: str, pattern: str) -> str:
+    return f"remit intent edit {name} --add-scope '{pattern}'"
 
 
 def _count_owned(own: WriteSet, facts: RepositoryFacts) -> int:

@@ -5,12 +5,14 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
 from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
+from remit.core.config import Commons
+from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.lessons import list_open_items
@@ -148,12 +150,14 @@ class AttemptSteps:
         base = task.head or found or find_base(self.host.find_workspace(attempt.repository), target, plan.base)
         self.host.move_intent(attempt.repository, attempt.intent, "IN_PROGRESS")
         with self.host.open_gate(attempt.repository) as gate:
-            role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
+            settings = gate.rules.config.orchestrator
+            role = find_role(settings, board.find_role(task).name)
+        scope = (*task.scope, *settings.union_paths)
         trees = self.host.open_trees(attempt.repository)
         with self.host.lock(attempt.repository, "trees", TREE_LOCK_S):
             self.settle_old_trees(trees)
             last = self.find_last_attempt(attempt)
-            start = find_starting_point(trees, base, (task.scope, role.paths), last)
+            start = find_starting_point(trees, base, (scope, role.paths), last)
             tree = trees.prepare(attempt.intent, attempt.attempt, start.commit)
             assignment = AssignmentFile(tree)
             terms = Assignment(
@@ -161,7 +165,7 @@ class AttemptSteps:
                 intent=attempt.intent,
                 attempt=attempt.attempt,
                 token=attempt.token,
-                scope=task.scope,
+                scope=scope,
                 role=role.name,
                 paths=role.paths,
                 effects=tuple(effect for effect in ROLE_EFFECTS if effect in role.effects),
@@ -354,7 +358,10 @@ class AttemptSteps:
         )
 
     def find_last_attempt(self, attempt: Attempt) -> Attempt | None:
-        ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
+        """Return the attempt before this one, if its work is to be taken on."""
+        task = self.engine.read_board().tasks[attempt.key]
+        known = self.engine.list_attempts(attempt.key)
+        ended = [one for one in known if task.first_attempt <= one.attempt < attempt.attempt]
         return ended[-1] if ended else None
 
     def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
@@ -389,9 +396,10 @@ class AttemptSteps:
         handed = self.host.open_trees(attempt.repository).hand_in(place.tree, terms.sets, message, author)
         if handed.outside:
             named = ", ".join(handed.outside[:5])
-            return StepEnd(
-                AttemptEnd.FAILED, f"it changed what is not its own: {named}"[:500], f"outside: {named}"[:200]
-            )
+            with self.host.open_gate(attempt.repository) as gate:
+                instead = name_fragments(gate.rules.config.orchestrator.commons, handed.outside)
+            why = f"it changed what is not its own: {named}{instead}"
+            return StepEnd(AttemptEnd.FAILED, why[:500], f"outside: {named}"[:200])
         if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=handed.commit):
             return SUPERSEDED_END
         return self.judge_stage(attempt, task, board, terms, has_changed=handed.commit != terms.base)
@@ -421,6 +429,12 @@ class AttemptSteps:
             return SUPERSEDED_END
         mark_handed_in(store, attempt.intent, attempt.attempt)
         return StepEnd()
+
+
+def name_fragments(commons: Iterable[Commons], paths: Iterable[str]) -> str:
+    """Return where changes of common files go instead; empty without such a file."""
+    places = (c for c in commons if c.fragments and any(Scope(c.paths).matches(path) for path in paths))
+    return "".join(f"; what belongs into {', '.join(c.paths)} goes into a file below {c.fragments}" for c in places)
 
 
 def describe_exit(code: int) -> str:

@@ -6,11 +6,14 @@ A round may run twice: members landed before a worker died are found in the targ
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from remit.core.assignment import ANYWHERE
+from remit.core.intent import Intent
+from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.team_hooks.verify_commands import split_by_trust
@@ -20,13 +23,14 @@ from remit.orchestrator.board import Hold, Landing, LandingState, TaskState
 from remit.orchestrator.conflict import ConflictKind, Evidence, Party
 from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.engines import Engine
-from remit.orchestrator.landing.checks import ContainedChecks
+from remit.orchestrator.landing.checks import CheckResult, ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms, TrainResult
 from remit.orchestrator.landing.merge_rules import FaultKind, IsGreen, LandingFault
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, TargetRewritten
 from remit.orchestrator.trains import bisect_train
 from remit.orchestrator.workers.waiting import describe_away
 from remit.workspace.git.command import GitError
+from remit.workspace.git.repository import prefix_in_repository
 from remit.workspace.merging import RefCheckedOut, RemoteRefused, TreeStore
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sharing.shared_refs import RemoteAway
@@ -34,7 +38,7 @@ from remit.workspace.worktrees import Worktrees
 
 MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0  # between two tries at a remote that does not answer
 MAX_WHY_CHARS = 2000
-MAX_REASON_CHARS = 600
+MAX_REASON_CHARS, MAX_COMMAND_CHARS = 600, 120
 
 
 class IntentsUnreadable(RuntimeError):
@@ -58,7 +62,8 @@ def land_handed_in(
         landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, gate, store, repository))
         if landing is None:
             return
-        if land_train(engine, gate, landing, make_lander(gate, trees, kind), pause_s, since):
+        tell = partial(engine.note_check, landing)
+        if land_train(engine, gate, landing, make_lander(gate, trees, kind, tell), pause_s, since):
             pause_s, since = MIN_PAUSE_S, gate.environment.clock()
         elif wait(pause_s):
             return
@@ -66,10 +71,18 @@ def land_handed_in(
             pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
 
-def make_lander(gate: Gate, trees: Worktrees, kind: type[Lander] = Lander) -> Lander:
+def make_lander(
+    gate: Gate, trees: Worktrees, kind: type[Lander] = Lander, tell: Callable[[str], None] = lambda _: None
+) -> Lander:
+    """Return a lander. `tell` is called with each check before it runs."""
     timeout_s = gate.rules.config.verify.landing_timeout_s
     checks = ContainedChecks(gate.environment, checks_folder(trees), timeout_s=timeout_s)
-    return kind(gate, trees, checks.run, find_culprit)
+
+    def run_check(tree: Workspace, command: str) -> CheckResult:
+        tell(sanitise_line(command, MAX_COMMAND_CHARS))
+        return checks.run(tree, command)
+
+    return kind(gate, trees, run_check, find_culprit)
 
 
 def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float, since: float) -> bool:
@@ -79,6 +92,7 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
     """
     away = ""
     try:
+        choose_attempts(engine, gate, landing, lander)
         members = list_members(engine, gate, landing)
         nothing = TrainResult(landing.old, landing.old)
         result = land_members(gate, lander, landing, members) if members else nothing
@@ -114,6 +128,36 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pau
     return not away
 
 
+def choose_attempts(engine: Engine, gate: Gate, landing: Landing, lander: Lander) -> None:
+    """Choose of each member with rivals the attempt that lands: green before red, then the fewest changed lines."""
+    board = engine.read_board()
+    for name in landing.members:
+        task, hold = board.tasks[landing.repository, name], board.holds.get((landing.repository, name))
+        intent = gate.intents.find_intent(name)
+        if not task.finished or hold is None or intent is None or describe_untrusted(gate, [name]):
+            continue  # its landing says what is missing
+        checks = gate.rules.config.verify.landing
+        base = find_base(gate.workspace, landing.target)
+        form, union = gate.rules.config.orchestrator.form, list_union(gate)
+        terms = LandingTerms(landing.target, form, base=base, checks=checks, union=union)
+        found: list[tuple[bool, int, int, str]] = []
+        for number in task.finished:
+            member = make_member(gate, replace(hold, attempt=number), intent)
+            fault, lines = lander.try_member(terms, member), count_changed_lines(lander.store, base, member.commit)
+            why = f"attempt {number}: {fault.why if fault else 'green'}, {count_things(lines, 'changed line')}"
+            found.append((fault is not None, lines, number, sanitise_line(" ".join(why.split()), MAX_REASON_CHARS)))
+        best = min(found)
+        others = [f"remit/{name}/{number}" for _, _, number, _ in found if number != best[2]]
+        kept = f"; {', '.join(others)} stay" if others else ""
+        engine.choose_attempt(landing, name, best[2], f"{'; '.join(each[3] for each in found)}{kept}")
+
+
+def count_changed_lines(store: TreeStore, base: str, commit: str) -> int:
+    fork = store.find_merge_base(base, commit) or base
+    rows = (line.split("\t") for line in store.git.text("diff", "--numstat", fork, commit).splitlines())
+    return sum(int(number) for row in rows for number in row[:2] if number.isdigit())
+
+
 def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
     """Land the members according to the settings. Raises RemoteAway, without any ref moved."""
     config, settings = gate.rules.config, gate.rules.config.orchestrator
@@ -121,7 +165,7 @@ def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence
         return refuse_all(landing, "untrusted", why)
     made = (common for common in settings.commons if common.make)
     commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
-    terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons)
+    terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons, union=list_union(gate))
     try:
         if settings.remote:
             remote = FleetRemote(gate, settings.remote)
@@ -184,17 +228,7 @@ def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMe
         intent = gate.intents.find_intent(name)
         if hold is None or intent is None or intent.status == "ABORTED":
             continue
-        members.append(
-            LandingMember(
-                name,
-                hold.attempt,
-                hold.token,
-                branch_of(hold),
-                (hold.scope, intent.owned_scope, ANYWHERE),
-                intent.title,
-                split_by_trust(gate, intent)[0],
-            )
-        )
+        members.append(make_member(gate, hold, intent))
     return members
 
 
@@ -210,6 +244,19 @@ def explain_absence(gate: Gate, name: str) -> str:
 
 def give_up(name: str) -> str:
     return f"`remit plan stop {name}` gives it up, and its work stays on the branches remit/{name}/*"
+
+
+def list_union(gate: Gate) -> tuple[str, ...]:
+    """Return the patterns of files that keep the lines of both sides, from the repository's root on."""
+    prefix = prefix_in_repository(gate.workspace)
+    return tuple(f"{prefix}{pattern}" for pattern in gate.rules.config.orchestrator.union_paths)
+
+
+def make_member(gate: Gate, hold: Hold, intent: Intent) -> LandingMember:
+    union = gate.rules.config.orchestrator.union_paths
+    patterns = ((*hold.scope, *union), intent.owned_scope, ANYWHERE)
+    checks = split_by_trust(gate, intent)[0]
+    return LandingMember(intent.id, hold.attempt, hold.token, branch_of(hold), patterns, intent.title, checks)
 
 
 def branch_of(hold: Hold) -> str:
@@ -238,7 +285,8 @@ def list_touched(engine: Engine, gate: Gate, store: TreeStore, repository: str) 
     }
     if remote := gate.rules.config.orchestrator.remote:
         with suppress(RemoteAway, GitError):  # its landing says so
-            FleetRemote(gate, remote).fetch_attempts(f"{hold.intent}/{hold.attempt}" for hold in holds.values())
+            numbers = {key: {hold.attempt, *board.tasks[key].finished} for key, hold in holds.items()}
+            FleetRemote(gate, remote).fetch_attempts(f"{key[1]}/{n}" for key, each in numbers.items() for n in each)
     targets = {key: board.plans[board.tasks[key].plan].target for key in holds}
     return {hold.intent: list_files(store, hold, targets[key]) for key, hold in holds.items()}
 

@@ -1,21 +1,22 @@
 """Relay between an attempt and the fleet: stores the agent's messages, and delivers notes and neighbouring tasks."""
 
-from remit.gate.state.attempt_messages import AttemptMessages, FleetNeighbour, FleetView
+from remit.gate.state.attempt_messages import AttemptMessage, AttemptMessages, FleetNeighbour, FleetView
 from remit.gate.state.workspace_state import State
 from remit.orchestrator.board import Board, Task
 from remit.orchestrator.database.notes import count_notes, list_notes, store_messages
 from remit.orchestrator.database.store import Store
-from remit.orchestrator.states import FINAL_STATES
+from remit.orchestrator.states import FINAL_STATES, needs_hold
 
 
-def take_messages(store: Store, state: State, task: Task, attempt: int, token: int) -> None:
-    """Store the attempt's sent messages. Messages sent again after a worker's death are stored once."""
+def take_messages(store: Store, state: State, task: Task, attempt: int, token: int) -> tuple[AttemptMessage, ...]:
+    """Store and return the attempt's sent messages. Messages sent again after a worker's death are stored once."""
     messages = AttemptMessages(state, token)
     sent = messages.read_outbox().messages
     if sent:
         with store.write() as connection:
             store_messages(store, connection, task, attempt, token, sent)
         messages.drop_messages(sent[-1].number)
+    return sent
 
 
 def bring_view(
@@ -44,6 +45,7 @@ def list_neighbours(board: Board, task: Task) -> tuple[FleetNeighbour, ...]:
             board.find_role(other).name,
             attempt.agent if (attempt := board.attempts.get(other.key)) else "",
             other.scope,
+            is_holding=needs_hold(other),
         )
         for other in beside
     )

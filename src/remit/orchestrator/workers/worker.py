@@ -168,6 +168,7 @@ class FleetWorker:
                 self.places.renew(place, held[token], board, asked)
                 self.places.relay(place, board.tasks.get(held[token].key), board)
                 self.places.watch_denials(place, held[token], board)
+                self.places.watch_scope(place, held[token], board)
         if board is not None:
             self.places.watch_budgets(board)
 

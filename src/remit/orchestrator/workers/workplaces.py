@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.assignment import Assignment
+from remit.core.assignment import Assignment, hash_scope
 from remit.core.call import SessionKey
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.pending_messages import PendingMessages
@@ -20,6 +20,8 @@ from remit.orchestrator.board import AttemptEnd, Board, Hold, Order, OrderKind, 
 from remit.orchestrator.conflict import ConflictKind, Evidence
 from remit.orchestrator.database.store import AWAY_ERRORS
 from remit.orchestrator.endings import find_endings, find_warnings
+from remit.orchestrator.planning.roles import find_role
+from remit.orchestrator.planning.write_sets import make_write_set
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentProcess
 from remit.orchestrator.workers.host import WorkerHost
@@ -54,6 +56,8 @@ class Workplace(Struct):
     began: float = 0.0
     denied: dict[str, float] = {}
     """Paths outside of the write set that the agent was denied, with when it last was."""
+    wanted: list[str] = []
+    """Paths that the agent asked for and another task holds."""
     is_warned: bool = False
     """Whether its agent has been told that a budget is nearly used up."""
     view: FleetView | None = None
@@ -137,8 +141,31 @@ class Workplaces:
             with self.host.open_state(place.tree) as state:
                 denied = list_new_denials(state, place.began, place.denied)
             place.denied |= denied
-            for owner, paths in find_owners(board, hold.key, list(denied)).items():
+            wanted, place.wanted = [*denied, *place.wanted], []
+            for owner, paths in find_owners(board, hold.key, wanted).items():
                 self.meet(place, hold, board.holds[hold.repository, owner], paths)
+
+    def watch_scope(self, place: Workplace, hold: Hold, board: Board) -> None:
+        """Widen the attempt's write set once a person has widened its intent's scope. A path that another task holds is
+        a meeting with its owner.
+        """
+        task, terms = board.tasks.get(hold.key), place.assignment.terms
+        if task is None or terms is None or task.state is not TaskState.RUNNING:
+            return
+        with suppress(*RECORDING_ERRORS, AssignmentChanged):
+            with self.host.open_gate(hold.repository) as gate:
+                intent, settings = gate.intents.find_intent(hold.intent), gate.rules.config.orchestrator
+            wider = make_write_set(intent, find_role(settings, task.role), settings.commons).scope if intent else ()
+            added = tuple(pattern for pattern in wider if pattern not in hold.scope)
+            if not added:
+                return
+            owner = self.host.engine.widen_hold(hold.token, hold.key, wider, hash_scope(wider))
+            if owner is None:
+                scope = (*wider, *settings.union_paths)
+                place.assignment.change_state(replace(terms, scope=scope), self.host.engine.timing.assignment_s)
+                self.tell_sessions(place, f"Remit: {hold.intent} may write {', '.join(added)} now too.")
+            elif owned := board.holds.get((hold.repository, owner)):
+                self.meet(place, hold, owned, added)
 
     def meet(self, place: Workplace, hold: Hold, owned: Hold, paths: tuple[str, ...]) -> None:
         """Have a meeting of two tasks settled, tell the agent, and write the lesson."""
@@ -229,7 +256,8 @@ class Workplaces:
             return
         store = self.host.engine.store
         with suppress(*RECORDING_ERRORS), self.host.open_state(place.tree) as state:
-            take_messages(store, state, task, terms.attempt, terms.token)
+            sent = take_messages(store, state, task, terms.attempt, terms.token)
+            place.wanted += [path for message in sent if message.kind == "grow" for path in message.paths]
             place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
 
     def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
