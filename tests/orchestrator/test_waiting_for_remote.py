@@ -16,6 +16,8 @@ from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.remote import FleetRemote
 from remit.orchestrator.schedule import explain_waits
 from remit.orchestrator.workers.waiting import WorkerStopped, exchange_with_remote
+from remit.workspace.git.command import GitError
+from remit.workspace.sharing.shared_refs import RemoteAway
 
 INTENT = "INT-001"
 
@@ -155,3 +157,25 @@ def test_a_slow_answer_is_an_answer(clones: tuple[Clone, Clone], engine: DbosEng
     attempt = start(engine, INTENT)
     threading.Timer(1.5, go.touch).start()
     assert hand_in(a, engine, attempt, Pauses()) is True
+
+
+def test_a_push_that_takes_long_gets_twice_the_time_at_each_try(
+    clones: tuple[Clone, Clone], engine: DbosEngine
+) -> None:
+    limits: list[float] = []
+
+    def push(remote: FleetRemote) -> bool:
+        limits.append(remote.refs.limit_s)
+        if len(limits) < 4:
+            raise RemoteAway("origin", GitError(("push",), None, "took too long"))
+        return True
+
+    nothing = Pauses(*3 * [lambda: None])
+    assert exchange_with_remote(engine, clones[0].gate, start(engine, INTENT), push, nothing) is True
+    assert limits == [60, 120, 240, 480]
+
+
+def test_an_exchange_ends_at_its_limit(clones: tuple[Clone, Clone]) -> None:
+    a, _ = clones
+    with pytest.raises(RemoteAway, match=r"did not end within 0\.001 seconds"):
+        FleetRemote(a.gate, "origin", 0.001).list_refs("refs/heads/*")

@@ -16,7 +16,7 @@ from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.gate.intents.intents import Intents
 from remit.gate.log_sharing.share_logs import fetch_logs, write_log_ref
 from remit.orchestrator.board import SHARED_PREFIX, OpenPlan
-from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.command import TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.merging import NO_COMMIT, RefCheckedOut, RefMoved, RemoteRefused, TreeStore
@@ -90,13 +90,13 @@ def find_uncommitted_intents(context: WorkspaceContext, commit: str, names: Iter
 
 
 class FleetRemote:
-    """Remote of one clone. Methods raise RemoteAway, GitError."""
+    """Remote of one clone, each exchange within `limit_s`. Methods raise RemoteAway, GitError."""
 
-    def __init__(self, context: WorkspaceContext, remote: str) -> None:
+    def __init__(self, context: WorkspaceContext, remote: str, limit_s: float = TIMEOUT_S) -> None:
         self.context = context
         self.remote = remote
         self.store = TreeStore(context.workspace)
-        self.refs = SharedRefs(context.workspace)
+        self.refs = SharedRefs(context.workspace, limit_s)
 
     # Taking in
 

@@ -28,15 +28,14 @@ from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, 
 from remit.orchestrator.landing.merge_rules import FaultKind, IsGreen, LandingFault
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, TargetRewritten
 from remit.orchestrator.trains import bisect_train
-from remit.orchestrator.workers.waiting import describe_away
-from remit.workspace.git.command import GitError
+from remit.orchestrator.workers.waiting import RemotePatience, describe_away
+from remit.workspace.git.command import TIMEOUT_S, GitError
 from remit.workspace.git.repository import prefix_in_repository
 from remit.workspace.merging import RefCheckedOut, RemoteRefused, TreeStore
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sharing.shared_refs import RemoteAway
 from remit.workspace.worktrees import Worktrees
 
-MIN_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0  # between two tries at a remote that does not answer
 MAX_WHY_CHARS = 2000
 MAX_REASON_CHARS, MAX_COMMAND_CHARS = 600, 120
 
@@ -56,19 +55,19 @@ def land_handed_in(
 ) -> None:
     """Land one train after the next until no task is handed in. `wait` pauses, and returns True to stop."""
     store = TreeStore(gate.workspace)
-    pause_s, since = MIN_PAUSE_S, gate.environment.clock()
+    patience = RemotePatience(gate.environment.clock())
     while True:
         tip = store.find_commit(f"refs/heads/{target}")
         landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, gate, store, repository))
         if landing is None:
             return
         tell = partial(engine.note_check, landing)
-        if land_train(engine, gate, landing, make_lander(gate, trees, kind, tell), pause_s, since):
-            pause_s, since = MIN_PAUSE_S, gate.environment.clock()
-        elif wait(pause_s):
+        if land_train(engine, gate, landing, make_lander(gate, trees, kind, tell), patience):
+            patience = RemotePatience(gate.environment.clock())
+        elif wait(patience.pause_s):
             return
         else:
-            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+            patience.double()
 
 
 def make_lander(
@@ -85,24 +84,24 @@ def make_lander(
     return kind(gate, trees, run_check, find_culprit)
 
 
-def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pause_s: float, since: float) -> bool:
+def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, patience: RemotePatience) -> bool:
     """Land a train, and settle each member: landed, redone, or waiting for a person. Return False if the remote does
-    not answer, perhaps `since` a while, or the intents file has an error: no ref was moved, and the members stay handed
-    in, with the next try's time.
+    not answer, or the intents file has an error: no ref was moved, and the members stay handed in, with the next try's
+    time.
     """
     away = ""
     try:
         choose_attempts(engine, gate, landing, lander)
         members = list_members(engine, gate, landing)
         nothing = TrainResult(landing.old, landing.old)
-        result = land_members(gate, lander, landing, members) if members else nothing
+        result = land_members(gate, lander, landing, members, patience.limit_s) if members else nothing
         present = {member.intent for member in members}
     except (*AWAY_ERRORS, StoreError):
         raise
     except (RemoteAway, IntentsUnreadable) as error:
         result, present = TrainResult(landing.old, landing.old, target_moved=True), {*landing.members}
-        said = describe_away(error, since) if isinstance(error, RemoteAway) else str(error)
-        away = f"{said}; it is tried again in {pause_s:g} s"
+        said = describe_away(error, patience.since) if isinstance(error, RemoteAway) else str(error)
+        away = f"{said}; it is tried again in {patience.pause_s:g} s"
     except Exception as error:  # whatever breaks, nothing has landed, and a person is told
         if isinstance(error, GitError) and (error.code or 0) < 0:
             raise  # a signal ended git, which says nothing about the change: another landing takes up the train
@@ -158,8 +157,12 @@ def count_changed_lines(store: TreeStore, base: str, commit: str) -> int:
     return sum(int(number) for row in rows for number in row[:2] if number.isdigit())
 
 
-def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence[LandingMember]) -> TrainResult:
-    """Land the members according to the settings. Raises RemoteAway, without any ref moved."""
+def land_members(
+    gate: Gate, lander: Lander, landing: Landing, members: Sequence[LandingMember], limit_s: float = TIMEOUT_S
+) -> TrainResult:
+    """Land the members according to the settings, each exchange with the remote within `limit_s`. Raises RemoteAway,
+    without any ref moved.
+    """
     config, settings = gate.rules.config, gate.rules.config.orchestrator
     if why := describe_untrusted(gate, [member.intent for member in members]):
         return refuse_all(landing, "untrusted", why)
@@ -168,7 +171,7 @@ def land_members(gate: Gate, lander: Lander, landing: Landing, members: Sequence
     terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons, union=list_union(gate))
     try:
         if settings.remote:
-            remote = FleetRemote(gate, settings.remote)
+            remote = FleetRemote(gate, settings.remote, limit_s)
             tip, theirs = remote.follow_target(landing.target)
             remote.fetch_logs()
             terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs)

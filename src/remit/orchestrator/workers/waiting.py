@@ -7,20 +7,37 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec import Struct
+
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.orchestrator.board import Attempt, TaskState
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.remote import FleetRemote, IntentDiffers, TargetRewritten
 from remit.orchestrator.states import REMOTE_WAIT
+from remit.workspace.git.command import TIMEOUT_S
 from remit.workspace.merging import RemoteRefused
 from remit.workspace.sharing.shared_refs import RemoteAway
 
 T = TypeVar("T")
-MIN_PAUSE_S, MAX_PAUSE_S, ANSWER_PAUSE_S = 1.0, 30.0, 2.0
+MAX_PAUSE_S, ANSWER_PAUSE_S = 60.0, 2.0
+MAX_LIMIT_S = 3600.0
 MAX_WHY_CHARS = 900
 QUESTIONS = (RemoteRefused, TargetRewritten, IntentDiffers)
 """Errors that waiting does not mend, and that are no fault of the attempt."""
+
+
+class RemotePatience(Struct):
+    """Patience with a remote that has not answered `since` a time: the pause before the next try, and that try's time
+    limit. Both double, so that a large push over a slow line gets through in the end.
+    """
+
+    since: float
+    pause_s: float = 1.0
+    limit_s: float = TIMEOUT_S
+
+    def double(self) -> None:
+        self.pause_s, self.limit_s = min(2 * self.pause_s, MAX_PAUSE_S), min(2 * self.limit_s, MAX_LIMIT_S)
 
 
 class WorkerStopped(RuntimeError):
@@ -41,18 +58,18 @@ def exchange_with_remote(
     While the remote is away, a result of `instead` will do. `wait` pauses, and returns True to stop. Raises
     WorkerStopped.
     """
-    name, pause_s, since, is_explained = gate.rules.config.orchestrator.remote, MIN_PAUSE_S, time.time(), False
+    name, patience, is_explained = gate.rules.config.orchestrator.remote, RemotePatience(time.time()), False
     while name:
-        remote = FleetRemote(gate, name)
+        remote = FleetRemote(gate, name, patience.limit_s)
         try:
             done = exchange_or_do_without(remote, exchange, instead)
         except RemoteAway as error:
             is_explained = True
-            if not engine.explain_wait(attempt.token, attempt.key, describe_away(error, since)):
+            if not engine.explain_wait(attempt.token, attempt.key, describe_away(error, patience.since)):
                 return None
-            if wait(pause_s):
+            if wait(patience.pause_s):
                 raise WorkerStopped(f"its worker was stopped; {error}") from error
-            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+            patience.double()
         except QUESTIONS as error:
             why = f"{sanitise_line(str(error), MAX_WHY_CHARS)}. Mend it, then `remit plan resume {attempt.intent}`"
             if not engine.ask_person(attempt.token, attempt.key, why) or not wait_for_answer(engine, attempt, wait):

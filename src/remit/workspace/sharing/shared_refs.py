@@ -17,7 +17,7 @@ from msgspec import Struct
 from remit.core.formats.authorship_notes import InvalidNote, merge_notes, parse_note, write_note
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
-from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.command import TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import NOTES_REF, may_have_ref, parse_batch_output
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER, Workspace
 from remit.workspace.processes.reaper import above_words
@@ -86,10 +86,11 @@ class SharedLogDiffers(RuntimeError):
 
 
 class SharedRefs:
-    """Refs in git that are exchanged with remotes. Methods raise GitError."""
+    """Refs in git that are exchanged with remotes, each exchange within `limit_s`. Methods raise GitError."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, limit_s: float = TIMEOUT_S) -> None:
         self.workspace = workspace
+        self.limit_s = limit_s
         self.git = Git(workspace.root)
 
     def read_tip(self, ref: str = NOTES_REF) -> str | None:
@@ -111,14 +112,14 @@ class SharedRefs:
         return {ref: name for name, _, ref in (line.partition("\t") for line in lines)}
 
     def run_over_network(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> bytes:
-        return run_over_network(self.git, *arguments, ok=ok)
+        return run_over_network(self.git, *arguments, ok=ok, limit_s=self.limit_s)
 
 
-def run_over_network(git: Git, *arguments: str, ok: tuple[int, ...] = (0,)) -> bytes:
+def run_over_network(git: Git, *arguments: str, ok: tuple[int, ...] = (0,), limit_s: float = TIMEOUT_S) -> bytes:
     """Run git on a remote, which may hang: git and its transport end with this process. Raises GitError."""
     above = above_words(()) if sys.platform == "linux" else ()
     try:
-        return git.run(*NETWORK_OPTIONS, *arguments, ok=ok, above=above)
+        return git.run(*NETWORK_OPTIONS, *arguments, ok=ok, above=above, limit_s=limit_s)
     except GitError as error:
         raise GitError(arguments, error.code, error.message) from error
 
