@@ -14,6 +14,7 @@ from orchestrator.test_remote import put_hook, work
 from remit.orchestrator.board import Board
 from remit.orchestrator.pruning import FleetTasks, RefPruner, RefPruning, prune_when_due
 from remit.workspace.merging import Identity
+from remit.workspace.worktrees import HANDED_IN_REFS, mark_handed_in
 
 ONE, TWO = "INT-001", "INT-002"
 DAY_S = 24 * 3600.0
@@ -65,8 +66,13 @@ def test_what_landed_goes_from_the_remote_and_what_never_landed_stays_until_it_i
     assert stays[f"refs/remit/wip/{ONE}/1"] == "never merged: `remit fleet prune INT-001/1` deletes it"
     prune(a, known, TWO)
     assert list_refs(far) == kept[1:]
+    for intent, number in ((ONE, 2), (TWO, 1)):
+        mark_handed_in(b.trees.store, intent, number)
     # Here, worktrees still have the branches of the other host; they go with the worktrees.
     assert {one.why.partition(" in ")[0] for one in prune(b, known).kept if "heads" in one.ref} == {"checked out"}
+    assert run_git(b.root, "for-each-ref", "--format=%(refname)", HANDED_IN_REFS).split() == [
+        f"{HANDED_IN_REFS}/{TWO}/1"
+    ]
 
 
 def test_a_worker_prunes_once_a_day_and_only_what_is_old(clones: tuple[Clone, Clone], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pruning of the fleet's refs, on a host and on its remote: plans, branches and checkpoints of attempts, artefacts.
+"""Pruning of the fleet's refs, here and on the remote: plans, attempts' branches, marks and checkpoints, artefacts.
 
 A ref goes once its plan or task is over and the target holds what it holds; artefacts go by age. What was never merged
 stays until a person names it, and so does what a worktree has checked out.
@@ -21,10 +21,13 @@ from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import BRANCH_PREFIX
 from remit.workspace.merging import TreeStore
 from remit.workspace.sharing.shared_refs import SharedRefs
-from remit.workspace.worktrees import ARTIFACT_REFS, BRANCH_FOLDER, PLAN_REFS, WIP_REFS
+from remit.workspace.worktrees import ARTIFACT_REFS, BRANCH_FOLDER, HANDED_IN_REFS, PLAN_REFS, WIP_REFS
 
 ATTEMPT_BRANCHES = f"{BRANCH_PREFIX}{BRANCH_FOLDER}"
-PRUNED_PLACES = (f"{PLAN_REFS}*", f"{WIP_REFS}/*", f"{ARTIFACT_REFS}/*", f"{ATTEMPT_BRANCHES}/*")
+PRUNED_PLACES = (
+    *(f"{PLAN_REFS}*", f"{WIP_REFS}/*", f"{ARTIFACT_REFS}/*"),
+    *(f"{HANDED_IN_REFS}/*", f"{ATTEMPT_BRANCHES}/*"),
+)
 PLAN_TIME = "%Y%m%d-%H%M%S"
 MAX_SEARCHED_COMMITS = 5000
 PRUNING_INTERVAL_S = 24 * 3600.0

@@ -30,10 +30,18 @@ from remit.workspace.sharing.shared_refs import (
     SharedLogDiffers,
     SharedRefs,
 )
-from remit.workspace.worktrees import ARTIFACT_REFS, ATTEMPT_NAME, BRANCH_FOLDER, PLAN_REFS, WIP_REFS, mark_handed_in
+from remit.workspace.worktrees import (
+    ARTIFACT_REFS,
+    ATTEMPT_NAME,
+    BRANCH_FOLDER,
+    HANDED_IN_REFS,
+    PLAN_REFS,
+    WIP_REFS,
+    mark_handed_in,
+)
 
 FLEET_REF = re.compile(
-    rf"(?P<place>{WIP_REFS}|{ARTIFACT_REFS}|{BRANCH_PREFIX}{BRANCH_FOLDER})/(?P<attempt>{ATTEMPT_NAME.pattern})"
+    rf"(?P<place>{WIP_REFS}|{ARTIFACT_REFS}|{HANDED_IN_REFS}|{BRANCH_PREFIX}{BRANCH_FOLDER})/(?P<attempt>{ATTEMPT_NAME.pattern})"
     rf"(?:-landing)?|{PLAN_REFS}(?P<plan>[0-9]{{8}}-[0-9]{{6}}-[A-Za-z0-9]{{1,20}})"
 )
 """The refs of plans and attempts: the target `remit/next`, and what else somebody put there, is none of them."""
