@@ -18,6 +18,7 @@ from acp.stdio import spawn_agent_process
 from cli.running import MAIN, data, run
 from cli.terminal.terminals import Terminal
 from conftest import run_git
+from coroutines import run_coroutine
 from gate.driving import body, governed, overlay, records
 from gate.team_hooks.trusted_hooks import trust_all
 from remit.host.faces.agent import RunRequest, open_run
@@ -131,7 +132,7 @@ def run_by_editor(place: Place) -> None:
             ended = await agent.prompt(session_id=opened.session_id, prompt=[acp.text_block(TASK)])
             assert ended.stop_reason == "end_turn"
 
-    asyncio.run(work())
+    run_coroutine(work())
 
 
 def run_by_api(place: Place) -> None:
@@ -147,7 +148,7 @@ def run_by_api(place: Place) -> None:
             assert ended is not None
             assert ended.state == "completed"
 
-    asyncio.run(work())
+    run_coroutine(work())
 
 
 FACES: dict[str, Callable[[Place], None]] = {

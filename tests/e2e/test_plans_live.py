@@ -212,11 +212,9 @@ def test_a_plan_with_two_kinds_of_agents_survives_the_death_of_its_worker(
         player = (
             '--agent-command=player=remit run "{prompt}" --json --intent {intent} --model scripted:plays/{intent}.json'
         )
-        said = plan.remit(
-            "plan", "start", "INT-001", "--yes", "--agent=claude-code", "--workers=2", "--pace=0.3", player
-        )
+        plan.remit("plan", "start", "INT-001", "--yes", "--agent=claude-code", "--workers=2", "--pace=0.3", player)
         assert is_working.wait(WAIT_S), plan.remit("plan", "log")
-        worker = int(said.partition("worker ")[2].split()[0])
+        worker = int(plan.remit("worker", "list").split(":")[2])
         os.kill(worker, signal.SIGKILL)
         assert "INT-001  running" in plan.remit("plan", "status")
         plan.remit(

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coroutines import run_coroutine
 from gate.driving import machine
 from remit.core.diff.edits import WholeFile
 from remit.gate.perform import ToolOutput, WorkspaceAccess
@@ -220,7 +221,7 @@ def run_session(folder: Path, home: Path, model: Any, **options: Any) -> list[An
             await session.wait_until_idle()
             return lines_of(session)
 
-    return asyncio.run(work())
+    return run_coroutine(work())
 
 
 def drive(work: Callable[[], Awaitable[T]]) -> T:
@@ -228,7 +229,7 @@ def drive(work: Callable[[], Awaitable[T]]) -> T:
         async with asyncio.timeout(30):
             return await work()
 
-    return asyncio.run(limited())
+    return run_coroutine(limited())
 
 
 def lines_of(session: Session) -> list[AnyLine]:

@@ -1,8 +1,8 @@
 """The four wires as providers: a scripted model behind each, reached through the library."""
 
-import asyncio
 from collections.abc import Mapping
 
+from coroutines import run_coroutine
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.gemini_wire import GeminiWire
 from remit.host.messages import ConversationItem, ModelTurn, UserInput
@@ -41,6 +41,6 @@ def stream_turn(
         async with model.stream(request) as deltas:
             return [delta async for delta in deltas]
 
-    *deltas, last = asyncio.run(stream())
+    *deltas, last = run_coroutine(stream())
     assert isinstance(last, WholeTurn)
     return deltas, last.turn

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from coroutines import run_coroutine
 from host.model_wires import READ, WIRES, endpoint_of, stream_turn
 from remit.host.calls import accept_turn
 from remit.host.messages import (
@@ -338,7 +339,7 @@ def test_leaving_the_context_closes_the_connection() -> None:
                 began = asyncio.get_running_loop().time()
             return asyncio.get_running_loop().time() - began
 
-        assert asyncio.run(leave()) < 0.5
+        assert run_coroutine(leave()) < 0.5
 
 
 def test_a_cancelled_task_closes_the_connection_at_once() -> None:
@@ -361,4 +362,4 @@ def test_a_cancelled_task_closes_the_connection_at_once() -> None:
             assert task.cancelled()
             return asyncio.get_running_loop().time() - began
 
-        assert asyncio.run(cancel()) < 0.5
+        assert run_coroutine(cancel()) < 0.5

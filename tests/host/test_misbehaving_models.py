@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from conftest import run_git
+from coroutines import run_coroutine
 from gate.driving import INTENTS, body, governed, machine, overlay, records
 from gate.team_hooks.trusted_hooks import trust_all
 from host.driving import lines_of, scripted
@@ -547,7 +548,7 @@ def misbehave(case: Misbehaviour, folder: Path, home: Path) -> list[AnyLine]:
             assert session.run.access.gate.state.list_open_calls() == []
             return lines_of(session)
 
-    return asyncio.run(work())
+    return run_coroutine(work())
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name[:40])

@@ -15,6 +15,7 @@ from remit.orchestrator.database.holds import claim_task
 from remit.orchestrator.database.landings import list_ready
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.workspace.worktrees import PLAN_REFS
 
 INTENTS = ".orchestration/active_intents.yaml"
 START = ("plan", "start", "--yes", "--agent-command=small=true {intent}")
@@ -67,6 +68,12 @@ def use_own_branch(fleet: Fleet) -> list[str]:
     return ["--target", git(fleet.root, "branch", "--show-current").strip()]
 
 
+def list_changes(fleet: Fleet) -> list[str]:
+    """Return what git says of the work tree, and each ref but the record of a plan."""
+    refs = git(fleet.root, "for-each-ref").splitlines()
+    return [git(fleet.root, "status", "--porcelain"), *(ref for ref in refs if f"\t{PLAN_REFS}" not in ref)]
+
+
 def nothing(fleet: Fleet) -> list[str]:
     return []
 
@@ -95,10 +102,11 @@ def test_a_plan_is_refused_with_the_next_step_or_starts(
     fleet.govern(2)
     options = more(fleet)
     prepare(fleet)
-    before = [git(fleet.root, "status", "--porcelain"), git(fleet.root, "for-each-ref")]
+    before = list_changes(fleet)
     shown = fleet.remit(*START, *options, *fleet.database, code=code)
     assert [text for text in texts if text not in shown] == [], shown
-    assert [git(fleet.root, "status", "--porcelain"), git(fleet.root, "for-each-ref")] == before
+    assert list_changes(fleet) == before
+    assert len(git(fleet.root, "for-each-ref", PLAN_REFS).splitlines()) == (0 if code else 1)
     assert len(fleet.status()) == (0 if code else 2)
 
 

@@ -15,6 +15,7 @@ from acp import schema
 from acp.stdio import spawn_agent_process
 
 from cli.running import MAIN, run
+from coroutines import run_coroutine
 from gate.driving import governed
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
@@ -99,7 +100,7 @@ def drive(
             await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities)
             await work(agent, client)
 
-    asyncio.run(run())
+    run_coroutine(run())
     return client
 
 

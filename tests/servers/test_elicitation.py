@@ -1,6 +1,5 @@
 """A person asked through the agent's own dialog: by the official client, in both eras of the protocol."""
 
-import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import CallToolRequestParams, CallToolResult, ElicitRequestParams, ElicitResult, Implementation
 
+from coroutines import run_coroutine
 from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
@@ -81,7 +81,7 @@ class Desk:
                 meta: Any = META
                 return await found.call_tool(tool, given, meta=meta)
 
-        return asyncio.run(run())
+        return run_coroutine(run())
 
     def answers(self) -> list[tuple[str, str]]:
         found = [body(r)["approval"] for r in records(self.root, "approval_answered")]

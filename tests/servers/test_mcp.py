@@ -12,6 +12,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import CallToolResult, Implementation, ToolListChangedNotification
 
+from coroutines import run_coroutine
 from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
@@ -43,7 +44,7 @@ def connected(
         async with Client(stdio_client(server), client_info=about, mode=mode, message_handler=hear) as found:
             return await work(found)
 
-    return asyncio.run(run())
+    return run_coroutine(run())
 
 
 def calling(name: str, given: dict[str, Any], meta: dict[str, Any] | None = None) -> Work:

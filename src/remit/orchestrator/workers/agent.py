@@ -321,8 +321,13 @@ def find_agent_files(agent: str, home: Path, moved: Mapping[str, str]) -> tuple[
     return (place.user_file(row, f"{row.config_folder}/"),), tuple(place.user_file(row, name) for name in names)
 
 
+PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
+"""Folder of Remit's package: outside of this Python's folders in a checkout that is installed to be edited."""
+
+
 def list_tool_paths(words: Sequence[str], search_path: str) -> Iterator[Path]:
-    """Yield the installation folders of the agent's program, the programs on the search path and this Python."""
+    """Yield the installation folders of the agent's program, the programs on the search path, this Python and Remit."""
+    yield PACKAGE_FOLDER
     for name in (*search_path.split(os.pathsep), f"{sys.prefix}/bin", f"{sys.base_prefix}/bin"):
         folder = Path(name)
         if folder.is_absolute():
