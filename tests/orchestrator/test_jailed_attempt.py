@@ -17,12 +17,17 @@ from orchestrator.jailed_attempt import JailedAttempt
 from processes import daemons_of
 from remit.core.machine_paths import KEY_PATH
 from remit.ledger.reader import read_lines
+from remit.servers.attempt_door import find_kind
+from remit.servers.daemon import HookRequest, unpack_request
 from remit.workspace.merging import Identity
 from remit.workspace.safe_files import hold_lock
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.landlock import SCOPES_SINCE, abi_version
 
 pytestmark = pytest.mark.skipif(find_bubblewrap() is None, reason="NO JAIL TESTED: there is no bubblewrap here")
+
+
+ASK_VARIABLES = b"0\0utf-8\0/usr/bin/git\0" + b"1\0TZ=UTC\0"
 
 
 @pytest.fixture
@@ -336,3 +341,36 @@ print(server.wait(60))
 """)
     assert printed.split() == ["False", "0"]
     assert attempt.records("intent_selected") or any("INT-001" in str(record) for record in attempt.records())
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("blame README.md", "question"),
+        ("blame --json -L1,2 -- README.md", "question"),
+        ("blame HEAD README.md", "question"),
+        ("blame --contents {home}/secret README.md", "refused"),
+        ("blame --contents={home}/secret README.md", "refused"),
+        ("blame --ignore-revs-file {home}/secret README.md", "refused"),
+        ("blame -S{home}/secret README.md", "refused"),
+        ("blame -L --repo={home} README.md", "refused"),
+        ("blame {home}/secret", "refused"),
+        ("blame src/out", "refused"),
+        ("blame src/inner/x", "refused"),
+        ("fleet README.md", "refused"),
+        ("", "refused"),
+    ],
+)
+def test_a_question_of_an_agent_is_about_files_of_its_worktree_alone(
+    attempt: JailedAttempt, home: Path, words: str, kind: str
+) -> None:
+    (home / "secret").write_text("mine\n")
+    (attempt.tree / "src/out").symlink_to(home / "secret")
+    (attempt.tree / "src/inner/.git").mkdir(parents=True)
+    payload = ASK_VARIABLES + b"".join(word.encode() + b"\0" for word in words.format(home=home).split())
+    assert find_kind(make_request("blame", attempt.tree, payload), attempt.tree) == kind
+    assert find_kind(make_request("blame", attempt.tree / "src/inner", payload), attempt.tree) == "refused"
+
+
+def make_request(agent: str, folder: Path, payload: bytes) -> HookRequest:
+    return unpack_request(b"\0".join([b"RMT1", b"x", agent.encode(), b"note", os.fsencode(folder)]) + b"\0\0" + payload)

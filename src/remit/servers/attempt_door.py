@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from remit.adapters import ROWS, HookReply
 from remit.core.machine_paths import STATE_FOLDER
+from remit.gate.governing import find_marked_folder
 from remit.orchestrator.workers.agent import AttemptPlaces, prepare_state
 from remit.servers.daemon import (
     ACKNOWLEDGEMENT,
@@ -52,6 +53,7 @@ NO_DAEMON = (
     "Remit's daemon does not answer, so nothing could be judged or recorded. Try it again in a minute; if it stays so, "
     "stop, and say that `remit worker` and ~/.local/state/remit/daemon.log on this host need a look"
 )
+ALLOWED = "files of its worktree, `-L` and `--json`"
 REMIT = ("-I", "-c", "from remit.cli import main; main()")
 
 
@@ -145,7 +147,8 @@ class AttemptDoor:
             connection.sendall(ACKNOWLEDGEMENT)
             kind = find_kind(request, self.terms.places.tree.root)
             if kind == "refused":
-                text = f"remit: {request.frame.agent!r} is nothing that an agent of a plan may ask for\n"
+                asked = request.frame.agent
+                text = f"remit: {asked!r} is nothing that an agent of a plan may ask for, but of `blame` {ALLOWED}\n"
                 connection.sendall(pack_reply(HookReply(stderr=text.encode(), exit_code=DENIED_EXIT_CODE)))
                 return
             answer = self.ask_daemon(connection, bind_request(request, self.terms, pid))
@@ -198,13 +201,26 @@ RequestKind = Literal["hook", "launcher", "question", "refused"]
 
 def find_kind(request: HookRequest, tree: Path) -> RequestKind:
     """Return the kind of the request. A question may be about this worktree only."""
-    agent, folder = request.frame.agent, Path(request.frame.cwd)
-    if agent in ROWS:
+    if request.frame.agent in ROWS:
         return "hook"
-    if agent == LAUNCHER_AGENT:
-        return "launcher" if folder.resolve().is_relative_to(tree) else "refused"
-    is_own = folder.resolve().is_relative_to(tree) and b"\0--repo" not in request.payload
-    return "question" if agent in QUESTION_COMMANDS and is_own else "refused"
+    if request.frame.agent == LAUNCHER_AGENT:
+        return "launcher" if Path(request.frame.cwd).resolve().is_relative_to(tree) else "refused"
+    is_question = request.frame.agent in QUESTION_COMMANDS
+    return "question" if is_question and is_question_of_tree(request, tree) else "refused"
+
+
+def is_question_of_tree(request: HookRequest, tree: Path) -> bool:
+    """Return True for a blame of files in this worktree, and in no repository that an agent made inside. It is answered
+    outside of the jail, where most options of git would read files of the person.
+    """
+    folder = Path(request.frame.cwd)
+    fields = [os.fsdecode(field) for field in request.payload.split(b"\0")[:-1]]
+    count = fields[3] if len(fields) > 3 else ""  # columns, encoding, git, the number of variables, these, the words
+    name, *words = (fields[4 + int(count) :] if count.isdecimal() and len(count) < 4 else []) or [""]
+    named = [word for word in words if word not in ("--json", "--") and not word.startswith("-L")]
+    places = [folder.resolve(), *((folder / word).resolve().parent for word in named)]
+    is_own = all(find_marked_folder(str(place), {}) == str(tree) for place in places)
+    return name == request.frame.agent and is_own and not any(word.startswith("-") for word in named)
 
 
 def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
@@ -220,14 +236,16 @@ def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
 
 def bind_request(request: HookRequest, terms: DoorTerms, pid: int) -> bytes:
     """Return the request for the daemon, with the attempt's variables in the place of the client's."""
-    frame = request.frame
+    frame, cwd = request.frame, request.frame.cwd
+    if frame.agent in QUESTION_COMMANDS:
+        cwd = os.path.realpath(cwd)  # the place that was checked
     own = {
         "REMIT_INTENT": terms.intent,
         "TMPDIR": str(terms.places.temporary),
         HOOK_PID_VARIABLE: str(pid),
         ATTEMPT_VARIABLE: str(terms.places.tree.root),
     }
-    fields: Sequence[str] = (request.version, frame.agent, frame.event_class or "any", frame.cwd)
+    fields: Sequence[str] = (request.version, frame.agent, frame.event_class or "any", cwd)
     variables = (f"{name}={value}" for name, value in own.items())
     return b"\0".join([MAGIC, *map(os.fsencode, fields), *map(os.fsencode, variables)]) + b"\0\0" + request.payload
 
