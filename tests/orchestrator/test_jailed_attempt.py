@@ -372,5 +372,9 @@ def test_a_question_of_an_agent_is_about_files_of_its_worktree_alone(
     assert find_kind(make_request("blame", attempt.tree / "src/inner", payload), attempt.tree) == "refused"
 
 
+def test_the_launcher_of_contained_commands_is_none_of_an_attempt(attempt: JailedAttempt) -> None:
+    assert find_kind(make_request("exec", attempt.tree, b"plan\0"), attempt.tree) == "refused"
+
+
 def make_request(agent: str, folder: Path, payload: bytes) -> HookRequest:
     return unpack_request(b"\0".join([b"RMT1", b"x", agent.encode(), b"note", os.fsencode(folder)]) + b"\0\0" + payload)

@@ -28,7 +28,6 @@ from remit.servers.daemon import (
     ACKNOWLEDGEMENT,
     ATTEMPT_VARIABLE,
     HOOK_PID_VARIABLE,
-    LAUNCHER_AGENT,
     MAGIC,
     MAX_HEADER_BYTES,
     READ_TIMEOUT_S,
@@ -48,7 +47,7 @@ RETRY_INTERVAL_S = 0.05
 STARTS_INTERVAL_S = 2.0  # between two tries to start a daemon
 LOOK_INTERVAL_MS = 1000
 MCP_AGENT = "mcp"  # agent name in the frame of an MCP client, which speaks on the same connection afterwards
-DENIED_EXIT_CODE, UNAVAILABLE_EXIT_CODE, DECLINED_EXIT_CODE = 2, 4, 9
+DENIED_EXIT_CODE, DECLINED_EXIT_CODE = 2, 9
 NO_DAEMON = (
     "Remit's daemon does not answer, so nothing could be judged or recorded. Try it again in a minute; if it stays so, "
     "stop, and say that `remit worker` and ~/.local/state/remit/daemon.log on this host need a look"
@@ -196,15 +195,13 @@ class AttemptDoor:
             )
 
 
-RequestKind = Literal["hook", "launcher", "question", "refused"]
+RequestKind = Literal["hook", "question", "refused"]
 
 
 def find_kind(request: HookRequest, tree: Path) -> RequestKind:
     """Return the kind of the request. A question may be about this worktree only."""
     if request.frame.agent in ROWS:
         return "hook"
-    if request.frame.agent == LAUNCHER_AGENT:
-        return "launcher" if Path(request.frame.cwd).resolve().is_relative_to(tree) else "refused"
     is_question = request.frame.agent in QUESTION_COMMANDS
     return "question" if is_question and is_question_of_tree(request, tree) else "refused"
 
@@ -228,8 +225,6 @@ def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
     text = f"remit: {NO_DAEMON}\n".encode()
     if kind == "question":
         return HookReply(exit_code=DECLINED_EXIT_CODE)
-    if kind == "launcher":
-        return HookReply(stderr=text, exit_code=UNAVAILABLE_EXIT_CODE)
     may_pass = request.frame.event_class in ("post", "note")
     return HookReply(stderr=text, exit_code=0 if may_pass else DENIED_EXIT_CODE)
 
