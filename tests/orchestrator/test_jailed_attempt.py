@@ -8,17 +8,20 @@ import socket
 import sqlite3
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import run_git
-from gate.driving import body
+from gate.driving import body, governed, machine, records
 from orchestrator.jailed_attempt import JailedAttempt
 from processes import daemons_of
 from remit.core.machine_paths import KEY_PATH
 from remit.ledger.reader import read_lines
 from remit.servers.attempt_door import find_kind
 from remit.servers.daemon import HookRequest, unpack_request
+from remit.servers.hook import HookFrame, answer
 from remit.workspace.merging import Identity
 from remit.workspace.safe_files import hold_lock
 from remit.workspace.sandbox.jail import find_bubblewrap
@@ -378,3 +381,31 @@ def test_the_launcher_of_contained_commands_is_none_of_an_attempt(attempt: Jaile
 
 def make_request(agent: str, folder: Path, payload: bytes) -> HookRequest:
     return unpack_request(b"\0".join([b"RMT1", b"x", agent.encode(), b"note", os.fsencode(folder)]) + b"\0\0" + payload)
+
+
+FOREIGN: dict[str, dict[str, Any]] = {
+    "a command that names it": {"cwd": "{tree}", "tool_input": {"command": "echo x >> {other}/made.py"}},
+    "a command outside": {"cwd": "/", "tool_input": {"command": "echo x >> {other}/made.py"}},
+    "a command nowhere": {"cwd": "/", "tool_input": {"command": "true"}},
+    "what nobody can read": {"cwd": 7, "session_id": 7},
+}
+
+
+@pytest.mark.parametrize("named", FOREIGN)
+def test_an_agent_of_an_attempt_leaves_no_record_elsewhere(
+    attempt: JailedAttempt, home: Path, tmp_path: Path, named: str
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    fields = {"session_id": "s1", "transcript_path": "", "tool_name": "Bash", "tool_use_id": "t1", **FOREIGN[named]}
+    text = json.dumps(fields).replace("{tree}", str(attempt.tree)).replace("{other}", str(other))
+    frame = HookFrame("claude-code", str(other), "pre", 0, str(attempt.tree))
+    payload = text.replace("{", '{"hook_event_name": "PreToolUse", ', 1).encode()
+    said = answer(payload, frame, machine(home))
+    assert said.exit_code == 2 or b'"deny"' in said.stdout
+    (other / "made.py").write_text("the person's\n")
+    payload = text.replace("{", '{"hook_event_name": "PostToolUse", "tool_response": {}, ', 1).encode()
+    answer(payload, replace(frame, event_class="post"), machine(home))
+    assert records(other) == []
