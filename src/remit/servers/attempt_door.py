@@ -277,12 +277,13 @@ def exchange(path: Path, request: bytes, client: socket.socket) -> bytes | None:
 
 
 def bind_in_folder(listener: socket.socket, folder: Path, name: str) -> None:
-    """Listen at a path of any length: the address of a socket holds 107 bytes."""
+    """Listen at a path of any length: the address of a socket holds 107 bytes. Until the mode is set, that of the
+    folder keeps others out: the umask is that of all threads.
+    """
     (folder / name).unlink(missing_ok=True)
     here = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-    before = os.umask(0o177)
     try:
         listener.bind(f"/proc/self/fd/{here}/{name}")
     finally:
-        os.umask(before)
         os.close(here)
+    (folder / name).chmod(0o600)
