@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -230,7 +231,9 @@ def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
 
 
 def bind_request(request: HookRequest, terms: DoorTerms, pid: int) -> bytes:
-    """Return the request for the daemon, with the attempt's variables in the place of the client's."""
+    """Return the request for the daemon, with the attempt's variables in the place of the client's, and the version
+    that is installed here: at another one a daemon ends.
+    """
     frame, cwd = request.frame, request.frame.cwd
     if frame.agent in QUESTION_COMMANDS:
         cwd = os.path.realpath(cwd)  # the place that was checked
@@ -240,7 +243,7 @@ def bind_request(request: HookRequest, terms: DoorTerms, pid: int) -> bytes:
         HOOK_PID_VARIABLE: str(pid),
         ATTEMPT_VARIABLE: str(terms.places.tree.root),
     }
-    fields: Sequence[str] = (request.version, frame.agent, frame.event_class or "any", cwd)
+    fields: Sequence[str] = (version("remit"), frame.agent, frame.event_class or "any", cwd)
     variables = (f"{name}={value}" for name, value in own.items())
     return b"\0".join([MAGIC, *map(os.fsencode, fields), *map(os.fsencode, variables)]) + b"\0\0" + request.payload
 
