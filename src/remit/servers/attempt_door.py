@@ -45,6 +45,7 @@ from remit.servers.questions import QUESTION_COMMANDS
 
 START_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.05
+MAX_CONNECTIONS, MAX_TOOL_SERVERS = 32, 2  # at once of one attempt: its worker holds descriptors for all of them
 STARTS_INTERVAL_S = 2.0  # between two tries to start a daemon
 LOOK_INTERVAL_MS = 1000
 MCP_AGENT = "mcp"  # agent name in the frame of an MCP client, which speaks on the same connection afterwards
@@ -107,7 +108,8 @@ class AttemptDoor:
         self.patience_s = patience_s
         self.starter = starter
         self.tell = tell
-        self.is_away = False
+        self.is_away = self.is_closed = False
+        self.slots, self.server_slots = threading.Semaphore(MAX_CONNECTIONS), threading.Semaphore(MAX_TOOL_SERVERS)
         self.servers: set[subprocess.Popen[bytes]] = set()
 
     @contextmanager
@@ -121,27 +123,46 @@ class AttemptDoor:
             try:
                 yield
             finally:
+                self.is_closed = True
                 with suppress(OSError):
                     listener.shutdown(socket.SHUT_RDWR)
                 for server in list(self.servers):
                     server.terminate()
 
     def accept_connections(self, listener: socket.socket) -> None:
-        while True:
+        """Accept connections until the door is closed; further ones wait in the kernel until one of these ends."""
+        while not self.is_closed:
+            self.slots.acquire()
             try:
                 connection, _ = listener.accept()
-            except OSError:  # the attempt is over
-                return
-            threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
+            except OSError:  # the attempt is over, or this process has no descriptor left
+                self.slots.release()
+                time.sleep(RETRY_INTERVAL_S)
+                continue
+            try:
+                threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
+            except RuntimeError:  # no more threads
+                connection.close()
+                self.slots.release()
 
     def serve_connection(self, connection: socket.socket) -> None:
+        try:
+            self.answer_client(connection)
+        finally:
+            self.slots.release()
+
+    def answer_client(self, connection: socket.socket) -> None:
         with connection, suppress(OSError, FrameError):
             connection.settimeout(READ_TIMEOUT_S)
             pid, _ = read_peer(connection)
             head = receive_head(connection)
             if head.split(b"\0")[2:3] == [MCP_AGENT.encode()]:
-                connection.sendall(ACKNOWLEDGEMENT)
-                self.serve_tools(connection)
+                if self.server_slots.acquire(blocking=False):
+                    try:
+                        connection.sendall(ACKNOWLEDGEMENT)
+                        self.serve_tools(connection)
+                    finally:
+                        self.server_slots.release()
                 return
             request = unpack_request(head + receive_request(connection))
             connection.sendall(ACKNOWLEDGEMENT)
