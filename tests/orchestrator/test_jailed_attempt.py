@@ -296,11 +296,13 @@ os.mkfifo(OWN + "/MERGE_HEAD")
 open(OWN + "/index.lock", "w")
 os.unlink(OWN + "/HEAD")
 os.symlink(HOME, COMMON + "/objects/zz")
+os.mkfifo(COMMON + "/objects/pack/pack-0.idx")
+os.mkdir(OWN + "/folder.lock")
 attempt(lambda: open(COMMON + "/objects/info/alternates", "w"))
 """)
     assert "Read-only file system" in printed
     found = attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch)
-    assert sorted(path.name for path in found) == ["1", "7", "HEAD", "MERGE_HEAD", "zz"]
+    assert sorted(path.name for path in found) == ["1", "7", "HEAD", "MERGE_HEAD", "pack-0.idx", "zz"]
     handed = attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", Identity("a", "a@example.org", 1))
     assert run_git(attempt.root, "rev-parse", "main") == main
     assert run_git(attempt.root, "rev-parse", "remit/INT-001/1").strip() == handed.commit
