@@ -1,6 +1,7 @@
 """What an agent of a plan sees and may write, and that nothing of it outlives its worker."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -188,6 +189,18 @@ def test_nothing_that_an_agent_started_outlives_it_or_its_worker(
     said, _ = worker.communicate(timeout=60)
     assert said.split() == ([] if ends == "the worker is killed" else ["7"])
     wait_until(lambda: processes_of(home, "sleep 71") == [])
+
+
+def test_a_worker_with_many_open_files_waits_for_the_end_of_a_jail(places: AttemptPlaces, home: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2048), hard), hard))
+    held = [os.dup(0) for _ in range(1100)]
+    try:
+        assert run_agent(places, home, "echo done") == (0, "done\n")
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -8,21 +8,29 @@ import socket
 import sqlite3
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import run_git
-from gate.driving import body
+from gate.driving import body, governed, machine, records
 from orchestrator.jailed_attempt import JailedAttempt
 from processes import daemons_of
 from remit.core.machine_paths import KEY_PATH
 from remit.ledger.reader import read_lines
+from remit.servers.attempt_door import find_kind
+from remit.servers.daemon import HookRequest, unpack_request
+from remit.servers.hook import HookFrame, answer
 from remit.workspace.merging import Identity
 from remit.workspace.safe_files import hold_lock
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.landlock import SCOPES_SINCE, abi_version
 
 pytestmark = pytest.mark.skipif(find_bubblewrap() is None, reason="NO JAIL TESTED: there is no bubblewrap here")
+
+
+ASK_VARIABLES = b"0\0utf-8\0/usr/bin/git\0" + b"1\0TZ=UTC\0"
 
 
 @pytest.fixture
@@ -288,11 +296,13 @@ os.mkfifo(OWN + "/MERGE_HEAD")
 open(OWN + "/index.lock", "w")
 os.unlink(OWN + "/HEAD")
 os.symlink(HOME, COMMON + "/objects/zz")
+os.mkfifo(COMMON + "/objects/pack/pack-0.idx")
+os.mkdir(OWN + "/folder.lock")
 attempt(lambda: open(COMMON + "/objects/info/alternates", "w"))
 """)
     assert "Read-only file system" in printed
     found = attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch)
-    assert sorted(path.name for path in found) == ["1", "7", "HEAD", "MERGE_HEAD", "zz"]
+    assert sorted(path.name for path in found) == ["1", "7", "HEAD", "MERGE_HEAD", "pack-0.idx", "zz"]
     handed = attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", Identity("a", "a@example.org", 1))
     assert run_git(attempt.root, "rev-parse", "main") == main
     assert run_git(attempt.root, "rev-parse", "remit/INT-001/1").strip() == handed.commit
@@ -336,3 +346,68 @@ print(server.wait(60))
 """)
     assert printed.split() == ["False", "0"]
     assert attempt.records("intent_selected") or any("INT-001" in str(record) for record in attempt.records())
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("blame README.md", "question"),
+        ("blame --json -L1,2 -- README.md", "question"),
+        ("blame HEAD README.md", "question"),
+        ("blame --contents {home}/secret README.md", "refused"),
+        ("blame --contents={home}/secret README.md", "refused"),
+        ("blame --ignore-revs-file {home}/secret README.md", "refused"),
+        ("blame -S{home}/secret README.md", "refused"),
+        ("blame -L --repo={home} README.md", "refused"),
+        ("blame {home}/secret", "refused"),
+        ("blame src/out", "refused"),
+        ("blame src/inner/x", "refused"),
+        ("fleet README.md", "refused"),
+        ("", "refused"),
+    ],
+)
+def test_a_question_of_an_agent_is_about_files_of_its_worktree_alone(
+    attempt: JailedAttempt, home: Path, words: str, kind: str
+) -> None:
+    (home / "secret").write_text("mine\n")
+    (attempt.tree / "src/out").symlink_to(home / "secret")
+    (attempt.tree / "src/inner/.git").mkdir(parents=True)
+    payload = ASK_VARIABLES + b"".join(word.encode() + b"\0" for word in words.format(home=home).split())
+    assert find_kind(make_request("blame", attempt.tree, payload), attempt.tree) == kind
+    assert find_kind(make_request("blame", attempt.tree / "src/inner", payload), attempt.tree) == "refused"
+
+
+def test_the_launcher_of_contained_commands_is_none_of_an_attempt(attempt: JailedAttempt) -> None:
+    assert find_kind(make_request("exec", attempt.tree, b"plan\0"), attempt.tree) == "refused"
+
+
+def make_request(agent: str, folder: Path, payload: bytes) -> HookRequest:
+    return unpack_request(b"\0".join([b"RMT1", b"x", agent.encode(), b"note", os.fsencode(folder)]) + b"\0\0" + payload)
+
+
+FOREIGN: dict[str, dict[str, Any]] = {
+    "a command that names it": {"cwd": "{tree}", "tool_input": {"command": "echo x >> {other}/made.py"}},
+    "a command outside": {"cwd": "/", "tool_input": {"command": "echo x >> {other}/made.py"}},
+    "a command nowhere": {"cwd": "/", "tool_input": {"command": "true"}},
+    "what nobody can read": {"cwd": 7, "session_id": 7},
+}
+
+
+@pytest.mark.parametrize("named", FOREIGN)
+def test_an_agent_of_an_attempt_leaves_no_record_elsewhere(
+    attempt: JailedAttempt, home: Path, tmp_path: Path, named: str
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    governed(other)
+    fields = {"session_id": "s1", "transcript_path": "", "tool_name": "Bash", "tool_use_id": "t1", **FOREIGN[named]}
+    text = json.dumps(fields).replace("{tree}", str(attempt.tree)).replace("{other}", str(other))
+    frame = HookFrame("claude-code", str(other), "pre", 0, str(attempt.tree))
+    payload = text.replace("{", '{"hook_event_name": "PreToolUse", ', 1).encode()
+    said = answer(payload, frame, machine(home))
+    assert said.exit_code == 2 or b'"deny"' in said.stdout
+    (other / "made.py").write_text("the person's\n")
+    payload = text.replace("{", '{"hook_event_name": "PostToolUse", "tool_response": {}, ', 1).encode()
+    answer(payload, replace(frame, event_class="post"), machine(home))
+    assert records(other) == []

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -22,12 +23,12 @@ from msgspec import Struct
 
 from remit.adapters import ROWS, HookReply
 from remit.core.machine_paths import STATE_FOLDER
+from remit.gate.governing import find_marked_folder
 from remit.orchestrator.workers.agent import AttemptPlaces, prepare_state
 from remit.servers.daemon import (
     ACKNOWLEDGEMENT,
     ATTEMPT_VARIABLE,
     HOOK_PID_VARIABLE,
-    LAUNCHER_AGENT,
     MAGIC,
     MAX_HEADER_BYTES,
     READ_TIMEOUT_S,
@@ -44,14 +45,16 @@ from remit.servers.questions import QUESTION_COMMANDS
 
 START_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.05
+MAX_CONNECTIONS, MAX_TOOL_SERVERS = 32, 2  # at once of one attempt: its worker holds descriptors for all of them
 STARTS_INTERVAL_S = 2.0  # between two tries to start a daemon
 LOOK_INTERVAL_MS = 1000
 MCP_AGENT = "mcp"  # agent name in the frame of an MCP client, which speaks on the same connection afterwards
-DENIED_EXIT_CODE, UNAVAILABLE_EXIT_CODE, DECLINED_EXIT_CODE = 2, 4, 9
+DENIED_EXIT_CODE, DECLINED_EXIT_CODE = 2, 9
 NO_DAEMON = (
     "Remit's daemon does not answer, so nothing could be judged or recorded. Try it again in a minute; if it stays so, "
     "stop, and say that `remit worker` and ~/.local/state/remit/daemon.log on this host need a look"
 )
+ALLOWED = "files of its worktree, `-L` and `--json`"
 REMIT = ("-I", "-c", "from remit.cli import main; main()")
 
 
@@ -105,7 +108,8 @@ class AttemptDoor:
         self.patience_s = patience_s
         self.starter = starter
         self.tell = tell
-        self.is_away = False
+        self.is_away = self.is_closed = False
+        self.slots, self.server_slots = threading.Semaphore(MAX_CONNECTIONS), threading.Semaphore(MAX_TOOL_SERVERS)
         self.servers: set[subprocess.Popen[bytes]] = set()
 
     @contextmanager
@@ -119,33 +123,53 @@ class AttemptDoor:
             try:
                 yield
             finally:
+                self.is_closed = True
                 with suppress(OSError):
                     listener.shutdown(socket.SHUT_RDWR)
                 for server in list(self.servers):
                     server.terminate()
 
     def accept_connections(self, listener: socket.socket) -> None:
-        while True:
+        """Accept connections until the door is closed; further ones wait in the kernel until one of these ends."""
+        while not self.is_closed:
+            self.slots.acquire()
             try:
                 connection, _ = listener.accept()
-            except OSError:  # the attempt is over
-                return
-            threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
+            except OSError:  # the attempt is over, or this process has no descriptor left
+                self.slots.release()
+                time.sleep(RETRY_INTERVAL_S)
+                continue
+            try:
+                threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
+            except RuntimeError:  # no more threads
+                connection.close()
+                self.slots.release()
 
     def serve_connection(self, connection: socket.socket) -> None:
+        try:
+            self.answer_client(connection)
+        finally:
+            self.slots.release()
+
+    def answer_client(self, connection: socket.socket) -> None:
         with connection, suppress(OSError, FrameError):
             connection.settimeout(READ_TIMEOUT_S)
             pid, _ = read_peer(connection)
             head = receive_head(connection)
             if head.split(b"\0")[2:3] == [MCP_AGENT.encode()]:
-                connection.sendall(ACKNOWLEDGEMENT)
-                self.serve_tools(connection)
+                if self.server_slots.acquire(blocking=False):
+                    try:
+                        connection.sendall(ACKNOWLEDGEMENT)
+                        self.serve_tools(connection)
+                    finally:
+                        self.server_slots.release()
                 return
             request = unpack_request(head + receive_request(connection))
             connection.sendall(ACKNOWLEDGEMENT)
             kind = find_kind(request, self.terms.places.tree.root)
             if kind == "refused":
-                text = f"remit: {request.frame.agent!r} is nothing that an agent of a plan may ask for\n"
+                asked = request.frame.agent
+                text = f"remit: {asked!r} is nothing that an agent of a plan may ask for, but of `blame` {ALLOWED}\n"
                 connection.sendall(pack_reply(HookReply(stderr=text.encode(), exit_code=DENIED_EXIT_CODE)))
                 return
             answer = self.ask_daemon(connection, bind_request(request, self.terms, pid))
@@ -193,18 +217,29 @@ class AttemptDoor:
             )
 
 
-RequestKind = Literal["hook", "launcher", "question", "refused"]
+RequestKind = Literal["hook", "question", "refused"]
 
 
 def find_kind(request: HookRequest, tree: Path) -> RequestKind:
     """Return the kind of the request. A question may be about this worktree only."""
-    agent, folder = request.frame.agent, Path(request.frame.cwd)
-    if agent in ROWS:
+    if request.frame.agent in ROWS:
         return "hook"
-    if agent == LAUNCHER_AGENT:
-        return "launcher" if folder.resolve().is_relative_to(tree) else "refused"
-    is_own = folder.resolve().is_relative_to(tree) and b"\0--repo" not in request.payload
-    return "question" if agent in QUESTION_COMMANDS and is_own else "refused"
+    is_question = request.frame.agent in QUESTION_COMMANDS
+    return "question" if is_question and is_question_of_tree(request, tree) else "refused"
+
+
+def is_question_of_tree(request: HookRequest, tree: Path) -> bool:
+    """Return True for a blame of files in this worktree, and in no repository that an agent made inside. It is answered
+    outside of the jail, where most options of git would read files of the person.
+    """
+    folder = Path(request.frame.cwd)
+    fields = [os.fsdecode(field) for field in request.payload.split(b"\0")[:-1]]
+    count = fields[3] if len(fields) > 3 else ""  # columns, encoding, git, the number of variables, these, the words
+    name, *words = (fields[4 + int(count) :] if count.isdecimal() and len(count) < 4 else []) or [""]
+    named = [word for word in words if word not in ("--json", "--") and not word.startswith("-L")]
+    places = [folder.resolve(), *((folder / word).resolve().parent for word in named)]
+    is_own = all(find_marked_folder(str(place), {}) == str(tree) for place in places)
+    return name == request.frame.agent and is_own and not any(word.startswith("-") for word in named)
 
 
 def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
@@ -212,22 +247,24 @@ def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
     text = f"remit: {NO_DAEMON}\n".encode()
     if kind == "question":
         return HookReply(exit_code=DECLINED_EXIT_CODE)
-    if kind == "launcher":
-        return HookReply(stderr=text, exit_code=UNAVAILABLE_EXIT_CODE)
     may_pass = request.frame.event_class in ("post", "note")
     return HookReply(stderr=text, exit_code=0 if may_pass else DENIED_EXIT_CODE)
 
 
 def bind_request(request: HookRequest, terms: DoorTerms, pid: int) -> bytes:
-    """Return the request for the daemon, with the attempt's variables in the place of the client's."""
-    frame = request.frame
+    """Return the request for the daemon, with the attempt's variables in the place of the client's, and the version
+    that is installed here: at another one a daemon ends.
+    """
+    frame, cwd = request.frame, request.frame.cwd
+    if frame.agent in QUESTION_COMMANDS:
+        cwd = os.path.realpath(cwd)  # the place that was checked
     own = {
         "REMIT_INTENT": terms.intent,
         "TMPDIR": str(terms.places.temporary),
         HOOK_PID_VARIABLE: str(pid),
         ATTEMPT_VARIABLE: str(terms.places.tree.root),
     }
-    fields: Sequence[str] = (request.version, frame.agent, frame.event_class or "any", frame.cwd)
+    fields: Sequence[str] = (version("remit"), frame.agent, frame.event_class or "any", cwd)
     variables = (f"{name}={value}" for name, value in own.items())
     return b"\0".join([MAGIC, *map(os.fsencode, fields), *map(os.fsencode, variables)]) + b"\0\0" + request.payload
 
@@ -264,12 +301,13 @@ def exchange(path: Path, request: bytes, client: socket.socket) -> bytes | None:
 
 
 def bind_in_folder(listener: socket.socket, folder: Path, name: str) -> None:
-    """Listen at a path of any length: the address of a socket holds 107 bytes."""
+    """Listen at a path of any length: the address of a socket holds 107 bytes. Until the mode is set, that of the
+    folder keeps others out: the umask is that of all threads.
+    """
     (folder / name).unlink(missing_ok=True)
     here = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-    before = os.umask(0o177)
     try:
         listener.bind(f"/proc/self/fd/{here}/{name}")
     finally:
-        os.umask(before)
         os.close(here)
+    (folder / name).chmod(0o600)

@@ -108,11 +108,15 @@ def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gat
 def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gates: OpenGate) -> Answer:
     """Return the joint answer of every workspace that the event reaches; a refusal by another workspace comes first."""
     governing = find_governing_workspace(event, frame, environment)
-    if frame.attempt_root and governing is not None and str(governing.root) != frame.attempt_root:
+    if frame.attempt_root and (governing is None or str(governing.root) != frame.attempt_root):
         return refuse_foreign_event(frame, governing)
     others: list[Workspace] = []
     if isinstance(event, BeforeCall | AfterCall):
         others = find_named_workspaces(event.call, governing, environment.home)
+    if frame.attempt_root and others:
+        if isinstance(event, BeforeCall):
+            return refuse_foreign_event(frame, others[0])
+        others = []  # the gates of others hear of no event
     contexts: list[str] = []
     question: Answer | None = None
     for workspace in others:
@@ -135,10 +139,11 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
     return replace(found, context=join_lines(*contexts, found.context)) if any(contexts) else found
 
 
-def refuse_foreign_event(frame: HookFrame, named: Workspace) -> Answer:
-    """Return the denial of an event that an agent of a plan tells of another workspace. Nothing is recorded there."""
+def refuse_foreign_event(frame: HookFrame, named: Workspace | None) -> Answer:
+    """Return the denial of an event that an agent of a plan tells of another place. Nothing is recorded there."""
     decision = Decision("deny", "deny", "destructive", "enforce")
-    reason = f"remit: this agent works in {frame.attempt_root!r}, and speaks for no call in {str(named.root)!r}"
+    place = repr(str(named.root)) if named is not None else "a folder outside"
+    reason = f"remit: this agent works in {frame.attempt_root!r}, and speaks for no call in {place}"
     return Answer(decision, reason=reason)
 
 
@@ -174,7 +179,8 @@ def record_failure(payload: bytes, frame: HookFrame, environment: Environment, w
         event: HookEvent | None = None
         with suppress(AdapterError):
             event = parse(frame.agent, payload[: MAX_PAYLOAD_BYTES + 1])
-        gate = Gate(locate_workspace(Path(getattr(event, "cwd", "") or frame.cwd)), environment)
+        folder = frame.attempt_root or getattr(event, "cwd", "") or frame.cwd
+        gate = Gate(locate_workspace(Path(folder)), environment)
         if gate.is_governed:
             call = event.call if isinstance(event, BeforeCall | AfterCall) else None
             gate.recorder.append_or_spool([failed_event_record(gate.recorder, frame.agent, call, why)])
@@ -204,8 +210,10 @@ def can_refuse(payload: bytes, frame: HookFrame) -> bool:
 
 
 def find_candidate_folders(payload: bytes, frame: HookFrame) -> Iterator[str]:
-    """Yield the possibly governed folders: the client's own, and those in the payload."""
-    yield frame.cwd
+    """Yield the possibly governed folders: the attempt's, else the client's own, and those in the payload."""
+    yield frame.attempt_root or frame.cwd
+    if frame.attempt_root:
+        return
     try:
         event = parse(frame.agent, payload[: MAX_PAYLOAD_BYTES + 1])
     except Exception:  # noqa: BLE001  what broke the answer breaks this too; where we were started is known all the same

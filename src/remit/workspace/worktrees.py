@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -164,14 +165,10 @@ class Worktrees:
         return tree
 
     def list_trees(self) -> list[Workspace]:
-        """Return the worktrees of attempts, as git knows them, that still exist."""
-        found: list[Workspace] = []
-        for line in self.git.text("worktree", "list", "--porcelain").splitlines():
-            key, _, value = line.partition(" ")
-            place = Path(value)
-            if key == "worktree" and place.parent == self.folder.resolve() and place.name.startswith("tree-"):
-                found += [tree] if (tree := locate_workspace(place)) is not None and tree.root == place else []
-        return found
+        """Return the worktrees of attempts that still exist. git is not asked: it would wait at what an agent left."""
+        places = sorted(self.folder.resolve().glob("tree-*"))
+        found = [(place, tree) for place in places if (tree := locate_workspace(place)) is not None]
+        return [tree for place, tree in found if (tree.root, tree.common_dir) == (place, self.workspace.common_dir)]
 
     def is_idle(self, tree: Workspace) -> bool:
         """Return True if the worktree's attempt was ended, and everything in it is reachable from a ref."""
@@ -269,10 +266,14 @@ class Worktrees:
         own = f"refs/heads/{branch.rpartition('/')[0]}"
         folders = [tree.git_dir, common / own, common / "logs" / own]
         inner = [path for folder in folders if folder is not None for path in folder.rglob("*")]
-        found = [path for path in (*inner, *(common / "objects").iterdir()) if is_trap(path)]
+        found = find_object_traps(common / "objects")
+        for path in found:  # first: all worktrees read these
+            path.unlink(missing_ok=True)
+        found += filter(is_trap, inner)
         found += [path for path in (common / own).rglob("*") if path.is_file() and path not in found and is_alias(path)]
         for path in (*found, *(path for path in inner if path.suffix == ".lock")):
-            path.unlink(missing_ok=True)
+            with suppress(IsADirectoryError):
+                path.unlink(missing_ok=True)
         head = Path(tree.git_dir or tree.root, "HEAD")
         if not head.is_file() or not HEAD_CONTENT.fullmatch(head.read_bytes()[:MAX_HEAD_BYTES]):
             head.write_text(f"ref: refs/heads/{branch}\n")  # without it, git finds no worktree here
@@ -325,6 +326,19 @@ class Worktrees:
 def is_trap(path: Path) -> bool:
     mode = path.lstat().st_mode
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def find_object_traps(objects: Path) -> list[Path]:
+    """Return what is neither a file nor a folder where git keeps objects and packs. Other processes write there."""
+    found: list[Path] = []
+    for folder in (objects, *(path for path in (objects / "pack", *objects.glob("??")) if not path.is_symlink())):
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            found += [
+                Path(entry.path)
+                for entry in entries
+                if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False))
+            ]
+    return found
 
 
 def is_alias(path: Path) -> bool:

@@ -455,7 +455,9 @@ class AgentProcess:
                 below.end_all()
             if namespace >= 0:
                 # The jail's processes die a moment after bubblewrap and could still write.
-                select.select([namespace], [], [], GRACE_S)
+                poll = select.poll()
+                poll.register(namespace, select.POLLIN)
+                poll.poll(GRACE_S * 1000)
                 os.close(namespace)
             os.close(reading)  # only now: bubblewrap writes its command's exit code there
             reader.join(GRACE_S)

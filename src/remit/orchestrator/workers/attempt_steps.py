@@ -63,7 +63,7 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.reaper import MISSING_EXIT_CODE
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
-from remit.workspace.worktrees import STATUS_WORDS, Worktrees, mark_handed_in
+from remit.workspace.worktrees import BRANCH_FOLDER, STATUS_WORDS, Worktrees, attempt_name, mark_handed_in
 
 MAX_WHY_CHARS = 300
 TREE_LOCK_S = 600.0
@@ -135,7 +135,12 @@ class AttemptSteps:
                 keep_artifacts(gate, facts, log, given, place.began)
 
     def prepare(self, attempt: Attempt) -> StepEnd:
-        """Make the worktree, and move the intent on first: a worktree without the folder cannot."""
+        """Make the worktree, and move the intent on first: a worktree without the folder cannot. What a killed worker
+        left comes before all that runs git.
+        """
+        trees = self.host.open_trees(attempt.repository)
+        with self.host.lock(attempt.repository, "trees", TREE_LOCK_S):
+            self.settle_old_trees(trees)
         board = self.engine.read_board()
         task = board.tasks[attempt.key]
         plan = board.plans[task.plan]
@@ -153,9 +158,7 @@ class AttemptSteps:
             settings = gate.rules.config.orchestrator
             role = find_role(settings, board.find_role(task).name)
         scope = (*task.scope, *settings.union_paths)
-        trees = self.host.open_trees(attempt.repository)
         with self.host.lock(attempt.repository, "trees", TREE_LOCK_S):
-            self.settle_old_trees(trees)
             last = self.find_last_attempt(attempt)
             start = find_starting_point(trees, base, (scope, role.paths), last)
             tree = trees.prepare(attempt.intent, attempt.attempt, start.commit)
@@ -268,7 +271,7 @@ class AttemptSteps:
 
     def settle_old_trees(self, trees: Worktrees) -> None:
         """Keep the work of ended attempts in local worktrees as checkpoints, release the worktrees, and remove the
-        temporary folders.
+        temporary folders, and first of all what their agents left for git outside of the jail.
         """
         found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
         # Read after the files: an attempt is on the board before its assignment is written.
@@ -278,9 +281,11 @@ class AttemptSteps:
         for folder in (path for pattern in name_folders("*", "*") for path in trees.folder.glob(pattern)):
             if folder.name not in in_use:
                 shutil.rmtree(folder, ignore_errors=True)
-        for tree, terms in found:
-            if terms is None or terms.state == "ended" or terms.token in current:
-                continue
+        gone = [(t, terms) for t, terms in found if terms and terms.state != "ended" and terms.token not in current]
+        for tree, terms in gone:
+            with suppress(OSError):
+                trees.remove_traps(tree, f"{BRANCH_FOLDER}/{attempt_name(terms.intent, terms.attempt)}")
+        for tree, terms in gone:
             AssignmentFile(tree).write(replace(terms, state="ended"), 0.0)
             self.places.relay_rest(tree, terms, board)
             with suppress(GitError, OSError):

@@ -1,0 +1,125 @@
+"""The door of an attempt, by itself: what it needs of its worker's process, and what it keeps from the daemon."""
+
+import os
+import resource
+import socket
+import stat
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from remit.orchestrator.workers.agent import AttemptPlaces
+from remit.servers.attempt_door import (
+    MAX_CONNECTIONS,
+    AttemptDoor,
+    DaemonStarter,
+    DoorTerms,
+    bind_in_folder,
+    bind_request,
+)
+from remit.servers.daemon import socket_path, unpack_request
+from remit.workspace.place.workspace import locate_workspace
+
+
+@pytest.fixture
+def terms(repository: Path, home: Path) -> DoorTerms:
+    tree = locate_workspace(repository)
+    assert tree is not None
+    places = AttemptPlaces(tree, tree, home, home / "tmp", home / "state", "remit/INT-001/1")
+    return DoorTerms(places, "INT-001", home, {})
+
+
+def test_doors_that_open_at_once_leave_the_umask_of_the_worker_alone(tmp_path: Path) -> None:
+    own = os.umask(0o022)
+    seen: set[int] = set()
+
+    def bind(number: int, together: threading.Barrier) -> None:
+        together.wait()
+        with closing(socket.socket(socket.AF_UNIX)) as listener:
+            bind_in_folder(listener, tmp_path, f"{number}.sock")
+
+    try:
+        for _ in range(300):
+            together = threading.Barrier(4)
+            threads = [threading.Thread(target=bind, args=(number, together)) for number in range(3)]
+            for thread in threads:
+                thread.start()
+            together.wait()
+            for thread in threads:
+                thread.join()
+            seen.add(os.umask(0o022))
+    finally:
+        os.umask(own)
+    assert seen == {0o022}
+    assert {stat.S_IMODE((tmp_path / f"{number}.sock").stat().st_mode) for number in range(3)} == {0o600}
+
+
+def test_no_version_that_an_agent_claims_reaches_the_daemon(terms: DoorTerms) -> None:
+    request = unpack_request(b"RMT1\x000.0.0\0claude-code\0pre\0/\0\0{}")
+    assert unpack_request(bind_request(request, terms, 1)).version == version("remit")
+
+
+def test_an_agent_that_opens_many_connections_takes_no_more_of_its_worker(terms: DoorTerms) -> None:
+    with AttemptDoor(terms, DaemonStarter(terms.home), print).open():
+        with ExitStack() as stack:
+            for _ in range(MAX_CONNECTIONS + 8):
+                stack.enter_context(closing(connect(terms)))
+            wait_until(lambda: count_threads("serve_connection") >= MAX_CONNECTIONS)
+            assert not is_true_within(0.3, lambda: count_threads("serve_connection") > MAX_CONNECTIONS)
+        assert b"may ask for" in ask_console(connect(terms))
+    wait_until(lambda: count_threads("serve_connection") == 0)
+
+
+def test_a_worker_without_descriptors_opens_its_door_again_later(terms: DoorTerms) -> None:
+    with AttemptDoor(terms, DaemonStarter(terms.home), print).open(), closing(socket.socket(socket.AF_UNIX)) as line:
+        with no_descriptor_left():
+            line.connect(str(terms.places.state / socket_path(terms.home).name))
+            assert not is_true_within(0.3, lambda: count_threads("accept_connections") == 0)
+        assert b"may ask for" in ask_console(line)
+
+
+@contextmanager
+def no_descriptor_left() -> Generator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def connect(terms: DoorTerms) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(30)
+    line.connect(str(terms.places.state / socket_path(terms.home).name))
+    return line
+
+
+def ask_console(line: socket.socket) -> bytes:
+    with line:
+        line.settimeout(30)
+        line.sendall(b"RMT1\0x\0console\0note\0open\0\0")
+        line.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: line.recv(4096), b""))
+
+
+def count_threads(name: str) -> int:
+    return sum(f"({name})" in thread.name for thread in threading.enumerate())
+
+
+def is_true_within(seconds: float, holds: Callable[[], bool]) -> bool:
+    until = time.monotonic() + seconds
+    while not (found := holds()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return found
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    assert is_true_within(30.0, holds)
