@@ -96,28 +96,33 @@ class AttemptSteps:
             "check": self.check,
             "hand_in": self.hand_in,
         }
-        pause_s = 0.1
+        pause_s, end, has_failed = 0.1, None, False
         while True:
             try:
-                return self.end_step(step, attempt, steps[step](attempt))
+                if end is None:
+                    end = steps[step](attempt)
+                self.end_step(step, attempt, end)
+                return end
             except AWAY_ERRORS:
-                # Away for a moment: no step has begun what it cannot begin again when it asks the database.
+                # Away for a moment: no step has begun what it cannot begin again when it asks the database, and a step
+                # that is over is not repeated, only its end is.
                 if self.host.stopping.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, MAX_RETRY_S)
             except WorkerStopped as error:
-                return self.end_step(step, attempt, StepEnd(AttemptEnd.LOST, str(error)))
-            except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
+                end = StepEnd(AttemptEnd.LOST, str(error))
+            except Exception as error:  # whatever breaks, the attempt ends, and its hold is released
+                if has_failed:
+                    raise
+                has_failed = True
                 kind = type(error).__name__
                 why = str(error) if isinstance(error, ValueError | RuntimeError) else f"{kind}: {error}"
-                failed = StepEnd(AttemptEnd.FAILED, why[:500], f"{step}: {kind}")
-                return self.end_step(step, attempt, failed)
+                end = end or StepEnd(AttemptEnd.FAILED, why[:500], f"{step}: {kind}")
 
-    def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
+    def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> None:
         if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
             self.keep_artifacts(attempt, end)
             self.places.leave(attempt.token)
-        return end
 
     def keep_artifacts(self, attempt: Attempt, end: StepEnd) -> None:
         """Keep what the attempt leaves beside its commits, for people on other hosts."""
