@@ -103,7 +103,7 @@ class FleetRemote:
     def __init__(self, context: WorkspaceContext, remote: str, limit_s: float = TIMEOUT_S) -> None:
         self.context = context
         self.remote = remote
-        self.store = TreeStore(context.workspace)
+        self.store = TreeStore(context.workspace, limit_s)
         self.refs = SharedRefs(context.workspace, limit_s)
 
     # Taking in

@@ -34,7 +34,7 @@ from remit.orchestrator.landing.merge_rules import (
     find_path_fault,
     has_new_markers,
 )
-from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, Git, GitError
+from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.edit import set_fields
 from remit.workspace.intents_file.storage import EditRefused
@@ -100,6 +100,8 @@ class LandingTerms(Struct, frozen=True):
     remote_tip: str = ""
     union: tuple[str, ...] = ()
     """Patterns of files in the repository that keep the lines of both sides of a merge."""
+    limit_s: float = TIMEOUT_S
+    """Time limit of each exchange with the remote."""
 
     @property
     def ref(self) -> str:
@@ -404,7 +406,8 @@ class Lander:
         """
         if terms.remote:
             self.store.refuse_checked_out(terms.ref)
-            self.store.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
+            far = TreeStore(self.context.workspace, terms.limit_s)
+            far.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
         self.store.swap_ref(terms.ref, new, old)
         with suppress(GitError):  # the target holds the commits now
             self.store.git.run("update-ref", "-d", f"{CANDIDATE_REFS}{terms.target}")

@@ -174,7 +174,7 @@ def land_members(
             remote = FleetRemote(gate, settings.remote, limit_s)
             tip, theirs = remote.follow_target(landing.target)
             remote.fetch_logs()
-            terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs)
+            terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs, limit_s=limit_s)
         terms = replace(terms, base=terms.base or find_base(gate.workspace, landing.target))
         try:
             result = lander.land(terms, members)
