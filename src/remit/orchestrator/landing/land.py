@@ -59,8 +59,9 @@ LandingForm: TypeAlias = Literal["merge", "squash"]
 
 
 class LandingMember(Struct, frozen=True):
-    """Handed-in attempt; `commit` holds its work. Each changed path has to match each set of `patterns`: the intent's
-    scope, the assigned patterns, and the role's paths. `checks` are its criteria trusted by a person.
+    """Handed-in attempt; `commit` holds its work, and a named `branch` may not have moved from there. Each changed path
+    has to match each set of `patterns`: the intent's scope, the assigned patterns, and the role's paths. `checks` are
+    its criteria trusted by a person.
     """
 
     intent: str
@@ -70,6 +71,7 @@ class LandingMember(Struct, frozen=True):
     patterns: tuple[tuple[str, ...], ...]
     title: str = ""
     checks: tuple[str, ...] = ()
+    branch: str = ""
 
     @property
     def name(self) -> str:
@@ -225,6 +227,11 @@ class Lander:
         fork = store.find_fork(tip, member.commit)
         if fork is None:
             why = f"{member.commit[:60]!r} is no commit here that has anything in common with {terms.target}"
+            return LandingFault(member.intent, "unknown", why)
+        there = store.find_commit(member.branch) if member.branch else None
+        if there not in (None, fork.commit):  # another agent of the intent can write it
+            why = f"{member.branch!r} was moved after its work was handed in, to {there}; to land what was handed in, "
+            why += f"`git update-ref {member.branch} {fork.commit}`; else `remit task retry {member.intent}`"
             return LandingFault(member.intent, "unknown", why)
         merged = store.merge(tip, fork.commit, terms.union)
         changes, landing = store.list_merge_changes(fork, merged.tree)

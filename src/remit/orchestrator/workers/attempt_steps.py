@@ -427,12 +427,14 @@ class AttemptSteps:
 
     def hand_in(self, attempt: Attempt) -> StepEnd:
         store = self.host.open_trees(attempt.repository).store
-        head = store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        # What was checked: an agent that is not in a jail may move the branch meanwhile.
+        head = attempt.head or store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        name = f"{attempt.intent}/{attempt.attempt}"
         with self.host.open_gate(attempt.repository) as gate:
-            self.host.share(gate, attempt, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
+            self.host.share(gate, attempt, lambda remote: remote.push_attempt(name, head))
         if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head):
             return SUPERSEDED_END
-        mark_handed_in(store, attempt.intent, attempt.attempt)
+        mark_handed_in(store, attempt.intent, attempt.attempt, head)
         return StepEnd()
 
 
