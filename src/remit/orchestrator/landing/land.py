@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from remit.core.record import KEY, Body
 from remit.core.scope.path_patterns import Scope
@@ -191,7 +190,7 @@ class Lander:
     def try_member(self, terms: LandingTerms, member: LandingMember) -> LandingFault | None:
         """Return why a member alone would not land now; None for one that would. No ref moves."""
         tip = self.store.find_commit(terms.ref) or self.trees.require_commit(terms.base)
-        built = self.build(replace(terms, commons=()), tip, [member])
+        built = self.build(terms, tip, [member])
         faults = built.faults or self.verify(terms, tip, [member], built, [])
         return faults[0] if faults else None
 
@@ -226,7 +225,8 @@ class Lander:
         store = self.store
         fork = store.find_fork(tip, member.commit)
         if fork is None:
-            why = f"{member.commit[:60]!r} is no commit here that has anything in common with {terms.target}"
+            named = (member.commit or member.branch)[:60]
+            why = f"{named!r} is no commit here that has anything in common with {terms.target}"
             return LandingFault(member.intent, "unknown", why)
         there = store.find_commit(member.branch) if member.branch else None
         if there not in (None, fork.commit):  # another agent of the intent can write it

@@ -91,7 +91,7 @@ def land_train(engine: DbosEngine, gate: Gate, landing: Landing, lander: Lander,
     """
     away = ""
     try:
-        choose_attempts(engine, gate, landing, lander)
+        choose_attempts(engine, gate, landing, lander, patience.limit_s)
         members = list_members(engine, gate, landing)
         nothing = TrainResult(landing.old, landing.old)
         result = land_members(gate, lander, landing, members, patience.limit_s) if members else nothing
@@ -127,22 +127,31 @@ def land_train(engine: DbosEngine, gate: Gate, landing: Landing, lander: Lander,
     return not away
 
 
-def choose_attempts(engine: DbosEngine, gate: Gate, landing: Landing, lander: Lander) -> None:
-    """Choose of each member with rivals the attempt that lands: green before red, then the fewest changed lines."""
+def choose_attempts(
+    engine: DbosEngine, gate: Gate, landing: Landing, lander: Lander, limit_s: float = TIMEOUT_S
+) -> None:
+    """Choose of each member with rivals the attempt that lands: green before red, then the fewest changed lines. Raises
+    RemoteAway.
+    """
     board = engine.read_board()
     for name in landing.members:
         task, hold = board.tasks[landing.repository, name], board.holds.get((landing.repository, name))
         intent = gate.intents.find_intent(name)
         if not task.finished or hold is None or intent is None or describe_untrusted(gate, [name]):
             continue  # its landing says what is missing
-        checks = gate.rules.config.verify.landing
-        base = find_base(gate.workspace, landing.target)
-        form, union = gate.rules.config.orchestrator.form, list_union(gate)
-        terms = LandingTerms(landing.target, form, base=base, checks=checks, union=union)
+        try:
+            terms = make_terms(gate, landing.target, limit_s)
+        except TargetRewritten:
+            return  # its landing says so
+        if terms.remote:
+            FleetRemote(gate, terms.remote, limit_s).fetch_attempts(f"{name}/{number}" for number in task.finished)
         found: list[tuple[bool, int, int, str]] = []
         for number in task.finished:
             member = make_member(engine, gate, replace(hold, attempt=number), intent)
-            fault, lines = lander.try_member(terms, member), count_changed_lines(lander.store, base, member.commit)
+            fault, lines = (
+                lander.try_member(terms, member),
+                count_changed_lines(lander.store, terms.base, member.commit),
+            )
             why = f"attempt {number}: {fault.why if fault else 'green'}, {count_things(lines, 'changed line')}"
             found.append((fault is not None, lines, number, sanitise_line(" ".join(why.split()), MAX_REASON_CHARS)))
         best = min(found)
@@ -152,6 +161,8 @@ def choose_attempts(engine: DbosEngine, gate: Gate, landing: Landing, lander: La
 
 
 def count_changed_lines(store: TreeStore, base: str, commit: str) -> int:
+    if store.find_commit(commit) is None:
+        return 0  # what is not here cannot land
     fork = store.find_merge_base(base, commit) or base
     rows = (line.split("\t") for line in store.git.text("diff", "--numstat", fork, commit).splitlines())
     return sum(int(number) for row in rows for number in row[:2] if number.isdigit())
@@ -163,19 +174,13 @@ def land_members(
     """Land the members according to the settings, each exchange with the remote within `limit_s`. Raises RemoteAway,
     without any ref moved.
     """
-    config, settings = gate.rules.config, gate.rules.config.orchestrator
+    settings = gate.rules.config.orchestrator
     if why := describe_untrusted(gate, [member.intent for member in members]):
         return refuse_all(landing, "untrusted", why)
-    made = (common for common in settings.commons if common.make)
-    commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
-    terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons, union=list_union(gate))
     try:
+        terms = make_terms(gate, landing.target, limit_s)
         if settings.remote:
-            remote = FleetRemote(gate, settings.remote, limit_s)
-            tip, theirs = remote.follow_target(landing.target)
-            remote.fetch_logs()
-            terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs, limit_s=limit_s)
-        terms = replace(terms, base=terms.base or find_base(gate.workspace, landing.target))
+            FleetRemote(gate, settings.remote, limit_s).fetch_logs()
         try:
             result = lander.land(terms, members)
         finally:
@@ -189,6 +194,20 @@ def land_members(
         with suppress(*SHARING_ERRORS):  # the next landing shares it
             FleetRemote(gate, settings.remote).share_log()
     return result
+
+
+def make_terms(gate: Gate, target: str, limit_s: float = TIMEOUT_S) -> LandingTerms:
+    """Return the terms of a landing by the settings, after the target has followed the remote's. Raises RemoteAway,
+    TargetRewritten.
+    """
+    config, settings = gate.rules.config, gate.rules.config.orchestrator
+    made = (common for common in settings.commons if common.make)
+    commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
+    terms = LandingTerms(target, settings.form, "", "", config.verify.landing, commons, union=list_union(gate))
+    if settings.remote:
+        tip, theirs = FleetRemote(gate, settings.remote, limit_s).follow_target(target)
+        terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs, limit_s=limit_s)
+    return replace(terms, base=terms.base or find_base(gate.workspace, target))
 
 
 def describe_untrusted(gate: Gate, names: Iterable[str]) -> str:
