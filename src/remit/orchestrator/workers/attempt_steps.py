@@ -20,7 +20,7 @@ from remit.gate.team_hooks.tool_call_hooks import command_environment
 from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
 from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Role, Task
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Order, Role, Task
 from remit.orchestrator.database.notes import find_verdict
 from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.engines.dbos import DbosEngine
@@ -303,11 +303,12 @@ class AttemptSteps:
         if unwired:
             return StepEnd(AttemptEnd.FAILED, unwired, "not wired")
         with claim_slot(trees_folder(self.settings.home, attempt.repository).parent) as slot:
-            process = AgentProcess(self.describe_run(attempt, place, command, slot))
+            unheard = self.engine.list_unheard(attempt.key)
+            process = AgentProcess(self.describe_run(attempt, place, command, slot, unheard))
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
                 return SUPERSEDED_END
             place.process = process
-            report = Report(self.engine, attempt)
+            report = Report(self.engine, attempt, unheard)
             places = self.find_places(attempt, self.host.find_workspace(attempt.repository))
             with self.settings.open_door(places, attempt.intent):
                 end = process.wait(report.tell)
@@ -325,7 +326,9 @@ class AttemptSteps:
             return StepEnd(AttemptEnd.FAILED, f"its agent ended with {told}"[:500], f"exit {told}")
         return StepEnd()
 
-    def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand, slot: int) -> AgentRun:
+    def describe_run(
+        self, attempt: Attempt, place: Workplace, command: AgentCommand, slot: int, unheard: Iterable[Order]
+    ) -> AgentRun:
         """Return the agent's command with its prompt, its jail and its variables."""
         board = self.engine.read_board()
         task = board.tasks[attempt.key]
@@ -338,10 +341,7 @@ class AttemptSteps:
             places, links = self.find_places(attempt, gate.workspace), gate.rules.config.orchestrator.links
             block = gate.intents.format_block(gate.intents.get(attempt.intent))
             stage = self.describe_stage(gate, attempt, task, place, board)
-        unheard = self.engine.list_unheard(attempt.key)
         prompt = write_brief(attempt, task, block, neighbours, before, stage, [order.body for order in unheard])
-        for order in unheard:
-            self.engine.finish_order(order, attempt.attempt)
         words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
         moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
         names = (*AGENT_VARIABLES, *moving, *command.variables)
@@ -461,17 +461,30 @@ def read_instructions(workspace: Workspace, role: str) -> str:
 
 
 class Report:
-    """Report of an agent's usage and progress to the board, at most every two seconds."""
+    """Report of a running agent to the board, at most every two seconds: its usage, its progress, and the people's
+    messages `unheard` before that its prompt held.
+    """
 
-    def __init__(self, engine: DbosEngine, attempt: Attempt) -> None:
+    def __init__(self, engine: DbosEngine, attempt: Attempt, unheard: Iterable[Order] = ()) -> None:
         self.engine = engine
         self.attempt = attempt
+        self.unheard = list(unheard)
+        self.finish_due_s = 0.0
         self.due_s: float = 0.0
         self.heard_s: float = 0.0
         self.said = ""
         self.counted = AgentUsage()
 
+    def finish_orders(self, *, is_last: bool) -> None:
+        if self.unheard and (is_last or time.monotonic() >= self.finish_due_s):
+            self.finish_due_s = time.monotonic() + REPORT_INTERVAL_S
+            with suppress(*AWAY_ERRORS):
+                while self.unheard:
+                    self.engine.finish_order(self.unheard[0], self.attempt.attempt)
+                    self.unheard.pop(0)
+
     def tell(self, feed: AgentFeed, *, is_last: bool = False) -> None:
+        self.finish_orders(is_last=is_last)
         if not is_last and (time.monotonic() < self.due_s or feed.last_word_s == self.heard_s):
             return
         self.due_s, self.heard_s = time.monotonic() + REPORT_INTERVAL_S, feed.last_word_s
