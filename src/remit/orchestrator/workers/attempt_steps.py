@@ -132,7 +132,8 @@ class AttemptSteps:
             task = self.engine.read_board().tasks.get(attempt.key)
             if place is None or known is None or task is None:
                 return
-            ended = replace(known, ended_as=end.ended_as or AttemptEnd.HANDED_IN, failure=end.failure)
+            ended_as, ended_at = end.ended_as or AttemptEnd.HANDED_IN, self.host.settings.environment.clock()
+            ended = replace(known, ended_as=ended_as, ended_at=ended_at, failure=end.failure)
             facts = AttemptFacts(ended, task.plan, task.stage, socket.gethostname(), end.why)
             with self.host.open_gate(attempt.repository) as gate:
                 given = self.find_places(attempt, gate.workspace).artifacts
