@@ -43,7 +43,9 @@ def hand_in(engine: DbosEngine, clone: Clone, intent: str) -> None:
     with engine.store.write() as connection:
         attempt = claim_task(engine.store, connection, Claim(REPOSITORY, intent, "w:1", "small"), 60.0)
     assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED)
-    clone.hand_in(intent, attempt.attempt, {f"src/{intent.lower()}/new.py": f"made_by = {intent!r}\n"})
+    member = clone.hand_in(intent, attempt.attempt, {f"src/{intent.lower()}/new.py": f"made_by = {intent!r}\n"})
+    head = clone.commit(member.commit)
+    assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head)
     assert engine.end_attempt(attempt.token, attempt.key, AttemptEnd.HANDED_IN)
     engine.give_order(Order(0, REPOSITORY, OrderKind.RESUME, intent=intent))
 

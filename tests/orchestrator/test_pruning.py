@@ -115,6 +115,20 @@ def test_a_squashed_or_copied_change_counts_as_merged_and_an_unknown_fleets_work
     assert list_refs(tmp_path / "far.git") == [f"refs/heads/remit/{TWO}/1", "refs/heads/remit/next"]
 
 
+@pytest.mark.parametrize("look", [("--detach", f"origin/remit/{ONE}/1"), (f"remit/{ONE}/1",), ("-b", "mine")])
+def test_work_that_a_person_looks_at_is_not_merged_by_that(
+    clones: tuple[Clone, Clone], tmp_path: Path, look: tuple[str, ...]
+) -> None:
+    a, b = clones
+    a.land(b.hand_in(TWO, 1, work(TWO)))
+    b.hand_in(ONE, 1, work(ONE))
+    run_git(a.root, "fetch", "-q", "origin")
+    run_git(a.root, "checkout", "-q", *look)
+    run_git(a.root, "reset", "-q", "--hard", f"origin/remit/{ONE}/1")
+    prune(a, tasks())
+    assert list_refs(tmp_path / "far.git") == [f"refs/heads/remit/{ONE}/1", "refs/heads/remit/next"]
+
+
 def test_a_ref_that_moved_meanwhile_and_one_that_the_server_keeps_are_not_lost(
     clones: tuple[Clone, Clone], tmp_path: Path
 ) -> None:

@@ -9,11 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.clones import Clone, make_clones
+from orchestrator.small_plan import REPOSITORY, SmallPlan
 from orchestrator.test_remote import work
 from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
 from remit.orchestrator.board import Attempt, AttemptEnd, FleetRepository, OpenPlan, Role, Task, TaskState
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.forecast import measure_past
 from remit.orchestrator.plan_records import read_plan_records, write_plan_record
 from remit.orchestrator.rebuild import describe_unknown, list_facts, rebuild_plan
 
@@ -86,6 +88,21 @@ def test_plans_stages_and_landings_of_another_host_are_found_again(clones: tuple
     assert [line for line in unknown if "stages" in line] == [
         f"not known: which stages {untold} had passed; it goes on with the tester"
     ]
+
+
+def test_a_rebuilt_board_knows_when_attempts_ended_and_keeps_what_an_earlier_rival_handed_in(
+    repository: Path, tmp_path: Path, home: Path
+) -> None:
+    plan = SmallPlan(repository, tmp_path, home)
+    plan.hand_in("INT-001", "INT-002")
+    plan.trees.prepare("INT-001", 2, "main")  # a rival has begun
+    shown = plan.rebuild()
+    assert shown["INT-001"].startswith("asking"), shown  # to be landed by hand
+    first, second = plan.engine.list_attempts((REPOSITORY, "INT-001"))
+    assert (first.ended_as, second.ended_as) == (AttemptEnd.HANDED_IN, AttemptEnd.LOST)
+    assert all(one.started_at == one.ended_at and one.started_at > 1_500_000_000 for one in (first, second))
+    assert measure_past([first, second]) == ()
+    assert plan.land()["INT-001"].startswith("landed")
 
 
 def test_a_record_of_a_plan_that_is_junk_or_another_plans_is_passed_over(clones: tuple[Clone, Clone]) -> None:

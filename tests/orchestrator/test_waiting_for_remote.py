@@ -13,10 +13,13 @@ from orchestrator.test_remote import put_hook, work
 from remit.orchestrator.board import Attempt, OpenPlan, Order, OrderKind, Role, Task, TaskState
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.landing.land import LandingTerms
 from remit.orchestrator.remote import FleetRemote
 from remit.orchestrator.schedule import explain_waits
+from remit.orchestrator.workers.landing_rounds import make_lander
 from remit.orchestrator.workers.waiting import WorkerStopped, exchange_with_remote
 from remit.workspace.git.command import GitError
+from remit.workspace.merging import NO_COMMIT
 from remit.workspace.sharing.shared_refs import RemoteAway
 
 INTENT = "INT-001"
@@ -173,6 +176,16 @@ def test_a_push_that_takes_long_gets_twice_the_time_at_each_try(
     nothing = Pauses(*3 * [lambda: None])
     assert exchange_with_remote(engine, clones[0].gate, start(engine, INTENT), push, nothing) is True
     assert limits == [60, 120, 240, 480]
+
+
+def test_a_push_ends_at_its_limit(clones: tuple[Clone, Clone], tmp_path: Path) -> None:
+    a, _ = clones
+    commit_work(a, tmp_path / "far.git")
+    with pytest.raises(RemoteAway, match=r"did not end within 0\.001 seconds"):
+        FleetRemote(a.gate, "origin", 0.001).push_attempt(f"{INTENT}/1")
+    lander, head = make_lander(a.gate, a.trees), a.commit(f"remit/{INTENT}/1")
+    with pytest.raises(RemoteAway, match=r"did not end within 0\.001 seconds"):
+        lander.move_target(LandingTerms(remote="origin", limit_s=0.001), head, NO_COMMIT)
 
 
 def test_an_exchange_ends_at_its_limit(clones: tuple[Clone, Clone]) -> None:

@@ -128,11 +128,14 @@ class Forecast(Struct, frozen=True):
 
 
 def measure_past(attempts: Iterable[Attempt]) -> tuple[PastAttempts, ...]:
-    """Return what ended attempts took, by role and agent, without those that failed before a model answered."""
+    """Return what ended attempts took, by role and agent, without those that failed before a model answered, and those
+    of a board built anew whose beginning nobody knows.
+    """
     groups: defaultdict[tuple[str, str], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         is_start_failure = attempt.ended_as is AttemptEnd.FAILED and not attempt.turns
-        if attempt.ended_as in MEASURED_ENDS and attempt.ended_at is not None and not is_start_failure:
+        is_timed = (attempt.ended_at or 0.0) > attempt.started_at
+        if attempt.ended_as in MEASURED_ENDS and is_timed and not is_start_failure:
             groups[attempt.role, attempt.agent].append(attempt)
     return tuple(
         PastAttempts(

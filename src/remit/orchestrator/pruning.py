@@ -120,17 +120,24 @@ class RefPruner:
         found = [
             FleetRef(*row, is_remote) for rows, is_remote in ((here, False), (there, True)) for row in rows.items()
         ]
-        tips = [*(there[ref] for ref in targets if ref in there), *filter(None, map(self.store.find_commit, targets))]
-        is_merged = self.make_test(list(dict.fromkeys([*tips, *filter(None, [self.store.find_commit("HEAD")])])))
+        far = [there[ref] for ref in targets if ref in there]
+        near = map(self.store.find_commit, (*targets, *self.find_own_branch()))
+        # What only this clone has merged is no reason to delete it on the remote.
+        is_merged_there, is_merged_here = self.make_test(far), self.make_test([*far, *filter(None, near)])
         gone: list[FleetRef] = []
         kept: list[FleetRef] = []
         for one in (one for one in found if FLEET_REF.fullmatch(one.ref)):
             try:
-                goes, why = self.judge(one, names, is_merged)
+                goes, why = self.judge(one, names, is_merged_there if one.is_remote else is_merged_here)
             except GitError as error:
                 goes, why = False, f"git cannot read it: {error}"
             (gone if goes else kept).append(replace(one, why=why))
         return RefPruning(tuple(gone), tuple(kept))
+
+    def find_own_branch(self) -> tuple[str, ...]:
+        """Return the person's branch that is checked out here; none while it is an attempt's, or a bare commit."""
+        branch = self.store.git.text("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
+        return () if not branch or FLEET_REF.fullmatch(branch) else (branch,)
 
     def judge(self, one: FleetRef, names: Collection[str], is_merged: Callable[[str, str], bool]) -> tuple[bool, str]:
         """Return whether a ref goes, and why."""
@@ -165,7 +172,7 @@ class RefPruner:
         """Return a test whether an attempt's commit is merged: it is in a tip's history, the attempt has landed, or a
         merge of it would change nothing.
         """
-        known = list(tips)
+        known = list(dict.fromkeys(tips))
         words = ("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}")
         form = f"--format=%(trailers:key={ATTEMPT_TRAILER},valueonly,separator=%x20)"
         landed = {name for tip in known for name in self.store.git.text(*words, form, tip).split()}

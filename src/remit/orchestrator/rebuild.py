@@ -20,6 +20,7 @@ from remit.orchestrator.database.holds import take_token
 from remit.orchestrator.database.rows import is_key, store_task
 from remit.orchestrator.database.store import attempts, holds, repositories, row_of
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.landing.land import read_landed_attempts
 from remit.orchestrator.landing.undo import find_landings
 from remit.orchestrator.states import HANDED_IN, WAITING, ask_to_land, rebuild_task
 from remit.workspace.merging import TreeStore
@@ -31,9 +32,18 @@ ATTEMPT_REFS = (f"refs/heads/{BRANCH_FOLDER}", HANDED_IN_REFS)
 ATTEMPT_REF = re.compile(rf"({'|'.join(ATTEMPT_REFS)})/([A-Z]{{2,8}}-\d+)/(\d+)")
 
 
+class FoundBranch(Struct, frozen=True):
+    """Branch of an attempt: its newest commit, and the time of it."""
+
+    attempt: int
+    head: str
+    at: float
+
+
 class FoundAttempt(Struct, frozen=True):
-    """Newest branch of an attempt at an intent. `has_work`: the branch holds work that has not landed; `is_marked`: it
-    was handed in on this host, and no person has taken it over or stopped it.
+    """Branch of the attempt at an intent that counts: the newest that was handed in and has not landed, else the
+    `newest` of all. `has_work`: the branch holds work that has not landed; `is_marked`: it was handed in on this host,
+    and no person has taken it over or stopped it.
     """
 
     intent: str
@@ -41,6 +51,8 @@ class FoundAttempt(Struct, frozen=True):
     head: str
     has_work: bool
     is_marked: bool
+    at: float
+    newest: FoundBranch
 
     def must_go_on(self, facts: AttemptFacts | None) -> bool:
         """Return whether the work goes on where its artefact or its mark says. An artefact does not know of a person
@@ -53,24 +65,32 @@ class FoundAttempt(Struct, frozen=True):
 
 
 def find_attempts(store: TreeStore, target: str) -> dict[str, FoundAttempt]:
-    """Return for each intent its newest attempt with a branch in git. Raises GitError."""
+    """Return for each intent the attempt with a branch in git that counts. Raises GitError."""
     tip = store.find_commit(f"refs/heads/{target}") or store.find_commit("HEAD")
-    heads: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    landed = read_landed_attempts(store, tip)[1] if tip else {}
+    branches: defaultdict[str, list[FoundBranch]] = defaultdict(list)
     marked: set[tuple[str, str]] = set()
-    listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname)", *ATTEMPT_REFS)
+    listed = store.git.text("for-each-ref", "--format=%(refname) %(objectname) %(committerdate:unix)", *ATTEMPT_REFS)
     for line in listed.splitlines():
-        name, _, head = line.partition(" ")
+        name, head, at = line.split(" ")
         match = ATTEMPT_REF.fullmatch(name)
         if match is not None and match[1] == HANDED_IN_REFS:
             marked.add((match[2], head))
         elif match is not None:
-            heads[match[2]][int(match[3])] = head
+            branches[match[2]].append(FoundBranch(int(match[3]), head, float(at or 0)))
     found: dict[str, FoundAttempt] = {}
-    for intent, numbers in heads.items():
-        number, head = max(numbers.items())
+
+    def has_work(branch: FoundBranch) -> bool:
         # An attempt of a review stage has a branch too, without a commit of its own.
-        has_work = tip is not None and store.find_merge_base(tip, head) != head
-        found[intent] = FoundAttempt(intent, number, head, has_work, (intent, head) in marked)
+        return tip is not None and store.find_merge_base(tip, branch.head) != branch.head
+
+    for intent, known in branches.items():
+        known.sort(key=lambda branch: branch.attempt)
+        handed_in = [one for one in known if (intent, one.head) in marked and f"{intent}/{one.attempt}" not in landed]
+        newest = known[-1]
+        one = next(filter(has_work, reversed(handed_in)), newest)
+        is_marked = (intent, one.head) in marked
+        found[intent] = FoundAttempt(intent, one.attempt, one.head, has_work(one), is_marked, one.at, newest)
     return found
 
 
@@ -117,7 +137,7 @@ def rebuild_plan(
         last = next((each for each in attempts_known if each.attempt.attempt == number), None)
         is_handed_in = found is not None and found.must_go_on(last) and task.intent not in landed
         after = rebuild_task(task, landed.get(task.intent, ""), is_handed_in)
-        numbers = [each.attempt.attempt for each in attempts_known] + ([found.attempt] if found else [])
+        numbers = [each.attempt.attempt for each in attempts_known] + ([found.newest.attempt] if found else [])
         with engine.store.write() as connection:
             if found is not None:
                 after = resume_stages(after, roles.get(task.role) or Role(task.role), found, last)
@@ -168,9 +188,8 @@ def restore_told_attempts(connection: sa.Connection, task: Task, told: Sequence[
     for facts in told:
         one = facts.attempt
         id = f"{task.repository}:{task.intent}:{one.attempt}:told"
-        row = replace(
-            one, repository=task.repository, state=AttemptState.ENDED, workflow_id=id, ended_at=one.ended_at or 0
-        )
+        ended_at = one.ended_at or one.started_at
+        row = replace(one, repository=task.repository, state=AttemptState.ENDED, workflow_id=id, ended_at=ended_at)
         connection.execute(sa.insert(attempts).values(**row_of(row, attempts), plan=task.plan))
     highest = max((facts.attempt.token for facts in told), default=0)
     this = sa.and_(repositories.c.id == task.repository, repositories.c.token_last < highest)
@@ -185,16 +204,26 @@ def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) 
     if task.state is HANDED_IN:
         hold = Hold(task.repository, task.intent, found.attempt, token, task.scope, task.scope_sha256)
         connection.execute(sa.insert(holds).values(**row_of(hold, holds)))
-    this = (*is_key(attempts, task.key), attempts.c.attempt == found.attempt)
-    if connection.execute(sa.update(attempts).where(*this).values(token=token, head=found.head)).rowcount:
+    ended_as = AttemptEnd.HANDED_IN if found.has_work and found.is_marked else AttemptEnd.LOST
+    restore_row(connection, task, FoundBranch(found.attempt, found.head, found.at), token, ended_as)
+    if found.newest.attempt != found.attempt:  # the next attempt begins with what it left
+        restore_row(connection, task, found.newest, take_token(connection, task.repository), AttemptEnd.LOST)
+
+
+def restore_row(connection: sa.Connection, task: Task, branch: FoundBranch, token: int, ended_as: AttemptEnd) -> None:
+    this = (*is_key(attempts, task.key), attempts.c.attempt == branch.attempt)
+    if connection.execute(sa.update(attempts).where(*this).values(token=token, head=branch.head)).rowcount:
         return
     attempt = Attempt(
-        *(task.repository, task.intent, found.attempt, token),
-        workflow_id=f"{task.repository}:{task.intent}:{found.attempt}:rebuilt",
-        branch=f"remit/{task.intent}/{found.attempt}",
+        *(task.repository, task.intent, branch.attempt, token),
+        workflow_id=f"{task.repository}:{task.intent}:{branch.attempt}:rebuilt",
+        branch=f"remit/{task.intent}/{branch.attempt}",
         state=AttemptState.ENDED,
-        ended_as=AttemptEnd.HANDED_IN if found.has_work and found.is_marked else AttemptEnd.LOST,
+        ended_as=ended_as,
         failure="the fleet database was built anew",
-        head=found.head,
+        head=branch.head,
+        started_at=branch.at,  # nobody knows when it began: a forecast leaves it out
+        ended_at=branch.at,
+        last_event_at=branch.at,
     )
     connection.execute(sa.insert(attempts).values(**row_of(attempt, attempts), plan=task.plan))

@@ -103,7 +103,7 @@ class FleetRemote:
     def __init__(self, context: WorkspaceContext, remote: str, limit_s: float = TIMEOUT_S) -> None:
         self.context = context
         self.remote = remote
-        self.store = TreeStore(context.workspace)
+        self.store = TreeStore(context.workspace, limit_s)
         self.refs = SharedRefs(context.workspace, limit_s)
 
     # Taking in
@@ -249,10 +249,10 @@ class FleetRemote:
         if there != commit:
             self.store.push_ref(self.remote, ref, commit, there)
 
-    def push_attempt(self, name: str) -> None:
-        """Push the branch of an attempt, and the log with the authors of its lines."""
+    def push_attempt(self, name: str, commit: str = "") -> None:
+        """Push an attempt's branch, at this commit if one is named, and the log with the authors of its lines."""
         ref = f"{BRANCH_PREFIX}remit/{name}"
-        if (head := self.store.find_commit(ref)) is not None:
+        if head := commit or self.store.find_commit(ref):
             self.push_once(ref, head)
         self.share_log()
 

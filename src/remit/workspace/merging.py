@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
-from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, Git, GitError, execute, git_words
+from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, TIMEOUT_S, Git, GitError, execute, git_words
 from remit.workspace.git.repository import parse_batch_output, quote_path
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sharing.shared_refs import PUSH_OPTIONS, RemoteAway, check_remote_name, run_over_network
@@ -95,9 +95,10 @@ class RemoteRefused(RuntimeError):
 
 
 class TreeStore:
-    """Trees and commits of a repository. Methods raise GitError."""
+    """Trees and commits of a repository, each exchange with a remote within `limit_s`. Methods raise GitError."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, limit_s: float = TIMEOUT_S) -> None:
+        self.limit_s = limit_s
         self.git = Git(workspace.common_dir or workspace.root)
         self.folder = workspace.common_dir or workspace.root
 
@@ -287,7 +288,7 @@ class TreeStore:
         expected = "" if old == NO_COMMIT else old
         words = (*PUSH_OPTIONS, f"--force-with-lease={ref}:{expected}", "--", check_remote_name(remote))
         try:
-            run_over_network(self.git, "push", *words, f"{new}:{ref}")
+            run_over_network(self.git, "push", *words, f"{new}:{ref}", limit_s=self.limit_s)
         except GitError as error:
             # What became of it, the remote tells: an answer can get lost, and git's words differ by language.
             present = self.read_remote_ref(remote, ref)
@@ -300,7 +301,8 @@ class TreeStore:
     def read_remote_ref(self, remote: str, ref: str) -> str:
         """Return the commit of a remote's ref, NO_COMMIT without one. Raises RemoteAway."""
         try:
-            listed = run_over_network(self.git, "ls-remote", "--refs", "--", check_remote_name(remote), ref)
+            words = ("ls-remote", "--refs", "--", check_remote_name(remote), ref)
+            listed = run_over_network(self.git, *words, limit_s=self.limit_s)
         except GitError as error:
             raise RemoteAway(remote, error) from error
         rows = (line.split("\t") for line in listed.decode("utf-8", "replace").splitlines())

@@ -368,10 +368,10 @@ def list_stray_files(root: Path, gitlinks: Iterable[str]) -> list[str]:
     return [str(path.relative_to(root)) for folder in folders for path in sorted((root / folder).iterdir())]
 
 
-def mark_handed_in(store: TreeStore, intent: str, attempt: int) -> None:
-    """Mark the commit of an attempt's branch as handed in. Raises GitError without the branch."""
+def mark_handed_in(store: TreeStore, intent: str, attempt: int, commit: str = "") -> None:
+    """Mark a commit, or that of the attempt's branch, as handed in. Raises GitError without the commit."""
     name = attempt_name(intent, attempt)
-    store.git.run("update-ref", f"{HANDED_IN_REFS}/{name}", f"refs/heads/{BRANCH_FOLDER}/{name}")
+    store.git.run("update-ref", f"{HANDED_IN_REFS}/{name}", commit or f"refs/heads/{BRANCH_FOLDER}/{name}")
 
 
 def forget_hand_ins(store: TreeStore, intent: str) -> None:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from remit.core.record import KEY, Body
 from remit.core.scope.path_patterns import Scope
@@ -34,7 +33,7 @@ from remit.orchestrator.landing.merge_rules import (
     find_path_fault,
     has_new_markers,
 )
-from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, Git, GitError
+from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.edit import set_fields
 from remit.workspace.intents_file.storage import EditRefused
@@ -59,8 +58,9 @@ LandingForm: TypeAlias = Literal["merge", "squash"]
 
 
 class LandingMember(Struct, frozen=True):
-    """Handed-in attempt; `commit` holds its work. Each changed path has to match each set of `patterns`: the intent's
-    scope, the assigned patterns, and the role's paths. `checks` are its criteria trusted by a person.
+    """Handed-in attempt; `commit` holds its work, and a named `branch` may not have moved from there. Each changed path
+    has to match each set of `patterns`: the intent's scope, the assigned patterns, and the role's paths. `checks` are
+    its criteria trusted by a person.
     """
 
     intent: str
@@ -70,6 +70,7 @@ class LandingMember(Struct, frozen=True):
     patterns: tuple[tuple[str, ...], ...]
     title: str = ""
     checks: tuple[str, ...] = ()
+    branch: str = ""
 
     @property
     def name(self) -> str:
@@ -100,6 +101,8 @@ class LandingTerms(Struct, frozen=True):
     remote_tip: str = ""
     union: tuple[str, ...] = ()
     """Patterns of files in the repository that keep the lines of both sides of a merge."""
+    limit_s: float = TIMEOUT_S
+    """Time limit of each exchange with the remote."""
 
     @property
     def ref(self) -> str:
@@ -187,7 +190,7 @@ class Lander:
     def try_member(self, terms: LandingTerms, member: LandingMember) -> LandingFault | None:
         """Return why a member alone would not land now; None for one that would. No ref moves."""
         tip = self.store.find_commit(terms.ref) or self.trees.require_commit(terms.base)
-        built = self.build(replace(terms, commons=()), tip, [member])
+        built = self.build(terms, tip, [member])
         faults = built.faults or self.verify(terms, tip, [member], built, [])
         return faults[0] if faults else None
 
@@ -222,7 +225,13 @@ class Lander:
         store = self.store
         fork = store.find_fork(tip, member.commit)
         if fork is None:
-            why = f"{member.commit[:60]!r} is no commit here that has anything in common with {terms.target}"
+            named = (member.commit or member.branch)[:60]
+            why = f"{named!r} is no commit here that has anything in common with {terms.target}"
+            return LandingFault(member.intent, "unknown", why)
+        there = store.find_commit(member.branch) if member.branch else None
+        if there not in (None, fork.commit):  # another agent of the intent can write it
+            why = f"{member.branch!r} was moved after its work was handed in, to {there}; to land what was handed in, "
+            why += f"`git update-ref {member.branch} {fork.commit}`; else `remit task retry {member.intent}`"
             return LandingFault(member.intent, "unknown", why)
         merged = store.merge(tip, fork.commit, terms.union)
         changes, landing = store.list_merge_changes(fork, merged.tree)
@@ -404,7 +413,8 @@ class Lander:
         """
         if terms.remote:
             self.store.refuse_checked_out(terms.ref)
-            self.store.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
+            far = TreeStore(self.context.workspace, terms.limit_s)
+            far.push_ref(terms.remote, terms.ref, new, terms.remote_tip or old)
         self.store.swap_ref(terms.ref, new, old)
         with suppress(GitError):  # the target holds the commits now
             self.store.git.run("update-ref", "-d", f"{CANDIDATE_REFS}{terms.target}")

@@ -20,7 +20,7 @@ from remit.gate.team_hooks.tool_call_hooks import command_environment
 from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
 from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
-from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Role, Task
+from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Order, Role, Task
 from remit.orchestrator.database.notes import find_verdict
 from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
 from remit.orchestrator.engines.dbos import DbosEngine
@@ -96,28 +96,33 @@ class AttemptSteps:
             "check": self.check,
             "hand_in": self.hand_in,
         }
-        pause_s = 0.1
+        pause_s, end, has_failed = 0.1, None, False
         while True:
             try:
-                return self.end_step(step, attempt, steps[step](attempt))
+                if end is None:
+                    end = steps[step](attempt)
+                self.end_step(step, attempt, end)
+                return end
             except AWAY_ERRORS:
-                # Away for a moment: no step has begun what it cannot begin again when it asks the database.
+                # Away for a moment: no step has begun what it cannot begin again when it asks the database, and a step
+                # that is over is not repeated, only its end is.
                 if self.host.stopping.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, MAX_RETRY_S)
             except WorkerStopped as error:
-                return self.end_step(step, attempt, StepEnd(AttemptEnd.LOST, str(error)))
-            except Exception as error:  # noqa: BLE001  whatever breaks, the attempt ends, and its hold is released
+                end = StepEnd(AttemptEnd.LOST, str(error))
+            except Exception as error:  # whatever breaks, the attempt ends, and its hold is released
+                if has_failed:
+                    raise
+                has_failed = True
                 kind = type(error).__name__
                 why = str(error) if isinstance(error, ValueError | RuntimeError) else f"{kind}: {error}"
-                failed = StepEnd(AttemptEnd.FAILED, why[:500], f"{step}: {kind}")
-                return self.end_step(step, attempt, failed)
+                end = end or StepEnd(AttemptEnd.FAILED, why[:500], f"{step}: {kind}")
 
-    def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> StepEnd:
+    def end_step(self, step: str, attempt: Attempt, end: StepEnd) -> None:
         if end.ended_as is not None or step == ATTEMPT_STEPS[-1]:
             self.keep_artifacts(attempt, end)
             self.places.leave(attempt.token)
-        return end
 
     def keep_artifacts(self, attempt: Attempt, end: StepEnd) -> None:
         """Keep what the attempt leaves beside its commits, for people on other hosts."""
@@ -127,7 +132,8 @@ class AttemptSteps:
             task = self.engine.read_board().tasks.get(attempt.key)
             if place is None or known is None or task is None:
                 return
-            ended = replace(known, ended_as=end.ended_as or AttemptEnd.HANDED_IN, failure=end.failure)
+            ended_as, ended_at = end.ended_as or AttemptEnd.HANDED_IN, self.host.settings.environment.clock()
+            ended = replace(known, ended_as=ended_as, ended_at=ended_at, failure=end.failure)
             facts = AttemptFacts(ended, task.plan, task.stage, socket.gethostname(), end.why)
             with self.host.open_gate(attempt.repository) as gate:
                 given = self.find_places(attempt, gate.workspace).artifacts
@@ -303,11 +309,12 @@ class AttemptSteps:
         if unwired:
             return StepEnd(AttemptEnd.FAILED, unwired, "not wired")
         with claim_slot(trees_folder(self.settings.home, attempt.repository).parent) as slot:
-            process = AgentProcess(self.describe_run(attempt, place, command, slot))
+            unheard = self.engine.list_unheard(attempt.key)
+            process = AgentProcess(self.describe_run(attempt, place, command, slot, unheard))
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
                 return SUPERSEDED_END
             place.process = process
-            report = Report(self.engine, attempt)
+            report = Report(self.engine, attempt, unheard)
             places = self.find_places(attempt, self.host.find_workspace(attempt.repository))
             with self.settings.open_door(places, attempt.intent):
                 end = process.wait(report.tell)
@@ -325,7 +332,9 @@ class AttemptSteps:
             return StepEnd(AttemptEnd.FAILED, f"its agent ended with {told}"[:500], f"exit {told}")
         return StepEnd()
 
-    def describe_run(self, attempt: Attempt, place: Workplace, command: AgentCommand, slot: int) -> AgentRun:
+    def describe_run(
+        self, attempt: Attempt, place: Workplace, command: AgentCommand, slot: int, unheard: Iterable[Order]
+    ) -> AgentRun:
         """Return the agent's command with its prompt, its jail and its variables."""
         board = self.engine.read_board()
         task = board.tasks[attempt.key]
@@ -338,10 +347,7 @@ class AttemptSteps:
             places, links = self.find_places(attempt, gate.workspace), gate.rules.config.orchestrator.links
             block = gate.intents.format_block(gate.intents.get(attempt.intent))
             stage = self.describe_stage(gate, attempt, task, place, board)
-        unheard = self.engine.list_unheard(attempt.key)
         prompt = write_brief(attempt, task, block, neighbours, before, stage, [order.body for order in unheard])
-        for order in unheard:
-            self.engine.finish_order(order, attempt.attempt)
         words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
         moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
         names = (*AGENT_VARIABLES, *moving, *command.variables)
@@ -427,12 +433,14 @@ class AttemptSteps:
 
     def hand_in(self, attempt: Attempt) -> StepEnd:
         store = self.host.open_trees(attempt.repository).store
-        head = store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        # What was checked: an agent that is not in a jail may move the branch meanwhile.
+        head = attempt.head or store.find_commit(f"refs/heads/{attempt.branch}") or ""
+        name = f"{attempt.intent}/{attempt.attempt}"
         with self.host.open_gate(attempt.repository) as gate:
-            self.host.share(gate, attempt, lambda remote: remote.push_attempt(f"{attempt.intent}/{attempt.attempt}"))
+            self.host.share(gate, attempt, lambda remote: remote.push_attempt(name, head))
         if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED, head=head):
             return SUPERSEDED_END
-        mark_handed_in(store, attempt.intent, attempt.attempt)
+        mark_handed_in(store, attempt.intent, attempt.attempt, head)
         return StepEnd()
 
 
@@ -459,17 +467,30 @@ def read_instructions(workspace: Workspace, role: str) -> str:
 
 
 class Report:
-    """Report of an agent's usage and progress to the board, at most every two seconds."""
+    """Report of a running agent to the board, at most every two seconds: its usage, its progress, and the people's
+    messages `unheard` before that its prompt held.
+    """
 
-    def __init__(self, engine: DbosEngine, attempt: Attempt) -> None:
+    def __init__(self, engine: DbosEngine, attempt: Attempt, unheard: Iterable[Order] = ()) -> None:
         self.engine = engine
         self.attempt = attempt
+        self.unheard = list(unheard)
+        self.finish_due_s = 0.0
         self.due_s: float = 0.0
         self.heard_s: float = 0.0
         self.said = ""
         self.counted = AgentUsage()
 
+    def finish_orders(self, *, is_last: bool) -> None:
+        if self.unheard and (is_last or time.monotonic() >= self.finish_due_s):
+            self.finish_due_s = time.monotonic() + REPORT_INTERVAL_S
+            with suppress(*AWAY_ERRORS):
+                while self.unheard:
+                    self.engine.finish_order(self.unheard[0], self.attempt.attempt)
+                    self.unheard.pop(0)
+
     def tell(self, feed: AgentFeed, *, is_last: bool = False) -> None:
+        self.finish_orders(is_last=is_last)
         if not is_last and (time.monotonic() < self.due_s or feed.last_word_s == self.heard_s):
             return
         self.due_s, self.heard_s = time.monotonic() + REPORT_INTERVAL_S, feed.last_word_s

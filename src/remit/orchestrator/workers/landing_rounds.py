@@ -22,7 +22,7 @@ from remit.orchestrator.artifacts import keep_landing
 from remit.orchestrator.board import Hold, Landing, LandingState, TaskState
 from remit.orchestrator.conflict import ConflictKind, Evidence, Party
 from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
-from remit.orchestrator.engines import Engine
+from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.landing.checks import CheckResult, ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms, TrainResult
 from remit.orchestrator.landing.merge_rules import FaultKind, IsGreen, LandingFault
@@ -34,7 +34,7 @@ from remit.workspace.git.repository import prefix_in_repository
 from remit.workspace.merging import RefCheckedOut, RemoteRefused, TreeStore
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sharing.shared_refs import RemoteAway
-from remit.workspace.worktrees import Worktrees
+from remit.workspace.worktrees import HANDED_IN_REFS, Worktrees, attempt_name
 
 MAX_WHY_CHARS = 2000
 MAX_REASON_CHARS, MAX_COMMAND_CHARS = 600, 120
@@ -45,7 +45,7 @@ class IntentsUnreadable(RuntimeError):
 
 
 def land_handed_in(
-    engine: Engine,
+    engine: DbosEngine,
     gate: Gate,
     trees: Worktrees,
     repository: str,
@@ -84,14 +84,14 @@ def make_lander(
     return kind(gate, trees, run_check, find_culprit)
 
 
-def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, patience: RemotePatience) -> bool:
+def land_train(engine: DbosEngine, gate: Gate, landing: Landing, lander: Lander, patience: RemotePatience) -> bool:
     """Land a train, and settle each member: landed, redone, or waiting for a person. Return False if the remote does
     not answer, or the intents file has an error: no ref was moved, and the members stay handed in, with the next try's
     time.
     """
     away = ""
     try:
-        choose_attempts(engine, gate, landing, lander)
+        choose_attempts(engine, gate, landing, lander, patience.limit_s)
         members = list_members(engine, gate, landing)
         nothing = TrainResult(landing.old, landing.old)
         result = land_members(gate, lander, landing, members, patience.limit_s) if members else nothing
@@ -127,22 +127,31 @@ def land_train(engine: Engine, gate: Gate, landing: Landing, lander: Lander, pat
     return not away
 
 
-def choose_attempts(engine: Engine, gate: Gate, landing: Landing, lander: Lander) -> None:
-    """Choose of each member with rivals the attempt that lands: green before red, then the fewest changed lines."""
+def choose_attempts(
+    engine: DbosEngine, gate: Gate, landing: Landing, lander: Lander, limit_s: float = TIMEOUT_S
+) -> None:
+    """Choose of each member with rivals the attempt that lands: green before red, then the fewest changed lines. Raises
+    RemoteAway.
+    """
     board = engine.read_board()
     for name in landing.members:
         task, hold = board.tasks[landing.repository, name], board.holds.get((landing.repository, name))
         intent = gate.intents.find_intent(name)
         if not task.finished or hold is None or intent is None or describe_untrusted(gate, [name]):
             continue  # its landing says what is missing
-        checks = gate.rules.config.verify.landing
-        base = find_base(gate.workspace, landing.target)
-        form, union = gate.rules.config.orchestrator.form, list_union(gate)
-        terms = LandingTerms(landing.target, form, base=base, checks=checks, union=union)
+        try:
+            terms = make_terms(gate, landing.target, limit_s)
+        except TargetRewritten:
+            return  # its landing says so
+        if terms.remote:
+            FleetRemote(gate, terms.remote, limit_s).fetch_attempts(f"{name}/{number}" for number in task.finished)
         found: list[tuple[bool, int, int, str]] = []
         for number in task.finished:
-            member = make_member(gate, replace(hold, attempt=number), intent)
-            fault, lines = lander.try_member(terms, member), count_changed_lines(lander.store, base, member.commit)
+            member = make_member(engine, gate, replace(hold, attempt=number), intent)
+            fault, lines = (
+                lander.try_member(terms, member),
+                count_changed_lines(lander.store, terms.base, member.commit),
+            )
             why = f"attempt {number}: {fault.why if fault else 'green'}, {count_things(lines, 'changed line')}"
             found.append((fault is not None, lines, number, sanitise_line(" ".join(why.split()), MAX_REASON_CHARS)))
         best = min(found)
@@ -152,6 +161,8 @@ def choose_attempts(engine: Engine, gate: Gate, landing: Landing, lander: Lander
 
 
 def count_changed_lines(store: TreeStore, base: str, commit: str) -> int:
+    if store.find_commit(commit) is None:
+        return 0  # what is not here cannot land
     fork = store.find_merge_base(base, commit) or base
     rows = (line.split("\t") for line in store.git.text("diff", "--numstat", fork, commit).splitlines())
     return sum(int(number) for row in rows for number in row[:2] if number.isdigit())
@@ -163,19 +174,13 @@ def land_members(
     """Land the members according to the settings, each exchange with the remote within `limit_s`. Raises RemoteAway,
     without any ref moved.
     """
-    config, settings = gate.rules.config, gate.rules.config.orchestrator
+    settings = gate.rules.config.orchestrator
     if why := describe_untrusted(gate, [member.intent for member in members]):
         return refuse_all(landing, "untrusted", why)
-    made = (common for common in settings.commons if common.make)
-    commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
-    terms = LandingTerms(landing.target, settings.form, "", "", config.verify.landing, commons, union=list_union(gate))
     try:
+        terms = make_terms(gate, landing.target, limit_s)
         if settings.remote:
-            remote = FleetRemote(gate, settings.remote, limit_s)
-            tip, theirs = remote.follow_target(landing.target)
-            remote.fetch_logs()
-            terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs)
-        terms = replace(terms, base=terms.base or find_base(gate.workspace, landing.target))
+            FleetRemote(gate, settings.remote, limit_s).fetch_logs()
         try:
             result = lander.land(terms, members)
         finally:
@@ -189,6 +194,20 @@ def land_members(
         with suppress(*SHARING_ERRORS):  # the next landing shares it
             FleetRemote(gate, settings.remote).share_log()
     return result
+
+
+def make_terms(gate: Gate, target: str, limit_s: float = TIMEOUT_S) -> LandingTerms:
+    """Return the terms of a landing by the settings, after the target has followed the remote's. Raises RemoteAway,
+    TargetRewritten.
+    """
+    config, settings = gate.rules.config, gate.rules.config.orchestrator
+    made = (common for common in settings.commons if common.make)
+    commons = tuple(CommonFiles(c.paths, c.make if isinstance(c.make, str) else shlex.join(c.make)) for c in made)
+    terms = LandingTerms(target, settings.form, "", "", config.verify.landing, commons, union=list_union(gate))
+    if settings.remote:
+        tip, theirs = FleetRemote(gate, settings.remote, limit_s).follow_target(target)
+        terms = replace(terms, remote=settings.remote, base=tip or "", remote_tip=theirs, limit_s=limit_s)
+    return replace(terms, base=terms.base or find_base(gate.workspace, target))
 
 
 def describe_untrusted(gate: Gate, names: Iterable[str]) -> str:
@@ -218,7 +237,7 @@ def checks_folder(trees: Worktrees) -> Path:
     return trees.folder / "checks"
 
 
-def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMember]:
+def list_members(engine: DbosEngine, gate: Gate, landing: Landing) -> list[LandingMember]:
     """Return the members with their handed-in work, in the order of the train; without those that `explain_absence`
     names. Raises IntentsUnreadable.
     """
@@ -231,7 +250,7 @@ def list_members(engine: Engine, gate: Gate, landing: Landing) -> list[LandingMe
         intent = gate.intents.find_intent(name)
         if hold is None or intent is None or intent.status == "ABORTED":
             continue
-        members.append(make_member(gate, hold, intent))
+        members.append(make_member(engine, gate, hold, intent))
     return members
 
 
@@ -255,11 +274,21 @@ def list_union(gate: Gate) -> tuple[str, ...]:
     return tuple(f"{prefix}{pattern}" for pattern in gate.rules.config.orchestrator.union_paths)
 
 
-def make_member(gate: Gate, hold: Hold, intent: Intent) -> LandingMember:
+def make_member(engine: DbosEngine, gate: Gate, hold: Hold, intent: Intent) -> LandingMember:
     union = gate.rules.config.orchestrator.union_paths
     patterns = ((*hold.scope, *union), intent.owned_scope, ANYWHERE)
     checks = split_by_trust(gate, intent)[0]
-    return LandingMember(intent.id, hold.attempt, hold.token, branch_of(hold), patterns, intent.title, checks)
+    commit, branch = find_handed_in(engine, gate, hold), branch_of(hold)
+    return LandingMember(intent.id, hold.attempt, hold.token, commit, patterns, intent.title, checks, branch)
+
+
+def find_handed_in(engine: DbosEngine, gate: Gate, hold: Hold) -> str:
+    """Return the commit that an attempt handed in: that of the mark here, such as a person's, or that of the board. The
+    branch may be moved by other agents of the intent.
+    """
+    mark = TreeStore(gate.workspace).find_commit(f"{HANDED_IN_REFS}/{attempt_name(hold.intent, hold.attempt)}")
+    known = engine.load_attempt(hold.repository, hold.intent, hold.attempt)
+    return mark or (known.head if known else "")
 
 
 def branch_of(hold: Hold) -> str:
@@ -275,7 +304,7 @@ def describe_fault(fault: LandingFault) -> Evidence:
     return Evidence(kind, earlier, Party(fault.intent, paths=len(fault.paths)), fault.paths, why=why)
 
 
-def list_touched(engine: Engine, gate: Gate, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
+def list_touched(engine: DbosEngine, gate: Gate, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
     """Return the files touched by each handed-in change, also by those of a train whose lander may be gone; changes
     from remote hosts are fetched first.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from remit.core.assignment import Assignment, hash_scope
@@ -50,6 +50,8 @@ class Workplace(Struct):
     process: AgentProcess | None = None
     messages: list[Order] = []
     unheard: list[tuple[SessionKey, Order]] = []
+    delivery: threading.Lock = field(default_factory=threading.Lock)
+    """Held while messages are delivered: by the heartbeat, or at the attempt's end."""
     beats: int = 0
     aside: threading.Thread | None = None
     """What is done for the attempt beside the heartbeat."""
@@ -124,7 +126,7 @@ class Workplaces:
         message unheard at the session's end goes into the next attempt's brief.
         """
         environment = self.host.settings.environment
-        with suppress(StateError):
+        with suppress(StateError), place.delivery:
             while place.messages:
                 session = leave_message(place.tree, environment, place.known, place.messages[0])
                 if session is None:
