@@ -21,6 +21,7 @@ from remit.cli.plan.start import (
     make_limits,
     make_roles,
     make_tasks,
+    move_merged_target,
     must_start_worker,
     name_plan,
     plan_intents,
@@ -176,6 +177,7 @@ def start_rivals(
     if dry_run:
         return
     require_confirmation(yes, f"{', '.join(names)} will each work on {id}", "say --yes")
+    move_merged_target(gate, target)
     base = find_base(gate, [task.intent for task in tasks])
     opened = replace(opened, base=base, forecast=forecast.sum_up())
     publish_plan(gate, opened, tasks)

@@ -31,8 +31,9 @@ from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.forecast import describe_forecast, write_forecast
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
 from remit.orchestrator.planning.roles import find_role, list_roles
-from remit.orchestrator.repository import gather_facts
+from remit.orchestrator.repository import count_commits_apart, gather_facts
 from remit.workspace.git.command import Git
+from remit.workspace.git.repository import BRANCH_PREFIX
 from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def start(
         return
     click.echo("\n".join(lines), err=as_json)
     require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
+    move_merged_target(gate, target)
     base = find_base(gate, [task.intent_id for task in made.tasks])
     opened = replace(opened, base=base, forecast=forecast.sum_up())
     publish_plan(gate, opened, tasks)
@@ -141,6 +143,27 @@ def make_limits(
         task=SpendingBound(settings.task_max_usd, settings.task_max_tokens),
         agents=agents,
     )
+
+
+def move_merged_target(gate: "Gate", target: str) -> None:
+    """Move Remit's own target forward to HEAD if HEAD holds all of it: agents begin at HEAD. A target that a person
+    named, has checked out, or shares through a remote stays.
+    """
+    from remit.workspace.merging import RefCheckedOut, RefMoved, TreeStore
+
+    ahead, behind = count_commits_apart(gate.workspace, target)
+    if ahead or not behind or gate.rules.config.orchestrator.remote:
+        return
+    store, ref = TreeStore(gate.workspace), f"{BRANCH_PREFIX}{target}"
+    tip, head = store.find_commit(ref), store.find_commit("HEAD")
+    if tip is None or head is None or store.find_merge_base(tip, head) != tip:
+        return
+    try:
+        store.swap_ref(ref, head, tip)
+    except (RefCheckedOut, RefMoved) as error:
+        warn(f"{target} lacks {count_things(behind, 'commit')} of HEAD, and agents begin without: {error}")
+        return
+    click.echo(f"{target} moved forward by {count_things(behind, 'commit')} to HEAD, which holds all of it", err=True)
 
 
 def find_base(gate: "Gate", names: Sequence[str]) -> str:
@@ -276,7 +299,8 @@ def must_start_worker(
         warn(f"a worker that is alive offers {name!r} already, by a command of its own: see `remit worker list`")
     words = ["remit", "worker", *(f"--agent-command={text}" for text in agent_commands)]
     if database is not None and not workers:
-        warn(f"no worker is alive: start one on this database with `{shlex.join(words)}`")
+        if agent_commands:
+            warn(f"no worker is alive, and none is started for a --database: start one with `{shlex.join(words)}`")
         return False
     unknown = missing if database is not None else [name for name in missing if name not in here]
     if unknown:
