@@ -114,5 +114,8 @@ def test_installed_agents_are_found_on_the_search_path(governed_repository: Path
     folder.mkdir()
     (folder / "codex").write_text(f"#!{sys.executable}\n")
     (folder / "codex").chmod(0o755)
+    without = data(governed_repository, "plan", "check", PATH=os.defpath)
+    assert "NO_AGENT" in [finding["code"] for finding in without["findings"]]
+    assert [row["agent"] for row in without["forecast"]["rows"]] == ["any agent"]
     found = data(governed_repository, "plan", "check", PATH=f"{folder}:{os.environ['PATH']}")["findings"]
     assert "NO_AGENT" not in [finding["code"] for finding in found]

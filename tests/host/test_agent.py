@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from conftest import run_git
 from gate.driving import body, governed, machine, overlay, records
 from host.driving import drive, lines_of, results, scripted
+from remit.core.assignment import Assignment
 from remit.host.gate_access import GateAccess
 from remit.host.journal.lines import EndedLine
 from remit.host.models.in_process import InProcessModel
 from remit.host.offer import AgentToolbox
 from remit.host.scripted_model import Say, Use
 from remit.host.session import Session, SessionOptions
+from remit.workspace.place.assignment_file import AssignmentFile
+from remit.workspace.place.workspace import locate_workspace
 
 CITED = {"intent_id": "INT-001", "mutation_class": "BUG_FIX"}
 
@@ -65,6 +69,32 @@ def test_a_task_from_selecting_its_intent_to_its_verified_end(folder: Path, home
     assert {b["intent_id"] for b in mutations} == {"INT-001"}
     assert {b["call"]["id"] for b in mutations} == {"c4", "c5"}
     assert not [b for b in found if b["event"] == "human_edit"]
+
+
+@pytest.mark.parametrize("verdict", [(), (Use("submit_review", {"verdict": "revise", "findings": "no b"}, "c1"),)])
+def test_a_task_in_an_assigned_worktree_completes_and_keeps_its_intent(
+    folder: Path, home: Path, verdict: tuple[Use, ...]
+) -> None:
+    """A verdict ends the stage, whatever the criteria say."""
+    if verdict:  # INT-002 is a child that is open
+        path = folder / ".orchestration/active_intents.yaml"
+        path.write_text(path.read_text().replace("name: Docs", "name: Docs\n    parent_intent: INT-001"))
+    place = folder.parent / "attempt"
+    run_git(folder, "worktree", "add", "-q", "-b", "remit/INT-001/1", str(place))
+    found = locate_workspace(place)
+    assert found is not None
+    AssignmentFile(found).write(Assignment("p:INT-001", "INT-001", 1, 1, ("src/**",)), 60)
+    model = scripted(*verdict, Use("attempt_completion", {"result": "It is done."}, "c9"))
+
+    async def work() -> None:
+        async with await begin(place, home, model) as session:
+            await session.wait_until_idle()
+            ended = lines_of(session)[-1]
+            assert isinstance(ended, EndedLine)
+            assert (ended.state, ended.reason) == ("completed", "It is done.")
+
+    drive(work)
+    assert not [record for record in records(folder) if body(record)["event"] == "intent_cleared"]
 
 
 def test_a_mode_and_a_task_narrow_what_may_be_changed(folder: Path, home: Path) -> None:

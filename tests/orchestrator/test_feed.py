@@ -100,3 +100,28 @@ def test_what_is_shown_holds_no_control_characters(feed: AgentFeed) -> None:
     take(feed, {"event": "call_begun", "data": {"tool": "a\x1b[31m\nb" * 200}})
     assert feed.progress.isprintable()
     assert len(feed.progress) < 250
+
+
+@pytest.mark.parametrize(
+    ("lines", "tail"),
+    [
+        (
+            [b"one\n", b"error: no such model\n", b"\n", b"hint: name another\n"],
+            "error: no such model / hint: name another",
+        ),
+        (
+            [
+                b'{"type": "error", "message": "no credit"}\n',
+                b'{"type": "turn.failed", "error": {"message": "no credit"}}\n',
+            ],
+            "no credit",
+        ),
+        ([b'{"type": "result", "is_error": true, "result": "Invalid API key"}\n'], "Invalid API key"),
+        ([b'{"event": "ended", "data": {"state": "stuck", "reason": "3 mistakes in a row"}}\n'], "3 mistakes in a row"),
+        ([b'{"event": "ended", "data": {"state": "completed", "reason": "done"}}\n'], ""),
+    ],
+)
+def test_the_end_of_the_output_tells_the_cause(feed: AgentFeed, lines: list[bytes], tail: str) -> None:
+    for line in lines:
+        feed.take_line(line)
+    assert feed.tail == tail

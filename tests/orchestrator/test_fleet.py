@@ -55,7 +55,10 @@ def test_an_agent_that_is_refused_leaves_its_task_stuck_and_lands_nothing(fleet:
     fleet.start_worker(1, 0.1, "README.md")
     fleet.start_plan(ids)
     fleet.wait_for(lambda now: now[ids[0]]["state"] == "stuck")
-    assert "the same failure twice: exit 3" in fleet.status()[ids[0]]["why"]
+    why = fleet.status()[ids[0]]["why"]
+    assert why.startswith("the same failure twice: its agent ended with 3")
+    assert why.endswith("see `remit task artifacts INT-001 output.log`")
+    assert why.count("agent ended with") == 1
     assert len(fleet.attempts(ids[0])) == 2
     assert git(fleet.root, "branch", "--list", "remit/next") == ""
 

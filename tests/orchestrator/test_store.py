@@ -209,3 +209,10 @@ def test_the_embedded_file_is_a_users_own_and_keeps_a_write_ahead_log(tmp_path: 
     with store.read() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
     store.close()
+
+
+@pytest.mark.parametrize("url", ["~/x.db", "foo:bar", "postgresql://me:secret@host:port/x", "mysql://host/x"])
+def test_an_address_that_is_none_is_refused_with_the_forms_that_are(url: str) -> None:
+    with pytest.raises(StoreError, match=r"use sqlite:///PATH or postgresql://USER@HOST/NAME") as refused:
+        Store(url)
+    assert "secret" not in str(refused.value)

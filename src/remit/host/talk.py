@@ -13,7 +13,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import IntentCompletion
-from remit.gate.intents.refusals import IntentError, validate_scope
+from remit.gate.intents.refusals import ASSIGNED, IntentError, validate_scope
 from remit.gate.team_hooks.verify_commands import run_trusted_criteria
 from remit.host.events import RunEvent
 from remit.host.journal.file import Journal, JournalError, RunDirectory
@@ -27,6 +27,7 @@ MAX_DEPTH = 3
 MAX_STOP_S = 10.0
 POLL_INTERVAL_S = 0.1
 YES = "yes"
+REVIEW_TOOL = "submit_review"
 T = TypeVar("T")
 
 
@@ -99,10 +100,16 @@ class RunTalk:
         return result
 
     def verify_intent(self, gate: Gate) -> None:
-        """Run the criteria of the active intent, and release it. Raises ToolFailure."""
+        """Run the criteria of the active intent, and release it; the intent of an assigned worktree stays until the
+        attempt's end. Raises ToolFailure.
+        """
         try:
-            intent = gate.intents.find_intent(gate.state.active_session(self.run.session).intent_id)
-            if intent is None:
+            active = gate.state.active_session(self.run.session)
+            intent = gate.intents.find_intent(active.intent_id)
+            is_assigned = active.source == ASSIGNED
+            # A stage that has given its verdict ends with it: what is red is mended by the stage it goes back to.
+            is_judged = is_assigned and any(call.tool == REVIEW_TOOL for call in self.run.history.calls.values())
+            if intent is None or is_judged:
                 return
             obstacles = IntentCompletion(gate).find_obstacles(intent, vouched=True)
             obstacles = obstacles or run_trusted_criteria(gate, intent, self.run.session.session_id)
@@ -110,7 +117,8 @@ class RunTalk:
                 raise ToolFailure(
                     "NOT_VERIFIED", f"{intent.id} is not complete: {'; '.join(obstacles)}", "mend_it_first"
                 )
-            gate.intents.clear(self.run.session, AGENT)
+            if not is_assigned:
+                gate.intents.clear(self.run.session, AGENT)
         except RECORDING_ERRORS as error:
             raise ToolFailure("NOT_VERIFIED", f"the criteria cannot be verified: {error}", "tell_the_person") from error
 

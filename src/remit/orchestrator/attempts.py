@@ -90,6 +90,8 @@ def settle_task(
     if reason is not None and task.finished:
         return _hand_in(task, ended, f"{last.agent} is stuck: {reason}", lands_by_hand=lands_by_hand)
     if reason is not None:
+        if last.failure and last.failure in why and last.failure in reason:
+            return move_task(task, STUCK, reason.replace(last.failure, why))
         return move_task(task, STUCK, f"{reason} ({why})" if why else reason)
     place = HELD if task.stage or task.revisions else WAITING
     if last.ended_as is AttemptEnd.OVER_BUDGET:

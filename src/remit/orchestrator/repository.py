@@ -17,9 +17,10 @@ from remit.orchestrator.planning.imports import ImportResolver, list_imported_mo
 from remit.orchestrator.planning.plan import RepositoryFacts, list_owned_files
 from remit.orchestrator.planning.suggest.coupling import Commit, RepositoryHistory
 from remit.orchestrator.planning.write_sets import WriteSet
+from remit.orchestrator.remote import find_uncommitted_intents
 from remit.wiring.agents import find_agents
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.repository import head_commit
+from remit.workspace.git.repository import BRANCH_PREFIX, head_commit
 from remit.workspace.place.resolve_paths import folds_case
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import read_regular_file
@@ -43,10 +44,29 @@ def gather_facts(
         agents=frozenset(a.row.agent for a in find_agents(context.environment.home, search_path) if a.binary),
         trusted=trusted_digests(context.recorder),
         dirty_target=find_dirty_target(workspace, settings.target),
+        apart=count_commits_apart(workspace, settings.target),
+        uncommitted=find_uncommitted(context, intents),
     )
     sets = [WriteSet(intent.id, intent.owned_scope) for intent in intents]
     owned = {path for own in sets for path in list_owned_files(own, facts.files, fold=facts.folds_case)}
     return replace(facts, imports=read_imports(workspace.root, sorted(owned)[:MAX_IMPORTING_FILES], facts.files))
+
+
+def count_commits_apart(workspace: Workspace, target: str) -> tuple[int, int]:
+    """Return the numbers of commits of Remit's own target that HEAD lacks, and of HEAD that the target lacks; zeros for
+    a target that a person named, or that does not exist yet. Raises GitError.
+    """
+    if workspace.common_dir is None or target != OrchestratorSettings().target:
+        return 0, 0
+    words = ("rev-list", "--left-right", "--count", f"{BRANCH_PREFIX}{target}...HEAD", "--")
+    ahead, _, behind = Git(workspace.root).text(*words, ok=(0, 128)).partition("\t")
+    return int(ahead or 0), int(behind or 0)
+
+
+def find_uncommitted(context: WorkspaceContext, intents: Sequence[Intent]) -> tuple[str, ...]:
+    """Return the intents that HEAD lacks, or has with a different scope; none before the first commit."""
+    head = head_commit(context.workspace)
+    return tuple(find_uncommitted_intents(context, head, [intent.id for intent in intents])) if head else ()
 
 
 def list_tracked_files(workspace: Workspace) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from remit.cli.plan.start import (
     make_limits,
     make_roles,
     make_tasks,
+    move_merged_target,
+    must_start_worker,
     name_plan,
     plan_intents,
     publish_plan,
@@ -126,14 +128,16 @@ def fork(
     ]
     place, roles = board.repositories[repository], make_roles(list_roles(settings), "")
     slots = old.limits.workers or settings.workers
-    workers = list(board.workers.values()) or [describe_own_worker(slots, agent_commands)]
+    must_start = must_start_worker(board, repository, chosen, agent_commands, database)
+    own = [describe_own_worker(slots, agent_commands)]
+    workers = [*board.workers.values(), *(own if must_start or not board.workers else [])]
     forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
     click.echo("\n".join((*describe_plan(made), *describe_forecast(forecast))))
     if dry_run:
         return
     require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
     engine.open_plan(replace(opened, forecast=forecast.sum_up()), tasks, roles)
-    if database is None and not engine.read_board().workers:
+    if must_start or (database is None and not engine.read_board().workers):
         start_worker(slots, agent_commands, pace)
     click.echo(f"plan {opened.id} goes on where {old.id} ended: see `remit plan status --watch`")
 
@@ -165,18 +169,21 @@ def start_rivals(
     ]
     place = describe_repository(repository, gate.workspace.root, target, settings)
     roles = make_roles(list_roles(settings), "")
-    workers = list(board.workers.values()) or [describe_own_worker(settings.workers, agent_commands)]
+    must_start = must_start_worker(board, repository, names, agent_commands, database)
+    own = [describe_own_worker(settings.workers, agent_commands)]
+    workers = [*board.workers.values(), *(own if must_start or not board.workers else [])]
     forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
     click.echo("\n".join((*describe_plan(made), *describe_forecast(forecast))))
     if dry_run:
         return
     require_confirmation(yes, f"{', '.join(names)} will each work on {id}", "say --yes")
+    move_merged_target(gate, target)
     base = find_base(gate, [task.intent for task in tasks])
     opened = replace(opened, base=base, forecast=forecast.sum_up())
     publish_plan(gate, opened, tasks)
     engine.add_repository(place)
     engine.open_plan(opened, tasks, roles)
-    if database is None and not engine.read_board().workers:
+    if must_start or (database is None and not engine.read_board().workers):
         start_worker(settings.workers, agent_commands, pace)
     click.echo(f"plan {opened.id} is open: see `remit plan status --watch`")
 

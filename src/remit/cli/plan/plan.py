@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from remit.cli.completion import complete_intents
 from remit.cli.output import FINDINGS, command_options, emit, governed_gate
@@ -77,8 +77,10 @@ def forecast_check(gate: Gate, made: Plan, database: str | None) -> Forecast | N
     past = find_past(database, opened.repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, ()), past)
     place, roles = describe_repository(opened.repository, root, settings.target, settings), list_roles(settings)
-    workers = [describe_own_worker(settings.workers)]
-    return forecast_made(made, place, opened, tasks, make_roles(roles, ""), workers, past)
+    worker = describe_own_worker(settings.workers)
+    if any(finding.code == "NO_AGENT" for finding in made.findings):
+        worker = replace(worker, agents=("any agent",))
+    return forecast_made(made, place, opened, tasks, make_roles(roles, ""), [worker], past)
 
 
 def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:

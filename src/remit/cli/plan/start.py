@@ -3,6 +3,7 @@
 import getpass
 import os
 import secrets
+import shlex
 import subprocess
 import sys
 import time
@@ -14,10 +15,10 @@ import click
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures, warn
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
-from remit.cli.plan.opening import database_option, open_engine, pace_option
+from remit.cli.plan.opening import database_option, find_agents, open_engine, pace_option
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.worker import agent_command_option
 from remit.core.assignment import hash_scope
@@ -30,8 +31,9 @@ from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.forecast import describe_forecast, write_forecast
 from remit.orchestrator.planning.plan import Plan, PlannedTask, make_plan, select_planned
 from remit.orchestrator.planning.roles import find_role, list_roles
-from remit.orchestrator.repository import gather_facts
+from remit.orchestrator.repository import count_commits_apart, gather_facts
 from remit.workspace.git.command import Git
+from remit.workspace.git.repository import BRANCH_PREFIX
 from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
@@ -80,8 +82,8 @@ def start(
 ) -> None:
     """Start agents on the intents ID; by default on every open intent.
 
-    Intents not proved apart run one after the other. Without `--database`, and while no worker is alive, a worker is
-    started in the background and ends when no work is left.
+    Intents not proved apart run one after the other. Without `--database`, and while no worker is alive that has the
+    agents, a worker is started in the background and ends when no work is left.
     """
     require_person("starting agents")
     engine = open_engine("remit plan start", database, pace)
@@ -100,7 +102,9 @@ def start(
     past = find_past(database, repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, agents), past)
     place, roles = describe_repository(repository, root, target, settings), make_roles(list_roles(settings), model)
-    workers = list(board.workers.values()) or [describe_own_worker(slots, agent_commands)]
+    must_start = must_start_worker(board, repository, agents, agent_commands, database)
+    own = [describe_own_worker(slots, agent_commands)]
+    workers = [*board.workers.values(), *(own if must_start or not board.workers else [])]
     forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
     answer = {"plan": opened.id, "tasks": made.tasks, "findings": made.findings, "forecast": write_forecast(forecast)}
     lines = [*describe_plan(made), f"up to {count_things(slots, 'agent')} at a time, landing on {target}"]
@@ -110,12 +114,13 @@ def start(
         return
     click.echo("\n".join(lines), err=as_json)
     require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
+    move_merged_target(gate, target)
     base = find_base(gate, [task.intent_id for task in made.tasks])
     opened = replace(opened, base=base, forecast=forecast.sum_up())
     publish_plan(gate, opened, tasks)
     engine.add_repository(place)
     engine.open_plan(opened, tasks, roles)
-    if database is None and not engine.read_board().workers:
+    if must_start or (database is None and not engine.read_board().workers):
         start_worker(slots, agent_commands, pace)
     emit({**answer, "is_started": True}, as_json, f"plan {opened.id} is open: see `remit plan status --watch`")
 
@@ -138,6 +143,27 @@ def make_limits(
         task=SpendingBound(settings.task_max_usd, settings.task_max_tokens),
         agents=agents,
     )
+
+
+def move_merged_target(gate: "Gate", target: str) -> None:
+    """Move Remit's own target forward to HEAD if HEAD holds all of it: agents begin at HEAD. A target that a person
+    named, has checked out, or shares through a remote stays.
+    """
+    from remit.workspace.merging import RefCheckedOut, RefMoved, TreeStore
+
+    ahead, behind = count_commits_apart(gate.workspace, target)
+    if ahead or not behind or gate.rules.config.orchestrator.remote:
+        return
+    store, ref = TreeStore(gate.workspace), f"{BRANCH_PREFIX}{target}"
+    tip, head = store.find_commit(ref), store.find_commit("HEAD")
+    if tip is None or head is None or store.find_merge_base(tip, head) != tip:
+        return
+    try:
+        store.swap_ref(ref, head, tip)
+    except (RefCheckedOut, RefMoved) as error:
+        warn(f"{target} lacks {count_things(behind, 'commit')} of HEAD, and agents begin without: {error}")
+        return
+    click.echo(f"{target} moved forward by {count_things(behind, 'commit')} to HEAD, which holds all of it", err=True)
 
 
 def find_base(gate: "Gate", names: Sequence[str]) -> str:
@@ -256,6 +282,32 @@ def make_roles(roles: Mapping[str, AgentRole], model: str) -> dict[str, Role]:
         )
         for name, role in roles.items()
     }
+
+
+def must_start_worker(
+    board: "Board", repository: str, agents: Sequence[str], agent_commands: tuple[str, ...], database: str | None
+) -> bool:
+    """Return whether a worker has to be started here, because no living one offers these agents. Raises Failure for
+    agents that nobody offers.
+    """
+    here = find_agents(agent_commands)
+    own = {text.partition("=")[0] for text in agent_commands}
+    workers = [one for one in board.workers.values() if one.has_repository(repository) and not one.draining]
+    offered = {agent for one in workers for agent in one.agents}
+    missing = [name for name in dict.fromkeys((*agents, *sorted(own))) if name.partition("@")[0] not in offered]
+    for name in sorted(own & offered):
+        warn(f"a worker that is alive offers {name!r} already, by a command of its own: see `remit worker list`")
+    words = ["remit", "worker", *(f"--agent-command={text}" for text in agent_commands)]
+    if database is not None and not workers:
+        if agent_commands:
+            warn(f"no worker is alive, and none is started for a --database: start one with `{shlex.join(words)}`")
+        return False
+    unknown = missing if database is not None else [name for name in missing if name not in here]
+    if unknown:
+        known = ", ".join(sorted(offered if database is not None else {*offered, *here})) or "none"
+        fix = f"start one on this database: {shlex.join(words)}" if database is not None else "name its --agent-command"
+        raise Failure("UNKNOWN_WORKER", f"no worker offers {unknown[0]!r}; known: {known}", target=unknown[0], fix=fix)
+    return bool(missing) or not workers
 
 
 def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> None:

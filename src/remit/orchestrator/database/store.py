@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import sqlalchemy as sa
 from msgspec import Struct, convert, to_builtins
 from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DBAPIError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from remit.core.machine_paths import FLEET_PATH
@@ -21,6 +21,7 @@ from remit.orchestrator.states import FINAL_STATES
 from remit.workspace.mounts import list_mounts
 
 SCHEMA = "remit"
+DATABASE_FORMS = "use sqlite:///PATH or postgresql://USER@HOST/NAME"
 FILE_LIMITS = {"timeout": "30"}
 """How long a file that another process has locked is waited for, in seconds."""
 
@@ -273,12 +274,15 @@ class Store:
     """Open fleet database. `url` is the address opened by the engine."""
 
     def __init__(self, url: str) -> None:
-        made = sa.make_url(url)
+        try:
+            made = sa.make_url(url)
+        except (ArgumentError, ValueError) as error:  # a password stands before the last @
+            raise StoreError(f"{url.rpartition('@')[2]!r} is no address of a database: {DATABASE_FORMS}") from error
         if made.drivername in ("postgres", "postgresql"):
             made = made.set(drivername="postgresql+psycopg")
             made = made.update_query_dict({k: v for k, v in SERVER_LIMITS.items() if k not in made.query})
         if made.get_backend_name() not in ("sqlite", "postgresql"):
-            raise StoreError(f"{made.drivername!r} is no database for a fleet: use sqlite:///PATH or postgresql://…")
+            raise StoreError(f"{made.drivername!r} is no database for a fleet: {DATABASE_FORMS}")
         self.url = made.render_as_string(hide_password=False)
         self.dialect: Dialect = "sqlite" if made.get_backend_name() == "sqlite" else "postgresql"
         if self.dialect == "sqlite":

@@ -15,6 +15,7 @@ from msgspec import Struct
 from remit.core.config import AgentRole, OrchestratorSettings, as_tuple, make_verify_item
 from remit.core.intent import FINAL_STATUSES, PRIORITIES, Intent, IntentsDocument
 from remit.core.intents.validation import find_cycles, format_cycle
+from remit.core.plurals import count_things
 from remit.core.scope.apart import Apart, Shared, Unproved, decide_all_apart
 from remit.core.scope.path_patterns import Scope, find_literal_prefix, relative_glob_error
 from remit.orchestrator.planning.write_sets import EVERYTHING, Proofs, SharedPath, WriteSet, make_write_set
@@ -22,7 +23,7 @@ from remit.orchestrator.planning.write_sets import EVERYTHING, Proofs, SharedPat
 PlanCode: TypeAlias = Literal[
     "INTENTS_FILE_INVALID", "INTENT_CLOSED", "CYCLE", "UNKNOWN_DEPENDENCY", "DEPENDENCY_NOT_PLANNED", "SCOPE_UNUSABLE",
     "OVERLAP", "UNPROVED", "COMPANIONS_IN_PLAN", "COMMONS", "NO_CRITERION", "UNTRUSTED_VERIFY", "IMPORTS_ACROSS",
-    "TOO_WIDE", "NO_AGENT", "NO_COMMIT", "DIRTY_TARGET",
+    "TOO_WIDE", "NO_AGENT", "NO_COMMIT", "DIRTY_TARGET", "TARGET_BEHIND", "NOT_COMMITTED",
 ]  # fmt: skip
 MAX_SHARE = 0.25
 """Share of the tracked files that a task may own without a warning, in a repository of MIN_FILES or more."""
@@ -48,7 +49,9 @@ class RepositoryFacts(Struct, frozen=True):
 
     `files` are the tracked files in order; `imports` maps a file to its imported files, `trusted` holds the digests of
     commands trusted by a person, `agents` the installed agents. `folds_case` describes the file system; `dirty_target`
-    is the work tree with the target branch checked out and uncommitted changes, empty for none.
+    is the work tree with the target branch checked out and uncommitted changes, empty for none. `apart` counts the
+    commits of Remit's own target that HEAD lacks, and those of HEAD that it lacks; `uncommitted` are the intents that
+    HEAD lacks.
     """
 
     files: tuple[str, ...] = ()
@@ -58,6 +61,8 @@ class RepositoryFacts(Struct, frozen=True):
     trusted: frozenset[str] = frozenset()
     dirty_target: str = ""
     imports: Mapping[str, tuple[str, ...]] = {}
+    apart: tuple[int, int] = (0, 0)
+    uncommitted: tuple[str, ...] = ()
 
 
 class PlannedTask(Struct, frozen=True):
@@ -374,3 +379,15 @@ def _check_place(role: AgentRole, settings: OrchestratorSettings, facts: Reposit
         message = f"{settings.target} is checked out with uncommitted changes in {facts.dirty_target!r}"
         fix = 'commit them, or land elsewhere: [orchestrator] target = "remit/next"'
         yield PlanFinding("DIRTY_TARGET", "error", message, field="target", fix=fix)
+    ahead, behind = facts.apart
+    if behind and (ahead or settings.remote):
+        held = f", and holds {count_things(ahead, 'commit')} that HEAD lacks" if ahead else ""
+        message = f"{settings.target} lacks {count_things(behind, 'commit')} of HEAD{held}: agents begin without them"
+        fix = f"git merge {settings.target}; the next plan then begins at HEAD, until then landing goes on without them"
+        if not ahead:
+            fix = f"git push {settings.remote} HEAD:{settings.target}"
+        yield PlanFinding("TARGET_BEHIND", "warning", message, field="target", fix=fix)
+    if facts.uncommitted:
+        message = f"HEAD lacks {', '.join(facts.uncommitted)} as planned here, and so do the worktrees of its agents"
+        fix = "git commit .orchestration/active_intents.yaml"
+        yield PlanFinding("NOT_COMMITTED", "warning", message, facts.uncommitted, fix=fix)

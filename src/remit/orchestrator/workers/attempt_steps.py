@@ -19,7 +19,7 @@ from remit.gate.intents.lessons import list_open_items
 from remit.gate.team_hooks.tool_call_hooks import command_environment
 from remit.gate.team_hooks.verify_commands import output_tail
 from remit.gate.trust import are_trusted
-from remit.orchestrator.artifacts import AttemptFacts, keep_artifacts
+from remit.orchestrator.artifacts import OUTPUT_FILE, AttemptFacts, keep_artifacts
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState, Board, OpenPlan, Order, Role, Task
 from remit.orchestrator.database.notes import find_verdict
 from remit.orchestrator.database.store import AWAY_ERRORS, StoreError
@@ -328,8 +328,9 @@ class AttemptSteps:
         if end.ended_as is not None:
             return StepEnd(end.ended_as, end.why, str(end.ended_as))
         if end.code:
-            told = f"{describe_exit(end.code)}: {process.feed.tail}"
-            return StepEnd(AttemptEnd.FAILED, f"its agent ended with {told}"[:500], f"exit {told}")
+            failure = ": ".join(filter(None, (f"its agent ended with {describe_exit(end.code)}", process.feed.tail)))
+            why = f"{failure}; see `remit task artifacts {attempt.intent} {OUTPUT_FILE}`"
+            return StepEnd(AttemptEnd.FAILED, why, failure)
         return StepEnd()
 
     def describe_run(

@@ -6,6 +6,7 @@ limit in a file beside the worktree.
 
 import re
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,6 +19,7 @@ from remit.orchestrator.workers.network import MASK
 MAX_LINE_BYTES = 1 << 20
 MAX_OUTPUT_BYTES = 4 << 20
 MAX_PROGRESS_CHARS = 200
+SHOWN_LINES = 2
 
 
 class AgentUsage(Struct):
@@ -42,7 +44,8 @@ class AgentFeed:
         self.session = ""
         self.progress = ""
         self.last_word_s: float = time.monotonic()
-        self.tail = ""
+        self.last_lines: deque[str] = deque(maxlen=SHOWN_LINES)
+        """The last lines of plain text, and the errors among JSON lines."""
 
     def read_output(self, stream: BinaryIO) -> None:
         """Read to the end of the stream; an overlong line is cut, and read on."""
@@ -63,12 +66,22 @@ class AgentFeed:
         except (DecodeError, UnicodeDecodeError, RecursionError):
             event = {}
         if not event:
-            text = sanitise_line(line.decode("utf-8", "replace"), MAX_PROGRESS_CHARS)
-            self.tail = text or self.tail
+            text = sanitise_line(line.decode("utf-8", "replace").strip(), MAX_PROGRESS_CHARS)
+            self.keep_line(text)
             self.progress = text or self.progress
             return
         self.count(event)
+        self.keep_line(read_error(event))
         self.progress = describe_event(event) or self.progress
+
+    @property
+    def tail(self) -> str:
+        """The end of the output on one line: what failed often stands before a hint."""
+        return " / ".join(self.last_lines)
+
+    def keep_line(self, text: str) -> None:
+        if text and text not in self.last_lines:
+            self.last_lines.append(text)
 
     def count(self, event: Mapping[str, Any]) -> None:
         """Add the usage of an event of a known form: JSON lines of Claude Code, Qwen Code, Gemini CLI, Codex and Remit.
@@ -122,6 +135,18 @@ def is_refusal(event: Mapping[str, Any]) -> bool:
     words = [place.get(name) for place in places for name in ("message", "error", "text")]
     said = any(REFUSAL.search(word[:MAX_ERROR_CHARS]) for word in words if isinstance(word, str))
     return said or any(status == 429 or 500 <= status < 600 for status in statuses)
+
+
+def read_error(event: Mapping[str, Any]) -> str:
+    """Return the words of an event that reports an error, or the end of a run that did not complete; else empty."""
+    data = as_object(event.get("data"))
+    kinds = {str(event.get(name)) for name in ("type", "event", "subtype")}
+    is_bad_end = "ended" in kinds and data.get("state") not in ("completed", "answered")
+    if not (ERROR_KINDS & kinds or event.get("is_error") is True or is_bad_end):
+        return ""
+    places = (event, as_object(event.get("error")), data)
+    words = (read_word(place, "message", "error", "reason", "result", "text") for place in places)
+    return sanitise_line(next(filter(None, words), "").strip(), MAX_PROGRESS_CHARS)
 
 
 def read_word(event: Mapping[str, Any], *names: str) -> str:

@@ -1,0 +1,40 @@
+"""The agents that a plan is started with: a worker offers them, is started for them, or the plan is refused."""
+
+import os
+import re
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.fleet_driving import Fleet
+from remit.orchestrator.board import Worker
+from remit.orchestrator.fleet import open_fleet
+
+
+@pytest.fixture
+def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
+    made = Fleet(home, tmp_path / "work")
+    made.govern(1)
+    engine = open_fleet(None, home)
+    engine.beat(Worker("w:1", "here", slots=9, agents=("other",)))
+    engine.store.close()
+    yield made
+    made.stop()
+
+
+def test_a_command_is_not_lost_where_a_worker_without_it_is_alive(fleet: Fleet) -> None:
+    shown = fleet.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}")
+    (worker,) = re.findall(r"^worker (\d+) runs in the background", shown, re.MULTILINE)
+    os.kill(int(worker), 9)
+
+
+def test_a_command_is_read_and_an_unknown_agent_refused_before_a_plan_opens(fleet: Fleet) -> None:
+    assert "is no NAME=COMMAND" in fleet.remit("plan", "start", "--yes", "--agent-command=mine", code=2)
+    shown = fleet.remit("plan", "start", "--yes", "--agent", "nosuch", code=2)
+    assert "no worker offers 'nosuch'; known: other" in shown
+    database = f"--database=sqlite:///{fleet.home}/.local/state/remit/fleet.db"
+    shown = fleet.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}", database, code=2)
+    assert "no worker offers 'mine'" in shown
+    assert "remit worker '--agent-command=mine=true {intent}'" in shown
+    assert fleet.status() == {}
