@@ -188,6 +188,10 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: F
     end_attempt(engine, "INT-001", AttemptEnd.HANDED_IN, "")
     (repository,) = engine.read_board().repositories
     assert fleet.status()["INT-001"]["state"] == "asking"
+    refused = fleet.remit("task", "give-back", "INT-001", *fleet.database, code=2)
+    assert "nobody has taken it over" in refused
+    assert "remit plan land INT-001" in refused
+    assert fleet.status()["INT-001"]["state"] == "asking"
     told = fleet.remit("plan", "resume", *fleet.database)
     assert told == "INT-001  still asks: answer it with `remit plan resume INT-001`\n"
     assert fleet.remit("plan", "resume", "INT-001", *fleet.database) == "INT-001  handed_in\n"
