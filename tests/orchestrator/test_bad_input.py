@@ -200,6 +200,32 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: F
         assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
 
 
+def test_every_task_is_dropped_only_after_a_yes(fleet: Fleet) -> None:
+    fleet.govern(2)
+    fleet.remit(*START, *fleet.database)
+    refused = fleet.remit("plan", "stop", *fleet.database, code=2)
+    assert "this drops INT-001, INT-002" in refused
+    assert {task["state"] for task in fleet.status().values()} == {"waiting"}
+    fleet.remit("plan", "stop", "--yes", *fleet.database)
+    assert {task["state"] for task in fleet.status().values()} == {"dropped"}
+    assert "nothing to stop" in fleet.remit("plan", "stop", *fleet.database)
+
+
+def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(fleet: Fleet, home: Path) -> None:
+    fleet.govern(1)
+    fleet.remit(*START, *fleet.database)
+    engine = open_engine(fleet, home)
+    (first,) = engine.read_board().plans
+    assert "nothing to resume" in fleet.remit("plan", "resume", *fleet.database)
+    assert "INT-001  paused" in fleet.remit("plan", "pause", first, *fleet.database)
+    assert "INT-001  waiting" in fleet.remit("plan", "resume", first, *fleet.database)
+    for _ in range(2):
+        end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3")
+    assert "`remit task retry INT-001` tries it again" in fleet.remit("plan", "resume", "INT-001", *fleet.database)
+    fleet.remit("plan", "fork", first, "--yes", *fleet.database)
+    assert "later plans have its intents" in fleet.remit("plan", "stop", first, *fleet.database, code=2)
+
+
 def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:
     fleet.govern(1)
     fleet.remit(*START, *fleet.database)

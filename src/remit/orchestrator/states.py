@@ -131,7 +131,7 @@ def apply_order(task: Task, order: Order) -> Task:
             return move_task(task, task.returns_to or WAITING)
         case OrderKind.UNDO if task.state is LANDED:
             return replace(move_task(task, DROPPED, f"undone by {by}"), landed="")
-        case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state] and task.state is not LANDED:
+        case OrderKind.STOP | OrderKind.DROP if can_drop(task):
             return move_task(task, DROPPED, order.body or f"dropped by {by}")
         case OrderKind.RETRY if task.state in (STUCK, BLOCKED, ASKING):
             again = move_task(task, WAITING, f"tried again for {by}")
@@ -142,6 +142,10 @@ def apply_order(task: Task, order: Order) -> Task:
             return choose_agents(task, order)
         case _:
             return task
+
+
+def can_drop(task: Task) -> bool:
+    return DROPPED in MOVES[task.state] and task.state is not LANDED
 
 
 def start_afresh(task: Task, head: str = "") -> Task:
