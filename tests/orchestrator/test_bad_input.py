@@ -226,6 +226,33 @@ def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(fle
     assert "later plans have its intents" in fleet.remit("plan", "stop", first, *fleet.database, code=2)
 
 
+def land_and_undo(fleet: Fleet, intent: str) -> None:
+    """Leave the commits of a landing and of its undo on the target."""
+    lander = ["-c", "user.name=Remit", "-c", "user.email=remit@localhost"]
+    commit = "HEAD"
+    for message in (f"{intent}\n\nRemit-Intent: {intent}", f"Undo\n\nRemit-Intent: {intent}\nRemit-Undone: {{}}"):
+        words = ["commit-tree", "HEAD^{tree}", "-p", commit, "-m", message.format(commit)]
+        commit = git(fleet.root, *lander, *words).strip()
+    git(fleet.root, "branch", "-f", "remit/next", commit)
+
+
+def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.govern(3)
+    fleet.remit(*START, *fleet.database)
+    fleet.remit("plan", "stop", "INT-002", *fleet.database)
+    land_and_undo(fleet, "INT-003")
+    fleet.database = ["--database", f"sqlite:///{tmp_path / 'new.db'}"]
+    told = fleet.remit("fleet", "rebuild", *fleet.database)
+    assert {id: task["state"] for id, task in fleet.status().items()} == {"INT-001": "waiting"}
+    assert "INT-002 was in no plan, or dropped from its plan: `remit plan start INT-002` starts it" in told
+    assert "INT-003 was undone, and is in no plan since" in told
+    assert "nothing has to be rebuilt" in fleet.remit("fleet", "rebuild", *fleet.database)
+    # What a person asks for comes back.
+    fleet.remit("fleet", "rebuild", "--all", *fleet.database)
+    assert {task["state"] for task in fleet.status().values()} == {"waiting"}
+    assert len(fleet.status()) == 3
+
+
 def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:
     fleet.govern(1)
     fleet.remit(*START, *fleet.database)

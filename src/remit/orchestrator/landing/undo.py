@@ -105,17 +105,24 @@ class LandingUndo:
 
 def find_landings(store: TreeStore, tip: str) -> dict[str, str]:
     """Return the commit of each intent in the target, newest first, without undone intents."""
+    return read_landings(store, tip)[0]
+
+
+def read_landings(store: TreeStore, tip: str) -> tuple[dict[str, str], dict[str, float]]:
+    """Return the commit of each intent in the target, newest first, and when each of the others was undone."""
     out = store.git.text(
         *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
-        f"--format=%H %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
+        f"--format=%H %ct %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
         f" %(trailers:key={UNDONE_TRAILER},valueonly,separator=%x20)",
         tip,
     )
     found: dict[str, str] = {}
+    gone: dict[str, float] = {}
     undone: set[str] = set()
     for row in (line.split() for line in out.splitlines()):
-        if len(row) == 3:
-            undone.add(row[2])
-        elif len(row) == 2 and row[0] not in undone:
-            found.setdefault(row[1], row[0])
-    return found
+        if len(row) == 4:
+            undone.add(row[3])
+            gone.setdefault(row[2], float(row[1]))
+        elif len(row) == 3 and row[0] not in undone:
+            found.setdefault(row[2], row[0])
+    return found, {intent: at for intent, at in gone.items() if intent not in found}
