@@ -194,6 +194,9 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: F
     assert fleet.status()["INT-001"]["state"] == "asking"
     told = fleet.remit("plan", "resume", *fleet.database)
     assert told == "INT-001  still asks: answer it with `remit plan resume INT-001`\n"
+    found = fleet.remit("fleet", "doctor", *fleet.database, code=1)
+    assert f"INT-001 in {str(fleet.root)!r} is asking" in found
+    assert "there: `remit plan land INT-001`" in found
     assert fleet.remit("plan", "resume", "INT-001", *fleet.database) == "INT-001  handed_in\n"
     assert engine.read_board().tasks[repository, "INT-001"].state is TaskState.HANDED_IN
     with engine.store.read() as connection:

@@ -14,6 +14,7 @@ from remit.workspace.worktrees import PLAN_REFS
 
 MAX_RECORD_BYTES = 1 << 20
 MAX_PLANS = 200
+LOST_BOARD = "plans were started in this repository, and the fleet database has none of them: `remit fleet rebuild`"
 
 
 class PlannedIntent(Struct, frozen=True, omit_defaults=True):
@@ -53,6 +54,11 @@ def store_record(store: TreeStore, record: PlanRecord, commit: str, at: float) -
     tag = store.git.run("hash-object", "-w", "-t", "tag", "--stdin", stdin=content).decode("ascii").strip()
     store.git.run("update-ref", f"{PLAN_REFS}{plan.id}", tag)
     return tag
+
+
+def has_plans(store: TreeStore) -> bool:
+    """Return whether a plan here had an intent that nobody dropped."""
+    return any(record.intents for record in read_plan_records(store))
 
 
 def read_plan_records(store: TreeStore) -> list[PlanRecord]:

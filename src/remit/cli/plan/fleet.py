@@ -16,8 +16,10 @@ from remit.cli.plan.start import describe_repository, make_roles, make_task, pla
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.board import OpenPlan, Task, TaskState
+from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.plan import Plan
 from remit.orchestrator.planning.roles import list_roles
+from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
@@ -35,22 +37,41 @@ def fleet() -> None:
 @fleet.command()
 @database_option
 @json_option
+@repo_option
 @reports_failures
-def doctor(database: str | None, as_json: bool) -> None:
+def doctor(database: str | None, as_json: bool, repo: Path) -> None:
     """Report problems of the fleet: tasks that no worker can run, agents that could outlive their worker."""
     require_person("checking the fleet")
     engine = open_engine("remit fleet doctor", database)
-    found = list(find_troubles(engine, engine.read_board()))
+    board = engine.read_board()
+    found = [*find_lost_board(board, repo), *find_troubles(engine, board)]
     emit({"findings": found}, as_json, found or ["nothing to mend"], FINDINGS if found else 0)
 
 
+def find_lost_board(board: "Board", folder: Path) -> Iterator[str]:
+    """Yield a finding if a plan was started in the repository of this folder, and the board has nothing of it."""
+    from remit.orchestrator.plan_records import LOST_BOARD, has_plans
+    from remit.workspace.merging import TreeStore
+
+    workspace = locate_workspace(folder)
+    if workspace is None or not has_plans(TreeStore(workspace)):
+        return
+    repository = name_repository(find_repository_root(workspace))
+    if not any(owner == repository for owner, _ in board.tasks):
+        yield LOST_BOARD
+
+
 def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
+    from remit.orchestrator.states import name_next_step
+
     open_tasks = [task for task in board.tasks.values() if task.state not in ("landed", "stuck", "blocked", "dropped")]
     if open_tasks and not board.workers:
         yield f"{count_things(len(open_tasks), 'open task')}, and no worker is alive: start one with `remit worker`"
     for task in board.tasks.values():
         if task.state in (TaskState.ASKING, TaskState.STUCK):
-            yield f"{task.intent} is {task.state}: {task.why}; `remit task show {task.intent}`, then `remit task retry`"
+            place = sanitise_line(board.repositories[task.repository].url, 300)
+            why = sanitise_line(task.why, 300)
+            yield f"{task.intent} in {place!r} is {task.state}: {why}; there: `{name_next_step(task)}`"
     for flow, count in engine.count_foreign_workflows():
         yield f"{count} pieces of work are of version {flow}, which no worker here runs: run a worker of that version"
     for repository in board.repositories.values():

@@ -38,8 +38,11 @@ def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None
     from remit.orchestrator.board import PlanUse
     from remit.orchestrator.database.past import sum_use
     from remit.orchestrator.forecast import describe_use
+    from remit.orchestrator.plan_records import LOST_BOARD, has_plans
+    from remit.workspace.merging import TreeStore
 
-    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    gate = governed_gate(repo)
+    repository = name_repository(find_repository_root(gate.workspace))
     while True:
         board = engine.read_board()
         tasks = [task for task in board.tasks.values() if task.repository == repository]
@@ -50,7 +53,8 @@ def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None
         rows = [{**asdict(plan), "used": use.get(plan.id, PlanUse())} for plan in plans]
         used = [f"plan {plan.id}: {describe_use(board, plan, use.get(plan.id, PlanUse()))}" for plan in plans]
         answer = {"tasks": tasks, "workers": list(board.workers.values()), "plans": rows}
-        emit(answer, as_json, [*list_status(board, tasks), *used])
+        lines = [LOST_BOARD] if not tasks and has_plans(TreeStore(gate.workspace)) else list_status(board, tasks)
+        emit(answer, as_json, [*lines, *used])
         if not watch or all(is_task_over(task) for task in tasks):
             return
         time.sleep(WATCH_INTERVAL_S)
