@@ -15,6 +15,7 @@ from remit.orchestrator.database.holds import claim_task
 from remit.orchestrator.database.landings import list_ready
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.schedule import schedule
 from remit.workspace.worktrees import PLAN_REFS
 
 INTENTS = ".orchestration/active_intents.yaml"
@@ -134,11 +135,12 @@ def open_engine(fleet: Fleet, home: Path) -> DbosEngine:
     return DbosEngine(open_store(fleet.database[1], home))
 
 
-def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str) -> None:
+def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, usd: float = 0.0) -> None:
     (repository,) = engine.read_board().repositories
     engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
     with engine.store.write() as connection:
-        attempt = claim_task(engine.store, connection, Claim(repository, intent, "w:1", "small"), 60.0)
+        claim = Claim(repository, intent, "w:1", "small", reserved_usd=usd)
+        attempt = claim_task(engine.store, connection, claim, 60.0)
     assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED)
     assert engine.end_attempt(attempt.token, attempt.key, how, failure, failure)
 
@@ -227,6 +229,21 @@ def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(fle
     assert "`remit task retry INT-001` tries it again" in fleet.remit("plan", "resume", "INT-001", *fleet.database)
     fleet.remit("plan", "fork", first, "--yes", *fleet.database)
     assert "later plans have its intents" in fleet.remit("plan", "stop", first, *fleet.database, code=2)
+
+
+def test_a_budget_that_is_used_up_says_what_counted_and_is_raised(fleet: Fleet, home: Path) -> None:
+    fleet.govern(1)
+    fleet.remit(*START, "--max-usd=0.5", *fleet.database)
+    engine = open_engine(fleet, home)
+    end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3", usd=0.5)
+    engine.dispatch()
+    why = fleet.status()["INT-001"]["why"]
+    assert "an attempt that reports no cost counts as its limit" in why
+    needed = why.split("`remit plan resume INT-001 --max-usd ")[1].split("` raises it")[0]
+    assert "say which plan" in fleet.remit("plan", "resume", "--max-usd=2", *fleet.database, code=2)
+    fleet.remit("plan", "resume", "INT-001", f"--max-usd={needed}", *fleet.database)
+    assert [claim.intent for claim in schedule(engine.read_board()).claims] == ["INT-001"]
+    assert f"at most {needed} USD" in fleet.remit("plan", "status", *fleet.database)
 
 
 def land_and_undo(fleet: Fleet, intent: str) -> None:

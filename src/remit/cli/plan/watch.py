@@ -184,14 +184,44 @@ def pause(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
 
 @click.command()
 @ids_argument
+@click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="What the plan of ID may cost from now on.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens that the plan of ID may use from now on.")
 @database_option
 @repo_option
 @reports_failures
-def resume(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
+def resume(
+    ids: tuple[str, ...], max_usd: float | None, max_tokens: int | None, database: str | None, repo: Path
+) -> None:
     """Let paused agents go on: those of the intents and plans ID, by default of every plan."""
     from remit.orchestrator.board import OrderKind
 
+    if max_usd is not None or max_tokens is not None:
+        set_budgets(ids, max_usd, max_tokens, database, repo)
     give_orders(OrderKind.RESUME, ids, database, repo)
+
+
+def set_budgets(
+    names: tuple[str, ...], usd: float | None, tokens: int | None, database: str | None, repo: Path
+) -> None:
+    """Set what the plans of these intents may spend. Raises Failure for a plan without such a bound."""
+    require_person("raising a budget")
+    engine = open_engine("remit plan resume", database)
+    from remit.orchestrator.database.orders import set_plan_budget
+
+    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    board = engine.read_board()
+    ids = list_ordered(board, repository, names)
+    chosen = {task.plan for id in ids if (task := board.tasks.get((repository, id)))}
+    for plan in (board.plans[name] for name in chosen):
+        if (usd and plan.limits.usd is None) or (tokens and plan.limits.tokens is None):
+            raise Failure(
+                "NO_BUDGET", f"plan {plan.id} has no such bound", target=plan.id, fix="see `remit plan status`"
+            )
+    if not chosen:
+        raise Failure("NOTHING_CHOSEN", "say which plan may spend more: name the plan, or an intent of it")
+    with engine.store.write() as connection:
+        for name in chosen:
+            set_plan_budget(connection, board.plans[name], usd, tokens)
 
 
 @click.command()
