@@ -19,7 +19,7 @@ from remit.workspace.worktrees import forget_hand_ins
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
 
-INSTALL_EXTRA = "pip install 'remit[cluster]'"
+INSTALL_EXTRA = "in Remit's checkout: uv tool install '.[cluster]', or pip install '.[cluster]'"
 
 
 class FleetUnavailable(Exception):
