@@ -76,7 +76,7 @@ class CallCommits:
         unknown = commits - self.known
         if unknown:
             revisions = "".join(f"{commit}\n" for commit in (*sorted(unknown), f"^{self.first_head}"))
-            options = ("--parents", f"--max-count={MAX_COMMITS}", "--stdin")
+            options = ("--parents", "--ignore-missing", f"--max-count={MAX_COMMITS}", "--stdin")
             try:
                 output = self.git.run("rev-list", *options, stdin=revisions.encode()).decode()
             except GitError:

@@ -32,6 +32,7 @@ JOB_TIMEOUT_S = 900.0  # the commands of criteria run in a job: a test suite, fo
 COMMAND_TIMEOUT_S = 60.0
 MAX_IDLE_S, REUSED_WITHIN_S = 300.0, 285.0  # a worker that is about to leave gets no job any more
 MAX_IDLE_WORKERS = 2
+ANSWER_END = b"\0"  # after a command's JSON, which holds none
 UNAVAILABLE = 4  # exit code of a command that met a broken disk, database or git: contracts §8
 RUN_WORKER = (
     "import os; os.nice(5); from remit.cli import main; "
@@ -221,23 +222,30 @@ def run_command(words: Sequence[str], run_words: Callable[[], None]) -> JobAnswe
     errors, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(target, 1)
     os.dup2(nothing, 2)  # the answer says what is wrong, and warnings are for terminals
-    os.close(target)
     os.close(nothing)
-    written: list[bytes] = []
-    with os.fdopen(source, "rb") as pipe:
-        reader = threading.Thread(target=lambda: written.append(pipe.read()))
-        reader.start()
-        try:
-            run_words()
-        except SystemExit as ended:
-            code = ended.code
-        finally:
-            sys.stdout.flush()
-            os.dup2(errors, 2)
-            os.dup2(errors, 1)  # the pipe's end
-            os.close(errors)
-            reader.join()
-    answer: dict[str, Any] = json.loads(written[0])
+    written = bytearray()
+
+    def read_answer() -> None:
+        # Up to a mark: processes that the command leaves behind hold the pipe open.
+        while not written.endswith(ANSWER_END):
+            written.extend(os.read(source, 1 << 16))
+
+    reader = threading.Thread(target=read_answer)
+    reader.start()
+    try:
+        run_words()
+    except SystemExit as ended:
+        code = ended.code
+    finally:
+        sys.stdout.flush()
+        os.dup2(errors, 2)
+        os.dup2(errors, 1)
+        os.close(errors)
+        os.write(target, ANSWER_END)
+        reader.join()
+        os.close(target)
+        os.close(source)
+    answer: dict[str, Any] = json.loads(written.removesuffix(ANSWER_END))
     if "error" not in answer:
         return JobAnswer(answer["data"])
     error: dict[str, Any] = answer["error"]

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
@@ -199,9 +199,13 @@ def list_attempts(attempts: Sequence[Attempt], index: Index) -> list[FleetAttemp
 
 
 def describe_event(event: FleetEvent) -> EventLine:
-    words = ", ".join(f"{key} {value}" for key, value in event.body.items() if value)
+    words = ", ".join(f"{key} {describe_value(value)}" for key, value in event.body.items() if value)
     shown = sanitise_line(words, MAX_WORDS_CHARS)
     return EventLine(event.seq, event.at, str(event.kind), event.intent, event.attempt, shown)
+
+
+def describe_value(value: object) -> str:
+    return " ".join(map(str, cast("list[object]", value))) if isinstance(value, list) else str(value)
 
 
 def send_order(gate: Gate, kind: str, intent: str) -> dict[str, Any]:
