@@ -46,7 +46,7 @@ WAIT_REASONS: Mapping[TaskState, str] = {
 }
 
 
-TAKEN = "has taken it over, and gives it back"
+TAKE_REASON = "has taken it over, and gives it back"
 """End of the reason of a task that a person has taken over."""
 
 REMOTE_WAIT = "the remote since "
@@ -80,14 +80,14 @@ def awaits_person_to_land(task: Task) -> bool:
     return task.state is ASKING and task.returns_to is HANDED_IN
 
 
-def is_taken(task: Task) -> bool:
+def is_with_person(task: Task) -> bool:
     """Return whether a person has the task's worktree now."""
-    return task.state is ASKING and task.why.endswith(TAKEN)
+    return task.state is ASKING and task.why.endswith(TAKE_REASON)
 
 
 def name_next_step(task: Task) -> str:
     """Return the command with which a person lets an asking, paused or stuck task go on; empty without one."""
-    if is_taken(task):
+    if is_with_person(task):
         return f"remit task give-back {task.intent}"
     if awaits_person_to_land(task):
         return f"remit plan {'resume' if 'remit plan resume' in task.why else 'land'} {task.intent}"
@@ -120,14 +120,14 @@ def apply_order(task: Task, order: Order) -> Task:
         case OrderKind.PAUSE if PAUSED in MOVES[task.state] and task.state is not ASKING:  # which waits already
             return move_task(task, PAUSED, order.body or f"paused by {by}")
         case OrderKind.TAKE if PAUSED in MOVES[task.state]:
-            taken = move_task(task, ASKING, f"{by} {TAKEN}")
+            taken = move_task(task, ASKING, f"{by} {TAKE_REASON}")
             return replace(taken, returns_to=HELD) if taken.returns_to is HANDED_IN else taken
-        case OrderKind.GIVE_BACK if is_taken(task) and order.body == DONE_BODY and needs_hold(task):
+        case OrderKind.GIVE_BACK if is_with_person(task) and order.body == DONE_BODY and needs_hold(task):
             return move_task(task, HANDED_IN, f"finished by {by}")
         # A question is answered, and a task given back, one at a time: never by resuming them all.
         case OrderKind.RESUME if task.state is PAUSED or (task.state is ASKING and order.intent):
             return move_task(task, task.returns_to or WAITING)
-        case OrderKind.GIVE_BACK if is_taken(task):
+        case OrderKind.GIVE_BACK if is_with_person(task):
             return move_task(task, task.returns_to or WAITING)
         case OrderKind.UNDO if task.state is LANDED:
             return replace(move_task(task, DROPPED, f"undone by {by}"), landed="")
