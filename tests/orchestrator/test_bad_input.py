@@ -15,6 +15,7 @@ from remit.orchestrator.database.holds import claim_task
 from remit.orchestrator.database.landings import list_ready
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.schedule import schedule
 from remit.workspace.worktrees import PLAN_REFS
 
 INTENTS = ".orchestration/active_intents.yaml"
@@ -134,11 +135,12 @@ def open_engine(fleet: Fleet, home: Path) -> DbosEngine:
     return DbosEngine(open_store(fleet.database[1], home))
 
 
-def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str) -> None:
+def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, usd: float = 0.0) -> None:
     (repository,) = engine.read_board().repositories
     engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
     with engine.store.write() as connection:
-        attempt = claim_task(engine.store, connection, Claim(repository, intent, "w:1", "small"), 60.0)
+        claim = Claim(repository, intent, "w:1", "small", reserved_usd=usd)
+        attempt = claim_task(engine.store, connection, claim, 60.0)
     assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED)
     assert engine.end_attempt(attempt.token, attempt.key, how, failure, failure)
 
@@ -188,12 +190,87 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: F
     end_attempt(engine, "INT-001", AttemptEnd.HANDED_IN, "")
     (repository,) = engine.read_board().repositories
     assert fleet.status()["INT-001"]["state"] == "asking"
+    refused = fleet.remit("task", "give-back", "INT-001", *fleet.database, code=2)
+    assert "nobody has taken it over" in refused
+    assert "remit plan land INT-001" in refused
+    assert fleet.status()["INT-001"]["state"] == "asking"
     told = fleet.remit("plan", "resume", *fleet.database)
     assert told == "INT-001  still asks: answer it with `remit plan resume INT-001`\n"
+    found = fleet.remit("fleet", "doctor", *fleet.database, code=1)
+    assert f"INT-001 in {str(fleet.root)!r} is asking" in found
+    assert "there: `remit plan land INT-001`" in found
     assert fleet.remit("plan", "resume", "INT-001", *fleet.database) == "INT-001  handed_in\n"
     assert engine.read_board().tasks[repository, "INT-001"].state is TaskState.HANDED_IN
     with engine.store.read() as connection:
         assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
+
+
+def test_every_task_is_dropped_only_after_a_yes(fleet: Fleet) -> None:
+    fleet.govern(2)
+    fleet.remit(*START, *fleet.database)
+    refused = fleet.remit("plan", "stop", *fleet.database, code=2)
+    assert "this drops INT-001, INT-002" in refused
+    assert {task["state"] for task in fleet.status().values()} == {"waiting"}
+    fleet.remit("plan", "stop", "--yes", *fleet.database)
+    assert {task["state"] for task in fleet.status().values()} == {"dropped"}
+    assert "nothing to stop" in fleet.remit("plan", "stop", *fleet.database)
+
+
+def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(fleet: Fleet, home: Path) -> None:
+    fleet.govern(1)
+    fleet.remit(*START, *fleet.database)
+    engine = open_engine(fleet, home)
+    (first,) = engine.read_board().plans
+    assert "nothing to resume" in fleet.remit("plan", "resume", *fleet.database)
+    assert "INT-001  paused" in fleet.remit("plan", "pause", first, *fleet.database)
+    assert "INT-001  waiting" in fleet.remit("plan", "resume", first, *fleet.database)
+    for _ in range(2):
+        end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3")
+    assert "`remit task retry INT-001` tries it again" in fleet.remit("plan", "resume", "INT-001", *fleet.database)
+    fleet.remit("plan", "fork", first, "--yes", *fleet.database)
+    assert "later plans have its intents" in fleet.remit("plan", "stop", first, *fleet.database, code=2)
+
+
+def test_a_budget_that_is_used_up_says_what_counted_and_is_raised(fleet: Fleet, home: Path) -> None:
+    fleet.govern(1)
+    fleet.remit(*START, "--max-usd=0.5", *fleet.database)
+    engine = open_engine(fleet, home)
+    end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3", usd=0.5)
+    engine.dispatch()
+    why = fleet.status()["INT-001"]["why"]
+    assert "an attempt that reports no cost counts as its limit" in why
+    needed = why.split("`remit plan resume INT-001 --max-usd ")[1].split("` raises it")[0]
+    assert "say which plan" in fleet.remit("plan", "resume", "--max-usd=2", *fleet.database, code=2)
+    fleet.remit("plan", "resume", "INT-001", f"--max-usd={needed}", *fleet.database)
+    assert [claim.intent for claim in schedule(engine.read_board()).claims] == ["INT-001"]
+    assert f"at most {needed} USD" in fleet.remit("plan", "status", *fleet.database)
+
+
+def land_and_undo(fleet: Fleet, intent: str) -> None:
+    """Leave the commits of a landing and of its undo on the target."""
+    lander = ["-c", "user.name=Remit", "-c", "user.email=remit@localhost"]
+    commit = "HEAD"
+    for message in (f"{intent}\n\nRemit-Intent: {intent}", f"Undo\n\nRemit-Intent: {intent}\nRemit-Undone: {{}}"):
+        words = ["commit-tree", "HEAD^{tree}", "-p", commit, "-m", message.format(commit)]
+        commit = git(fleet.root, *lander, *words).strip()
+    git(fleet.root, "branch", "-f", "remit/next", commit)
+
+
+def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.govern(3)
+    fleet.remit(*START, *fleet.database)
+    fleet.remit("plan", "stop", "INT-002", *fleet.database)
+    land_and_undo(fleet, "INT-003")
+    fleet.database = ["--database", f"sqlite:///{tmp_path / 'new.db'}"]
+    told = fleet.remit("fleet", "rebuild", *fleet.database)
+    assert {id: task["state"] for id, task in fleet.status().items()} == {"INT-001": "waiting"}
+    assert "INT-002 was in no plan, or dropped from its plan: `remit plan start INT-002` starts it" in told
+    assert "INT-003 was undone, and is in no plan since" in told
+    assert "nothing has to be rebuilt" in fleet.remit("fleet", "rebuild", *fleet.database)
+    # What a person asks for comes back.
+    fleet.remit("fleet", "rebuild", "--all", *fleet.database)
+    assert {task["state"] for task in fleet.status().values()} == {"waiting"}
+    assert len(fleet.status()) == 3
 
 
 def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:

@@ -159,6 +159,9 @@ def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: F
     assert worker.wait(60) == UNAVAILABLE
     assert "was deleted or replaced" in fleet.logs()
     assert "remit fleet rebuild" in fleet.logs()
+    assert "Traceback" not in fleet.logs()
+    for words, code in ((("plan", "status"), 0), (("fleet", "doctor"), 1)):
+        assert "the fleet database has none of them: `remit fleet rebuild`" in fleet.remit(*words, code=code)
     assert fleet.agents_left() == []
     fleet.remit("fleet", "rebuild")
     fleet.start_worker(1, 0.2)

@@ -386,6 +386,24 @@ def test_an_intent_is_taken_out_and_lines_go_back_to_who_wrote_them(fleet: Fleet
     assert LandingUndo(fleet.lander).undo(terms, "INT-001").fault is not None
 
 
+def test_an_intent_is_taken_out_though_the_intents_file_was_changed_beside_it(fleet: Fleet) -> None:
+    terms, path = LandingTerms(), ".orchestration/active_intents.yaml"
+    fleet.lander.land(terms, [fleet.attempt("INT-001", work("INT-001", "a"))])
+    text = run_git(fleet.root, "show", f"{TARGET}:{path}")
+    changed = re.sub(
+        "    name: [^\n]*", "    name: a new name", re.sub(" +updated_at: .*\n", "    priority: HIGH\n", text)
+    )
+    assert changed != text
+    store = fleet.lander.store
+    tree = store.replace_files(f"{TARGET}^{{tree}}", {path: changed.encode()})
+    new = store.commit(tree, (fleet.commit(TARGET),), "INT-001 is described anew", Identity("ana", "ana@x", 1))
+    run_git(fleet.root, "update-ref", TARGET, new)
+    assert LandingUndo(fleet.lander).undo(terms, "INT-001").fault is None
+    after = run_git(fleet.root, "show", f"{TARGET}:{path}")
+    assert re.findall(r"status: (\w+)", after)[0] == "IN_PROGRESS"
+    assert after.count("a new name") == changed.count("a new name")
+
+
 def test_what_a_landed_intent_needs_is_not_taken_out_alone(fleet: Fleet) -> None:
     terms = LandingTerms()
     for intent, part in (("INT-001", "a"), ("INT-002", "b")):

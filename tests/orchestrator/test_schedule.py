@@ -242,7 +242,10 @@ def test_a_budget_that_can_pay_for_nothing_more_is_one_question() -> None:
         roles={"any": Role("any", ("a",), max_usd=2.0)},
     )
     (asking,) = schedule(board).moves
-    assert (asking.intent, asking.state, asking.why) == ("FREE", S.ASKING, "the budget of plan p is used up")
+    assert (asking.intent, asking.state) == ("FREE", S.ASKING)
+    counted = "an attempt that reports no cost counts as its limit"
+    raises = "`remit plan resume FREE --max-usd 6.00` raises it"
+    assert asking.why == f"the budget of plan p is used up; {counted}; {raises}"
     asked = replace(board, tasks={**board.tasks, asking.key: asking})
     assert schedule(asked).moves == ()
     assert explain_waits(asked)["r", "INT-002"] == "a budget: plan p has not enough left"

@@ -64,7 +64,7 @@ def test_a_budget_that_one_call_used_up_ends_the_attempt_and_asks_a_person_about
     assert engine.dispatch() == ()
     tasks = engine.read_board().tasks
     assert [tasks[key_of(intent)].state for intent in (ONE, TWO)] == [TaskState.ASKING, TaskState.ASKING]
-    assert tasks[key_of(TWO)].why == "the budget of plan plan is used up"
+    assert tasks[key_of(TWO)].why.startswith("the budget of plan plan is used up; ")
 
 
 def test_tokens_end_an_attempt_too(engine: AnyEngine) -> None:

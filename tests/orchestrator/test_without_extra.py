@@ -36,7 +36,7 @@ def test_without_the_extra_a_command_names_it(words: list[str], home: Path, tmp_
     done = subprocess.run(run, cwd=fleet.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert f"`remit {' '.join(words[:2]) if words[0] != 'worker' else 'worker'}` needs" in done.stderr
-    assert "pip install 'remit[cluster]'" in done.stderr
+    assert "uv tool install '.[cluster]'" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--help"], ["plan", "--help"], ["plan", "check"], ["status"], ["intent", "list"]])

@@ -1,6 +1,7 @@
 """Budgets: money, tokens and time, reserved before an attempt starts and settled at its end. Pure."""
 
 from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -37,6 +38,17 @@ class BudgetExceeded(Exception):
 
 def name_budget(budget: SpendingBudget) -> str:
     return f"{budget.scope} {budget.key}".strip()
+
+
+def describe_raise(task: Task, role: Role, budget: SpendingBudget) -> str:
+    """Return what counted against a budget that is used up, and how a person raises it enough for one attempt more."""
+    is_money = fits_bound(budget.tokens, budget.spent_tokens)
+    counted = "an attempt that reports no cost counts as its limit; " if is_money else ""
+    if budget.scope != "plan":
+        return f"{counted}raise it in `remit.toml`, then `remit task drop {task.intent}` and a new plan"
+    needed = budget.spent_usd + estimate_amount(task, role).usd
+    option = f"--max-usd {ceil(100 * needed) / 100:.2f}" if is_money else "--max-tokens N"
+    return f"{counted}`remit plan resume {task.intent} {option}` raises it"
 
 
 def select_budgets(budgets: Iterable[SpendingBudget], task: Task, agent: str = "") -> list[SpendingBudget]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from remit.core.diff.contents import sha256
 from remit.gate.governing import load_config
 from remit.orchestrator.board import Order, OrderKind
+from remit.orchestrator.plan_records import strike_intents
 from remit.orchestrator.remote import name_shared
 from remit.workspace.git.command import GitError
 from remit.workspace.merging import TreeStore
@@ -18,7 +19,7 @@ from remit.workspace.worktrees import forget_hand_ins
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
 
-INSTALL_EXTRA = "pip install 'remit[cluster]'"
+INSTALL_EXTRA = "in Remit's checkout: uv tool install '.[cluster]', or pip install '.[cluster]'"
 
 
 class FleetUnavailable(Exception):
@@ -86,6 +87,9 @@ def give_order(engine: "DbosEngine", repository: str, kind: OrderKind, intent: s
         raise UnknownTask(intent)
     engine.give_order(Order(0, repository, kind, intent=intent, body=body, by=by))
     workspace = locate_workspace(Path(board.repositories[repository].url))
-    if workspace is not None and kind in (OrderKind.STOP, OrderKind.DROP):
-        for name in [intent] if intent else known:
-            forget_hand_ins(TreeStore(workspace), name)
+    if workspace is not None and kind in (OrderKind.STOP, OrderKind.DROP, OrderKind.UNDO):
+        store = TreeStore(workspace)
+        given, after = [intent] if intent else known, engine.read_board().tasks
+        for name in given:
+            forget_hand_ins(store, name)
+        strike_intents(store, [name for name in given if after[repository, name].state == "dropped"])

@@ -2,10 +2,11 @@
 intents a plan has, in which roles; from them a lost board is rebuilt on any host.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 
 from msgspec import MsgspecError, Struct, json
+from msgspec.structs import replace
 
 from remit.orchestrator.board import OpenPlan, Task
 from remit.workspace.merging import TreeStore
@@ -13,6 +14,7 @@ from remit.workspace.worktrees import PLAN_REFS
 
 MAX_RECORD_BYTES = 1 << 20
 MAX_PLANS = 200
+LOST_BOARD = "plans were started in this repository, and the fleet database has none of them: `remit fleet rebuild`"
 
 
 class PlannedIntent(Struct, frozen=True, omit_defaults=True):
@@ -33,11 +35,30 @@ class PlanRecord(Struct, frozen=True):
 def write_plan_record(store: TreeStore, plan: OpenPlan, tasks: Iterable[Task], commit: str, at: float) -> str:
     """Write the tag of a plan on its first commit, with its ref, and return the tag's name. Raises GitError."""
     known = PlanRecord(plan, tuple(PlannedIntent(task.intent, task.role, task.agents) for task in tasks))
+    return store_record(store, known, commit, at)
+
+
+def strike_intents(store: TreeStore, dropped: Collection[str]) -> None:
+    """Take intents that a person dropped or undid out of the plans' records here. Raises GitError."""
+    for record in read_plan_records(store):
+        left = tuple(one for one in record.intents if one.intent not in dropped)
+        commit = store.find_commit(f"{PLAN_REFS}{record.plan.id}") if left != record.intents else None
+        if commit is not None:
+            store_record(store, replace(record, intents=left), commit, record.plan.made_at)
+
+
+def store_record(store: TreeStore, record: PlanRecord, commit: str, at: float) -> str:
+    plan = record.plan
     head = f"object {commit}\ntype commit\ntag {plan.id}\ntagger Remit <remit@localhost> {int(at)} +0000\n\n"
-    content = head.encode() + json.encode(known) + b"\n"
+    content = head.encode() + json.encode(record) + b"\n"
     tag = store.git.run("hash-object", "-w", "-t", "tag", "--stdin", stdin=content).decode("ascii").strip()
     store.git.run("update-ref", f"{PLAN_REFS}{plan.id}", tag)
     return tag
+
+
+def has_plans(store: TreeStore) -> bool:
+    """Return whether a plan here had an intent that nobody dropped."""
+    return any(record.intents for record in read_plan_records(store))
 
 
 def read_plan_records(store: TreeStore) -> list[PlanRecord]:

@@ -19,6 +19,7 @@ from remit.orchestrator.board import (
     ProofAnswer,
     Role,
     Schedule,
+    SpendingBudget,
     Task,
     TaskKey,
     Worker,
@@ -28,6 +29,7 @@ from remit.orchestrator.breaker import is_open, limit_slots, must_ask
 from remit.orchestrator.budget import (
     can_ever_reserve,
     can_reserve,
+    describe_raise,
     estimate_amount,
     name_budget,
     reserve,
@@ -333,25 +335,27 @@ def find_unpaid(allocation: Allocation, candidates: Iterable[Task]) -> list[Task
     if not allocation.budgets:
         return []
     board = allocation.board
-    asked = {task.why for task in board.tasks.values() if task.state is ASKING}
+    asked = [task.why for task in board.tasks.values() if task.state is ASKING]
     asking: list[Task] = []
     for task in candidates:
         if task.key not in allocation.live and find_open_need(task, board) is None:
             spent = find_spent_budget(task, board.find_role(task), allocation)
-            question = f"the budget of {spent} is used up"
-            if spent and question not in asked:
-                asking.append(move_task(task, ASKING, question))
-                asked.add(question)
+            question = f"the budget of {name_budget(spent)} is used up" if spent else ""
+            if spent and not any(why.startswith(question) for why in asked):
+                asking.append(
+                    move_task(task, ASKING, f"{question}; {describe_raise(task, board.find_role(task), spent)}")
+                )
+                asked.append(question)
     return asking
 
 
-def find_spent_budget(task: Task, role: Role, allocation: Allocation) -> str | None:
-    """Return the name of a budget that keeps every agent of this task from a further attempt, whatever ends."""
-    spent: str | None = None
+def find_spent_budget(task: Task, role: Role, allocation: Allocation) -> SpendingBudget | None:
+    """Return a budget that keeps every agent of this task from a further attempt, whatever ends."""
+    spent: SpendingBudget | None = None
     for wanted in list_wanted(task, role) or ("",):
         budgets = select_budgets(allocation.budgets.values(), task, wanted.partition("@")[0])
         amount = estimate_amount(task, role, budgets)
-        spent = next((name_budget(budget) for budget in budgets if not can_ever_reserve(budget, amount)), None)
+        spent = next((budget for budget in budgets if not can_ever_reserve(budget, amount)), None)
         if spent is None:
             return None
     return spent

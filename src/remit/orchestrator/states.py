@@ -46,6 +46,9 @@ WAIT_REASONS: Mapping[TaskState, str] = {
 }
 
 
+TAKE_REASON = "has taken it over, and gives it back"
+"""End of the reason of a task that a person has taken over."""
+
 REMOTE_WAIT = "the remote since "
 """Beginning of the reason of a task that waits for the repository's remote, in whatever state."""
 
@@ -77,6 +80,22 @@ def awaits_person_to_land(task: Task) -> bool:
     return task.state is ASKING and task.returns_to is HANDED_IN
 
 
+def is_with_person(task: Task) -> bool:
+    """Return whether a person has the task's worktree now."""
+    return task.state is ASKING and task.why.endswith(TAKE_REASON)
+
+
+def name_next_step(task: Task) -> str:
+    """Return the command with which a person lets an asking, paused or stuck task go on; empty without one."""
+    if is_with_person(task):
+        return f"remit task give-back {task.intent}"
+    if awaits_person_to_land(task):
+        return f"remit plan {'resume' if 'remit plan resume' in task.why else 'land'} {task.intent}"
+    if task.state in (STUCK, BLOCKED):
+        return f"remit task retry {task.intent}"
+    return f"remit plan resume {task.intent}" if task.state in (ASKING, PAUSED) else ""
+
+
 def needs_hold(task: Task) -> bool:
     """Return whether the task's paths are reserved for the task now."""
     return (task.returns_to or task.state) in HOLDING_STATES
@@ -101,16 +120,18 @@ def apply_order(task: Task, order: Order) -> Task:
         case OrderKind.PAUSE if PAUSED in MOVES[task.state] and task.state is not ASKING:  # which waits already
             return move_task(task, PAUSED, order.body or f"paused by {by}")
         case OrderKind.TAKE if PAUSED in MOVES[task.state]:
-            taken = move_task(task, ASKING, f"{by} has taken it over, and gives it back")
+            taken = move_task(task, ASKING, f"{by} {TAKE_REASON}")
             return replace(taken, returns_to=HELD) if taken.returns_to is HANDED_IN else taken
-        case OrderKind.GIVE_BACK if task.state is ASKING and order.body == DONE_BODY and needs_hold(task):
+        case OrderKind.GIVE_BACK if is_with_person(task) and order.body == DONE_BODY and needs_hold(task):
             return move_task(task, HANDED_IN, f"finished by {by}")
         # A question is answered, and a task given back, one at a time: never by resuming them all.
-        case OrderKind.RESUME | OrderKind.GIVE_BACK if task.state is PAUSED or (task.state is ASKING and order.intent):
+        case OrderKind.RESUME if task.state is PAUSED or (task.state is ASKING and order.intent):
+            return move_task(task, task.returns_to or WAITING)
+        case OrderKind.GIVE_BACK if is_with_person(task):
             return move_task(task, task.returns_to or WAITING)
         case OrderKind.UNDO if task.state is LANDED:
             return replace(move_task(task, DROPPED, f"undone by {by}"), landed="")
-        case OrderKind.STOP | OrderKind.DROP if DROPPED in MOVES[task.state] and task.state is not LANDED:
+        case OrderKind.STOP | OrderKind.DROP if can_drop(task):
             return move_task(task, DROPPED, order.body or f"dropped by {by}")
         case OrderKind.RETRY if task.state in (STUCK, BLOCKED, ASKING):
             again = move_task(task, WAITING, f"tried again for {by}")
@@ -121,6 +142,10 @@ def apply_order(task: Task, order: Order) -> Task:
             return choose_agents(task, order)
         case _:
             return task
+
+
+def can_drop(task: Task) -> bool:
+    return DROPPED in MOVES[task.state] and task.state is not LANDED
 
 
 def start_afresh(task: Task, head: str = "") -> Task:

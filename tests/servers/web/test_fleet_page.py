@@ -129,7 +129,7 @@ assert not [name for name in sys.modules if name.partition(".")[0] in ("dbos", "
     found = json.loads(done.stdout)
     assert (found["problem"], found["fix"]) == (
         "Several agents at once need the extra `cluster`.",
-        "pip install 'remit[cluster]'",
+        "in Remit's checkout: uv tool install '.[cluster]', or pip install '.[cluster]'",
     )
 
 

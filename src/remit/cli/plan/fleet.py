@@ -2,7 +2,7 @@
 
 import getpass
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,10 @@ from remit.cli.plan.start import describe_repository, make_roles, make_task, pla
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.board import OpenPlan, Task, TaskState
+from remit.orchestrator.fleet import find_repository_root, name_repository
 from remit.orchestrator.planning.plan import Plan
 from remit.orchestrator.planning.roles import list_roles
+from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
@@ -35,22 +37,41 @@ def fleet() -> None:
 @fleet.command()
 @database_option
 @json_option
+@repo_option
 @reports_failures
-def doctor(database: str | None, as_json: bool) -> None:
+def doctor(database: str | None, as_json: bool, repo: Path) -> None:
     """Report problems of the fleet: tasks that no worker can run, agents that could outlive their worker."""
     require_person("checking the fleet")
     engine = open_engine("remit fleet doctor", database)
-    found = list(find_troubles(engine, engine.read_board()))
+    board = engine.read_board()
+    found = [*find_lost_board(board, repo), *find_troubles(engine, board)]
     emit({"findings": found}, as_json, found or ["nothing to mend"], FINDINGS if found else 0)
 
 
+def find_lost_board(board: "Board", folder: Path) -> Iterator[str]:
+    """Yield a finding if a plan was started in the repository of this folder, and the board has nothing of it."""
+    from remit.orchestrator.plan_records import LOST_BOARD, has_plans
+    from remit.workspace.merging import TreeStore
+
+    workspace = locate_workspace(folder)
+    if workspace is None or not has_plans(TreeStore(workspace)):
+        return
+    repository = name_repository(find_repository_root(workspace))
+    if not any(owner == repository for owner, _ in board.tasks):
+        yield LOST_BOARD
+
+
 def find_troubles(engine: "DbosEngine", board: "Board") -> Iterator[str]:
+    from remit.orchestrator.states import name_next_step
+
     open_tasks = [task for task in board.tasks.values() if task.state not in ("landed", "stuck", "blocked", "dropped")]
     if open_tasks and not board.workers:
         yield f"{count_things(len(open_tasks), 'open task')}, and no worker is alive: start one with `remit worker`"
     for task in board.tasks.values():
         if task.state in (TaskState.ASKING, TaskState.STUCK):
-            yield f"{task.intent} is {task.state}: {task.why}; `remit task show {task.intent}`, then `remit task retry`"
+            place = sanitise_line(board.repositories[task.repository].url, 300)
+            why = sanitise_line(task.why, 300)
+            yield f"{task.intent} in {place!r} is {task.state}: {why}; there: `{name_next_step(task)}`"
     for flow, count in engine.count_foreign_workflows():
         yield f"{count} pieces of work are of version {flow}, which no worker here runs: run a worker of that version"
     for repository in board.repositories.values():
@@ -75,8 +96,10 @@ def rebuild(target: str | None, has_all: bool, database: str | None, repo: Path)
     """
     require_person("rebuilding the fleet")
     engine = open_engine("remit fleet rebuild", database)
+    from remit.orchestrator.landing.undo import read_landings
     from remit.orchestrator.rebuild import describe_unknown, list_facts, rebuild_plan
     from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote, TargetRewritten
+    from remit.workspace.merging import TreeStore
 
     gate, repository = open_repository(repo)
     settings = gate.rules.config.orchestrator
@@ -91,40 +114,57 @@ def rebuild(target: str | None, has_all: bool, database: str | None, repo: Path)
     described = describe_repository(repository, gate.workspace.root, target, settings)
     roles = make_roles(list_roles(settings), "")
     rebuilt: list[Task] = []
-    for plan, tasks in split_plans(gate, engine.read_board(), repository, target, made, has_all=has_all):
+    store = TreeStore(gate.workspace)
+    tip = store.find_commit(f"refs/heads/{target}")
+    undone = read_landings(store, tip)[1] if tip else {}
+    for plan, tasks in split_plans(gate, engine.read_board(), repository, target, made, undone, has_all=has_all):
         rebuilt += rebuild_plan(engine, gate, described, plan, tasks, roles)
     for task in rebuilt:
         stage = f"  next is the {roles[task.role].stages[task.stage]}" if task.stage and task.state == "waiting" else ""
         click.echo(f"{task.intent}  {task.state}{stage}")
-    planned = {task.intent for task in rebuilt}
-    for task in made.tasks:
-        if task.intent_id not in planned:
-            click.echo(f"{task.intent_id} was in no plan: `remit plan start {task.intent_id}` starts it", err=True)
+    on_board = {intent for owner, intent in engine.read_board().tasks if owner == repository}
+    if not rebuilt and on_board:
+        click.echo("the board is there, and nothing has to be rebuilt: see `remit plan status`")
+        return
+    for name in (task.intent_id for task in made.tasks if task.intent_id not in on_board):
+        was = "undone, and is in no plan since" if name in undone else "in no plan, or dropped from its plan"
+        click.echo(f"{name} was {was}: `remit plan start {name}` starts it", err=True)
     for line in describe_unknown(rebuilt, roles, list_facts(gate)):
         click.echo(line, err=True)
 
 
 def split_plans(
-    gate: "Gate", board: "Board", repository: str, target: str, made: Plan, *, has_all: bool
+    gate: "Gate",
+    board: "Board",
+    repository: str,
+    target: str,
+    made: Plan,
+    undone: Mapping[str, float],
+    *,
+    has_all: bool,
 ) -> Iterator[tuple[OpenPlan, list[Task]]]:
-    """Yield the plans that the repository's records tell of, with the tasks that are still to be done; with `has_all`,
-    and without any record, also a plan of every other open intent.
+    """Yield the plans that the repository's records tell of, with the tasks that are still to be done and that the
+    board lacks; with `has_all`, and without any record, also a plan of every other open intent. What was undone after
+    the start of its plan belongs to no plan.
     """
     from remit.orchestrator.plan_records import read_plan_records
     from remit.workspace.merging import TreeStore
 
     intents = {intent.id: intent for intent in gate.intents.document.intents}
-    left = {task.intent_id: task for task in made.tasks}
+    left = {task.intent_id: task for task in made.tasks if (repository, task.intent_id) not in board.tasks}
     records = [record for record in read_plan_records(TreeStore(gate.workspace)) if record.plan.target == target]
     for record in records:
         id = record.plan.id if record.plan.id not in board.plans else f"{record.plan.id}-rebuilt"
-        own = {one.intent: one for one in record.intents if one.intent in left}
+        begun = int(record.plan.made_at)  # as git counts
+        own = {one.intent: one for one in record.intents if one.intent in left and undone.get(one.intent, -1) < begun}
         plan = replace(record.plan, id=id, repository=repository, is_paused=False)
         tasks = [make_task(id, repository, left.pop(name), intents[name], one.agents) for name, one in own.items()]
         if tasks:
             yield plan, tasks
-    if not records:
+    if not records and left:
         click.echo("no plan here says which intents it had: every open intent is in one", err=True)
+    if not records and not has_all:
+        left = {name: task for name, task in left.items() if name not in undone}
     if left and (has_all or not records):
         plan = OpenPlan(f"{time.strftime('%Y%m%d-%H%M%S')}-rebuilt", repository, target, by=getpass.getuser())
         yield plan, [make_task(plan.id, repository, task, intents[task.intent_id], ()) for task in left.values()]

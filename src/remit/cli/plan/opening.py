@@ -32,7 +32,7 @@ pace_option = click.option("--pace", type=click.FloatRange(0.001, 10), default=1
 def require_extra(command: str) -> None:
     """Raise Failure unless the extra is installed."""
     if not has_extra():
-        raise Failure("EXTRA_MISSING", f"`{command}` needs `{INSTALL_EXTRA}`", fix=INSTALL_EXTRA, exit_code=USAGE)
+        raise Failure("EXTRA_MISSING", f"`{command}` needs the extra `cluster`", fix=INSTALL_EXTRA, exit_code=USAGE)
 
 
 def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosEngine":

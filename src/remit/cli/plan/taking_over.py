@@ -80,16 +80,17 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
     """Give a task back that you took: the next agent begins with the files as you left them."""
     require_person("giving back a task")
     engine = open_engine("remit task give-back", database)
-    from remit.orchestrator.board import OrderKind, TaskState
-    from remit.orchestrator.states import DONE_BODY, needs_hold
+    from remit.orchestrator.board import OrderKind
+    from remit.orchestrator.states import DONE_BODY, is_with_person, name_next_step, needs_hold
     from remit.orchestrator.workers.handing_over import hand_in_by_person, take_back
 
     gate, repository = open_repository(repo)
     task = require_task(engine, repository, id)
     live = engine.read_board().attempts.get(task.key)
-    if task.state is not TaskState.ASKING or live is not None or not needs_hold(task):
+    if not is_with_person(task) or live is not None or not needs_hold(task):
         message = f"{id} is {task.state}, and nobody has taken it over"
-        raise Failure("NOT_TAKEN", message, target=id, fix=f"first: remit task take {id}")
+        fix = name_next_step(task) or f"first: remit task take {id}"
+        raise Failure("NOT_TAKEN", message, target=id, fix=fix)
     last = engine.list_attempts(task.key)[-1]
     with open_trees(gate, repository, "trees") as trees:
         if done:

@@ -10,7 +10,7 @@ import click
 
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.cli.person_only import is_below_agent, refuse_agent, require_person
+from remit.cli.person_only import is_below_agent, refuse_agent, require_confirmation, require_person
 from remit.cli.plan.opening import database_option, open_engine
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
@@ -38,8 +38,11 @@ def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None
     from remit.orchestrator.board import PlanUse
     from remit.orchestrator.database.past import sum_use
     from remit.orchestrator.forecast import describe_use
+    from remit.orchestrator.plan_records import LOST_BOARD, has_plans
+    from remit.workspace.merging import TreeStore
 
-    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    gate = governed_gate(repo)
+    repository = name_repository(find_repository_root(gate.workspace))
     while True:
         board = engine.read_board()
         tasks = [task for task in board.tasks.values() if task.repository == repository]
@@ -50,7 +53,8 @@ def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None
         rows = [{**asdict(plan), "used": use.get(plan.id, PlanUse())} for plan in plans]
         used = [f"plan {plan.id}: {describe_use(board, plan, use.get(plan.id, PlanUse()))}" for plan in plans]
         answer = {"tasks": tasks, "workers": list(board.workers.values()), "plans": rows}
-        emit(answer, as_json, [*list_status(board, tasks), *used])
+        lines = [LOST_BOARD] if not tasks and has_plans(TreeStore(gate.workspace)) else list_status(board, tasks)
+        emit(answer, as_json, [*lines, *used])
         if not watch or all(is_task_over(task) for task in tasks):
             return
         time.sleep(WATCH_INTERVAL_S)
@@ -116,22 +120,54 @@ def log(after: int, follow: bool, database: str | None, as_json: bool, repo: Pat
             time.sleep(WATCH_INTERVAL_S)
 
 
-def give_orders(kind: "OrderKind", ids: tuple[str, ...], database: str | None, repo: Path) -> None:
+def give_orders(
+    kind: "OrderKind", names: tuple[str, ...], database: str | None, repo: Path, *, yes: bool = True
+) -> None:
+    """Give an order to the tasks of these intents and plans, or to every task of the repository without a name; ask
+    first without a name, unless `yes`. Raises Failure.
+    """
     require_person(f"{kind} of a plan")
     engine = open_engine(f"remit plan {kind}", database)
+    from remit.orchestrator.states import FINAL_STATES, can_drop, name_next_step
+
     repository = name_repository(find_repository_root(governed_gate(repo).workspace))
-    before = engine.read_board().tasks
+    board = engine.read_board()
+    before = board.tasks
+    going = [task.intent for task in before.values() if task.repository == repository and can_drop(task)]
+    if not names and not yes and going:
+        require_confirmation(yes, f"this drops {', '.join(going)}", "say --yes, or name the intents to drop")
+    ids = list_ordered(board, repository, names)
     for id in ids or ("",):
         try:
             give_order(engine, repository, kind, id, getpass.getuser())
         except UnknownTask as error:
             raise Failure("UNKNOWN_TASK", str(error), target=id, fix="see `remit plan status`") from None
+    lines: list[str] = []
     for key, task in engine.read_board().tasks.items():
         is_changed = key not in before or before[key].state is not task.state
         if key[0] == repository and (is_changed or task.intent in ids):
-            click.echo(f"{task.intent}  {task.state}  {sanitise_line(task.why, MAX_WHY_CHARS)}".rstrip())
+            lines.append(f"{task.intent}  {task.state}  {sanitise_line(task.why, MAX_WHY_CHARS)}".rstrip())
+            if kind == "resume" and not is_changed and task.state in FINAL_STATES and (step := name_next_step(task)):
+                lines.append(f"    nothing to resume: `{step}` tries it again")
         elif key[0] == repository and kind == "resume" and task.state == "asking":
-            click.echo(f"{task.intent}  still asks: answer it with `remit plan resume {task.intent}`")
+            lines.append(f"{task.intent}  still asks: answer it with `remit plan resume {task.intent}`")
+    click.echo("\n".join(lines) or f"nothing to {kind}: see `remit plan status`")
+
+
+def list_ordered(board: "Board", repository: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the intents that these names of intents and plans stand for. Raises Failure for a plan without a task."""
+    found: dict[str, None] = {}
+    for name in names:
+        plan = board.plans.get(name)
+        if plan is None or plan.repository != repository:
+            found[name] = None
+            continue
+        own = [task.intent for task in board.tasks.values() if task.plan == name]
+        if not own:
+            message = f"plan {name} has no task any more: later plans have its intents"
+            raise Failure("NO_TASK_LEFT", message, target=name, fix="see `remit plan status`")
+        found |= dict.fromkeys(own)
+    return tuple(found)
 
 
 @click.command()
@@ -140,7 +176,7 @@ def give_orders(kind: "OrderKind", ids: tuple[str, ...], database: str | None, r
 @repo_option
 @reports_failures
 def pause(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
-    """Let agents wait at their next call."""
+    """Let agents wait at their next call: those of the intents and plans ID, by default of every plan."""
     from remit.orchestrator.board import OrderKind
 
     give_orders(OrderKind.PAUSE, ids, database, repo)
@@ -148,23 +184,57 @@ def pause(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
 
 @click.command()
 @ids_argument
+@click.option("--max-usd", type=click.FloatRange(0, min_open=True), help="What the plan of ID may cost from now on.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens that the plan of ID may use from now on.")
 @database_option
 @repo_option
 @reports_failures
-def resume(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
-    """Let paused agents go on."""
+def resume(
+    ids: tuple[str, ...], max_usd: float | None, max_tokens: int | None, database: str | None, repo: Path
+) -> None:
+    """Let paused agents go on: those of the intents and plans ID, by default of every plan."""
     from remit.orchestrator.board import OrderKind
 
+    if max_usd is not None or max_tokens is not None:
+        set_budgets(ids, max_usd, max_tokens, database, repo)
     give_orders(OrderKind.RESUME, ids, database, repo)
+
+
+def set_budgets(
+    names: tuple[str, ...], usd: float | None, tokens: int | None, database: str | None, repo: Path
+) -> None:
+    """Set what the plans of these intents may spend. Raises Failure for a plan without such a bound."""
+    require_person("raising a budget")
+    engine = open_engine("remit plan resume", database)
+    from remit.orchestrator.database.orders import set_plan_budget
+
+    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    board = engine.read_board()
+    ids = list_ordered(board, repository, names)
+    chosen = {task.plan for id in ids if (task := board.tasks.get((repository, id)))}
+    for plan in (board.plans[name] for name in chosen):
+        if (usd and plan.limits.usd is None) or (tokens and plan.limits.tokens is None):
+            raise Failure(
+                "NO_BUDGET", f"plan {plan.id} has no such bound", target=plan.id, fix="see `remit plan status`"
+            )
+    if not chosen:
+        raise Failure("NOTHING_CHOSEN", "say which plan may spend more: name the plan, or an intent of it")
+    with engine.store.write() as connection:
+        for name in chosen:
+            set_plan_budget(connection, board.plans[name], usd, tokens)
 
 
 @click.command()
 @ids_argument
+@click.option("--yes", is_flag=True, help="Without ID: drop every open task without asking.")
 @database_option
 @repo_option
 @reports_failures
-def stop(ids: tuple[str, ...], database: str | None, repo: Path) -> None:
-    """End agents, and drop their tasks."""
+def stop(ids: tuple[str, ...], yes: bool, database: str | None, repo: Path) -> None:
+    """End agents, and drop the tasks of the intents and plans ID.
+
+    Without ID every open task of the repository is dropped, after a question.
+    """
     from remit.orchestrator.board import OrderKind
 
-    give_orders(OrderKind.STOP, ids, database, repo)
+    give_orders(OrderKind.STOP, ids, database, repo, yes=yes)

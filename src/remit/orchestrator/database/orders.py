@@ -8,7 +8,17 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from remit.orchestrator.board import AttemptEnd, BreakerKind, EventKind, Order, OrderKind, Task, TaskKey, TaskState
+from remit.orchestrator.board import (
+    AttemptEnd,
+    BreakerKind,
+    EventKind,
+    OpenPlan,
+    Order,
+    OrderKind,
+    Task,
+    TaskKey,
+    TaskState,
+)
 from remit.orchestrator.database.rows import (
     ENDED_STATE,
     end_live,
@@ -23,6 +33,7 @@ from remit.orchestrator.database.store import (
     add_event,
     attempts,
     breakers,
+    budgets,
     orders,
     plans,
     read_values,
@@ -69,6 +80,19 @@ def pause_plans(connection: sa.Connection, repository: str, *, is_paused: bool) 
     if not is_paused:
         this = sa.and_(breakers.c.kind == str(BreakerKind.REPOSITORY), breakers.c.key == repository)
         connection.execute(sa.delete(breakers).where(this))
+
+
+def set_plan_budget(connection: sa.Connection, plan: OpenPlan, usd: float | None, tokens: int | None) -> None:
+    """Set what a plan may spend; None leaves a bound as it is."""
+    bounds = {name: bound for name, bound in (("usd", usd), ("tokens", tokens)) if bound is not None}
+    limits = replace(plan.limits, **bounds)
+    connection.execute(
+        sa.update(plans)
+        .where(plans.c.id == plan.id)
+        .values(limits=row_of(replace(plan, limits=limits), plans)["limits"])
+    )
+    this = sa.and_(budgets.c.scope == "plan", budgets.c.key == plan.id)
+    connection.execute(sa.update(budgets).where(this).values(bounds))
 
 
 def take_orders(store: Store, connection: sa.Connection, worker: str) -> Sequence[Order]:

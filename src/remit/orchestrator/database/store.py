@@ -321,9 +321,12 @@ class Store:
         with self.read() as connection:
             return connection.execute(query).mappings().all()
 
+    def has_lost_file(self) -> bool:
+        return self.file is not None and read_file_id(self.path) != self.file
+
     def require_same_file(self) -> None:
         """Raise StoreError once the opened file is replaced or gone, because no other process sees its contents."""
-        if self.file is not None and read_file_id(self.path) != self.file:
+        if self.has_lost_file():
             raise StoreError(
                 f"the fleet database {str(self.path)!r} was deleted or replaced while this process used it"
                 "\nhint: `remit fleet rebuild` in each repository, then start the worker again"

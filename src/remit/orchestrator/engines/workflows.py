@@ -240,6 +240,8 @@ def launch_executor(
     from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 
     logging.getLogger("dbos").setLevel(logging.WARNING)
+    # Once its file is gone, each thread fails at each look: the worker says so once, with the next step.
+    logging.getLogger("dbos").addFilter(lambda record: not queues.store.has_lost_file())
     config = DBOSConfig(
         name=APPLICATION,
         system_database_url=queues.store.url,

@@ -1,6 +1,8 @@
 """Undo of a landing: an intent's landed changes are reverted on the target, in the object store, and checked."""
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -15,7 +17,12 @@ from remit.orchestrator.landing.land import (
     write_notes,
 )
 from remit.orchestrator.landing.merge_rules import LandingFault
+from remit.workspace.git.repository import prefix_in_repository
+from remit.workspace.intents_file.edit import set_fields
+from remit.workspace.intents_file.parse import parse_intents
+from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.merging import Identity, RefMoved, TreeStore
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 UNDONE_TRAILER = "Remit-Undone"
 
@@ -88,12 +95,31 @@ class LandingUndo:
     def revert(self, tip: str, intent: str, commit: str) -> str | LandingFault:
         """Return the commit that reverts a landing on the tip, or the fault naming the paths changed since."""
         merged = self.store.revert(commit, tip)
-        if merged.conflicts:
-            why = f"{merged.conflicts[0]!r} was changed since, and git cannot take {intent} out of it"
-            return LandingFault(intent, "conflict", why, merged.conflicts)
+        reopened = self.reopen_intent(tip, intent, commit)
+        conflicts = tuple(path for path in merged.conflicts if path not in reopened)
+        if conflicts:
+            why = f"{conflicts[0]!r} was changed since, and git cannot take {intent} out of it"
+            why += f"; undo what changed it first, or take {commit[:12]} out by hand with `git revert`"
+            return LandingFault(intent, "conflict", why, conflicts)
+        tree = self.store.replace_files(merged.tree, reopened) if merged.conflicts else merged.tree
         who = Identity(*LANDER, int(self.lander.context.environment.clock()))
         message = f"Undo {intent}\n\n{INTENT_TRAILER}: {intent}\n{UNDONE_TRAILER}: {commit}\n"
-        return self.store.commit(merged.tree, (tip,), message, who)
+        return self.store.commit(tree, (tip,), message, who)
+
+    def reopen_intent(self, tip: str, intent: str, commit: str) -> dict[str, bytes]:
+        """Return the tip's intents file with the status that the intent had before its landing; empty without one.
+
+        Entries beside it may have come since, and git would take them for a conflict.
+        """
+        path = f"{prefix_in_repository(self.lander.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
+        before, now = (self.store.read_files(state, [path]).get(path) for state in (f"{commit}^1", tip))
+        if before is None or now is None:
+            return {}
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.lander.context.environment.clock()))
+        status = next((known.status for known in parse_intents(before).intents if known.id == intent), None)
+        with suppress(EditRefused, UnicodeDecodeError):
+            return {path: set_fields(now.decode(), intent, {"status": status}, now=moment).encode()} if status else {}
+        return {}
 
     def record(self, terms: LandingTerms, old: str, new: str, gone: Sequence[str]) -> None:
         recorder = self.lander.context.recorder
@@ -105,17 +131,24 @@ class LandingUndo:
 
 def find_landings(store: TreeStore, tip: str) -> dict[str, str]:
     """Return the commit of each intent in the target, newest first, without undone intents."""
+    return read_landings(store, tip)[0]
+
+
+def read_landings(store: TreeStore, tip: str) -> tuple[dict[str, str], dict[str, float]]:
+    """Return the commit of each intent in the target, newest first, and when each of the others was undone."""
     out = store.git.text(
         *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
-        f"--format=%H %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
+        f"--format=%H %ct %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
         f" %(trailers:key={UNDONE_TRAILER},valueonly,separator=%x20)",
         tip,
     )
     found: dict[str, str] = {}
+    gone: dict[str, float] = {}
     undone: set[str] = set()
     for row in (line.split() for line in out.splitlines()):
-        if len(row) == 3:
-            undone.add(row[2])
-        elif len(row) == 2 and row[0] not in undone:
-            found.setdefault(row[1], row[0])
-    return found
+        if len(row) == 4:
+            undone.add(row[3])
+            gone.setdefault(row[2], float(row[1]))
+        elif len(row) == 3 and row[0] not in undone:
+            found.setdefault(row[2], row[0])
+    return found, {intent: at for intent, at in gone.items() if intent not in found}
