@@ -1,9 +1,9 @@
-"""Artefacts of an attempt: what it leaves beside its commits, as plain files in a commit under a ref of its own, for a
-person on another host.
+"""Artefacts of an attempt: plain files beside the attempt's commits, in a commit under a separate ref, for people on
+other hosts.
 
-`attempt.json` says what the attempt was, `output.log` what its agent printed, `checks.txt` what its criteria printed;
-`files/` holds what the agent put into $REMIT_ARTIFACTS. The landing adds what its checks printed, under a second ref.
-Secrets are masked. Transcripts stay on the host that had them: `attempt.json` names the host and the sessions.
+`attempt.json` holds the facts of the attempt, `output.log` the output of the agent, `checks.txt` the output of the
+criteria, `files/` the agent's files from $REMIT_ARTIFACTS. The landing adds the output of the landing's checks, under a
+second ref. Secrets are masked. Transcripts stay on their host: `attempt.json` names the host and the sessions.
 """
 
 import os

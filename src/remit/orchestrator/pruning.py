@@ -1,7 +1,7 @@
 """Pruning of the fleet's refs, here and on the remote: plans, attempts' branches, marks and checkpoints, artefacts.
 
-A ref goes once its plan or task is over and the target holds what it holds; artefacts go by age. What was never merged
-stays until a person names it, and so does what a worktree has checked out.
+A ref goes after the end of the plan or task, once the target holds the ref's content; artefacts go by age. Unmerged
+refs stay until a person names them, and checked-out refs stay.
 """
 
 import time

@@ -41,9 +41,9 @@ class FoundBranch(Struct, frozen=True):
 
 
 class FoundAttempt(Struct, frozen=True):
-    """Branch of the attempt at an intent that counts: the newest that was handed in and has not landed, else the
-    `newest` of all. `has_work`: the branch holds work that has not landed; `is_marked`: it was handed in on this host,
-    and no person has taken it over or stopped it.
+    """Branch of an intent's decisive attempt: the newest handed-in attempt without a landing, or the `newest` attempt
+    without any. `has_work`: the branch holds work without a landing; `is_marked`: the attempt was handed in on this
+    host, and no person has taken the task over or stopped the task.
     """
 
     intent: str

@@ -1,9 +1,9 @@
-"""The door of an attempt: the one socket of Remit that an agent of a plan reaches from its jail.
+"""Door of an attempt: Remit's only socket within reach of a jailed agent of a plan.
 
-The jail shows it in the place of the daemon's socket. What comes in is passed on to the daemon, bound to the attempt:
-its worktree, its intent, its temporary folder. A request of another kind, such as one for a pairing link of the
-console, is refused. The agent's MCP server runs out here, behind the door, since it reads and writes the records.
-Where no daemon answers, one is started; where none comes, a call before an action is denied.
+The jail shows the door in the place of the daemon's socket. The door passes hooks' requests on to the daemon, bound to
+the attempt's worktree, intent and temporary folder. Other requests, for example for a pairing link of the console, are
+refused. The agent's MCP server reads and writes the records, and therefore runs outside of the jail, behind the door.
+Without an answering daemon the door starts a daemon; without a daemon, a call before an action is denied.
 """
 
 import os

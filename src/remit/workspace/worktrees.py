@@ -1,8 +1,8 @@
-"""Worktrees of attempts: sparse, without `.orchestration/`, so that the folder of the main worktree governs them; and
-the checkpoints of what stands in one, as commits under a private ref.
+"""Worktrees of attempts, sparse and without `.orchestration/`, governed by the folder of the main worktree; and
+checkpoints of a worktree's files, as commits under a private ref.
 
-A worktree is given up only when its attempt is over and everything in it is reachable from a ref.
-Source: git-worktree(1), git-sparse-checkout(1), git-fast-import(1) of git 2.39, read 2026-11.
+A worktree is given up only after the end of the attempt, with all work reachable from a ref. Source: git-worktree(1),
+git-sparse-checkout(1), git-fast-import(1) of git 2.39, read 2026-11.
 """
 
 import os

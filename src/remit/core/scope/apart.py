@@ -1,8 +1,8 @@
 """Proofs that two scopes share no path: both run as automata side by side, until a shared path or no state is left.
 
-A scope is a regular language: places in its patterns are the states, and of the patterns that a path ends in, the last
-decides. The alphabet is cut where no pattern tells characters apart, one letter a class. On a file system that ignores
-case a letter is a pair of spellings of one text, so that `src/A.py` and `SRC/a.py` are the same file.
+A scope is a regular language: places in the patterns are the states, and the last pattern that accepts a path decides.
+The alphabet is cut into classes of characters that no pattern tells apart, with a letter for each class. On a file
+system without case, a letter is a pair of spellings of the same text: `src/A.py` and `SRC/a.py` are the same file.
 """
 
 import re

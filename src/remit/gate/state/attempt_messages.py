@@ -1,5 +1,5 @@
-"""Messages between an attempt at a task and its worker: the worker carries them to the fleet, and brings what others
-say. They wait in the state of the attempt's worktree, so that no agent ever reaches the fleet's database.
+"""Messages between an attempt at a task and its worker: the worker carries them to the fleet, and brings the messages
+of other attempts. They wait in the state of the attempt's worktree, because no agent may reach the fleet's database.
 """
 
 from typing import Literal, TypeAlias

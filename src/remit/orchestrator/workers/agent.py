@@ -1,8 +1,8 @@
 """Agent in its jail: the start of each agent without a terminal, and the process that ends with its worker.
 
-With bubblewrap the agent has its own process namespace, ended by the kernel together with the worker, however the
-worker ends. Without bubblewrap, a reaper above the agent ends the agent's descendants; if the agent ends the reaper,
-its worker ends the attempt, and what it has seen below the reaper.
+With bubblewrap the agent has a process namespace, ended by the kernel together with the worker, however the worker
+ends. Without bubblewrap, a reaper above the agent ends the agent's descendants; if the agent ends the reaper, the
+worker ends the attempt and the known descendants.
 """
 
 import os

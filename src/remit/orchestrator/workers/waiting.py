@@ -1,5 +1,5 @@
-"""Exchanges of an attempt with its repository's remote: a remote that is away is waited for, and one that refuses makes
-a question to a person; the board says which.
+"""Exchanges of an attempt with the repository's remote: an absent remote is waited for, and a refusing remote raises a
+question to a person; the board shows the reason.
 """
 
 import socket

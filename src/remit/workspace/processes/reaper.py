@@ -1,9 +1,9 @@
-"""Reaper: the process above a command that must not outlive another process, where no process namespace can end it.
+"""Reaper: the process above a command with a bounded life, for machines without process namespaces.
 
-It runs the command, takes in every process of it that loses its parent, daemons among them, and ends them all when the
-command ends, when it is told to end, or when the process that started it dies. Source: prctl(2), PR_SET_PDEATHSIG and
-PR_SET_CHILD_SUBREAPER, and proc_pid_task_children(5) of man-pages 6.9, read 2026-11. The file runs as a script before
-the command, and therefore imports no module of Remit. A command that kills the reaper itself can still leave processes.
+The reaper runs the command, adopts every orphaned process below the command, daemons included, and ends them all with
+the command, at a signal, or with the reaper's parent. Source: prctl(2), PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER,
+and proc_pid_task_children(5) of man-pages 6.9, read 2026-11. The file runs as a script before the command, and
+therefore imports no module of Remit. A command can kill the reaper and then leave processes behind.
 """
 
 import ctypes
