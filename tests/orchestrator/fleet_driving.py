@@ -136,10 +136,10 @@ class Fleet:
         agents = [pid for pid in self.agents_left() if fields(Path(f"/proc/{pid}/cmdline"))[0] == sys.executable]
         until = time.monotonic() + WAIT_S
         while agents:
-            blocked = [pid for pid in agents if is_blocked(pid, signal.SIGUSR1)]
-            for pid in blocked:
+            ready = [pid for pid in agents if is_caught(pid, signal.SIGUSR1)]
+            for pid in ready:
                 os.kill(pid, signal.SIGUSR1)
-            agents = [pid for pid in agents if pid not in blocked]
+            agents = [pid for pid in agents if pid not in ready]
             assert time.monotonic() < until, agents
             time.sleep(0.05)
 
@@ -153,10 +153,10 @@ class Fleet:
         ]
 
 
-def is_blocked(pid: int, number: signal.Signals) -> bool:
-    """Tell whether a process holds a signal back until it asks for it."""
+def is_caught(pid: int, number: signal.Signals) -> bool:
+    """Tell whether a process has a handler for a signal."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return bool(int(status.partition("SigBlk:")[2].split()[0], 16) >> (number - 1) & 1)
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
 
 
 class PatientFleet(Fleet):

@@ -27,8 +27,13 @@ def call_hook(session: str, event: str, **fields: Any) -> str:
     return answer
 
 
+def note_release(number: int, frame: object) -> None:
+    """Do nothing: the wait takes the signal."""
+
+
 def main(intent: str, seconds: str, path: str = "") -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    signal.signal(signal.SIGUSR1, note_release)  # tells who looks that it is ready to be told
     session = f"session-{uuid.uuid4()}"
     call_hook(session, "SessionStart", source="startup")
     signal.sigtimedwait([signal.SIGUSR1], float(seconds))

@@ -182,6 +182,7 @@ def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet
 
 @pytest.mark.slow
 def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, home: Path) -> None:
+    fleet.variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # Python keeps what a full disk cut off
     id, worker = start_one(fleet)
     size = (home / f"{PATH}-wal").stat().st_size
     unlimited = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (min(size, 32 << 10), resource.RLIM_INFINITY))
