@@ -74,7 +74,9 @@ class Fleet:
         """Start a worker with these `--agent-command` options."""
         words = ["worker", f"--slots={slots}", f"--pace={self.pace}", *self.database, *options]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
-            worker = subprocess.Popen([*REMIT, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            worker = subprocess.Popen(
+                [*REMIT, *words], env=self.variables or None, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         self.workers.append(worker)
         return worker
 
