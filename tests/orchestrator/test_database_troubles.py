@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 
 from orchestrator.fleet_driving import WAIT_S, Fleet, git
 from orchestrator.postgres import Postgres, running_postgres
+from processes import daemons_of
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, open_store
 from remit.orchestrator.database.troubles import describe_trouble
@@ -45,10 +46,10 @@ def wait_until(holds: Callable[[], object], fleet: Fleet, seconds: float = WAIT_
         time.sleep(0.2)
 
 
-def start_one(fleet: Fleet, agent_s: float = WAIT_S) -> tuple[str, subprocess.Popen[bytes]]:
+def start_one(fleet: Fleet) -> tuple[str, subprocess.Popen[bytes]]:
     """Start a plan of one task with one worker, and wait until its agent works; it ends when it is released."""
     ids = fleet.govern(1)
-    worker = fleet.start_worker(1, agent_s)
+    worker = fleet.start_worker(1, WAIT_S)
     fleet.start_plan(ids)
     fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
     wait_until(fleet.agents_left, fleet)
@@ -183,13 +184,15 @@ def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet
 @pytest.mark.slow
 def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, home: Path) -> None:
     fleet.variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # Python keeps what a full disk cut off
-    id, worker = start_one(fleet, 6.0)
+    id, worker = start_one(fleet)
+    wait_until(lambda: daemons_of(home), fleet)  # a daemon that starts later inherits the limit
     size = (home / f"{PATH}-wal").stat().st_size
     unlimited = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (min(size, 32 << 10), resource.RLIM_INFINITY))
     wait_until(lambda: "its disk is full, or fails" in fleet.logs(), fleet)
     assert fleet.status()[id]["state"] == "running"
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, unlimited)
     wait_until(lambda: "the fleet database answers again" in fleet.logs(), fleet)
+    fleet.release_agents()
     fleet.wait_until_landed()
     assert fleet.landings() == [id]
     assert worker.poll() is None
