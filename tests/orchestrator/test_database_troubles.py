@@ -27,13 +27,6 @@ NEWER = len(MIGRATIONS) + 1
 
 
 @pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def server() -> Generator[Postgres]:
     with running_postgres() as made:
         yield made

@@ -3,21 +3,12 @@
 import os
 import signal
 import time
-from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
 from orchestrator.fleet_driving import Fleet, git
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 def test_three_intents_land_each_once_and_a_plan_without_a_worker_starts_one(fleet: Fleet) -> None:

@@ -15,13 +15,6 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def patient_fleet(home: Path, tmp_path: Path) -> Generator[PatientFleet]:
     made = PatientFleet(home, tmp_path / "work")
     yield made

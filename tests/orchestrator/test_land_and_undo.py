@@ -1,21 +1,12 @@
 """`remit plan land` and `remit plan undo`, with real workers, git and agents that write through the hook."""
 
 import json
-from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
 from orchestrator.fleet_driving import Fleet, git
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 def branch_of(fleet: Fleet) -> str:

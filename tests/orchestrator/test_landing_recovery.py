@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ BREAKING_GIT = """#!/bin/sh
 case " $* " in *" update-ref "*" refs/heads/remit/next "*) if mkdir {mark} 2>/dev/null; then kill -9 $$; fi;; esac
 exec {git} "$@"
 """
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,6 @@ ENDS = {
     "nothing": ("stuck", "gave_up", "it changed nothing"),
 }
 """By behaviour: the task's end, how each of its attempts ended, and what the plan's log says of it."""
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 def processes_of(home: Path, program: str) -> list[int]:

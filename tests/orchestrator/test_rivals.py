@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -48,13 +47,6 @@ def test_a_fresh_retry_forgets_what_was_made() -> None:
 
 
 AGENT = Path(__file__).with_name("rival_agent.py")
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +19,6 @@ pytestmark = pytest.mark.slow
 EXECUTOR = Path(__file__).with_name("bare_executor.py")
 TAKE = "UPDATE workflow_status SET status = 'PENDING', executor_id = ?, recovery_attempts = 1 WHERE workflow_uuid = ?"
 """What a worker does that takes a workflow from its queue."""
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 def wait_for(holds: Callable[[], object], fleet: Fleet, seconds: float = 120.0) -> None:

@@ -1,6 +1,5 @@
 """Common files that every task may write: landing keeps the lines of all."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ def test_a_merge_keeps_the_lines_of_both_sides_where_it_is_told_to(repository: P
     merged = store.merge("one", "two", ["CHANGES *.md"])
     assert merged.conflicts == ("README.md",)
     assert store.read_files(merged.tree, ["CHANGES 1.md"])["CHANGES 1.md"] == b"one\ntwo\n"
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 @pytest.mark.slow

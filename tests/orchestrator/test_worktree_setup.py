@@ -1,21 +1,11 @@
 """The setup command of a plan's worktrees: trusted first, run before the agent, and named where it fails."""
 
-from collections.abc import Generator
-from pathlib import Path
-
 import pytest
 
 from gate.team_hooks.trusted_hooks import trust_all
 from orchestrator.fleet_driving import Fleet, git
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
-    yield made
-    made.stop()
 
 
 def set_setup_command(fleet: Fleet, command: str) -> None:

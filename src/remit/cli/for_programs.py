@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures
 from remit.servers.daemon import IDLE_TIMEOUT_S, SWEEP_INTERVAL_S, Daemon
-from remit.servers.daemon_client import is_in_jail, relay_tools
+from remit.servers.daemon_client import relay_tools
 from remit.servers.environment import read_environment
 from remit.wiring.hook_client import client_path, hash_client, install_client, is_client_current
 from remit.wiring.manifest import SettingsError, read_manifest, write_manifest
+from remit.workspace.place.workspace import is_in_jail
 
 EDITOR_STARTS_IT = "an editor starts this command, and speaks the Agent Client Protocol with it"
 

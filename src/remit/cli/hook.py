@@ -8,12 +8,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.adapters import ROWS
-from remit.core.machine_paths import ATTEMPT_MARK
 from remit.gate.machine import Environment
 from remit.servers.environ_checks import NoHome
 from remit.servers.environment import process_age_s, read_environment
 from remit.servers.hook import HookFrame, answer, parse_event_class, refuse_payload
-from remit.workspace.place.workspace import path_exists
+from remit.workspace.place.workspace import is_in_jail
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
 NO_DOOR = "the worker of this plan does not answer, so nothing can be judged or recorded. Stop, and say so"
@@ -41,7 +40,7 @@ def main(arguments: list[str]) -> int:
         nowhere = Environment(home=Path(os.devnull), temporary=Path(os.devnull))
         reply = refuse_payload(sys.stdin.buffer.read(), frame, nowhere, str(error))
         return write_reply(reply.stdout, reply.stderr, reply.exit_code)
-    if path_exists(f"{environment.home}/{ATTEMPT_MARK}"):
+    if is_in_jail(environment.home):
         return answer_in_jail(frame, environment)
     if from_client:
         environment = replace(environment, waited_s=process_age_s())

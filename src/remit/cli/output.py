@@ -16,7 +16,6 @@ import click
 from click.core import ParameterSource
 
 from remit.cli.screen import Screen, choose_pager, forced_colour, open_screen, show_in_pager
-from remit.core.machine_paths import ATTEMPT_MARK
 from remit.core.untrusted_input import encode_json, sanitise_text
 from remit.ledger.index import index as ledger_index
 from remit.ledger.index.index import Index
@@ -28,9 +27,9 @@ from remit.workspace.place.workspace import (
     Workspace,
     find_nested_repository,
     has_replays,
+    is_in_jail,
     is_repository_registered,
     locate_workspace,
-    path_exists,
 )
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def open_context(kind: type[C], repo: Path) -> C:
 def find_workspace(repo: Path) -> Workspace:
     """Return the workspace around `repo`, and clean the environment. Raises Failure outside a repository."""
     clean_environment()
-    if path_exists(Path.home() / ATTEMPT_MARK):
+    if is_in_jail(Path.home()):
         message = "this is the jail of an agent of a plan: Remit's records are out of its reach"
         raise Failure(
             "RECORDS_ELSEWHERE", message, fix="use Remit's tools, or `remit blame FILE`", exit_code=UNAVAILABLE

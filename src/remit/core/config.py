@@ -521,7 +521,7 @@ class Commons(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("[orchestrator] commons: expected `paths`, and either `make` or `fragments` or `union`")
 
     @property
-    def digested(self) -> dict[str, object]:
+    def trusted_fields(self) -> dict[str, object]:
         """Fields that a person trusts with a command."""
         return {name: getattr(self, name) for name in ("paths", "make", "fragments")}
 
@@ -654,7 +654,7 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
                 "verify",
                 f"remit.toml [orchestrator] commons#{number}",
                 f"to make {', '.join(common.paths)} when work lands: {format_command(common.make)}",
-                sha256(b"commons\0" + json.encode(common.digested, order="sorted")),
+                sha256(b"commons\0" + json.encode(common.trusted_fields, order="sorted")),
             )
             for number, common in made
         )

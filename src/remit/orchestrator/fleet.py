@@ -49,6 +49,10 @@ def find_repository_root(workspace: Workspace) -> Path:
     return find_main_worktree(workspace) or workspace.root
 
 
+def name_repository_of(workspace: Workspace) -> str:
+    return name_repository(find_repository_root(workspace))
+
+
 def name_repository(root: Path) -> str:
     """Return the repository's name in the fleet: by its history if hosts share the repository, or by its folder."""
     workspace = locate_workspace(root)

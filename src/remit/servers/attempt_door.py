@@ -65,7 +65,7 @@ class DoorTerms(Struct, frozen=True):
     intent: str
     home: Path
     variables: Mapping[str, str]
-    """Variables of the processes that run outside for the agent: its MCP server, and a daemon."""
+    """Variables of the agent's MCP server, which runs outside."""
 
 
 class DaemonStarter:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from remit.adapters import HookReply
-from remit.core.machine_paths import ATTEMPT_MARK
 from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, socket_path, start_daemon
 
 START_TIMEOUT_S = 10.0
@@ -62,11 +61,6 @@ def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payloa
     if reply is None:
         raise DaemonAway
     return reply
-
-
-def is_in_jail(home: Path) -> bool:
-    """Return whether this process is an agent's of a plan, in its jail: there the records are out of reach."""
-    return os.path.exists(home / ATTEMPT_MARK)  # noqa: PTH110  asked by the hook
 
 
 def relay_tools(home: Path, version: str, folder: str) -> None:

@@ -16,7 +16,7 @@ from remit.cli.plan.start import describe_repository, make_roles, make_task, pla
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.board import OpenPlan, Task, TaskState
-from remit.orchestrator.fleet import find_repository_root, name_repository
+from remit.orchestrator.fleet import name_repository_of
 from remit.orchestrator.planning.plan import Plan
 from remit.orchestrator.planning.roles import list_roles
 from remit.workspace.place.workspace import locate_workspace
@@ -56,7 +56,7 @@ def find_lost_board(board: "Board", folder: Path) -> Iterator[str]:
     workspace = locate_workspace(folder)
     if workspace is None or not has_plans(TreeStore(workspace)):
         return
-    repository = name_repository(find_repository_root(workspace))
+    repository = name_repository_of(workspace)
     if not any(owner == repository for owner, _ in board.tasks):
         yield LOST_BOARD
 
@@ -193,8 +193,8 @@ def prune(names: tuple[str, ...], days: int, dry_run: bool, database: str | None
     tasks = describe_tasks(engine.read_board(), repository, gate.rules.config.orchestrator.target)
     pruner = RefPruner(gate, tasks, days * 24 * 3600.0)
     found = pruner.plan(names)
-    if left := [name for name in names if not any(is_named(one, name) for one in found.gone)]:
-        why = next((f"{one.ref}: {one.why}" for one in found.kept if is_named(one, left[0])), "no ref has that name")
+    if left := [name for name in names if not any(has_name(one, name) for one in found.gone)]:
+        why = next((f"{one.ref}: {one.why}" for one in found.kept if has_name(one, left[0])), "no ref has that name")
         raise Failure(
             "NOT_PRUNED", f"{left[0]!r} stays: {why}", target=left[0], fix="see `remit fleet prune --dry-run`"
         )
@@ -211,7 +211,7 @@ def prune(names: tuple[str, ...], days: int, dry_run: bool, database: str | None
     emit(found, as_json, lines, FINDINGS if found.refused else 0)
 
 
-def is_named(one: "FleetRef", name: str) -> bool:
+def has_name(one: "FleetRef", name: str) -> bool:
     return f"/{name}/" in f"{one.ref}/"
 
 

@@ -322,5 +322,5 @@ def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> No
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=os.environ
         )
     if find_bubblewrap() is None:
-        click.echo(f"warning: {NO_JAIL}", err=True)
+        warn(NO_JAIL)
     click.echo(f"worker {started.pid} runs in the background; its log is {log}", err=True)

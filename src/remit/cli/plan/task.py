@@ -14,7 +14,7 @@ from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, open_engine, require_task
 from remit.cli.plan.taking_over import give_back, reassign, steer, take
 from remit.core.untrusted_input import sanitise_line
-from remit.orchestrator.fleet import find_repository_root, give_order, name_repository
+from remit.orchestrator.fleet import find_repository_root, give_order, name_repository_of
 from remit.workspace.sharing.shared_refs import RemoteAway
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def task() -> None:
 def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
     """Show a task with its attempts."""
     engine = open_engine("remit task show", database)
-    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    repository = name_repository_of(governed_gate(repo).workspace)
     task = require_task(engine, repository, id)
     tried = engine.list_attempts((repository, id))
     lines = [f"{task.intent}  {task.state}  {task.why}  (plan {task.plan})"]
@@ -146,7 +146,7 @@ def order(id: str, kind: str, database: str | None, repo: Path, body: str = "") 
     engine = open_engine(f"remit task {kind}", database)
     from remit.orchestrator.board import OrderKind, TaskState
 
-    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    repository = name_repository_of(governed_gate(repo).workspace)
     require_task(engine, repository, id)
     give_order(engine, repository, OrderKind(kind), id, getpass.getuser(), body)
     after = require_task(engine, repository, id)

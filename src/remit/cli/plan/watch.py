@@ -14,7 +14,7 @@ from remit.cli.person_only import is_below_agent, refuse_agent, require_confirma
 from remit.cli.plan.opening import database_option, open_engine
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
-from remit.orchestrator.fleet import UnknownTask, find_repository_root, give_order, name_repository
+from remit.orchestrator.fleet import UnknownTask, give_order, name_repository_of
 
 if TYPE_CHECKING:
     from remit.orchestrator.board import Board, OrderKind, Task
@@ -42,7 +42,7 @@ def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None
     from remit.workspace.merging import TreeStore
 
     gate = governed_gate(repo)
-    repository = name_repository(find_repository_root(gate.workspace))
+    repository = name_repository_of(gate.workspace)
     while True:
         board = engine.read_board()
         tasks = [task for task in board.tasks.values() if task.repository == repository]
@@ -100,7 +100,7 @@ def log(after: int, follow: bool, database: str | None, as_json: bool, repo: Pat
     if is_below_agent():
         raise refuse_agent("reading the log of plans")
     engine = open_engine("remit plan log", database)
-    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    repository = name_repository_of(governed_gate(repo).workspace)
     while True:
         found = engine.read_events(after)
         for event in found:
@@ -130,7 +130,7 @@ def give_orders(
     engine = open_engine(f"remit plan {kind}", database)
     from remit.orchestrator.states import FINAL_STATES, can_drop, name_next_step
 
-    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    repository = name_repository_of(governed_gate(repo).workspace)
     board = engine.read_board()
     before = board.tasks
     going = [task.intent for task in before.values() if task.repository == repository and can_drop(task)]
@@ -208,7 +208,7 @@ def set_budgets(
     engine = open_engine("remit plan resume", database)
     from remit.orchestrator.database.orders import set_plan_budget
 
-    repository = name_repository(find_repository_root(governed_gate(repo).workspace))
+    repository = name_repository_of(governed_gate(repo).workspace)
     board = engine.read_board()
     ids = list_ordered(board, repository, names)
     chosen = {task.plan for id in ids if (task := board.tasks.get((repository, id)))}

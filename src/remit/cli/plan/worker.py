@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
+from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures, warn
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
 from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
@@ -71,7 +71,7 @@ def worker(
     if not commands:
         raise Failure("NO_AGENT", "no agent is installed here", fix="install one, or name one with --agent-command")
     if find_bubblewrap() is None:
-        click.echo(f"warning: {NO_JAIL}", err=True)
+        warn(NO_JAIL)
     home, variables = Path.home(), {name: os.environ[name] for name in AGENT_VARIABLES if name in os.environ}
     starter = DaemonStarter(home)
 

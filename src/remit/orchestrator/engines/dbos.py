@@ -4,8 +4,7 @@ DBOS does not detect dead executors; `sweep` does. The queues and workflows are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -84,11 +83,9 @@ from remit.orchestrator.database.store import (
 )
 from remit.orchestrator.database.store import tasks as task_rows
 from remit.orchestrator.endings import find_endings
+from remit.orchestrator.engines.workflows import WorkQueues
 from remit.orchestrator.schedule import measure_tails, schedule
 from remit.orchestrator.states import FINAL_STATES, move_task
-
-if TYPE_CHECKING:
-    from remit.orchestrator.engines.workflows import WorkQueues
 
 
 class Timing(Struct, frozen=True):
@@ -112,13 +109,7 @@ class DbosEngine:
     def __init__(self, store: Store, timing: Timing | None = None) -> None:
         self.store = store
         self.timing = timing or Timing()
-
-    @cached_property
-    def queues(self) -> "WorkQueues":
-        """Queues in DBOS, whose import takes as long as a whole command that only reads the board."""
-        from remit.orchestrator.engines.workflows import WorkQueues
-
-        return WorkQueues(self.store)
+        self.queues = WorkQueues(store)
 
     # -- plans
 

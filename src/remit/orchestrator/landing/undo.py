@@ -64,7 +64,7 @@ class LandingUndo:
         tip = self.store.find_commit(terms.ref)
         if tip is None:
             return LandingUndone("", "", fault=LandingFault(intent, "unknown", f"there is no {terms.target}"))
-        landed = self.find_landings(tip)
+        landed = find_landings(self.store, tip)
         needing = tuple(name for name in landed if name in set(dependants) and name != intent)
         if intent not in landed:
             return LandingUndone(tip, tip, fault=LandingFault(intent, "unknown", f"{terms.target} holds nothing of it"))
@@ -88,9 +88,6 @@ class LandingUndo:
             return LandingUndone(tip, tip, target_moved=True)
         self.record(terms, tip, at, gone)
         return LandingUndone(tip, at, tuple(gone), dependants=needing)
-
-    def find_landings(self, tip: str) -> dict[str, str]:
-        return find_landings(self.store, tip)
 
     def revert(self, tip: str, intent: str, commit: str) -> str | LandingFault:
         """Return the commit that reverts a landing on the tip, or the fault naming the paths changed since."""

@@ -200,7 +200,8 @@ def make_jail(
         *(tree.git_dir / name for name in STEERING_GIT_FILES),
     )
     shown = find_links(places, links)
-    hidden = tuple(path for path in find_sockets(home, (Path("/"),)) if not is_below(path, (*private, *OWN_MOUNTS)))
+    unseen = (*private, *OWN_MOUNTS)
+    hidden = tuple(path for path in find_sockets(home, (Path("/"),)) if not is_in_folders(path, unseen))
     emptied: tuple[Path, ...] = ()
     if is_own_agent(agent, words):
         writable = (*writable, common, places.main.folder, *(state / name for name in STATE_PATHS))
@@ -238,7 +239,7 @@ def list_git_places(common: Path, branch: str) -> tuple[Path, ...]:
     return (common / "objects", common / intent, common / "logs" / intent, common / "reftable")
 
 
-def is_below(path: Path, folders: Sequence[Path]) -> bool:
+def is_in_folders(path: Path, folders: Sequence[Path]) -> bool:
     return any(folder in path.parents for folder in folders)
 
 
@@ -342,9 +343,7 @@ def list_tool_paths(words: Sequence[str], search_path: str) -> Iterator[Path]:
 def is_inside_only(path: Path, folders: Sequence[Path]) -> bool:
     """Return whether a path lies below a folder of the list, and contains none of the folders."""
     real = path.resolve()
-    return any(folder in real.parents for folder in folders) and not any(
-        folder.is_relative_to(real) for folder in folders
-    )
+    return is_in_folders(real, folders) and not any(folder.is_relative_to(real) for folder in folders)
 
 
 def end_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:

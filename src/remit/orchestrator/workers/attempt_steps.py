@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from msgspec.structs import replace
 
@@ -310,13 +310,14 @@ class AttemptSteps:
             return StepEnd(AttemptEnd.FAILED, unwired, "not wired")
         with claim_slot(trees_folder(self.settings.home, attempt.repository).parent) as slot:
             unheard = self.engine.list_unheard(attempt.key)
-            process = AgentProcess(self.describe_run(attempt, place, command, slot, unheard))
+            places = self.find_places(attempt, self.host.find_workspace(attempt.repository))
+            process = AgentProcess(self.describe_run(attempt, place, places, command, slot, unheard))
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
                 return SUPERSEDED_END
             place.process = process
             report = Report(self.engine, attempt, unheard)
-            places = self.find_places(attempt, self.host.find_workspace(attempt.repository))
-            with self.settings.open_door(places, attempt.intent):
+            # Without a jail, the agent's hooks reach the daemon themselves.
+            with self.settings.open_door(places, attempt.intent) if self.bubblewrap else nullcontext():
                 end = process.wait(report.tell)
             place.process = None
         report.tell(process.feed, is_last=True)
@@ -334,7 +335,13 @@ class AttemptSteps:
         return StepEnd()
 
     def describe_run(
-        self, attempt: Attempt, place: Workplace, command: AgentCommand, slot: int, unheard: Iterable[Order]
+        self,
+        attempt: Attempt,
+        place: Workplace,
+        places: AttemptPlaces,
+        command: AgentCommand,
+        slot: int,
+        unheard: Iterable[Order],
     ) -> AgentRun:
         """Return the agent's command with its prompt, its jail and its variables."""
         board = self.engine.read_board()
@@ -345,7 +352,7 @@ class AttemptSteps:
         is_stage = last is None or (task.head and last.ended_as in (AttemptEnd.HANDED_IN, AttemptEnd.SENT_BACK))
         before = None if last is None or is_stage else describe_handover(last, place.start)
         with self.host.open_gate(attempt.repository) as gate:
-            places, links = self.find_places(attempt, gate.workspace), gate.rules.config.orchestrator.links
+            links = gate.rules.config.orchestrator.links
             block = gate.intents.format_block(gate.intents.get(attempt.intent))
             stage = self.describe_stage(gate, attempt, task, place, board)
         prompt = write_brief(attempt, task, block, neighbours, before, stage, [order.body for order in unheard])

@@ -17,7 +17,7 @@ from remit.gate.gate import Gate
 from remit.gate.team_hooks.verify_commands import split_by_trust
 from remit.gate.trust import trusted_digests
 from remit.orchestrator.landing.land import Lander, LandingTerms
-from remit.orchestrator.landing.undo import LandingUndo, LandingUndone
+from remit.orchestrator.landing.undo import LandingUndo, LandingUndone, find_landings
 from remit.orchestrator.workers.landing_rounds import make_lander
 from remit.workspace.git.command import GitError, execute
 from remit.workspace.git.repository import prefix_in_repository
@@ -159,7 +159,7 @@ def preview_undo(
     made = undo.undo(make_terms(gate, target), intent, dependants, with_dependants=with_dependants)
     if not lander.made:
         return UndoPreview(made)
-    needing = tuple(name for name in undo.find_landings(made.old) if name in dependants)
+    needing = tuple(name for name in find_landings(undo.store, made.old) if name in dependants)
     return UndoPreview(replace(made, dependants=needing), undo.store.list_changes(made.old, lander.made))
 
 
@@ -173,7 +173,7 @@ def undo_landing(
     dependants = list_dependants(gate.intents.document, intent)
     tip = undo.store.find_commit(LandingTerms(target).ref)
     going = {intent, *(dependants if with_dependants else ())}
-    staying = [name for name in (undo.find_landings(tip) if tip else ()) if name not in going]
+    staying = [name for name in (find_landings(undo.store, tip) if tip else ()) if name not in going]
     return undo.undo(
         make_terms(gate, target),
         intent,

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.diff.contents import sha256
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import ATTEMPT_MARK, STATE_FOLDER
 from remit.core.python_runtime import LazyProperty
 from remit.workspace.safe_files import read_tail, write_atomically
 
@@ -214,6 +214,11 @@ def is_folder(path: Path | str) -> bool:
 
 def path_exists(path: Path | str) -> bool:
     return os.path.exists(path)  # noqa: PTH110
+
+
+def is_in_jail(home: Path) -> bool:
+    """Return whether this is the jail of an agent of a plan: the records are out of reach, behind the worker's door."""
+    return path_exists(f"{home}/{ATTEMPT_MARK}")
 
 
 def registry_file_path(home: Path, workspace: Workspace) -> Path:

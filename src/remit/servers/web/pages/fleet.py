@@ -19,10 +19,9 @@ from remit.orchestrator.fleet import (
     INSTALL_EXTRA,
     FleetUnavailable,
     UnknownTask,
-    find_repository_root,
     give_order,
     has_extra,
-    name_repository,
+    name_repository_of,
     open_fleet,
     report_database_errors,
 )
@@ -130,7 +129,7 @@ def describe_fleet(gate: Gate) -> Fleet:
     nothing = Fleet(problem=NO_PLAN, fix="remit plan start", is_polled=bool(database))
     if not database and not (gate.environment.home / FLEET_PATH).exists():
         return nothing
-    repository = name_repository(find_repository_root(gate.workspace))
+    repository = name_repository_of(gate.workspace)
     try:
         with open_engine(gate) as engine, gate.index() as index:
             board = engine.read_board()
@@ -212,7 +211,7 @@ def send_order(gate: Gate, kind: str, intent: str) -> dict[str, Any]:
     """Carry out a person's order, as `remit plan` and `remit task` do. Raises Refused."""
     if not has_extra():
         raise Refused(409, "several agents at once need the extra `cluster`", INSTALL_EXTRA)
-    repository = name_repository(find_repository_root(gate.workspace))
+    repository = name_repository_of(gate.workspace)
     person = gate.environment.person
     by = f"{sanitise_line(person.name, 80) if person else getpass.getuser()} in the console"
     try:
