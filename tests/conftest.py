@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * (os.cpu_count() or 1)
 
 
+def is_slow(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("slow", "live"))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put slow tests first: a long one that starts last leaves all other workers idle."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Put slow tests first in each worker's share: a long one that starts last leaves all other workers idle.
+
+    `--dist worksteal` gives each worker an equal share of the list, in order, and steals from the ends later.
+    """
+    slow = [item for item in items if is_slow(item)]
+    quick = iter([item for item in items if not is_slow(item)])
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    count = len(items)
+    items.clear()
+    for number in range(workers):
+        share = (count - len(items)) // (workers - number)
+        mine = slow[number::workers]
+        items += [*mine, *islice(quick, max(0, share - len(mine)))]
+    items += quick
 
 
 @pytest.fixture(autouse=True)

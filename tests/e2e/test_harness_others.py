@@ -68,6 +68,8 @@ def configure_codex(home: Path, hook: str, server: Path, matcher: str | None = N
         f"command = {json.dumps(sys.executable)}\n"
         f"args = [{json.dumps(str(server))}]\n"
         'default_tools_approval_mode = "approve"\n'
+        "required = true\n"  # the first turn waits for it
+        "startup_timeout_sec = 120\n"
     )
 
 

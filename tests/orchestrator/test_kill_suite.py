@@ -6,15 +6,16 @@ The exhaustive run kills 200 times on 200 tasks; `REMIT_KILLS`, `REMIT_TASKS` an
 import os
 import signal
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import PACE, Fleet, git
+from orchestrator.fleet_driving import PACE, WAIT_S, Fleet, git
 from orchestrator.killing import Killer
 from orchestrator.postgres import Postgres, running_postgres
+from processes import fields
 
 pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("REMIT_SEED", "20261127"))
@@ -59,28 +60,44 @@ def test_whatever_is_killed_every_task_lands_once(
 
 
 def test_a_frozen_worker_that_wakes_gets_no_call_and_moves_no_ref(fleet: Fleet) -> None:
-    """The agent itself goes on while its worker is frozen: its own host's gate stops it at its next call."""
+    """The agent goes on while its worker is frozen, and asks its hook: no write follows, neither then nor after."""
     ids = fleet.govern(1)
-    lease_s = 60.0 * float(PACE)
-    frozen = fleet.start_worker(1, lease_s * 1.5)
+    frozen = fleet.start_worker(1, 1000)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
+    fleet.wait_for(lambda now: "SessionStart 0" in read_feed(fleet, ids[0], 1))
     os.kill(frozen.pid, signal.SIGSTOP)
+    agents = fleet.agents_left()
     fleet.start_worker(1, 0.2)
     fleet.wait_until_landed()
     landed = git(fleet.root, "for-each-ref", "refs/heads/remit")
-    until = time.monotonic() + 3 * lease_s
-    while fleet.agents_left() and time.monotonic() < until:
-        time.sleep(0.5)
+    assert set(agents) <= set(fleet.agents_left())
+    fleet.release_agents()
+    wait_until(lambda: asks_hook(fleet) or "PreToolUse" in read_feed(fleet, ids[0], 1))
     os.kill(frozen.pid, signal.SIGCONT)
+    wait_until(lambda: not fleet.agents_left())
     time.sleep(20 * float(PACE))
-    assert "ASSIGNMENT_ENDED" in read_feeds(fleet, ids[0], 1)  # which its worker could not read before
+    feed = read_feed(fleet, ids[0], 1)
+    assert "PostToolUse" not in feed, feed
     assert git(fleet.root, "for-each-ref", "refs/heads/remit") == landed
     assert [attempt["ended_as"] for attempt in fleet.attempts(ids[0])] == ["lost", "handed_in"]
     assert sorted(fleet.landings()) == ids
 
 
-def read_feeds(fleet: Fleet, id: str, attempt: int) -> str:
+def asks_hook(fleet: Fleet) -> bool:
+    """Tell whether an agent waits for the answer of its hook."""
+    mine = f"HOME={fleet.home}"
+    found = (path for path in Path("/proc").glob("[0-9]*") if mine in fields(path / "environ"))
+    return any({"hook", "claude-code"} <= set(fields(path / "cmdline")) for path in found)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def read_feed(fleet: Fleet, id: str, attempt: int) -> str:
     """Return what an agent printed."""
     place = fleet.home / ".local/share/remit/trees"
     return "\n".join(path.read_text("utf-8", "replace") for path in place.glob(f"*/{id}-{attempt}.log"))

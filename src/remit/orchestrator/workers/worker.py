@@ -72,6 +72,8 @@ class FleetWorker:
         self.steps = AttemptSteps(self.host, self.places)
         self.last_order = 0
         self.away_since_s: float | None = None
+        self.landings: set[tuple[str, str]] = set()
+        """Repository and target of what this worker lands now."""
 
     def describe(self) -> Worker:
         return Worker(
@@ -184,7 +186,7 @@ class FleetWorker:
             self.engine.sweep(has_worker_ended)
         if not self.engine.is_draining(self.id):
             self.engine.dispatch()
-        elif not self.places.by_token:
+        elif not self.places.by_token and not self.landings:
             self.stopping.set()
 
     def is_idle(self) -> bool:
@@ -199,6 +201,15 @@ class FleetWorker:
         return self.steps.run(step, attempt)
 
     def land(self, repository: str, target: str) -> None:
+        self.landings.add((repository, target))
+        try:
+            self.land_on_target(repository, target)
+        finally:
+            self.landings.discard((repository, target))
+        if self.stopping.is_set():
+            time.sleep(DRAIN_S)  # the process ends, and another worker goes on
+
+    def land_on_target(self, repository: str, target: str) -> None:
         # There is one worktree for verification.
         with self.host.lock(repository, "landing", LANDING_LOCK_S), self.host.open_gate(repository) as gate:
             trees = self.host.open_trees(repository)
@@ -208,5 +219,3 @@ class FleetWorker:
             count = prune_when_due(gate, self.engine.read_board(), repository, trees.folder / "pruned")
             if count:
                 self.settings.tell(f"{count} old refs that the target holds were deleted, here and on the remote")
-        if self.stopping.is_set():
-            time.sleep(DRAIN_S)  # the process ends, and another worker goes on
