@@ -11,6 +11,8 @@ from _socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
 from posix import close, dup2, environ, execv, fork, getcwd, open, pipe, read, unlink, write
 
 O_RDONLY = 0
+O_PATH = 0o10000000  # of Linux; elsewhere a daemon at such a path is not reached
+MAX_ADDRESS_BYTES = 103  # of macOS; Linux takes 107
 ACK_TIMEOUT_S = 2.0
 BLOCK_BYTES = 1 << 16
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
@@ -87,13 +89,19 @@ def receive_reply(
     return reply[0], reply[9 : 9 + out], reply[9 + out :]
 
 
+def shorten(path: bytes) -> bytes:
+    """Return a path through the descriptor of its folder, for one that is too long for an address. Raises OSError."""
+    folder, name = path.rsplit(b"/", 1)
+    return b"/proc/self/fd/%d/%s" % (open(folder, O_PATH), name)
+
+
 def send_request(line: socket, path: bytes, request: bytes, removes_stuck: bool) -> bool:
     """Send the request and return True if the daemon accepts the call. Raises OSError.
 
     The socket of a stuck daemon is removed: the next call need not wait, and the daemon ends when it wakes.
     """
     try:
-        line.connect(path)
+        line.connect(path if len(path) <= MAX_ADDRESS_BYTES else shorten(path))
         line.sendall(request)
         line.shutdown(SHUT_WR)
         return line.recv(1) == b"A"

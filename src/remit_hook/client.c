@@ -121,13 +121,26 @@ static int late(void) {
     return -1;
 }
 
+/* The address of the daemon's socket: its path, or for one that is too long, a path through its folder's descriptor. */
+static int set_address(struct sockaddr_un *address) {
+    if (strlen(conf[2]) < sizeof address->sun_path) return strcpy(address->sun_path, conf[2]), 0;
+#ifdef O_PATH
+    const char *name = strrchr(conf[2], '/');
+    char *folder = name ? strndup(conf[2], name - conf[2]) : NULL;
+    int at = folder ? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    size_t room = sizeof address->sun_path;
+    return at < 0 || snprintf(address->sun_path, room, "/proc/self/fd/%d%s", at, name) >= (int)room ? -1 : 0;
+#else
+    return -1;
+#endif
+}
+
 /* 0 for a whole answer; -1 where the daemon gave none. */
 static int ask_daemon(const struct text *payload, struct answer *found) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct text head = {0}, *reply = &found->all;
     char ack = 0;
-    if (strlen(conf[2]) >= sizeof address.sun_path) return -1;
-    strcpy(address.sun_path, conf[2]);
+    if (set_address(&address)) return -1;
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     struct timeval patience = {ACK_MS / 1000, 0};

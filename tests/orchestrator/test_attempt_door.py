@@ -19,7 +19,7 @@ from remit.servers.attempt_door import (
     AttemptDoor,
     DaemonStarter,
     DoorTerms,
-    bind_in_folder,
+    bind_door,
     bind_request,
 )
 from remit.servers.daemon import socket_path, unpack_request
@@ -41,7 +41,7 @@ def test_doors_that_open_at_once_leave_the_umask_of_the_worker_alone(tmp_path: P
     def bind(number: int, together: threading.Barrier) -> None:
         together.wait()
         with closing(socket.socket(socket.AF_UNIX)) as listener:
-            bind_in_folder(listener, tmp_path, f"{number}.sock")
+            bind_door(listener, tmp_path / f"{number}.sock")
 
     try:
         for _ in range(300):

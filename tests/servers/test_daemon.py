@@ -22,7 +22,7 @@ from remit.gate.governing import govern_workspace
 from remit.gate.open_gates import MAX_REPOSITORIES, OpenGates
 from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.gate.state.workspace_state import State
-from remit.servers.daemon import socket_path
+from remit.servers.daemon import make_address, socket_path
 from remit.servers.environment import make_environment
 from remit.workspace.place.workspace import workspace_at
 
@@ -77,8 +77,8 @@ class Installed:
         socket_path(self.home).unlink(missing_ok=True)
 
     def listening(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as line:
-            return line.connect_ex(str(socket_path(self.home))) == 0
+        with socket.socket(socket.AF_UNIX) as line, make_address(socket_path(self.home)) as address:
+            return line.connect_ex(address) == 0
 
     def call(self, kind: str = "pre", target: str = "src/new.py") -> subprocess.CompletedProcess[bytes]:
         tool_input = {"file_path": str(self.repository / target), "content": "x\n"}
@@ -134,6 +134,29 @@ def test_the_daemon_answers_what_a_fresh_process_answers(installed: Installed) -
     warm = installed.call()
     assert is_denial(fresh)
     assert (warm.stdout, warm.returncode) == (fresh.stdout, fresh.returncode)
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_a_home_whose_path_is_too_long_for_the_address_of_a_socket_has_a_daemon(
+    home: Path, binary: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    long = home / ("long" * 25)
+    long.mkdir()
+    monkeypatch.setenv("HOME", str(long))
+    script = f"#!{sys.executable} -IS\n{Path(remit_hook.__file__).with_name('__main__.py').read_text()}"
+    python = home / "client.py"
+    python.write_text(script)
+    python.chmod(0o755)
+    installed = Installed(long, binary if language == "c" else python, repository)
+    installed.remit("init", "--mode", "enforce", "--yes")
+    try:
+        installed.start()
+        installed.configure(interpreter="/nonexistent")
+        assert is_denial(installed.call())
+    finally:
+        installed.leave()
+        for process in installed.processes:
+            process.wait()
 
 
 def test_a_call_that_finds_no_daemon_starts_one_for_the_next(installed: Installed) -> None:

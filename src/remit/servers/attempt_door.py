@@ -35,6 +35,7 @@ from remit.servers.daemon import (
     FrameError,
     HookRequest,
     has_hung_up,
+    make_address,
     pack_reply,
     read_peer,
     receive_request,
@@ -117,7 +118,7 @@ class AttemptDoor:
         """Listen for the duration of the block. Raises OSError."""
         prepare_state(self.terms.places)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            bind_in_folder(listener, self.terms.places.state, socket_path(self.terms.home).name)
+            bind_door(listener, self.terms.places.state / socket_path(self.terms.home).name)
             listener.listen(64)
             threading.Thread(target=self.accept_connections, args=(listener,), daemon=True).start()
             try:
@@ -284,7 +285,8 @@ def exchange(path: Path, request: bytes, client: socket.socket) -> bytes | None:
     """Return the daemon's answer without the acknowledgement; None if there is none, or the client hung up."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, suppress(OSError):
         line.settimeout(READ_TIMEOUT_S)
-        line.connect(str(path))
+        with make_address(path) as address:
+            line.connect(address)
         line.sendall(request)
         line.shutdown(socket.SHUT_WR)
         if line.recv(1) != ACKNOWLEDGEMENT:
@@ -300,14 +302,12 @@ def exchange(path: Path, request: bytes, client: socket.socket) -> bytes | None:
     return None
 
 
-def bind_in_folder(listener: socket.socket, folder: Path, name: str) -> None:
-    """Listen at a path of any length: the address of a socket holds 107 bytes. Until the mode is set, that of the
-    folder keeps others out: the umask is that of all threads.
+def bind_door(listener: socket.socket, path: Path) -> None:
+    """Listen at the path. Until the mode is set, that of the folder keeps others out: the umask is that of all threads.
+
+    Raises OSError.
     """
-    (folder / name).unlink(missing_ok=True)
-    here = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-    try:
-        listener.bind(f"/proc/self/fd/{here}/{name}")
-    finally:
-        os.close(here)
-    (folder / name).chmod(0o600)
+    path.unlink(missing_ok=True)
+    with make_address(path) as address:
+        listener.bind(address)
+    path.chmod(0o600)

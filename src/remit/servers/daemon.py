@@ -29,8 +29,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -91,6 +91,7 @@ REST_FACTOR = 20  # upkeep takes at most one part in so many of this process's t
 DROPPED_CALL = "a call was dropped"  # start of the log line about an unanswered call; `remit doctor` looks for it
 MAX_LOG_BYTES = 1 << 20
 
+MAX_ADDRESS_BYTES = 103  # of a socket on macOS; Linux takes 107
 MAGIC, ACKNOWLEDGEMENT, VERSION_MISMATCH = b"RMT1", b"A", b"V"
 HOOK_PID_VARIABLE, ATTEMPT_VARIABLE = "REMIT_HOOK_PID", "REMIT_ATTEMPT"
 """Variables of an attempt's door: the process of its client, and the root of the worktree that it may speak for."""
@@ -135,6 +136,21 @@ def socket_path(home: Path) -> Path:
     return home / STATE_FOLDER / "daemon.sock"
 
 
+@contextmanager
+def make_address(path: Path) -> Generator[str]:
+    """Yield the address of the socket at a path: the path itself, or for one that is longer than the 107 bytes of an
+    address, a path through the descriptor of its folder, as long as the block runs. Raises OSError.
+    """
+    if len(os.fsencode(path)) <= MAX_ADDRESS_BYTES or not hasattr(os, "O_PATH"):
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
 class Daemon:
     """Listener on the daemon's socket; `serve` returns after idleness, a stop, or a client of another version."""
 
@@ -170,7 +186,8 @@ class Daemon:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             before = os.umask(0o177)  # for this user only
             try:
-                listener.bind(str(path))
+                with make_address(path) as address:
+                    listener.bind(address)
             finally:
                 os.umask(before)
             listener.listen(64)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from remit.adapters import HookReply
-from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, socket_path, start_daemon
+from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, make_address, socket_path, start_daemon
 
 START_TIMEOUT_S = 10.0
 REPLY_TIMEOUT_S = 30.0
@@ -20,6 +20,12 @@ class DaemonAway(OSError):
 
     def __init__(self) -> None:
         super().__init__("the daemon does not answer: see daemon.log in ~/.local/state/remit")
+
+
+def connect(line: socket.socket, home: Path) -> None:
+    """Connect to the daemon of this user. Raises OSError."""
+    with make_address(socket_path(home)) as address:
+        line.connect(address)
 
 
 def ask_daemon(
@@ -37,7 +43,7 @@ def ask_daemon(
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(reply_s)
-            line.connect(str(socket_path(home)))
+            connect(line, home)
             line.sendall(head + b"\0\0" + payload)
             line.shutdown(socket.SHUT_WR)
             reply = b"".join(iter(lambda: line.recv(1 << 16), b""))
@@ -68,7 +74,7 @@ def relay_tools(home: Path, version: str, folder: str) -> None:
     head = b"\0".join([MAGIC, version.encode(), b"mcp", b"note", os.fsencode(folder)]) + b"\0\0"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         try:
-            line.connect(str(socket_path(home)))
+            connect(line, home)
             line.sendall(head)
             accepted = line.recv(1) == ACKNOWLEDGEMENT
         except OSError:
