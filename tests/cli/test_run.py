@@ -261,7 +261,7 @@ def test_without_the_extra_a_script_still_runs_and_a_provider_names_the_command(
     blocked = "import sys; sys.modules.update(dict.fromkeys(['pydantic_ai', 'prompt_toolkit', 'keyring', 'acp']));"
     for words, code, said in (
         (["--model", script([DONE])], 0, "completed"),
-        (["--model", "openai:m"], 2, "pip install 'remit[agent]'"),
+        (["--model", "openai:m"], 2, "pip install '.[agent]'"),
     ):
         done = subprocess.run(
             [sys.executable, "-c", f"{blocked} {MAIN}", "run", "x", *words],

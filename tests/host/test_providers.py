@@ -82,7 +82,7 @@ def test_bedrock_says_which_extra_brings_its_sdk() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "botocore is not installed" in done.stderr
-    assert "pip install 'remit[agent,agent-bedrock]'" in done.stderr
+    assert "pip install '.[agent,agent-bedrock]'" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,10 @@ def test_bedrock_says_which_extra_brings_its_sdk() -> None:
 def test_without_the_extra_the_command_that_installs_it_is_named(package: str, act: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; {act}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"ExtraMissing: {package} is not installed\nhint: pip install 'remit[agent]'" in done.stderr
+    assert (
+        f"ExtraMissing: {package} is not installed\nhint: in Remit's checkout: uv tool install '.[agent]'"
+        in done.stderr
+    )
 
 
 def test_a_missing_module_of_remits_own_is_no_missing_extra() -> None:

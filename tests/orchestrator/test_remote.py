@@ -11,7 +11,9 @@ import pytest
 
 from conftest import run_git
 from orchestrator.clones import TARGET, Clone, make_clones
+from remit.orchestrator.board import Attempt, Task
 from remit.orchestrator.remote import name_shared
+from remit.orchestrator.workers.handing_over import hand_in_by_person, hand_over, send_to_hosts, take_back
 from remit.workspace.sharing.shared_refs import RemoteAway
 
 
@@ -53,6 +55,21 @@ def test_what_one_host_hands_in_another_lands_and_both_have_one_name_for_the_rep
     assert again.landed == done.landed
     assert b.commit(TARGET) == done.new
     assert name_shared(a.gate.workspace) == name_shared(b.gate.workspace)
+
+
+def test_what_a_person_finished_on_one_host_another_lands(clones: tuple[Clone, Clone], far: Path) -> None:
+    a, b = clones
+    member = b.hand_in("INT-001", 1, work("INT-001"))
+    last = Attempt("r", "INT-001", 1, 1, branch="remit/INT-001/1")
+    tree = hand_over(b.trees, last)
+    (tree / "src/int-001/by_person.py").write_text("by_person = 1\n")
+    task = Task("r", "INT-001", "p", scope=("src/int-001/**",))
+    assert hand_in_by_person(b.trees, b.gate, task, last) == ()
+    take_back(b.trees, task, last)
+    send_to_hosts(b.gate, last, is_done=True)
+    done = a.land(member)
+    assert list(done.landed) == ["INT-001"]
+    assert run_git(far, "show", f"{done.new}:src/int-001/by_person.py") == "by_person = 1\n"
 
 
 def test_a_target_that_another_host_moved_forward_is_built_on(clones: tuple[Clone, Clone], far: Path) -> None:

@@ -197,7 +197,9 @@ def test_a_database_file_on_a_network_file_system_is_refused(tmp_path: Path) -> 
         require_local_folder(tmp_path / "fleet.db", mounts)
 
 
-@pytest.mark.parametrize("url", ["mysql://localhost/fleet", "oracle://x"])
+@pytest.mark.parametrize(
+    "url", ["mysql://localhost/fleet", "oracle://x", "sqlite+aiosqlite:///x.db", "postgresql+psycopg2://h/x"]
+)
 def test_a_database_of_another_kind_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no database for a fleet"):
         open_store(url, tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remit.core.diff.contents import sha256
+from remit.core.extras import describe_installation
 from remit.gate.governing import load_config
 from remit.orchestrator.board import Order, OrderKind
 from remit.orchestrator.plan_records import strike_intents
@@ -19,7 +20,7 @@ from remit.workspace.worktrees import forget_hand_ins
 if TYPE_CHECKING:
     from remit.orchestrator.engines.dbos import DbosEngine
 
-INSTALL_EXTRA = "in Remit's checkout: uv tool install '.[cluster]', or pip install '.[cluster]'"
+INSTALL_EXTRA = describe_installation("cluster")
 
 
 class FleetUnavailable(Exception):

@@ -294,7 +294,7 @@ def test_without_ast_grep_a_pattern_of_syntax_refuses_and_says_how_to_install_it
     agent = working(repository, home, '{type: forbid_pattern, pattern: "exec($$$)"}')
     reason, _ = in_a_fresh_process(agent, 'sys.modules["ast_grep_py"] = None')
     assert reason.startswith("[CONSTRAINT_VIOLATION]")
-    assert "pip install 'remit[code]'" in reason
+    assert "pip install '.[code]'" in reason
     (repository / "a.py").write_text("x = 1\n")
     reason, _ = in_a_fresh_process(agent, 'sys.modules["ast_grep_py"] = None')
     assert reason.startswith("[CONSTRAINT_VIOLATION]")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, governed
+from remit.core.extras import describe_installation
 from remit.core.machine_paths import CONFIG_PATH
 from remit.servers.web.remote.settings import RemoteSettings, RemoteSetupRefused, read_remote_settings
 from remit.servers.web.server import ConsoleServer
@@ -158,7 +159,7 @@ def test_doctor_says_who_can_reach_the_console(repository: Path, files: Path) ->
         "open to people who log in, at https://remit.example.org; login by https://login.example.org",
     )
     level, message, fix = check("authlib")
-    assert (level, fix) == ("fail", "pip install 'remit[remote]'")
+    assert (level, fix) == ("fail", describe_installation("remote"))
     assert "authlib is not installed" in message
     write_settings(files, WHOLE.replace("issuer", "# issuer"))
     assert check()[0] == "fail"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import Failure, repo_option, reports_failures
+from remit.cli.output import Failure, repo_option, reports_failures, warn
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees, require_task
 from remit.core.untrusted_input import sanitise_line
@@ -82,7 +82,10 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
     engine = open_engine("remit task give-back", database)
     from remit.orchestrator.board import OrderKind
     from remit.orchestrator.states import DONE_BODY, is_with_person, name_next_step, needs_hold
-    from remit.orchestrator.workers.handing_over import hand_in_by_person, take_back
+    from remit.orchestrator.workers.handing_over import hand_in_by_person, send_to_hosts, take_back
+    from remit.workspace.git.command import GitError
+    from remit.workspace.merging import RefMoved, RemoteRefused
+    from remit.workspace.sharing.shared_refs import RemoteAway
 
     gate, repository = open_repository(repo)
     task = require_task(engine, repository, id)
@@ -100,6 +103,10 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
                 fix = f"widen its scope: remit intent edit {id} --add-scope …; or take these changes back"
                 raise Failure("SCOPE_VIOLATION", f"outside of what {id} may change: {named}", target=id, fix=fix)
         left = take_back(trees, task, last)
+        try:
+            send_to_hosts(gate, last, is_done=done)
+        except (RemoteAway, RemoteRefused, RefMoved, GitError) as error:
+            warn(f"other hosts do not have what you left: {error}")
     for path, why in left.items():
         click.echo(f"stays in the worktree: {sanitise_line(path, 300)}, {why}")
     give_order(engine, repository, OrderKind.GIVE_BACK, id, getpass.getuser(), DONE_BODY if done else "")

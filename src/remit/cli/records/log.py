@@ -22,6 +22,7 @@ from remit.cli.output import (
 )
 from remit.cli.records import query
 from remit.cli.screen import Screen
+from remit.core.extras import describe_installation
 from remit.core.formats.foreign_records import COLUMNS, Format, export_record, format_csv_header, make_csv_row
 from remit.core.untrusted_input import sanitise_text
 from remit.provenance.why.conversation_store import ConversationMatch, search_conversations
@@ -145,7 +146,7 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
 
     A form leaves out what it has no words for: s1, s3, s4 and in-toto know changes of files only. in-toto is one
     Statement a line, unsigned, about the contents that a change left. parquet has the columns of csv, and needs
-    `pip install 'remit[parquet]'`; in csv a text that a spreadsheet would run begins with an apostrophe.
+    the extra `parquet`; in csv a text that a spreadsheet would run begins with an apostrophe.
     """
     context = governed_context(repo)
     records = query.each_record(context, query.resolve_filters(context, repo, filters))
@@ -175,8 +176,9 @@ def write_parquet(records: Iterator[dict[str, Any]], as_json: bool) -> None:
         import arro3.core  # optional dependency
         import arro3.io
     except ImportError as error:
-        fix = "pip install 'remit[parquet]'"
-        raise Failure("NOT_INSTALLED", "Parquet needs the optional part `parquet`", fix=fix) from error
+        raise Failure(
+            "NOT_INSTALLED", "Parquet needs the extra `parquet`", fix=describe_installation(PARQUET)
+        ) from error
     arrow: Any = arro3.core  # the stubs are incomplete
     schema = arrow.Schema([arrow.Field(name, arrow.DataType.string(), nullable=False) for name in COLUMNS])
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from remit.core.code.grammars import can_crash_parser
 from remit.core.code.languages import find_language
 from remit.core.code.source_text import MAX_BYTES, UncheckableContent, split_text_lines
+from remit.core.extras import describe_installation
 from remit.core.redaction import PatternRefused, compile_bounded
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ JOINED_LINES = re.compile(r"(?:\A|(?<=[\n\r]))(?:[^\n\r]*\\(?:\r\n|\n|\r))+[^\n\
 """Python lines continued by backslashes. Matched at line starts only, to keep long lines cheap."""
 LINE_CONTINUATION = re.compile(r"\\(?:\r\n|\n|\r)")
 QUOTED_TEXT = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
-MISSING_AST_GREP = "ast-grep is not installed, which this constraint needs: run `pip install 'remit[code]'`"
+MISSING_AST_GREP = f"ast-grep is not installed, which this constraint needs; {describe_installation('code')}"
 
 
 class InvalidPattern(ValueError):

@@ -3,12 +3,14 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from remit.core.extras import describe_installation
+
 
 class ExtraMissing(Exception):
     """A package of an extra is not installed. The message ends in the command that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed\nhint: pip install 'remit[{extra}]'")
+        super().__init__(f"{package} is not installed\nhint: {describe_installation(extra)}")
         self.package = package
         self.extra = extra
 

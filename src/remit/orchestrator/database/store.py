@@ -44,6 +44,11 @@ NETWORK_FILE_SYSTEMS = (
 """Types of proc_mounts(5) on which locks and shared memory of a database file cannot be relied on."""
 
 Dialect: TypeAlias = Literal["sqlite", "postgresql"]
+DRIVERS: dict[str, Dialect] = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgresql+psycopg": "postgresql",
+}
 CLOCKS: Mapping[Dialect, sa.ColumnElement[float]] = {
     "sqlite": sa.literal_column("(julianday('now') - 2440587.5) * 86400.0", sa.Double),
     "postgresql": sa.literal_column("extract(epoch FROM clock_timestamp())::float8", sa.Double),
@@ -281,10 +286,10 @@ class Store:
         if made.drivername in ("postgres", "postgresql"):
             made = made.set(drivername="postgresql+psycopg")
             made = made.update_query_dict({k: v for k, v in SERVER_LIMITS.items() if k not in made.query})
-        if made.get_backend_name() not in ("sqlite", "postgresql"):
+        if made.drivername not in DRIVERS:
             raise StoreError(f"{made.drivername!r} is no database for a fleet: {DATABASE_FORMS}")
         self.url = made.render_as_string(hide_password=False)
-        self.dialect: Dialect = "sqlite" if made.get_backend_name() == "sqlite" else "postgresql"
+        self.dialect = DRIVERS[made.drivername]
         if self.dialect == "sqlite":
             self.path = Path(made.database or "")
             require_local_folder(self.path)

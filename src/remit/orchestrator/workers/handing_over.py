@@ -8,6 +8,7 @@ from pathlib import Path
 from remit.core.assignment import ANYWHERE, Assignment
 from remit.gate.gate import Gate
 from remit.orchestrator.board import Attempt, Task
+from remit.orchestrator.remote import FleetRemote
 from remit.orchestrator.workers.starting_point import find_work
 from remit.workspace.git.command import Git
 from remit.workspace.git.repository import BRANCH_PREFIX
@@ -63,6 +64,17 @@ def take_back(trees: Worktrees, task: Task, last: Attempt) -> Mapping[str, str]:
     kept = trees.checkpoint(tree, last.intent, last.attempt, by, int(time.time()))
     assign(tree, task, last)
     return kept.left if kept is not None else {}
+
+
+def send_to_hosts(gate: Gate, last: Attempt, *, is_done: bool) -> None:
+    """Push a person's checkpoint, and the branch of finished work, where hosts share a remote: the next attempt or the
+    landing may be another host's. Raises RemoteAway, RemoteRefused, RefMoved, GitError.
+    """
+    if remote := gate.rules.config.orchestrator.remote:
+        hosts, name = FleetRemote(gate, remote), attempt_name(last.intent, last.attempt)
+        hosts.push_checkpoint(name)
+        if is_done:
+            hosts.push_attempt(name)
 
 
 def assign(tree: Workspace, task: Task, last: Attempt) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import MsgspecError, Struct, toml
 
 from remit.core.config import LOOPBACK_HOSTS
+from remit.core.extras import describe_installation
 from remit.core.machine_paths import CONFIG_FOLDER, CONFIG_PATH
 from remit.servers.web.pairing import ROLES, Role
 
@@ -147,7 +148,7 @@ def check_settings(settings: RemoteSettings, home: Path) -> None:
     if "openid" not in settings.scopes:
         raise RemoteSetupRefused(f'{where}: scopes without "openid" give no identity', 'add "openid"')
     if missing := [name for name in EXTRA if find_spec(name) is None]:
-        raise RemoteSetupRefused(f"{missing[0]} is not installed, which {where} needs", "pip install 'remit[remote]'")
+        raise RemoteSetupRefused(f"{missing[0]} is not installed, which {where} needs", describe_installation("remote"))
     for name in ("cert", "key", "client_secret_file"):
         file = getattr(settings, name)
         if file and not os.access(resolve_file(file, home), os.R_OK):
