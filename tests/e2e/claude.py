@@ -40,6 +40,9 @@ SWITCHES = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
+    # A busy machine: the first turn waits for servers of tools, and no reminder names those that still connect.
+    "MCP_CONNECTION_NONBLOCKING": "0",
+    "MCP_CONNECT_TIMEOUT_MS": "120000",
 }
 
 
