@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share."""
 
+import math
 import os
 import subprocess
 from collections.abc import Callable
@@ -28,16 +29,18 @@ def is_slow(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put slow tests first in each worker's share: a long one that starts last leaves all other workers idle.
 
-    `--dist worksteal` gives each worker an equal share of the list, in order, and steals from the ends later.
+    `--dist worksteal` gives each worker an equal share of the list, in order, and steals from the ends later. Slow
+    tests that stand together stay with one worker: those of fleets, side by side, would starve each other.
     """
     slow = [item for item in items if is_slow(item)]
     quick = iter([item for item in items if not is_slow(item)])
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     count = len(items)
     items.clear()
+    block = math.ceil(len(slow) / workers)
     for number in range(workers):
         share = (count - len(items)) // (workers - number)
-        mine = slow[number::workers]
+        mine = slow[number * block : (number + 1) * block]
         items += [*mine, *islice(quick, max(0, share - len(mine)))]
     items += quick
 

@@ -27,6 +27,7 @@ from remit.orchestrator.states import FINAL_STATES
 
 WORKERS, SLOTS, BATCH = 2, 2, 12
 AGENT_S = 0.5
+LEAVE_S = 30.0
 KINDS = {"worker": 4, "sweeper": 3, "lander": 3, "agent": 3, "helper": 2, "daemon": 1, "starter": 2, "database": 2}
 """How often each kind of process is chosen. A helper is whatever a worker has started: git, the jail, a hook."""
 KINDS_OF_REMOTE = {"transport": 6, "remote": 2}
@@ -266,7 +267,14 @@ class Killer:
         return f"{self.kills.total()} kills {dict(self.kills)}; attempts {dict(ends)}; answers {dict(self.answers)}"
 
     def list_left(self) -> list[str]:
-        """Return the processes of this fleet that still run, but its daemons and this one."""
+        """Return the processes of this fleet that do not end, but its daemons and this one."""
+        until = time.monotonic() + LEAVE_S  # a child of a killed process has to notice that
+        while (left := self.list_running()) and time.monotonic() < until:
+            time.sleep(0.2)
+        return left
+
+    def list_running(self) -> list[str]:
+        """Return the processes of this fleet, without its daemons and this one."""
         daemons = {os.getpid(), *(pid for fleet in self.fleets for pid in daemons_of(fleet.home))}
         found = (path for path in Path("/proc").glob("[0-9]*") if int(path.name) not in daemons)
         homes = {f"HOME={fleet.home}" for fleet in self.fleets}

@@ -46,7 +46,7 @@ def main(intent: str) -> None:
     heard = ""
     while "finish" not in heard:
         heard = read(session, begun)
-        time.sleep(0.2)
+        time.sleep(1)  # its calls load the machine
     write(session, folder / "made.py", f"# {' '.join(heard.split())}\n")
 
 
