@@ -9,6 +9,11 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_blame import ME, blame, commit, sessions
+from remit.gate.gate import Gate
+from remit.ledger.file_changes import RecordedChange
+from remit.ledger.index.index import open_index
+from remit.provenance.origins.commits_before_call import CommitPath
+from remit.provenance.origins.file_histories import FileHistories
 
 CALLER = "def run(args):\n    try:\n        return subprocess.call(args)\n    except OSError:\n        return None\n"
 BLOCK = "def measured_total(rows):\n    total = sum(row.price for row in rows)\n    return total\n"
@@ -203,3 +208,24 @@ def test_a_squash_of_a_commit_and_its_indentation_keeps_the_agents_lines(agent: 
     run_git(agent.cwd, "reset", "-q", "--soft", "HEAD~2")
     commit(agent.cwd)
     assert sessions(agent.cwd, "src/app.py") == [ME, None, ME, ME, ME]
+
+
+def test_a_commit_that_git_no_longer_has_spoils_no_answer_about_other_calls(agent: Agent) -> None:
+    agent.write("src/a.py", "a = 1\n")
+    commit(agent.cwd)
+    agent.write("src/b.py", "b = 1\n")  # at a HEAD that is lost below
+    run_git(agent.cwd, "add", "-A")
+    run_git(agent.cwd, "commit", "-q", "--amend", "-m", "instead")
+    run_git(agent.cwd, "reflog", "expire", "--expire=now", "--all")
+    run_git(agent.cwd, "gc", "-q", "--prune=now")
+    agent.read("src/a.py")
+    agent.write("src/a.py", "a = 1\nlater = 2\n")
+    gate, head = Gate.open(agent.cwd), run_git(agent.cwd, "rev-parse", "HEAD").strip()
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
+        histories = FileHistories(gate.workspace, index, gate.contents)
+        changes: dict[CommitPath, list[RecordedChange]] = {}
+        for path in ("src/a.py", "src/b.py"):
+            histories.history_of(path)
+            changes[head, path] = [call for call, _ in histories.calls_by_path[path]]
+        later = histories.call_commits.find_calls_begun_after(changes)
+    assert later == {(head, "src/a.py"): {changes[head, "src/a.py"][-1].id}, (head, "src/b.py"): set()}
