@@ -14,7 +14,7 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import changes_in_record, record_body
 from remit.gate.trust import trusted_digests
 from remit.orchestrator.planning.imports import ImportResolver, list_imported_modules
-from remit.orchestrator.planning.plan import RepositoryFacts, list_owned_files
+from remit.orchestrator.planning.plan import RepositoryFacts, TrackedFiles
 from remit.orchestrator.planning.suggest.coupling import Commit, RepositoryHistory
 from remit.orchestrator.planning.write_sets import WriteSet
 from remit.orchestrator.remote import find_uncommitted_intents
@@ -48,7 +48,8 @@ def gather_facts(
         uncommitted=find_uncommitted(context, intents),
     )
     sets = [WriteSet(intent.id, intent.owned_scope) for intent in intents]
-    owned = {path for own in sets for path in list_owned_files(own, facts.files, fold=facts.folds_case)}
+    tracked = TrackedFiles(facts.files, fold=facts.folds_case)
+    owned = {path for own in sets for path in tracked.list_owned(own)}
     return replace(facts, imports=read_imports(workspace.root, sorted(owned)[:MAX_IMPORTING_FILES], facts.files))
 
 

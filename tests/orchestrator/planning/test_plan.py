@@ -11,8 +11,9 @@ from remit.core.config import AgentRole, Commons, OrchestratorSettings
 from remit.core.intent import Criterion, Intent, IntentsDocument, LintFinding
 from remit.core.scope.apart import Apart, Shared, decide_apart
 from remit.core.scope.path_patterns import Scope
-from remit.orchestrator.planning.plan import Plan, PlanFinding, RepositoryFacts, make_plan
+from remit.orchestrator.planning.plan import Plan, PlanFinding, RepositoryFacts, TrackedFiles, make_plan
 from remit.orchestrator.planning.roles import find_role
+from remit.orchestrator.planning.write_sets import WriteSet
 
 FACTS = RepositoryFacts(agents=frozenset({"claude-code"}))
 SETTINGS = OrchestratorSettings()
@@ -257,3 +258,19 @@ def test_of_a_thousand_intents_that_may_all_meet_those_that_nobody_decided_are_u
 
 def _before(number: int) -> tuple[str, ...]:
     return (f"INT-{number - 1:03d}",) if number % 10 else ()
+
+
+SEGMENTS = ("a", "A", "b", "a-b", "a.py", "é", "E\u0301", "ß", "SS")
+PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=3).map("/".join)
+PATTERNS = st.one_of(
+    PATHS, PATHS.map("{}/**".format), PATHS.map("./{}/*".format), st.sampled_from(["**", "*.py", "{a,b}/*"])
+)
+
+
+@given(st.sets(PATHS), st.lists(PATTERNS, max_size=3), st.lists(PATTERNS, max_size=1), st.booleans())
+def test_the_files_of_a_task_are_those_that_its_scope_matches(
+    files: set[str], patterns: list[str], without: list[str], fold: bool
+) -> None:
+    own = WriteSet("INT-001", (*patterns, *(f"!{pattern}" for pattern in without)))
+    found = list(TrackedFiles(files, fold=fold).list_owned(own))
+    assert sorted(found) == sorted(file for file in files if own.contains(file, fold=fold))

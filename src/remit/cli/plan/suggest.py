@@ -13,7 +13,7 @@ from remit.core.intent import Intent
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.orchestrator.planning.plan import list_owned_files
+from remit.orchestrator.planning.plan import TrackedFiles
 from remit.orchestrator.planning.suggest.candidates import find_candidates
 from remit.orchestrator.planning.suggest.coupling import RepositoryHistory, measure_coupling
 from remit.orchestrator.planning.suggest.parts import MAX_PARTS, SuggestedPart, Suggestion, suggest_parts
@@ -78,9 +78,9 @@ def propose_parts(
 ) -> Suggestion:
     files = list_tracked_files(gate.workspace)
     history = read_history(gate)
-    fold = folds_case(gate.workspace.root)
+    tracked = TrackedFiles(files, fold=folds_case(gate.workspace.root))
     sets = [WriteSet(intent.id, intent.owned_scope) for intent in intents]
-    wanted: dict[str, Sequence[str]] = {own.intent_id: [*list_owned_files(own, files, fold=fold)] for own in sets}
+    wanted: dict[str, Sequence[str]] = {own.intent_id: [*tracked.list_owned(own)] for own in sets}
     if not intents:
         wanted = {"": find_brief_files(gate, brief, files, history, settings) if brief else files}
     elif brief:

@@ -7,7 +7,7 @@ and never beside a task with an unproved or overlapping write set.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from remit.core.intent import FINAL_STATUSES, PRIORITIES, Intent, IntentsDocumen
 from remit.core.intents.validation import find_cycles, format_cycle
 from remit.core.plurals import count_things
 from remit.core.scope.apart import Apart, Shared, Unproved, decide_all_apart
-from remit.core.scope.path_patterns import Scope, find_literal_prefix, relative_glob_error
+from remit.core.scope.path_patterns import Scope, find_literal_prefix, fold_case, relative_glob_error
 from remit.orchestrator.planning.write_sets import EVERYTHING, Proofs, SharedPath, WriteSet, make_write_set
 
 PlanCode: TypeAlias = Literal[
@@ -65,6 +65,28 @@ class RepositoryFacts(Struct, frozen=True):
     uncommitted: tuple[str, ...] = ()
 
 
+class TrackedFiles:
+    """Tracked files of a repository, sorted. `fold` describes a file system that ignores case."""
+
+    def __init__(self, files: Iterable[str], *, fold: bool = False) -> None:
+        self.fold = fold
+        self.pairs = sorted((fold_case(file) if fold else file, file) for file in files)
+        """Each file, after its form for comparing."""
+
+    def list_owned(self, own: WriteSet) -> Iterator[str]:
+        """Yield the files that a task may write; only files below the task's folders are examined."""
+        found = (find_literal_prefix(line) for line in own.scope if not line.startswith("!"))
+        folders = {fold_case(folder) if self.fold else folder for folder in found}
+        for folder in sorted(f for f in folders if not any(f != other and f.startswith(other) for other in folders)):
+            plain = folder.removesuffix("/")  # a plain name may be a file
+            exact = takewhile(lambda pair, name=plain: pair[0] == name, self.read_from(plain) if plain else ())
+            below = takewhile(lambda pair, name=folder: pair[0].startswith(name), self.read_from(folder))
+            yield from (file for _, file in chain(exact, below) if own.contains(file, fold=self.fold))
+
+    def read_from(self, start: str) -> Iterator[tuple[str, str]]:
+        return islice(self.pairs, bisect_left(self.pairs, (start, "")), None)
+
+
 class PlannedTask(Struct, frozen=True):
     """Intent in a plan. `needs` have to land first; `shares` are the tasks that never run beside this task."""
 
@@ -103,16 +125,17 @@ def make_plan(
     needs = _list_needs(planned)
     sets = [make_write_set(intent, role, settings.commons) for intent in planned.values()]
     proofs = proofs or Proofs(fold=facts.folds_case)
+    tracked = TrackedFiles(facts.files, fold=facts.folds_case)
     shared = tuple(proofs.find_shared(sets))
     before = _list_all_needs(needs)
     findings = [
         *_check_document(document),
         *_check_references(intents, planned, chosen),
         *_check_cycles(needs),
-        *(finding for own in sets for finding in _check_scope(planned[own.intent_id], own, settings, facts)),
+        *(finding for own in sets for finding in _check_scope(planned[own.intent_id], own, settings, facts, tracked)),
         *_check_pairs(shared, before, {own.intent_id: own for own in sets}),
         *(finding for intent in planned.values() for finding in _check_intent(intent, facts)),
-        *_check_imports(sets, before, facts),
+        *_check_imports(sets, before, facts, tracked),
         *_check_place(role, settings, facts),
     ]
     beside: dict[str, list[str]] = {name: [] for name in planned}
@@ -245,7 +268,7 @@ def _check_cycles(needs: Mapping[str, Sequence[str]]) -> Iterator[PlanFinding]:
 
 
 def _check_scope(
-    intent: Intent, own: WriteSet, settings: OrchestratorSettings, facts: RepositoryFacts
+    intent: Intent, own: WriteSet, settings: OrchestratorSettings, facts: RepositoryFacts, tracked: TrackedFiles
 ) -> Iterator[PlanFinding]:
     """Check a task's patterns, their share of the files, its companions, and the commons in its scope."""
     name, field = intent.id, "owned_scope"
@@ -256,7 +279,7 @@ def _check_scope(
     if not faults and decide_all_apart(own.scopes, [Scope(EVERYTHING)]) == Apart():
         message = f"{name} may write no file: its patterns leave nothing"
         yield PlanFinding("SCOPE_UNUSABLE", "error", message, (name,), field, fix=_edit_scope(name, "src/part/**"))
-    owned = _count_owned(own, facts)
+    owned = sum(1 for _ in tracked.list_owned(own))
     if len(facts.files) >= MIN_FILES and owned > MAX_SHARE * len(facts.files):
         share = f"{owned} of {len(facts.files)} files"
         message = f"{name} owns {share}, {100 * owned // len(facts.files)} %: few tasks can run beside it"
@@ -280,27 +303,6 @@ def _edit_scope(name: str, pattern: str) -> str:
 
 def _add_scope(name: str, pattern: str) -> str:
     return f"remit intent edit {name} --add-scope '{pattern}'"
-
-
-def _count_owned(own: WriteSet, facts: RepositoryFacts) -> int:
-    return sum(1 for _ in list_owned_files(own, facts.files, fold=facts.folds_case))
-
-
-def list_owned_files(own: WriteSet, files: Sequence[str], *, fold: bool = False) -> Iterator[str]:
-    """Yield the files of a sorted list that a task may write; only files below the task's folders are examined."""
-    folders = {find_literal_prefix(line) for line in own.scope if not line.startswith("!")}
-    if fold or "" in folders:
-        yield from (file for file in files if own.contains(file, fold=fold))
-        return
-    for folder in sorted(f for f in folders if not any(f != other and f.startswith(other) for other in folders)):
-        at = bisect_left(files, folder[:-1])
-        if at < len(files) and files[at] == folder[:-1] and own.contains(files[at]):
-            yield files[at]  # a plain name may be a file
-        for file in islice(files, bisect_left(files, folder), None):
-            if not file.startswith(folder):
-                break
-            if own.contains(file):
-                yield file
 
 
 def _check_pairs(
@@ -345,12 +347,12 @@ def _check_intent(intent: Intent, facts: RepositoryFacts) -> Iterator[PlanFindin
 
 
 def _check_imports(
-    sets: Sequence[WriteSet], before: Mapping[str, set[str]], facts: RepositoryFacts
+    sets: Sequence[WriteSet], before: Mapping[str, set[str]], facts: RepositoryFacts, tracked: TrackedFiles
 ) -> Iterator[PlanFinding]:
     """Check imports between the files of tasks that may run at the same time."""
     owners: dict[str, list[str]] = {}
     for own in sets if facts.imports else ():
-        for file in list_owned_files(own, facts.files, fold=facts.folds_case):
+        for file in tracked.list_owned(own):
             owners.setdefault(file, []).append(own.intent_id)
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for file, imported in facts.imports.items():
