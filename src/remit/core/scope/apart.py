@@ -274,9 +274,10 @@ def _find_edges(components: Components, *, fold: bool) -> Edges:
     suffix = "".join(takewhile(bool, reversed(literals)))[::-1]
     if not fold:
         return prefix, suffix
-    # A mark after the last literal may compose with it, which never changes an ASCII prefix but its last character;
-    # nothing composes with an ASCII character after it.
-    return (fold_case(prefix)[:-1] if prefix.isascii() else "", fold_case(suffix) if suffix.isascii() else "")
+    # A mark after the last literal may compose with it, which never changes an ASCII prefix but its last character, and
+    # no slash; nothing composes with an ASCII character after it.
+    begin = fold_case(prefix) if prefix.isascii() else ""
+    return (begin if begin.endswith("/") else begin[:-1], fold_case(suffix) if suffix.isascii() else "")
 
 
 # --- letters ----------------------------------------------------------------------------------------------

@@ -276,10 +276,10 @@ def _check_scope(
     for line, fault in faults:
         message = f"{line[:80]!r} of {name} cannot be used: {fault}"
         yield PlanFinding("SCOPE_UNUSABLE", "error", message, (name,), field, fix=_edit_scope(name, "src/part/**"))
-    if not faults and decide_all_apart(own.scopes, [Scope(EVERYTHING)]) == Apart():
+    owned = sum(1 for _ in tracked.list_owned(own))
+    if not faults and not owned and decide_all_apart(own.scopes, [Scope(EVERYTHING)]) == Apart():
         message = f"{name} may write no file: its patterns leave nothing"
         yield PlanFinding("SCOPE_UNUSABLE", "error", message, (name,), field, fix=_edit_scope(name, "src/part/**"))
-    owned = sum(1 for _ in tracked.list_owned(own))
     if len(facts.files) >= MIN_FILES and owned > MAX_SHARE * len(facts.files):
         share = f"{owned} of {len(facts.files)} files"
         message = f"{name} owns {share}, {100 * owned // len(facts.files)} %: few tasks can run beside it"
