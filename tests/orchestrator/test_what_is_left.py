@@ -1,16 +1,23 @@
 """What a killed worker, or a landing, leaves on a host: nothing that no later attempt clears away."""
 
 import os
+import subprocess
+import time
 from pathlib import Path
+
+import pytest
 
 from conftest import run_git
 from orchestrator.clones import make_clones
 from remit.core.assignment import Assignment
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.workers.agent import is_running
 from remit.orchestrator.workers.host import WorkerSettings
 from remit.orchestrator.workers.worker import FleetWorker
 from remit.workspace.place.assignment_file import AssignmentFile
+from remit.workspace.processes.reaper import list_descendants
+from remit.workspace.sandbox.jail import find_bubblewrap
 
 
 def test_the_next_attempt_clears_temporary_folders_of_ended_ones(tmp_path: Path) -> None:
@@ -22,6 +29,40 @@ def test_the_next_attempt_clears_temporary_folders_of_ended_ones(tmp_path: Path)
     worker.steps.settle_old_trees(clone.trees)
     engine.store.close()
     assert not left.exists()
+
+
+def test_the_next_attempt_ends_the_child_of_a_bubblewrap_that_was_killed_while_it_made_a_jail(tmp_path: Path) -> None:
+    bubblewrap = find_bubblewrap()
+    if bubblewrap is None:
+        pytest.skip("THERE IS NO BUBBLEWRAP: WHAT A KILLED ONE LEAVES IS NOT TESTED")
+    clone, _, [id] = make_clones(tmp_path, 1)
+    left = clone.trees.folder / f"{id}-1.tmp"
+    left.mkdir(parents=True)
+    reading, writing = os.pipe()  # which nobody writes to: it waits in the middle
+    options = ("--unshare-user", "--unshare-pid", "--die-with-parent", "--userns-block-fd", str(reading))
+    info = os.open(os.devnull, os.O_WRONLY)
+    jail = subprocess.Popen(
+        [bubblewrap, *options, "--info-fd", str(info), "--ro-bind", "/", "/", "true"],
+        env={**os.environ, "TMPDIR": str(left.resolve())},
+        pass_fds=[reading, info],
+    )
+    until = time.monotonic() + 60
+    while not (children := list_descendants(jail.pid)):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    time.sleep(0.2)
+    jail.kill()
+    jail.wait()
+    assert [is_running(child) for child in children] == [True]
+    engine = DbosEngine(open_store(None, tmp_path))
+    worker = FleetWorker(engine, WorkerSettings(1, {}, {}, clone.home, clone.gate.environment))
+    worker.steps.settle_old_trees(clone.trees)
+    engine.store.close()
+    while is_running(children[0]):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    for descriptor in (reading, writing, info):
+        os.close(descriptor)
 
 
 def test_what_the_agent_of_a_killed_worker_left_for_git_is_gone_before_git_runs(tmp_path: Path) -> None:

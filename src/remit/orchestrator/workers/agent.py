@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -376,7 +376,7 @@ class Descendants:
         """End what is left, in rounds: a process may start another one meanwhile."""
         for _ in range(MAX_END_ROUNDS):
             left = {process for process, at in self.started.items() if at and process_start_time(process) == at}
-            left |= find_marked_processes(f"TMPDIR={self.temporary}") if self.temporary else set()
+            left |= find_processes_of([self.temporary]) if self.temporary else set()
             left |= {below for process in left for below in reaper.list_descendants(process)}
             left = {process for process in left if is_running(process)}
             if not left:
@@ -387,14 +387,24 @@ class Descendants:
             time.sleep(reaper.PAUSE_S)
 
 
-def find_marked_processes(mark: str) -> set[int]:
-    """Return the processes that were started with this variable."""
+def find_processes_of(temporary: Iterable[str]) -> set[int]:
+    """Return the processes that were started with one of these temporary folders."""
+    marks = {os.fsencode(f"TMPDIR={folder}") for folder in temporary}
     found: set[int] = set()
-    for folder in Path("/proc").glob("[0-9]*"):
+    for folder in Path("/proc").glob("[0-9]*") if marks else ():
         with suppress(OSError):
-            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+            if not marks.isdisjoint((folder / "environ").read_bytes().split(b"\0")):
                 found.add(int(folder.name))
     return found
+
+
+def end_processes_of(temporary: Iterable[str]) -> None:
+    """End what ended attempts have left: a bubblewrap that was killed while it made a jail leaves its child waiting for
+    ever, before the command.
+    """
+    for process in find_processes_of(temporary):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
 
 
 def is_running(process: int) -> bool:

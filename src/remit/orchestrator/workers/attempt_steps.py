@@ -35,6 +35,7 @@ from remit.orchestrator.workers.agent import (
     AgentRun,
     AttemptPlaces,
     claim_slot,
+    end_processes_of,
     explain_unwired,
     fill_words,
     make_jail,
@@ -284,9 +285,11 @@ class AttemptSteps:
         board = self.engine.read_board()
         current = {each.token for each in (*board.attempts.values(), *board.holds.values())}
         in_use = {name for each in board.attempts.values() for name in name_folders(each.intent, each.attempt)}
-        for folder in (path for pattern in name_folders("*", "*") for path in trees.folder.glob(pattern)):
-            if folder.name not in in_use:
-                shutil.rmtree(folder, ignore_errors=True)
+        folders = [path for pattern in name_folders("*", "*") for path in trees.folder.glob(pattern)]
+        left = [folder for folder in folders if folder.name not in in_use]
+        end_processes_of(str(folder.resolve()) for folder in left)
+        for folder in left:
+            shutil.rmtree(folder, ignore_errors=True)
         gone = [(t, terms) for t, terms in found if terms and terms.state != "ended" and terms.token not in current]
         for tree, terms in gone:
             with suppress(OSError):
