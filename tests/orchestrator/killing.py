@@ -279,7 +279,8 @@ class Killer:
         found = (path for path in Path("/proc").glob("[0-9]*") if int(path.name) not in daemons)
         homes = {f"HOME={fleet.home}" for fleet in self.fleets}
         mine = (path for path in found if homes.intersection(fields(path / "environ")))
-        return [" ".join(fields(path / "cmdline")) for path in mine]
+        words = (" ".join(fields(path / "cmdline")) for path in mine)
+        return [each for each in words if "forked_commands.py" not in each]  # which runs the driver's own commands
 
     def end_starter(self) -> None:
         if self.starter is not None:
