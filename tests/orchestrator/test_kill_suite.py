@@ -6,13 +6,13 @@ The exhaustive run kills 200 times on 200 tasks; `REMIT_KILLS`, `REMIT_TASKS` an
 import os
 import signal
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import PACE, WAIT_S, Fleet, git
+from orchestrator.fleet_driving import PACE, Fleet, git
 from orchestrator.killing import Killer
 from orchestrator.postgres import Postgres, running_postgres
 from processes import fields
@@ -67,11 +67,11 @@ def test_a_frozen_worker_that_wakes_gets_no_call_and_moves_no_ref(fleet: Fleet) 
     fleet.wait_for(lambda now: "SessionStart 0" in read_feed(fleet, ids[0], 1))
     os.kill(frozen.pid, signal.SIGSTOP)
     fleet.release_agents()
-    wait_until(lambda: asks_hook(fleet))
+    fleet.wait_for(lambda _: asks_hook(fleet))
     fleet.start_worker(1, 0.2)
     fleet.wait_until_landed()
     landed = git(fleet.root, "for-each-ref", "refs/heads/remit")
-    wait_until(lambda: not fleet.agents_left())  # the next attempt on the host ends those of the lost one
+    fleet.wait_for(lambda _: not fleet.agents_left())  # the next attempt on the host ends those of the lost one
     os.kill(frozen.pid, signal.SIGCONT)
     time.sleep(20 * float(PACE))
     feed = read_feed(fleet, ids[0], 1)
@@ -86,13 +86,6 @@ def asks_hook(fleet: Fleet) -> bool:
     mine = f"HOME={fleet.home}"
     found = (path for path in Path("/proc").glob("[0-9]*") if mine in fields(path / "environ"))
     return any({"hook", "claude-code"} <= set(fields(path / "cmdline")) for path in found)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 def read_feed(fleet: Fleet, id: str, attempt: int) -> str:

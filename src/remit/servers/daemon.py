@@ -138,8 +138,8 @@ def socket_path(home: Path) -> Path:
 
 @contextmanager
 def make_address(path: Path) -> Generator[str]:
-    """Yield the address of the socket at a path: the path itself, or for one that is longer than the 107 bytes of an
-    address, a path through the descriptor of its folder, as long as the block runs. Raises OSError.
+    """Yield the address of the socket at a path: the path itself, or for one that is too long for an address, a path
+    through the descriptor of its folder, which is open as long as the block runs. Raises OSError.
     """
     if len(os.fsencode(path)) <= MAX_ADDRESS_BYTES or not hasattr(os, "O_PATH"):
         yield str(path)

@@ -79,11 +79,11 @@ class TrackedFiles:
         folders = {fold_case(folder) if self.fold else folder for folder in found}
         for folder in sorted(f for f in folders if not any(f != other and f.startswith(other) for other in folders)):
             plain = folder.removesuffix("/")  # a plain name may be a file
-            exact = takewhile(lambda pair, name=plain: pair[0] == name, self.read_from(plain) if plain else ())
-            below = takewhile(lambda pair, name=folder: pair[0].startswith(name), self.read_from(folder))
+            exact = takewhile(lambda pair, name=plain: pair[0] == name, self.list_pairs_from(plain) if plain else ())
+            below = takewhile(lambda pair, name=folder: pair[0].startswith(name), self.list_pairs_from(folder))
             yield from (file for _, file in chain(exact, below) if own.contains(file, fold=self.fold))
 
-    def read_from(self, start: str) -> Iterator[tuple[str, str]]:
+    def list_pairs_from(self, start: str) -> Iterator[tuple[str, str]]:
         return islice(self.pairs, bisect_left(self.pairs, (start, "")), None)
 
 

@@ -281,11 +281,11 @@ class AttemptSteps:
         temporary folders, and first of all what their agents left for git outside of the jail.
         """
         found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
-        # Read after the files: an attempt is on the board before its assignment is written.
+        folders = [path for pattern in name_folders("*", "*") for path in trees.folder.glob(pattern)]
+        # Read after the files: an attempt is on the board before its assignment is written and its folders are made.
         board = self.engine.read_board()
         current = {each.token for each in (*board.attempts.values(), *board.holds.values())}
         in_use = {name for each in board.attempts.values() for name in name_folders(each.intent, each.attempt)}
-        folders = [path for pattern in name_folders("*", "*") for path in trees.folder.glob(pattern)]
         left = [folder for folder in folders if folder.name not in in_use]
         end_processes_of(str(folder.resolve()) for folder in left)
         for folder in left:
