@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, agent, pytestmark, server, visitor
@@ -44,6 +44,21 @@ def test_the_palette_goes_anywhere_by_keys_alone(agent: Agent, visitor: Visitor)
     assert not page.locator(".palette").is_visible()
     page.click("[data-palette]")
     assert page.locator(".palette input").input_value() == "metr"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/metrics")
+
+
+def test_enter_in_the_palette_waits_for_what_the_words_find(agent: Agent, visitor: Visitor) -> None:
+    page = visitor.go(f"/r/{agent.cwd.name}/intents")
+
+    def answer_late(route: Route) -> None:
+        time.sleep(0.5)
+        route.continue_()
+
+    page.route("**/search.json?**", answer_late)
+    page.keyboard.press("Control+k")
+    page.locator(".palette [role=option]").first.wait_for()
+    page.keyboard.type("metr")
     page.keyboard.press("Enter")
     page.wait_for_url("**/metrics")
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from forked_commands import run_command
 from processes import daemons_of, fields
 from remit.core.untrusted_input import encode_json
@@ -74,9 +76,8 @@ class Fleet:
         """Start a worker with these `--agent-command` options."""
         words = ["worker", f"--slots={slots}", f"--pace={self.pace}", *self.database, *options]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
-            worker = subprocess.Popen(
-                [*REMIT, *words], env=self.variables or None, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            variables = {**(self.variables or os.environ), "PYTHONFAULTHANDLER": "1"}
+            worker = subprocess.Popen([*REMIT, *words], env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.workers.append(worker)
         return worker
 
@@ -106,7 +107,10 @@ class Fleet:
     def wait_for(self, holds: Callable[[dict[str, dict[str, Any]]], bool], seconds: float = WAIT_S) -> None:
         until = time.monotonic() + seconds
         while not holds(now := self.read_tasks()):
-            assert time.monotonic() < until, (now, self.remit("plan", "log", *self.database), self.logs())
+            if time.monotonic() >= until:
+                log, processes = self.remit("plan", "log", *self.database), self.list_processes()
+                self.abort_workers()
+                pytest.fail(f"{now}\n{log}\n{processes}\n{self.logs()}")
             time.sleep(0.2)
 
     def wait_until_landed(self, seconds: float = WAIT_S) -> None:
@@ -119,7 +123,23 @@ class Fleet:
         return git(self.root, "log", "--first-parent", "--merges", form, "remit/next").split()
 
     def logs(self) -> str:
-        return "\n".join(path.read_text("utf-8", "replace")[-4000:] for path in sorted(self.home.glob("worker*.log")))
+        return "\n".join(path.read_text("utf-8", "replace")[-9000:] for path in sorted(self.home.glob("worker*.log")))
+
+    def list_processes(self) -> str:
+        """Return the processes of this home, with what each waits for."""
+        home = f"HOME={self.home}"
+        found = [path for path in Path("/proc").glob("[0-9]*") if home in fields(path / "environ")]
+        return "\n".join(
+            f"{path.name} {fields(path / 'stat')} {fields(path / 'wchan')} {fields(path / 'cmdline')}" for path in found
+        )
+
+    def abort_workers(self) -> None:
+        """End the workers, each with the stacks of its threads in its log."""
+        for worker in self.workers:
+            worker.send_signal(signal.SIGCONT)
+            worker.send_signal(signal.SIGABRT)
+        for worker in self.workers:
+            worker.wait(20)
 
     def stop(self) -> None:
         for worker in self.workers:

@@ -44,7 +44,7 @@ def test_a_person_takes_a_task_and_gives_it_back_with_what_they_changed(fleet: P
     made = git(fleet.root, "show", "remit/next:src/int-001/made.py")
     assert made.splitlines() == ["# after begun = 'by a person'", "made_by = 'INT-001'"]
     assert git(fleet.root, "show", "remit/next:src/int-002/begun.py") == "begun = 'by a person'\n"
-    assert [len(fleet.attempts(id)) for id in ids] == [2, 1]
+    assert [len(fleet.attempts(id)) for id in ids] == [2, 1], fleet.remit("plan", "log")
     assert "nobody has taken it over" in fleet.remit("task", "give-back", ids[0], code=2)
     assert "holds no worktree to take" in fleet.remit("task", "take", ids[0], code=2)
 

@@ -1,18 +1,23 @@
-"""Work-arounds for costs of Python's runtime: a cached property without a lock, a paused garbage collector, and calls
-in an executor of which few wait at a time.
+"""Work-arounds for costs and races of the runtime: a cached property without a lock, a paused garbage collector, calls
+in an executor of which few wait at a time, and types made ready for decoding by one thread at a time.
 """
 
 import gc
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+import msgspec
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 A = TypeVar("A")
 T = TypeVar("T")
+PREPARATION_LOCK = threading.Lock()
+PREPARED_TYPES: set[object] = set()
 
 
 class LazyProperty(Generic[T]):
@@ -58,3 +63,21 @@ def map_ahead(pool: "Executor", call: Callable[[A], T], items: Iterable[A], ahea
             yield begun.popleft().result()
     while begun:
         yield begun.popleft().result()
+
+
+@overload
+def prepare_type(kind: type[T]) -> type[T]: ...
+@overload
+def prepare_type(kind: Any) -> Any: ...
+def prepare_type(kind: Any) -> Any:
+    """Return the type, ready for `decode`, `convert` and `Decoder` in any thread. Raises TypeError for a type that
+    msgspec cannot decode.
+
+    msgspec 0.22 publishes what it knows of a Struct before the fields are filled in: a second thread that decodes the
+    type meanwhile crashes the process, or never ends. Once all of a type is filled in, threads only read it.
+    """
+    if kind not in PREPARED_TYPES:
+        with PREPARATION_LOCK:
+            msgspec.json.Decoder(kind)
+            PREPARED_TYPES.add(kind)
+    return kind

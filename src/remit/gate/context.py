@@ -16,7 +16,7 @@ from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, Grant, Mode, Violation
 from remit.core.diff.contents import ContentVersion, hash_git_blob
 from remit.core.intent import Intent, describe_intent_change
-from remit.core.python_runtime import LazyProperty
+from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
 from remit.gate.governing import Rules, copies_signature, load_rules, resume_governing, save_copies, update_marker
@@ -222,7 +222,7 @@ class WorkspaceContext:
             state.put_fact("kept", signature)
         if document is None or not document.sha256 or document.sha256 == state.read_fact("intents_sha256"):
             return
-        recorded = json.decode(state.read_fact("intents") or "[]", type=tuple[Intent, ...])
+        recorded = json.decode(state.read_fact("intents") or "[]", type=prepare_type(tuple[Intent, ...]))
         old, new = ({i.id: i for i in intents} for intents in (recorded, document.intents))
         records: list[Record] = []
         for intent_id in dict.fromkeys((*new, *old)):

@@ -27,6 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import MUTATION_CLASSES, Citation
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess
@@ -98,14 +99,14 @@ def check_call(run: Run, call: ToolCallPart, turn: Sequence[ToolCallPart], signa
     if tool.cites_intent:
         cited = {key: given[key] for key in CITATION_KEYS if given.get(key) is not None}
         try:
-            citation = msgspec.convert(cited, Citation)
+            citation = msgspec.convert(cited, prepare_type(Citation))
         except msgspec.ValidationError as error:
             raise ToolFailure("INVALID_ARGUMENTS", f"{tool.name}: {error}") from None
         if citation.mutation_class not in (None, *MUTATION_CLASSES):
             raise ToolFailure("INVALID_ARGUMENTS", f"mutation_class is one of {', '.join(MUTATION_CLASSES)}")
         given = {key: value for key, value in given.items() if key not in CITATION_KEYS}
     try:
-        arguments = msgspec.convert(given, tool.arguments)
+        arguments = msgspec.convert(given, prepare_type(tool.arguments))
     except msgspec.ValidationError as error:
         raise ToolFailure("INVALID_ARGUMENTS", f"{tool.name}: {error}") from None
     mode = run.history.mode
@@ -350,7 +351,7 @@ def make_result_line(run: Run, call: ToolCallPart, done: Performed) -> ResultLin
         text=output.text,
         told=told,
         error="" if output.ok else str(data.get("error_type", "")),
-        images=tuple(msgspec.convert(image, ImageRef) for image in images),
+        images=tuple(msgspec.convert(image, prepare_type(ImageRef)) for image in images),
         snapshot=done.snapshot,
     )
 

@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
+from remit.core.python_runtime import prepare_type
+
 SCRIPT_ENDED = "The script has no further turn."
 SIDE_REQUEST_ANSWER = "A scripted model has nothing to add here."
 AGENT_REMARK = "<system-reminder>"
@@ -226,7 +228,7 @@ class ModelWire(ABC):
         After a failure, the same failure is raised again: no later step replaces the failed one.
         """
         try:
-            asked = replace(json.decode(body, type=self.request_type), **fields)
+            asked = replace(json.decode(body, type=prepare_type(self.request_type)), **fields)
             conversation = self.read_conversation(asked)
         except (DecodeError, ValidationError) as error:
             return self.refusal(400, f"not a request of this format: {error}")

@@ -7,6 +7,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
 from remit.core.diff.contents import Hunk
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY
 
 
@@ -109,7 +110,7 @@ class _ChangeRecord(Struct, gc=False):
     vcs: _ChangeVcs | None = None
 
 
-_CHANGE_RECORD = json.Decoder(_ChangeRecord)
+_CHANGE_RECORD = json.Decoder(prepare_type(_ChangeRecord))
 _NO_SIDE = _ChangedSide()
 
 

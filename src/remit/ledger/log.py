@@ -19,6 +19,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Chain, Record, encode_record, hash_leaf
 from remit.ledger.log_files import (
     DECODE_ERRORS,
@@ -423,7 +424,7 @@ class Spool:
         records: list[Record] = []
         for line in chunk:
             try:
-                records.append(json.decode(line, type=Record))
+                records.append(json.decode(line, type=prepare_type(Record)))
             except DECODE_ERRORS:
                 _append_to_spool(self.unreadable_path, [line])
         records = [record for record in records if record.id not in known]

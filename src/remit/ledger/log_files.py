@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import DecodeError, Struct, json
 
 from remit.core.diff.contents import sha256
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ class RecordDetail(Struct):
     note: str = ""
 
 
-_HEADER = json.Decoder(RecordHeader)
-_DETAIL = json.Decoder(RecordLine[RecordDetail])
+_HEADER = json.Decoder(prepare_type(RecordHeader))
+_DETAIL = json.Decoder(prepare_type(RecordLine[RecordDetail]))
 
 
 def decode_header(line: bytes) -> RecordHeader | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, json
 
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Peaks, add_leaf, compute_peaks_root, hash_leaf
 from remit.core.tree_head import InvalidTreeHead, TreeHead, parse_signed_head, verify_signature
 from remit.ledger.findings import LedgerFinding
@@ -57,7 +58,7 @@ class FoundHead(Struct, frozen=True):
 
 def read_frontier(folder: Path) -> Frontier | None:
     try:
-        return json.decode((folder / FOLDER / "frontier.json").read_bytes(), type=Frontier)
+        return json.decode((folder / FOLDER / "frontier.json").read_bytes(), type=prepare_type(Frontier))
     except (FileNotFoundError, *DECODE_ERRORS):
         return None
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
+from remit.core.python_runtime import prepare_type
 from remit.core.redaction import CUT_MARK, MASK, PRIVATE_KEY, compile_team_pattern, is_secret_file, redact_value
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.gate.intents.intents import record_body
@@ -204,6 +205,6 @@ class Artifacts:
         for file in self.list_files(intent):
             with suppress(MsgspecError, UnicodeDecodeError):
                 if file.name == ATTEMPT_FILE:
-                    facts = json.decode(self.read_file(file), type=AttemptFacts)
+                    facts = json.decode(self.read_file(file), type=prepare_type(AttemptFacts))
                     if file.ref == f"{ARTIFACT_REFS}/{facts.attempt.intent}/{facts.attempt.attempt}":
                         yield facts

@@ -8,6 +8,7 @@ from contextlib import suppress
 from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
+from remit.core.python_runtime import prepare_type
 from remit.orchestrator.board import OpenPlan, Task
 from remit.workspace.merging import TreeStore
 from remit.workspace.worktrees import PLAN_REFS
@@ -70,7 +71,7 @@ def read_plan_records(store: TreeStore) -> list[PlanRecord]:
     found: list[PlanRecord] = []
     for ref, content in store.read_objects(names).items():
         with suppress(MsgspecError, UnicodeDecodeError):
-            record = json.decode(content.partition(b"\n\n")[2], type=PlanRecord)
+            record = json.decode(content.partition(b"\n\n")[2], type=prepare_type(PlanRecord))
             if ref == f"{PLAN_REFS}{record.plan.id}":
                 found.append(record)
     return found

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, Facts, Verdict
 from remit.core.intent import Intent, IntentSet
+from remit.core.python_runtime import prepare_type
 from remit.core.redaction import redact_value
 from remit.core.scope.path_patterns import RepoPath
 from remit.policy.decide import decide
@@ -105,7 +106,7 @@ def replace_places(value: Any, places: Mapping[str, str]) -> Any:
 
 def read_fixture(content: bytes) -> DecisionFixture:
     try:
-        return msgspec.json.decode(content, type=DecisionFixture)
+        return msgspec.json.decode(content, type=prepare_type(DecisionFixture))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FixtureError(f"it is no fixture: {error}") from error
 
@@ -113,10 +114,10 @@ def read_fixture(content: bytes) -> DecisionFixture:
 def replay_fixture(found: DecisionFixture) -> Decision:
     """Return the present decision about the call and facts of a fixture. Raises FixtureError."""
     try:
-        call = msgspec.convert({"session": SessionKey("fixture"), **found.call}, ToolCall)
+        call = msgspec.convert({"session": SessionKey("fixture"), **found.call}, prepare_type(ToolCall))
         facts = msgspec.convert(found.facts, type=dict[str, Any])
         known = {field.name: field.type for field in structs.fields(Facts)}
-        met = {name: msgspec.convert(facts[name], known[name], dec_hook=decode_value) for name in facts}
+        met = {name: msgspec.convert(facts[name], prepare_type(known[name]), dec_hook=decode_value) for name in facts}
         given: dict[str, Any] = {"mode": "enforce", **met, "intents": IntentSet(found.intents)}
         return decide(call, Facts(**given))
     except (msgspec.ValidationError, KeyError, TypeError) as error:

@@ -12,6 +12,7 @@ from msgspec import DecodeError, Struct, json
 from remit.adapters import ROWS, AgentRow
 from remit.core.call import SESSION_VARIABLE
 from remit.core.machine_paths import MANIFEST_PATH
+from remit.core.python_runtime import prepare_type
 from remit.gate.machine import Environment
 from remit.servers.environ_checks import clean_environment
 from remit.workspace.processes.process_tracking import process_start_time
@@ -65,7 +66,7 @@ def find_agent_files(manifest: str, state: tuple[int, ...]) -> tuple[tuple[str, 
     `state` changes with the manifest, in which `remit init` names folders that it found elsewhere than below HOME.
     """
     try:
-        moved = json.decode(Path(manifest).read_bytes(), type=WiredFolders).moved if state else {}
+        moved = json.decode(Path(manifest).read_bytes(), type=prepare_type(WiredFolders)).moved if state else {}
     except (OSError, DecodeError):
         moved = {}
     rows = ROWS.values()

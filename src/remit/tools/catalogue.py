@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from remit.core.decision import ErrorType
 from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY, Body, EventName, make_uuid7
 from remit.core.redaction import redact
 from remit.core.scope.path_patterns import RepoPath, glob_error, is_absolute_pattern
@@ -335,7 +336,7 @@ def record_lesson(gate: Gate, caller: Caller, given: RecordLesson) -> ToolAnswer
     unusable = next((path for path in given.paths if is_absolute_pattern(path) or glob_error(path)), None)
     if unusable is not None:
         raise ValueError(f"the path {unusable[:200]!r} cannot be used; expected one from the workspace's root")
-    lesson = msgspec.convert({**structs.asdict(given), "paths": tuple(given.paths)}, BrainEntry)
+    lesson = msgspec.convert({**structs.asdict(given), "paths": tuple(given.paths)}, prepare_type(BrainEntry))
     writer = LessonsWriter(gate)
     entry = writer.record_lesson(caller.session, caller.agent, lesson)
     return ToolAnswer(f"Written down: {entry.summary}", {"success": True, "lesson": to_builtins(entry)})
@@ -464,7 +465,7 @@ def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolAn
     """Run one tool. Invalid arguments and refusals are results that the model can act on."""
     tool = TOOLS[name]
     try:
-        given = msgspec.convert(arguments or {}, type=tool.arguments)
+        given = msgspec.convert(arguments or {}, type=prepare_type(tool.arguments))
         return tool.run(gate, caller, given)
     except IntentRefused as refused:
         document = to_builtins(refused.violation)

@@ -30,6 +30,7 @@ from remit.core.diff.unified import (
     split_text,
 )
 from remit.core.intent import is_intent_id
+from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext, contents_to_keep
@@ -224,7 +225,7 @@ def read_patch(context: WorkspaceContext, content: bytes) -> ExchangedPatch:
         files = tuple(describe_file(context, file) for file in parse_diff(content))
         return ExchangedPatch(PATCH_SCHEMA, files)
     try:
-        patch = json.decode(content, type=ExchangedPatch)
+        patch = json.decode(content, type=prepare_type(ExchangedPatch))
     except (DecodeError, ValidationError, RecursionError) as error:
         raise PatchRejected(PatchRejection("", "malformed", str(error)[:200])) from error
     if patch.sha256 and patch.sha256 != hash_patch(patch):

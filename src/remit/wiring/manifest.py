@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import MANIFEST_PATH
+from remit.core.python_runtime import prepare_type
 from remit.workspace.safe_files import write_atomically
 
 JsonObject: TypeAlias = dict[str, object]
@@ -124,7 +125,7 @@ def read_manifest(home: Path) -> Manifest:
     """Read the manifest; an empty one if the file is missing. Raises ManifestError."""
     path = home / MANIFEST_PATH
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        found = msgspec.json.decode(path.read_bytes(), type=prepare_type(Manifest))
     except FileNotFoundError:
         return Manifest()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from remit.core.python_runtime import prepare_type
 from remit.core.shell_commands import OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
 
 PrefixPattern: TypeAlias = list[str | list[str]]
@@ -42,7 +43,11 @@ def parse_prefix_rules(tree: ast.Module, path: str) -> Iterator[OwnRule]:
         effect = DECISIONS.get(str(given.get("decision", "allow")))
         if call.func.id != "prefix_rule" or call.args or effect is None:
             raise ValueError("it is no list of rules")
-        yield OwnRule(effect, msgspec.json.encode(msgspec.convert(given.get("pattern"), PrefixPattern)).decode(), path)
+        yield OwnRule(
+            effect,
+            msgspec.json.encode(msgspec.convert(given.get("pattern"), prepare_type(PrefixPattern))).decode(),
+            path,
+        )
 
 
 def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
@@ -60,7 +65,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
 
 def matches_prefix(words: Sequence[str], pattern: str) -> bool:
     """Return True if the words begin with a pattern: each place holds a word or a list of alternatives."""
-    wanted = msgspec.json.decode(pattern, type=PrefixPattern)
+    wanted = msgspec.json.decode(pattern, type=prepare_type(PrefixPattern))
     if len(words) < len(wanted) or not wanted:
         return False
     first = words[0].rsplit("/", 1)[-1]

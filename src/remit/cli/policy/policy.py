@@ -28,6 +28,7 @@ from remit.core.call import Effect, SessionKey, ToolCall
 from remit.core.decision import SessionFacts, Verdict
 from remit.core.diff.contents import sha256
 from remit.core.intent import IntentsDocument, IntentSet
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
@@ -145,7 +146,7 @@ def read_queries() -> Iterator[PolicyQuery]:
         if not line.strip():
             continue
         try:
-            query = msgspec.json.decode(line, type=PolicyQuery)
+            query = msgspec.json.decode(line, type=prepare_type(PolicyQuery))
         except msgspec.DecodeError as error:
             raise Failure("USAGE", f"line {number} of standard input: {error}") from error
         if (query.command is None) == (query.write is None):
@@ -193,7 +194,7 @@ def report_wrong(
         VERSION, expected, body.get("decision", {}).get("verdict", "deny"), {}, {}, why=why, record=str(record["id"])
     )
     made = make_record_fixture(gate, record, body, draft)
-    verdict = replay_fixture(convert(made, DecisionFixture)).verdict
+    verdict = replay_fixture(convert(made, prepare_type(DecisionFixture))).verdict
     document: dict[str, Any] = {**made, "reproduced": verdict == draft.was}
     content = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
     name = f"{expected}-{document['call'].get('tool', 'call').lower()}-{sha256(content)[:10]}.json"

@@ -13,6 +13,7 @@ from msgspec import Struct
 from remit.cli.output import warn
 from remit.cli.terminal.blocks import BlockRenderer
 from remit.cli.terminal.replies import AnyQuestion, describe_answers, parse_reply
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import escape_json
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import RunEvent
@@ -140,7 +141,7 @@ class LineFace:
     async def take_input(self, line: bytes) -> None:
         """Act on a line of JSON input. A line that cannot be read is said on standard error."""
         try:
-            given = msgspec.json.decode(line, type=InputLine)
+            given = msgspec.json.decode(line, type=prepare_type(InputLine))
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             warn(f"a line of input was left out: {error}")
             return

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from msgspec import Struct, convert, structs
 
+from remit.core.python_runtime import prepare_type
+
 Scope: TypeAlias = Literal[
     "function", "unseen", "outer", "quiet", "block", "hoisted", "rest", "body", "whole", "parent", "comprehension",
     "callers",
@@ -125,7 +127,7 @@ def read_rows(kind: type[T], table: str) -> dict[str, T]:
             else:
                 row[field] = types[field] is bool or "".join(parts).strip("'")
         rows[name] = row
-    return {name: convert(row, kind) for name, row in rows.items()}
+    return {name: convert(row, prepare_type(kind)) for name, row in rows.items()}
 
 
 NO_NAMING = Naming()

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, ValidationError, convert
 
+from remit.core.python_runtime import prepare_type
 from remit.core.record import compute_root, hash_leaf, hash_node
 from remit.core.tree_head import InvalidTreeHead, SignedHead, parse_signed_head
 
@@ -134,7 +135,7 @@ def _list_sides(place: int, last: int) -> Iterator[bool]:
 
 def read_proof(document: object) -> Proof:
     try:
-        proof = convert(document, type=Proof)
+        proof = convert(document, type=prepare_type(Proof))
     except ValidationError as error:
         raise InvalidProof(str(error)) from error
     if len(proof.path) > MAX_PATH_HASHES:

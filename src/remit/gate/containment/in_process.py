@@ -13,6 +13,7 @@ from msgspec import DecodeError, ValidationError, json
 from msgspec.structs import replace
 
 from remit.core.call import SESSION_VARIABLE, ToolCall
+from remit.core.python_runtime import prepare_type
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import SHELL, CommandRewriter
 from remit.gate.containment.run_command import (
@@ -153,6 +154,6 @@ def find_interrupted_run(context: WorkspaceContext, call: ToolCall) -> LeftoverR
 
 def read_end(folder: Path) -> CommandEnd | None:
     try:
-        return json.decode((folder / END_FILE).read_bytes(), type=CommandEnd)
+        return json.decode((folder / END_FILE).read_bytes(), type=prepare_type(CommandEnd))
     except (OSError, DecodeError, ValidationError):
         return None

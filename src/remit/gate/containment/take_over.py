@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from remit.core.call import Outcome
 from remit.core.decision import Decision, ErrorType, Finding
 from remit.core.diff.contents import ContentVersion, sha256
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Record, Vcs
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import sanitise_line
@@ -349,7 +350,7 @@ def bring_over(
 def load_brought(folder: Path) -> dict[str, BroughtPath]:
     """Return the list of a process that died while it brought files over; empty for none. Raises OSError."""
     try:
-        return msgspec.convert(json.loads((folder / BROUGHT_FILE).read_bytes()), BroughtList).paths
+        return msgspec.convert(json.loads((folder / BROUGHT_FILE).read_bytes()), prepare_type(BroughtList)).paths
     except FileNotFoundError:
         return {}
 

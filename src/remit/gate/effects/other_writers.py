@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from remit.adapters.agents import AGENT_BINARIES
 from remit.core.call import SessionKey, ToolCall
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.records.call_records import redact_command
@@ -113,7 +114,7 @@ class ConcurrentCalls:
 
     def recorded_changes(self) -> list[ConcurrentChange]:
         text = self.state.read_fact(RECORDED_FACT)
-        found = msgspec.convert(json.loads(text), list[ConcurrentChange]) if text else []
+        found = msgspec.convert(json.loads(text), prepare_type(list[ConcurrentChange])) if text else []
         return [change for change in found if change.at > self.now - MAX_CALL_S]
 
     def record_changes(self, session: SessionKey, changes: Iterable[Change]) -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.diff.contents import ContentVersion, Span, expand_spans, merge_spans, split_lines, subtract_spans
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Body, MutatedFile
 from remit.core.redaction import is_secret_file
 from remit.gate.context import Attempts, WorkspaceContext
@@ -229,7 +230,7 @@ def run_replay(context: WorkspaceContext, place: Path) -> None:
     from remit.workspace.sandbox.containment import find_containment
     from remit.workspace.sandbox.scratch_run import ScratchRun, run_over_scratch
 
-    replay = json.decode((place / JOB_FILE).read_bytes(), type=Replay)
+    replay = json.decode((place / JOB_FILE).read_bytes(), type=prepare_type(Replay))
     environment, scratch, spare = context.environment, place / FILES_FOLDER, place / SPARE_FOLDER
     containment = find_containment(environment.home, environment.temporary)
     if containment.way not in ("overlay", "bind"):

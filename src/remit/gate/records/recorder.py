@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from remit.core.call import ToolCall
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import STATE_FOLDER
-from remit.core.python_runtime import LazyProperty
+from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs, derive_part_id, format_utc, make_uuid7
 from remit.core.redaction import compile_team_pattern, redact_struct, redact_value
 from remit.gate.governing import load_rules
@@ -206,7 +206,7 @@ class CallRecordView(Struct, frozen=True):
         return key == (call.session.session_id, call.session.agent_id, call.call_id, call.tool, call.arguments_sha256)
 
 
-CALL_DECODER = msgspec.json.Decoder(RecordLine[CallRecordView])
+CALL_DECODER = msgspec.json.Decoder(prepare_type(RecordLine[CallRecordView]))
 
 
 def decode_call_records(lines: Iterable[bytes]) -> list[CallRecordView]:

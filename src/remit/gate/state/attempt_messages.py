@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from remit.core.python_runtime import prepare_type
 from remit.gate.state.workspace_state import State
 
 MAX_NOTE_CHARS = 2000
@@ -91,7 +92,7 @@ class AttemptMessages:
 
     def read_outbox(self) -> Outbox:
         stored = self.state.read_fact(self.outbox_name)
-        return json.decode(stored, type=Outbox) if stored else Outbox()
+        return json.decode(stored, type=prepare_type(Outbox)) if stored else Outbox()
 
     def write_outbox(self, box: Outbox) -> None:
         self.state.put_fact(self.outbox_name, json.encode(box).decode())
@@ -107,7 +108,7 @@ class AttemptMessages:
 
     def read_view(self) -> FleetView:
         stored = self.state.read_fact(self.view_name)
-        return json.decode(stored, type=FleetView) if stored else FleetView()
+        return json.decode(stored, type=prepare_type(FleetView)) if stored else FleetView()
 
     def count_posted(self) -> int:
         """Return how many notes the task has written, those that still wait for the worker included."""

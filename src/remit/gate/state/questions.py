@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.decision import ErrorType, Extent
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Person
 from remit.gate.state.workspace_state import State
 from remit.policy.grants import GrantSubject
@@ -177,7 +178,7 @@ class QuestionStore:
                 (question.id,),
             ).fetchone()
         if row is not None:
-            return msgspec.json.decode(row[0], type=ApprovalReply) if row[0] else None
+            return msgspec.json.decode(row[0], type=prepare_type(ApprovalReply)) if row[0] else None
         reply = self.find_reply(question.id)  # another process took this one for dead, and closed the question
         return reply if reply is not None and self.use_reply(question.id) else None
 
@@ -186,7 +187,7 @@ class QuestionStore:
 
     def find_reply(self, question_id: str) -> ApprovalReply | None:
         row = self.state.fetch_row("SELECT reply FROM approvals WHERE id=?", question_id)
-        return msgspec.json.decode(row[0], type=ApprovalReply) if row and row[0] else None
+        return msgspec.json.decode(row[0], type=prepare_type(ApprovalReply)) if row and row[0] else None
 
     def take_late_approval(self, digest: str) -> ApprovalReply | None:
         rows = self.state.fetch_rows(
@@ -194,7 +195,7 @@ class QuestionStore:
             " AND answered_at>? ORDER BY answered_at DESC",
             *(self.state.workspace, digest, self.clock() - LATE_ANSWER_S),
         )
-        replies = ((row[0], msgspec.json.decode(row[1], type=ApprovalReply)) for row in rows)
+        replies = ((row[0], msgspec.json.decode(row[1], type=prepare_type(ApprovalReply))) for row in rows)
         return next((reply for row, reply in replies if reply.allow and self.use_reply(row)), None)
 
     def use_reply(self, question_id: str) -> bool:
@@ -207,10 +208,10 @@ class QuestionStore:
         )
         now, found = self.clock(), list[Question]()
         for question, owner, seen_at, expires_at in rows:
-            gone = has_process_ended(msgspec.json.decode(owner, type=ProcessIdentity)) if owner else None
+            gone = has_process_ended(msgspec.json.decode(owner, type=prepare_type(ProcessIdentity))) if owner else None
             silent = owner is not None and gone is None and now - seen_at > ASKER_TIMEOUT_S
             if gone or silent or now - expires_at > ASKER_TIMEOUT_S:
-                found.append(msgspec.json.decode(question, type=Question))
+                found.append(msgspec.json.decode(question, type=prepare_type(Question)))
         return found
 
     def close_orphans(self) -> list[tuple[Question, ApprovalReply | None]]:
@@ -258,8 +259,10 @@ class QuestionStore:
         )
         if row is None:
             return None
-        reply = msgspec.json.decode(row[1], type=ApprovalReply) if row[1] else None
-        return ClosedQuestion(msgspec.json.decode(row[0], type=Question), reply, row[2] if reply else row[3])
+        reply = msgspec.json.decode(row[1], type=prepare_type(ApprovalReply)) if row[1] else None
+        return ClosedQuestion(
+            msgspec.json.decode(row[0], type=prepare_type(Question)), reply, row[2] if reply else row[3]
+        )
 
     def answer_question(self, question_id: str, reply: ApprovalReply) -> ListedQuestion | None:
         """Answer a question; return None if it has an answer, or ended too long ago. The first answer counts. No
@@ -284,4 +287,4 @@ def name_this_watcher() -> str:
 
 def decode_listed(row: Sequence[Any]) -> ListedQuestion:
     """Return a question from the columns (question, whether it has expired)."""
-    return ListedQuestion(msgspec.json.decode(row[0], type=Question), "expired" if row[1] else "open")
+    return ListedQuestion(msgspec.json.decode(row[0], type=prepare_type(Question)), "expired" if row[1] else "open")

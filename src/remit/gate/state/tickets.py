@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.core.diff.contents import sha256
+from remit.core.python_runtime import prepare_type
 from remit.gate.state.workspace_state import State
 
 TICKET_PREFIX = "contained:"  # prefix of the facts that hold tickets
@@ -119,12 +120,12 @@ class Tickets:
 
     def find_ticket(self, token: str) -> Ticket | None:
         text = self.state.read_fact(f"{TICKET_PREFIX}{token}")
-        return None if text is None else msgspec.json.decode(text, type=Ticket)
+        return None if text is None else msgspec.json.decode(text, type=prepare_type(Ticket))
 
     def list_tickets(self) -> list[Ticket]:
         query = "SELECT value FROM facts WHERE workspace=? AND name GLOB ?"
         rows = self.state.fetch_rows(query, self.state.workspace, f"{TICKET_PREFIX}*")
-        return [msgspec.json.decode(row[0], type=Ticket) for row in rows]
+        return [msgspec.json.decode(row[0], type=prepare_type(Ticket)) for row in rows]
 
     def delete_ticket(self, token: str) -> None:
         self.state.execute(

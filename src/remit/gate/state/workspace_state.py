@@ -13,6 +13,7 @@ from msgspec import Struct
 from remit.core.call import CallClass, Effect, Outcome, SessionKey, ToolCall
 from remit.core.decision import DeniedPath, ErrorType, Finding, Grant, ProjectGrant
 from remit.core.diff.contents import ContentVersion
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import escape_surrogates, quote_path
 from remit.gate.state.database import StateDatabase
 from remit.workspace.observe.observation import Change, Observation, versions_by_path
@@ -266,14 +267,16 @@ class State(StateDatabase):
 
     def active_grants(self, now: float, project: Sequence[ProjectGrant] = ()) -> tuple[Grant, ...]:
         query = "SELECT body FROM grants WHERE workspace=? AND (until IS NULL OR until>?)"
-        own = (msgspec.json.decode(row[0], type=Grant) for row in self.fetch_rows(query, self.workspace, now))
+        own = (
+            msgspec.json.decode(row[0], type=prepare_type(Grant)) for row in self.fetch_rows(query, self.workspace, now)
+        )
         return (*own, *(entry.grant for entry in project))
 
     def revoke_grant(self, grant_id: str) -> bool:
         return self.execute("DELETE FROM grants WHERE id=? AND workspace=?", grant_id, self.workspace) > 0
 
 
-PENDING_DECODER = msgspec.json.Decoder(PendingCall)
+PENDING_DECODER = msgspec.json.Decoder(prepare_type(PendingCall))
 
 
 def encode_ascii(value: Struct) -> bytes:
@@ -287,7 +290,7 @@ def decode_call(blob: bytes) -> PendingCall | None:
     except ValueError:
         pass  # only Python's reader takes the escapes of names that are not UTF-8
     try:
-        return msgspec.convert(json.loads(blob), PendingCall)
+        return msgspec.convert(json.loads(blob), prepare_type(PendingCall))
     except (ValueError, TypeError):
         return None
 
@@ -311,7 +314,7 @@ def baseline_head(state: State) -> str | None:
 
 def read_baseline(state: State) -> list[ObservedPath]:
     rows = state.fetch_rows("SELECT version FROM baseline WHERE workspace=?", state.workspace)
-    return [msgspec.convert(json.loads(row[0]), ObservedPath) for row in rows]
+    return [msgspec.convert(json.loads(row[0]), prepare_type(ObservedPath)) for row in rows]
 
 
 def find_known_versions(state: State, paths: Iterable[str]) -> dict[str, ContentVersion | None]:
@@ -319,7 +322,7 @@ def find_known_versions(state: State, paths: Iterable[str]) -> dict[str, Content
     asked = {quote_path(path): path for path in paths}
     query = f"SELECT version FROM baseline WHERE workspace=? AND path IN ({','.join('?' * len(asked))})"
     rows = state.fetch_rows(query, state.workspace, *asked)
-    found = [msgspec.convert(json.loads(row[0]), ObservedPath) for row in rows]
+    found = [msgspec.convert(json.loads(row[0]), prepare_type(ObservedPath)) for row in rows]
     return {entry.path: entry.version for entry in found if entry.path in asked.values()}
 
 
@@ -466,4 +469,4 @@ def put_watch_status(state: State, found: WatchStatus) -> None:
 
 def read_watch_status(state: State) -> WatchStatus | None:
     text = state.read_fact(WATCH_FACT)
-    return msgspec.convert(json.loads(text), WatchStatus) if text else None
+    return msgspec.convert(json.loads(text), prepare_type(WatchStatus)) if text else None

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from remit.core.call import Outcome, ToolCall
 from remit.core.decision import Decision, ErrorType, Facts, Finding, Verdict, find_strictest
 from remit.core.machine_paths import STATE_FOLDER
+from remit.core.python_runtime import prepare_type
 from remit.policy.decide import Check, apply_mode, run_checks, split_waived
 from remit.workspace.safe_files import write_atomically
 
@@ -119,7 +120,7 @@ def find_installed_checks(cache_file: Path, places: tuple[tuple[str, int], ...])
     """Return the entry points of every installed package, read again if a package folder changed since the cache."""
     known: InstalledChecks | None = None
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        known = msgspec.json.decode(cache_file.read_bytes(), type=InstalledChecks)
+        known = msgspec.json.decode(cache_file.read_bytes(), type=prepare_type(InstalledChecks))
     if known is None or known.places != places:
         # Importing this and reading a virtual environment's packages takes 30 ms.
         from importlib.metadata import entry_points

@@ -18,6 +18,7 @@ from remit.core.call import Outcome, ToolCall
 from remit.core.config import AfterAnswer, HookAnswer, HookMoment, NamedHook
 from remit.core.decision import Facts, Finding
 from remit.core.intents.context_block import remove_invisible
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Body
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
@@ -261,7 +262,7 @@ def command_environment(environment: Environment) -> dict[str, str]:
 
 def decode_answer(output: bytes, kind: type[T]) -> T:
     try:
-        return json.decode(output, type=kind)
+        return json.decode(output, type=prepare_type(kind))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise HookFailed(f"its answer is not the JSON that was expected ({str(error)[:200]})") from error
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.diff.contents import LineRange
+from remit.core.python_runtime import prepare_type
 from remit.host.messages import ImageRef, InputSource, ModelTurn, ResultKind, Usage
 
 FORMAT_VERSION = 1
@@ -221,7 +222,7 @@ AnyLine: TypeAlias = (
     | EndedLine
 )
 
-_DECODER: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
+_DECODER: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(prepare_type(AnyLine))
 
 
 def decode_line(line: bytes) -> AnyLine | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from remit.core.python_runtime import prepare_type
 from remit.host.models.endpoints import ModelNotOpened, NoSuchModel, find_endpoint
 from remit.host.models.extra import name_missing_extra
 from remit.host.models.in_process import InProcessModel
@@ -58,7 +59,7 @@ def open_script(model_id: str, window: int | None) -> Provider:
     """
     path = Path(model_id.removeprefix(SCRIPTED))
     try:
-        turns = msgspec.json.decode(path.read_bytes(), type=list[list[ScriptedPart]])
+        turns = msgspec.json.decode(path.read_bytes(), type=prepare_type(list[list[ScriptedPart]]))
     except (OSError, msgspec.DecodeError) as error:
         raise NoSuchModel(model_id, f"names no script: {error}") from error
 

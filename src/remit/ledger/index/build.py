@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from msgspec import DecodeError, Struct, ValidationError, json
 
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY, hash_leaf
 from remit.ledger.index.search import INSERT_SEARCH_ROW, SEARCH_TABLE, parse_search_texts
 from remit.ledger.log_files import DECODE_ERRORS, first_seq, flush, list_readable_places, segment_name
@@ -258,8 +259,8 @@ class FoundLine(Struct, frozen=True, gc=False):
     record: _IndexedRecord | None
 
 
-_INDEXED_RECORD = json.Decoder(_IndexedRecord)
-_MINIMAL_RECORD = json.Decoder(_MinimalRecord)
+_INDEXED_RECORD = json.Decoder(prepare_type(_IndexedRecord))
+_MINIMAL_RECORD = json.Decoder(prepare_type(_MinimalRecord))
 _EMPTY_METADATA = _IndexedMetadata(_IndexedView())
 _EMPTY_SIDE = _IndexedSide()
 _first_seq = lru_cache(8)(first_seq)

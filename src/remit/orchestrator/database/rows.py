@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from msgspec import convert
 
+from remit.core.python_runtime import prepare_type
 from remit.orchestrator.attempts import close_attempt
 from remit.orchestrator.board import (
     Attempt,
@@ -76,7 +77,7 @@ def load_board(store: Store, connection: sa.Connection, dead_after_s: float) -> 
 def load_roles(connection: sa.Connection) -> dict[str, Role]:
     found: dict[str, Role] = {}
     for row in connection.execute(sa.select(plans.c.roles).order_by(plans.c.made_at)).scalars():
-        found |= convert(row or {}, dict[str, Role])
+        found |= convert(row or {}, prepare_type(dict[str, Role]))
     return found
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from remit.core.machine_paths import FLEET_PATH
+from remit.core.python_runtime import prepare_type
 from remit.orchestrator.board import EventKind
 from remit.orchestrator.states import FINAL_STATES
 from remit.workspace.mounts import list_mounts
@@ -467,7 +468,9 @@ def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any])
 
 def value_of(row: Row, kind: type[S]) -> S:
     known = kind.__struct_fields__
-    return convert({str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, kind)
+    return convert(
+        {str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, prepare_type(kind)
+    )
 
 
 UNSET_FIELDS = frozenset(

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct, msgpack
 
 from remit.core.diff.contents import sha256, split_lines
-from remit.core.python_runtime import map_ahead
+from remit.core.python_runtime import map_ahead, prepare_type
 from remit.ledger.index.index import BlamedFile, Index, open_index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
@@ -52,7 +52,7 @@ class _PackedFile(Struct, array_like=True, gc=False):
     runs: list[_Run]
 
 
-_PACKED = msgpack.Decoder(_PackedFile)
+_PACKED = msgpack.Decoder(prepare_type(_PackedFile))
 
 
 def commits_since_recording(git: Git, first: float, head: str) -> str | None:

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, msgpack
 
 from remit.core.diff import contents
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import quote_path
 from remit.ledger.index.index import Index, KeptLines, LastChange
 from remit.provenance.origins import attributor as attributing
@@ -41,7 +42,7 @@ class _Run(Struct, array_like=True, gc=False):
     attribution: Attribution | None
 
 
-_RUNS = msgpack.Decoder(list[_Run])
+_RUNS = msgpack.Decoder(prepare_type(list[_Run]))
 
 
 class _VersionKey(Struct, frozen=True):

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert
 
 from remit.core.diff.contents import LineRange, hash_line_range
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY
 from remit.core.untrusted_input import as_object
 from remit.ledger.log_files import RecordMetadata
@@ -118,7 +119,7 @@ def set_computed_class(document: dict[str, Any], computed: str | None) -> dict[s
 def parse_record(document: dict[str, Any]) -> _SyntaxRecord | None:
     """Parse the needed parts of a record; None for other events and shapes."""
     try:
-        record = convert(document, _SyntaxRecord)
+        record = convert(document, prepare_type(_SyntaxRecord))
     except ValidationError:
         return None
     return record if record.metadata.body.event in MAPPED_EVENTS else None

@@ -20,7 +20,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 
 from remit.core.code.grammars import list_missing_grammars
 from remit.core.diff.contents import sha256
-from remit.core.python_runtime import map_ahead
+from remit.core.python_runtime import map_ahead, prepare_type
 from remit.core.record import hash_leaf
 from remit.core.untrusted_input import escape_surrogates
 from remit.ledger.foreign_logs import read_foreign_lots
@@ -321,7 +321,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 def decode_or_none(text: str, kind: type[_T]) -> _T | None:
     """Decode JSON; None if empty or of another type."""
     try:
-        return json.decode(text, type=kind) if text else None
+        return json.decode(text, type=prepare_type(kind)) if text else None
     except (DecodeError, ValidationError):
         return None
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import unquote_path
 from remit.ledger.index.index import Index, open_index
 from remit.provenance.blame.committed_files import CommittedFiles
@@ -83,5 +84,5 @@ def main(root: str, since: str) -> None:
     os.nice(LOWEST_PRIORITY)
     workspace = locate_workspace(Path(root))
     if workspace is not None and workspace.is_governed:
-        reached = fill_answers(workspace, json.decode(since, type=FillPosition))
+        reached = fill_answers(workspace, json.decode(since, type=prepare_type(FillPosition)))
         print(json.encode(reached).decode())

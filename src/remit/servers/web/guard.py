@@ -9,6 +9,7 @@ from msgspec import DecodeError, Struct, ValidationError, field, json
 from starlette.requests import Request
 from starlette.responses import Response
 
+from remit.core.python_runtime import prepare_type
 from remit.servers.web.pairing import ROLES, Login, Logins, PairedBrowser, Pairing, ProofRefused, Role
 from remit.servers.web.peer import ClientProcesses
 
@@ -168,6 +169,6 @@ def add_headers(response: Response, headers: Mapping[str, str] = HEADERS) -> Res
 
 def decode_body(body: bytes, shape: type[T]) -> T:
     try:
-        return json.decode(body, type=shape)
+        return json.decode(body, type=prepare_type(shape))
     except (DecodeError, ValidationError) as error:
         raise Refused(400, f"the request cannot be read: {error}") from None

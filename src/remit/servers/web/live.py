@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, json
 
 from remit.core.machine_paths import FLEET_PATH
+from remit.core.python_runtime import prepare_type
 from remit.gate.approval_answers import close_orphaned_questions
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
 from remit.ledger.reader import LogLine, LogPosition, measure_log_bytes
@@ -58,9 +59,9 @@ class SessionView(Struct):
     session_id: str | None = None
 
 
-SESSION_DECODER = json.Decoder(RecordLine[SessionView])
+SESSION_DECODER = json.Decoder(prepare_type(RecordLine[SessionView]))
 StreamPositions: TypeAlias = Mapping[str, Mapping[str, LogPosition]]
-POSITIONS_DECODER = json.Decoder(dict[str, dict[str, LogPosition]])
+POSITIONS_DECODER = json.Decoder(prepare_type(dict[str, dict[str, LogPosition]]))
 MAX_ID_CHARS = 16_384
 
 

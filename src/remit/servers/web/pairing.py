@@ -19,6 +19,7 @@ from msgspec import DecodeError, Struct, ValidationError, field, json
 from msgspec.structs import replace
 
 from remit.core.machine_paths import STATE_FOLDER
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Person
 from remit.gate.state.database import StateDatabase
 from remit.workspace.safe_files import write_atomically
@@ -83,7 +84,7 @@ class ConsoleState(Struct, frozen=True):
 def read_state(home: Path) -> ConsoleState:
     """Return the kept state; a new state, with a random host name, if the file is missing or unreadable."""
     try:
-        return json.decode((home / STATE_FILE).read_bytes(), type=ConsoleState)
+        return json.decode((home / STATE_FILE).read_bytes(), type=prepare_type(ConsoleState))
     except (OSError, DecodeError, ValidationError):
         return ConsoleState(secrets.token_hex(4))
 
@@ -221,7 +222,7 @@ class Logins:
         query = "SELECT body FROM logins WHERE cookie=? AND until>?"
         with self.lock:
             row = self.database.fetch_row(query, hash_secret(cookie), self.clock())
-        return json.decode(row[0], type=Login) if row else None
+        return json.decode(row[0], type=prepare_type(Login)) if row else None
 
     def register_key(self, login: Login, public_key: str, name: str) -> Login:
         """Give a login the key of its browser, once. Raises PairingRefused."""
@@ -243,7 +244,7 @@ class Logins:
     def list_all(self) -> list[Login]:
         with self.lock:
             rows = self.database.fetch_rows("SELECT body FROM logins WHERE until>? ORDER BY until", self.clock())
-        return [json.decode(row[0], type=Login) for row in rows]
+        return [json.decode(row[0], type=prepare_type(Login)) for row in rows]
 
     def close(self) -> None:
         with self.lock:

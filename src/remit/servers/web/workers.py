@@ -18,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Person
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
@@ -137,7 +138,7 @@ class WorkerPool:
         """
         hints: dict[str, Any] = get_type_hints(function)
         data = self.perform(Job(function.__module__, function.__name__, root, list(arguments), dict(named), person))
-        return convert(data, hints["return"])
+        return convert(data, prepare_type(hints["return"]))
 
     def run_command(self, *words: str) -> dict[str, Any]:
         """Return the JSON answer of a command. Raises Refused with the command's own words and next step."""
@@ -158,7 +159,7 @@ class WorkerPool:
             worker.end()
             raise Refused(504, f"`{job.name}` gave no answer", "load the page again; see `remit doctor`")
         self.give_back(worker)
-        answer = convert(json.loads(line), JobAnswer)
+        answer = convert(json.loads(line), prepare_type(JobAnswer))
         if answer.error is not None:
             raise Refused(answer.error.status, answer.error.message, answer.error.fix)
         return answer.data
@@ -208,7 +209,7 @@ def serve_jobs(run_words: Callable[[], None]) -> None:
                 return
             pending += block
         line, _, pending = pending.partition(b"\n")
-        job = convert(json.loads(line), Job | CommandLine)
+        job = convert(json.loads(line), prepare_type(Job | CommandLine))
         answer = perform_job(job) if isinstance(job, Job) else run_command(job.words, run_words)
         with open(answers, "wb", closefd=False) as out:
             out.write(encode_line(answer))

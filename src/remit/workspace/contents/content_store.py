@@ -27,6 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.diff.contents import Hunk, hash_git_blob, sha256
+from remit.core.python_runtime import prepare_type
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import parse_batch_output
 from remit.workspace.place.workspace import Workspace, is_folder
@@ -109,7 +110,9 @@ class RemitRepository:
         """Return the record of linked objects; empty if unreadable, which only repeats the linking."""
         try:
             # `read_tail` does not wait for a FIFO in place of the file.
-            found = msgspec.json.decode(read_tail(self.path / BORROWED_FILE, MAX_BORROWED_BYTES), type=BorrowedObjects)
+            found = msgspec.json.decode(
+                read_tail(self.path / BORROWED_FILE, MAX_BORROWED_BYTES), type=prepare_type(BorrowedObjects)
+            )
         except msgspec.DecodeError:
             return BorrowedObjects()
         # For git, a name of zeros is no commit: the snapshot would lack HEAD's files.

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from remit.core.diff.contents import Sha256, sha256
 from remit.core.intent import MAX_FILE_BYTES, IntentsDocument, LintFinding, is_intent_id
-from remit.core.python_runtime import pause_gc
+from remit.core.python_runtime import pause_gc, prepare_type
 from remit.workspace.git.ignored_files import PRIVATE_EXCLUDES, create_probe, list_matches
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import hold_lock, read_regular_file, write_atomically, write_below
@@ -59,7 +59,9 @@ class _CachedIntents(Struct, frozen=True, array_like=True):
 
 def _read_cache(cache: Path, digest: Sha256) -> IntentsDocument | None:
     try:
-        compiled = msgspec.msgpack.decode(read_regular_file(cache, MAX_FILE_BYTES * 8), type=_CachedIntents)
+        compiled = msgspec.msgpack.decode(
+            read_regular_file(cache, MAX_FILE_BYTES * 8), type=prepare_type(_CachedIntents)
+        )
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     fits = compiled.format == CACHE_FORMAT and digest == compiled.sha256 == compiled.document.sha256

@@ -15,6 +15,7 @@ from msgspec import DecodeError, json
 from msgspec.structs import replace
 
 from remit.core.assignment import Assignment, AssignmentFacts, hash_scope
+from remit.core.python_runtime import prepare_type
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import write_atomically
 
@@ -24,7 +25,7 @@ BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 MAX_ASSIGNMENT_BYTES = 1 << 20
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-DECODER = json.Decoder(Assignment)
+DECODER = json.Decoder(prepare_type(Assignment))
 
 
 class AssignmentChanged(RuntimeError):

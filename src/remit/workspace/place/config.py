@@ -19,6 +19,7 @@ from remit.core.config import Config, Hook, HookFile, NamedHook, TrustItem
 from remit.core.decision import ProjectGrant
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import STATE_FOLDER
+from remit.core.python_runtime import prepare_type
 from remit.workspace.safe_files import write_atomically
 
 MAX_CONFIG_BYTES = 256 * 1024
@@ -75,7 +76,7 @@ def read_bounded_file(path: Path, max_bytes: int) -> bytes:
 def decode_toml(content: bytes, kind: type[TomlType]) -> TomlType:
     """Decode TOML as `kind`. Raises ConfigError with the key at fault."""
     try:
-        return msgspec.toml.decode(content, type=kind)
+        return msgspec.toml.decode(content, type=prepare_type(kind))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         # msgspec's message on an invalid enum value lacks the allowed words.
         path = re.search(r"Invalid enum value .* at `\$((?:\.\w+)+)`", str(error))
@@ -249,7 +250,7 @@ def read_trust(home: Path, repository: str) -> Trust | None:
 
 def _read_trust_file(path: Path) -> Trust | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Trust)
+        return msgspec.json.decode(path.read_bytes(), type=prepare_type(Trust))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

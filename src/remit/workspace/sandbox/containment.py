@@ -21,6 +21,7 @@ from typing import Literal, Self, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from remit.core.python_runtime import prepare_type
 from remit.workspace.mounts import find_mount_below
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import write_atomically
@@ -86,7 +87,7 @@ def find_containment(home: Path, temporary: Path) -> Containment:
     with suppress(OSError, msgspec.DecodeError, msgspec.ValidationError, KeyError):
         known = msgspec.json.decode(kept.read_bytes())
         if known["stamp"] == now:
-            return msgspec.convert(known["found"], Containment)
+            return msgspec.convert(known["found"], prepare_type(Containment))
     found = probe_kinds(path, home, temporary)
     write_atomically(kept, msgspec.json.encode({"stamp": now, "found": found}), durable=False)
     return found

@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 from msgspec.structs import replace
 
+from remit.core.python_runtime import prepare_type
 from remit.workspace.contents.content_store import BlobFolder, RemitRepository
 from remit.workspace.contents.fast_import import FastImport
 from remit.workspace.git.command import Git, GitError
@@ -266,6 +267,10 @@ def parse_snapshots(out: bytes) -> Iterator[tuple[str, str, Snapshot | None]]:
     for ref, commit, body in zip(parts[0:-1:3], parts[1:-1:3], parts[2:-1:3], strict=True):
         ref = ref.strip()
         try:
-            yield ref, commit, replace(msgspec.json.decode(body.strip(), type=Snapshot), commit=commit, ref=ref)
+            yield (
+                ref,
+                commit,
+                replace(msgspec.json.decode(body.strip(), type=prepare_type(Snapshot)), commit=commit, ref=ref),
+            )
         except (msgspec.DecodeError, ValueError):
             yield ref, commit, None

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.diff.contents import sha256
+from remit.core.python_runtime import prepare_type
 from remit.workspace.git.command import Git
 from remit.workspace.git.ignored_files import read_index_flags
 from remit.workspace.place.workspace import Workspace
@@ -159,7 +160,7 @@ class Restorer:
 
     def read_journal(self) -> RestoreJournal | None:
         try:
-            return msgspec.json.decode(self.journal.read_bytes(), type=RestoreJournal)
+            return msgspec.json.decode(self.journal.read_bytes(), type=prepare_type(RestoreJournal))
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.python_runtime import prepare_type
 from remit.core.redaction import is_secret_file
 from remit.core.untrusted_input import escape_surrogates
 from remit.workspace.contents.content_store import BlobFolder
@@ -132,7 +133,9 @@ class CopySnapshotStore:
         found: list[Snapshot] = []
         for path in sorted((self.folder / "lists").glob("*.json"), reverse=True):
             try:
-                found.append(mark_lost_files(msgspec.json.decode(path.read_bytes(), type=Snapshot), self.copies))
+                found.append(
+                    mark_lost_files(msgspec.json.decode(path.read_bytes(), type=prepare_type(Snapshot)), self.copies)
+                )
             except msgspec.DecodeError:
                 continue
         return found

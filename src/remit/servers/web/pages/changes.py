@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, convert
 
 from remit.core.call import SessionKey
+from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import Scope
 from remit.gate.gate import Gate
 from remit.gate.reviews import has_waiting_comments, list_reviewed
@@ -129,7 +130,7 @@ def read_changes(request: PageRequest) -> Changes:
     hunks = [
         (hunk, is_committed)
         for answer, is_committed in ((uncommitted, False), (committed, True))
-        for hunk in (convert(answer["hunks"], list[ChangedHunk]) if answer else ())
+        for hunk in (convert(answer["hunks"], prepare_type(list[ChangedHunk])) if answer else ())
     ]
     look_first = list_look_first(committed, uncommitted, hunks)
     found: dict[str, list[str]] = {}
@@ -149,7 +150,12 @@ def read_changes(request: PageRequest) -> Changes:
         start,
         next_start,
         sum(int(answer["left_out"]) for answer in asked_for if answer),
-        [each for answer in asked_for if answer for each in convert(answer["lineless"], list[LinelessChange])],
+        [
+            each
+            for answer in asked_for
+            if answer
+            for each in convert(answer["lineless"], prepare_type(list[LinelessChange]))
+        ],
         sum(hunk.id in reviewed for hunk, _ in hunks),
         Counter(item.finding.severity for item in look_first),
         summarize_for_pull_request(wanted, groups, look_first, committed),
@@ -207,7 +213,7 @@ def list_look_first(
     found: list[LookFirst] = []
     seen: set[RuleFinding] = set()
     for answer, is_committed in ((uncommitted, False), (committed, True)):
-        for finding in convert(answer["findings"], list[RuleFinding]) if answer else ():
+        for finding in convert(answer["findings"], prepare_type(list[RuleFinding])) if answer else ():
             if finding in seen:
                 continue  # findings on the ledger stand in both answers
             seen.add(finding)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert
 
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import unquote_path
 from remit.gate.reviews import list_reviewed_records
 from remit.gate.snapshots.restore import read_current
@@ -290,7 +291,7 @@ def ask_origins(request: PageRequest, path: str, rev: str, text: FileText) -> Fu
 
 def read_origins(request: PageRequest, words: tuple[str, ...]) -> list[OriginBlock]:
     answer = request.repositories.run_command(request.one_repository, *words)
-    return list(join_blocks(convert(answer["lines"], list[BlamedLine])))
+    return list(join_blocks(convert(answer["lines"], prepare_type(list[BlamedLine]))))
 
 
 def read_repository_stamp(root: str) -> str:
@@ -342,7 +343,7 @@ def ask_why(request: PageRequest, path: str, chosen: tuple[int, int]) -> Future[
     words = ("why", f"{path}:{chosen[0]}-{chosen[1]}")
     return request.repositories.heavy.ask(
         (repository.root, words, read_repository_stamp(repository.root)),
-        lambda: convert(request.repositories.run_command(repository, *words), Explanation),
+        lambda: convert(request.repositories.run_command(repository, *words), prepare_type(Explanation)),
         max_age_s=30.0,
     )
 

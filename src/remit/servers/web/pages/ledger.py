@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY
 from remit.gate.gate import Gate
 from remit.ledger.findings import LedgerFinding
@@ -117,11 +118,13 @@ def parse_filters(query: Mapping[str, str]) -> Filters:
                 filters[name] = parse_time(filters[name], datetime.now(UTC))
             except NotATime as error:
                 raise Refused(400, str(error), f"take `{name}` out of the address") from None
-    return convert(filters, Filters)
+    return convert(filters, prepare_type(Filters))
 
 
 def verify_chain(request: PageRequest) -> ChainState:
-    return convert(request.repositories.run_command(request.one_repository, "ledger", "verify"), ChainState)
+    return convert(
+        request.repositories.run_command(request.one_repository, "ledger", "verify"), prepare_type(ChainState)
+    )
 
 
 def read_record(request: PageRequest) -> RecordPage:

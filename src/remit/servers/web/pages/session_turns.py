@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
+from remit.core.python_runtime import prepare_type
 from remit.provenance.why.session_story import StoryStep
 from remit.servers.web.pages.page import PageRequest
 
@@ -46,7 +47,7 @@ def read_story(request: PageRequest, session_id: str, records: int) -> SessionSt
     answer = partial(repositories.run_command, repository, "session", session_id)
     question = (repository.root, "session", session_id, records)
     data: dict[str, Any] = repositories.heavy.ask(question, answer, max_age_s=ANSWER_AGE_S).result()
-    steps = convert(data["steps"], list[StoryStep])
+    steps = convert(data["steps"], prepare_type(list[StoryStep]))
     last = max(0, len(steps) - STEPS_SHOWN)
     start = min(request.number("from", last, 1_000_000), len(steps))
     shown = steps[start : start + STEPS_SHOWN]

@@ -10,6 +10,7 @@ from msgspec import Struct
 from remit.core.config import Config
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import CONFIG_PATH
+from remit.core.python_runtime import prepare_type
 from remit.core.record import Body
 from remit.core.redaction import compile_team_pattern, redact
 from remit.core.untrusted_input import encode_json
@@ -83,7 +84,7 @@ def read_settings(request: PageRequest) -> SettingsPage:
     file = path.relative_to(repository.root).as_posix() if path.is_relative_to(repository.root) else path.name
     try:
         text = read_config_text(path) or ""
-        config = msgspec.toml.decode(text, type=Config)
+        config = msgspec.toml.decode(text, type=prepare_type(Config))
         rows = list(list_rows(config, text))
     except (ConfigError, msgspec.MsgspecError, ValueError) as error:
         return SettingsPage(known, repository.name, file, "", console, [], str(error).partition("\n")[0], remote)

@@ -15,6 +15,7 @@ from msgspec import MsgspecError, Struct, toml
 from remit.core.config import LOOPBACK_HOSTS
 from remit.core.extras import describe_installation
 from remit.core.machine_paths import CONFIG_FOLDER, CONFIG_PATH
+from remit.core.python_runtime import prepare_type
 from remit.servers.web.pairing import ROLES, Role
 
 EXTRA = ("authlib", "httpx2", "joserfc")  # packages of the extra `remote`
@@ -100,7 +101,7 @@ def read_remote_settings(home: Path) -> RemoteSettings | None:
     if status.st_uid != os.getuid() or status.st_mode & OPEN_TO_OTHERS:
         raise RemoteSetupRefused(f"{shown} can be written by others", f"chmod go-w {shown}, and make it your own")
     try:
-        settings = toml.decode(content, type=PersonSettings).console
+        settings = toml.decode(content, type=prepare_type(PersonSettings)).console
     except (MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise RemoteSetupRefused(f"{shown}: {error}", "see `docs/reference/configuration.md`") from None
     if settings is not None:

@@ -3,6 +3,8 @@ const WAIT_MS = 80;
 
 let dialog = null;
 let asked = 0;
+let answered = null; // the words that the list answers
+let isEntered = false; // whether Enter came before the answer did
 
 export function openPalette(repository) {
   dialog ??= makePalette();
@@ -11,6 +13,8 @@ export function openPalette(repository) {
   dialog.showModal();
   const input = dialog.querySelector("input");
   input.select();
+  answered = null;
+  isEntered = false;
   ask(input.value);
 }
 
@@ -29,6 +33,7 @@ function makePalette() {
   document.body.append(made);
   let timer = 0;
   input.addEventListener("input", () => {
+    isEntered = false;
     clearTimeout(timer);
     timer = setTimeout(() => ask(input.value), WAIT_MS);
   });
@@ -37,7 +42,8 @@ function makePalette() {
       choose(chosenPlace() + (event.key === "ArrowDown" ? 1 : -1));
       event.preventDefault();
     } else if (event.key === "Enter") {
-      options()[chosenPlace()]?.click();
+      isEntered = answered !== input.value;
+      if (!isEntered) options()[chosenPlace()]?.click();
       event.preventDefault();
     }
   });
@@ -69,6 +75,8 @@ async function ask(words) {
   const { data } = await response.json();
   dialog.querySelector("ul").replaceChildren(...data.hits.map(makeOption));
   choose(0);
+  answered = words;
+  if (isEntered && dialog.open && words === dialog.querySelector("input").value) options()[0]?.click();
 }
 
 function makeOption(hit, number) {
