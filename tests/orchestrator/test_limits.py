@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from orchestrator.boards import hold_task, make_board, make_task, start_attempt
 from remit.orchestrator.board import (
     AttemptEnd,
+    AttemptState,
     Board,
     Breaker,
     BreakerKind,
@@ -37,6 +38,7 @@ from remit.orchestrator.breaker import (
 from remit.orchestrator.budget import (
     Amount,
     BudgetExceeded,
+    charge_attempt,
     estimate_amount,
     judge_spending,
     make_plan_budgets,
@@ -66,6 +68,23 @@ def test_a_smaller_budget_is_reserved_as_a_whole_and_of_a_tasks_own_what_is_left
     assert estimate_amount(RUNNING, role, [replace(plan, spent_usd=0.5)]).usd == 0.9
     assert estimate_amount(RUNNING, role, [plan, task]).usd == 0.5
     assert estimate_amount(RUNNING, role, [replace(task, spent_usd=2.0)]).usd == 3.0
+
+
+def test_tokens_are_reserved_where_a_role_bounds_them_and_charged_where_they_are_unknown() -> None:
+    role = Role("any", ("a",), max_usd=1.0, max_tokens=50_000)
+    plan = SpendingBudget("plan", "p", tokens=120_000)
+    task = SpendingBudget("task", "p/INT-001", tokens=60_000, spent_tokens=20_000)
+    assert estimate_amount(RUNNING, role, [plan]).tokens == 50_000
+    assert estimate_amount(RUNNING, role, [plan, task]).tokens == 40_000
+    assert estimate_amount(RUNNING, Role("any"), [plan]).tokens == 0
+    tasks = [make_task(f"INT-{n:03}", "abc"[n]) for n in range(3)]
+    board = make_board(tasks, roles={"any": role}, budgets={("plan", "p"): plan})
+    answer = schedule(board)
+    assert [claim.reserved_tokens for claim in answer.claims] == [50_000, 50_000]
+    silent = start_attempt(RUNNING, usd=0.1, reserved_tokens=50_000)
+    assert charge_attempt(silent, 10.0).tokens == 50_000
+    assert charge_attempt(replace(silent, tokens_in=40, tokens_out=2), 10.0).tokens == 42
+    assert charge_attempt(replace(silent, state=AttemptState.PREPARED), 10.0).tokens == 0
 
 
 def test_a_plan_has_budgets_of_its_own_of_its_tasks_and_of_agents() -> None:
@@ -237,6 +256,15 @@ def run_board(now: float, role: Role, **fields: object) -> Board:
             run_board(0, Role("any", max_usd=1.0), attempts={RUNNING.key: start_attempt(RUNNING, usd=1.0)}),
             E.OVER_BUDGET,
             "1.00 USD spent, 1.00 allowed",
+        ),
+        (
+            run_board(
+                0,
+                Role("any", max_tokens=1000),
+                attempts={RUNNING.key: start_attempt(RUNNING, tokens_in=900, tokens_out=100)},
+            ),
+            E.OVER_BUDGET,
+            "1,000 tokens used, 1,000 allowed",
         ),
         (
             run_board(

@@ -530,7 +530,8 @@ class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
     """What an attempt in this role may do at most: a role narrows the intent, and never widens it.
 
     `agent` are agents in the order of preference, any if empty. `paths` narrow the intent's scope, `effects` the calls.
-    After the attempt, the roles in `chain` continue in the same work tree. `max_usd` and `max_minutes` bound a try.
+    After the attempt, the roles in `chain` continue in the same work tree. `max_usd`, `max_minutes` and `max_tokens`
+    bound a try.
     """
 
     name: str
@@ -540,6 +541,7 @@ class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
     effects: tuple[Effect, ...] = ("read", "write", "delete", "execute")
     max_usd: float = 3.0
     max_minutes: float = 40
+    max_tokens: int | None = None
     chain: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -548,8 +550,8 @@ class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
         for pattern in self.paths:
             if fault := relative_glob_error(pattern):
                 raise ValueError(f"[orchestrator] roles: {self.name}: {pattern!r} cannot be used: {fault}")
-        for field in ("max_usd", "max_minutes"):
-            if not 0 < getattr(self, field) < float("inf"):
+        for field in ("max_usd", "max_minutes", "max_tokens"):
+            if (bound := getattr(self, field)) is not None and not 0 < bound < float("inf"):
                 raise ValueError(f"[orchestrator] roles: {self.name}: {field}: expected a number above 0")
         if self.name in self.chain:
             raise ValueError(f"[orchestrator] roles: {self.name}: a role cannot follow itself")

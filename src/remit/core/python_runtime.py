@@ -2,8 +2,7 @@
 in an executor of which few wait at a time, and types made ready for decoding by one thread at a time.
 """
 
-import gc
-import threading
+from _thread import allocate_lock  # `threading` takes a hook a millisecond
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 T = TypeVar("T")
-PREPARATION_LOCK = threading.Lock()
+PREPARATION_LOCK = allocate_lock()
 PREPARED_TYPES: set[object] = set()
 
 
@@ -45,6 +44,8 @@ class LazyProperty(Generic[T]):
 @contextmanager
 def pause_gc() -> Generator[None]:
     """Pause the garbage collector: scanning millions of fresh acyclic rows takes up to a third of the time."""
+    import gc  # the log does without
+
     running = gc.isenabled()
     gc.disable()
     try:

@@ -44,6 +44,7 @@ def open_attempt(task: Task, claim: Claim, token: int, now: float) -> tuple[Task
         branch=f"remit/{task.intent}/{number}",
         started_at=now,
         reserved_usd=claim.reserved_usd,
+        reserved_tokens=claim.reserved_tokens,
         reserved_seconds=claim.reserved_seconds,
         last_event_at=now,
     )

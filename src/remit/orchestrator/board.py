@@ -216,6 +216,7 @@ class Role(Struct, frozen=True):
     """Median cost of an attempt so far."""
     max_usd: float | None = None
     max_seconds: float | None = None
+    max_tokens: int | None = None
     chain: tuple[str, ...] = ()
 
     @property
@@ -322,6 +323,7 @@ class Attempt(Struct, frozen=True):
     usd: float | None = None
     """Spent so far; `None` where the agent does not tell."""
     reserved_usd: float = 0.0
+    reserved_tokens: int = 0
     reserved_seconds: float = 0.0
     last_event_at: float = 0.0
 
@@ -482,7 +484,7 @@ class Board(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """Task that starts now: the worker, the agent and the reserved money.
+    """Task that starts now: the worker, the agent and what is reserved of the budgets.
 
     An engine with a queue may give the task to a different worker with the same agent and a free slot.
     """
@@ -492,6 +494,7 @@ class Claim(Struct, frozen=True):
     worker: str
     agent: str
     reserved_usd: float = 0.0
+    reserved_tokens: int = 0
     reserved_seconds: float = 0.0
     role: str = ""
 

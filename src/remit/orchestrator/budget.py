@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.orchestrator.board import Attempt, AttemptState, OpenPlan, Role, SpendingBudget, Task
+from remit.orchestrator.board import Attempt, AttemptState, Claim, OpenPlan, Role, SpendingBudget, Task
 
 WARNING_SHARE = 0.8
 """Share of a budget at which the agent is told in its next context."""
@@ -31,9 +31,19 @@ class BudgetExceeded(Exception):
     """Error for a reservation that exceeds the rest of a budget. No budget has reserved the amount."""
 
     def __init__(self, budget: SpendingBudget, amount: Amount) -> None:
-        super().__init__(f"the budget of {name_budget(budget)} has not enough left for {amount.usd:.2f} USD")
+        super().__init__(f"the budget of {name_budget(budget)} has not enough left for {describe_amount(amount)}")
         self.budget = budget
         self.amount = amount
+
+
+def describe_amount(amount: Amount) -> str:
+    """Return the money and the tokens of an amount in words."""
+    return f"{amount.usd:.2f} USD{f' and {amount.tokens:,} tokens' if amount.tokens else ''}"
+
+
+def read_reservation(holder: Attempt | Claim) -> Amount:
+    """Return what an attempt has reserved, or is to reserve."""
+    return Amount(holder.reserved_usd, holder.reserved_tokens, holder.reserved_seconds)
 
 
 def name_budget(budget: SpendingBudget) -> str:
@@ -42,12 +52,14 @@ def name_budget(budget: SpendingBudget) -> str:
 
 def describe_raise(task: Task, role: Role, budget: SpendingBudget) -> str:
     """Return what counted against a budget that is used up, and how a person raises it enough for one attempt more."""
-    is_money = fits_bound(budget.tokens, budget.spent_tokens)
+    amount = estimate_amount(task, role)
+    is_money = fits_bound(budget.tokens, budget.spent_tokens + amount.tokens)
     counted = "an attempt that reports no cost counts as its limit; " if is_money else ""
     if budget.scope != "plan":
         return f"{counted}raise it in `remit.toml`, then `remit task drop {task.intent}` and a new plan"
-    needed = budget.spent_usd + estimate_amount(task, role).usd
-    option = f"--max-usd {ceil(100 * needed) / 100:.2f}" if is_money else "--max-tokens N"
+    option = f"--max-usd {ceil(100 * (budget.spent_usd + amount.usd)) / 100:.2f}"
+    if not is_money:
+        option = f"--max-tokens {budget.spent_tokens + amount.tokens if amount.tokens else 'N'}"
     return f"{counted}`remit plan resume {task.intent} {option}` raises it"
 
 
@@ -69,11 +81,14 @@ def estimate_amount(task: Task, role: Role, budgets: Iterable[SpendingBudget] = 
     """Return the amount reserved by one attempt: 1.5 times the estimate, and at least the role's limit. A smaller
     budget is reserved as a whole, and of a task's own budget what is left: it ends the attempt once it is used up.
     """
+    budgets = list(budgets)
     usd = max(role.estimate_usd * ESTIMATE_FACTOR, role.max_usd or 0.0)
     left = [b.usd - (b.spent_usd if b.scope == "task" else 0.0) for b in budgets if b.usd is not None]
     usd = min([usd, *(rest for rest in left if rest > 0)])
+    left_tokens = [b.tokens - (b.spent_tokens if b.scope == "task" else 0) for b in budgets if b.tokens is not None]
+    tokens = min([role.max_tokens or 0, *(rest for rest in left_tokens if rest > 0)])
     seconds = max(task.estimate_s * ESTIMATE_FACTOR, role.max_seconds or 0.0)
-    return Amount(usd=usd, seconds=seconds)
+    return Amount(usd, tokens, seconds)
 
 
 def make_plan_budgets(plan: OpenPlan, tasks: Iterable[Task]) -> list[SpendingBudget]:
@@ -88,12 +103,14 @@ def make_plan_budgets(plan: OpenPlan, tasks: Iterable[Task]) -> list[SpendingBud
 
 
 def charge_attempt(attempt: Attempt, now: float) -> Amount:
-    """Return the charge of an attempt at its end. A started attempt of unknown cost is charged its full reservation:
-    unknown is not zero.
+    """Return the charge of an attempt at its end. A started attempt of unknown cost, or of unknown tokens, is charged
+    its full reservation: unknown is not zero.
     """
-    is_unknown = attempt.usd is None and attempt.state is AttemptState.STARTED
-    usd = attempt.reserved_usd if is_unknown else attempt.usd or 0.0
-    return Amount(usd, attempt.tokens_in + attempt.tokens_out, now - attempt.started_at)
+    usd, tokens = attempt.usd, attempt.tokens_in + attempt.tokens_out
+    if attempt.state is AttemptState.STARTED:
+        usd = attempt.reserved_usd if usd is None else usd
+        tokens = tokens or attempt.reserved_tokens
+    return Amount(usd or 0.0, tokens, now - attempt.started_at)
 
 
 def can_reserve(budget: SpendingBudget, amount: Amount) -> bool:

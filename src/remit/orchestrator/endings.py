@@ -50,6 +50,9 @@ def judge_attempt(
         return AttemptEnd.TIMED_OUT, f"longer than {role.max_seconds:.0f} s"
     if role.max_usd is not None and (attempt.usd or 0.0) >= role.max_usd:
         return AttemptEnd.OVER_BUDGET, f"{attempt.usd:.2f} USD spent, {role.max_usd:.2f} allowed"
+    used = attempt.tokens_in + attempt.tokens_out
+    if role.max_tokens is not None and used >= role.max_tokens:
+        return AttemptEnd.OVER_BUDGET, f"{used:,} tokens used, {role.max_tokens:,} allowed"
     return None
 
 

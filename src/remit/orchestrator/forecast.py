@@ -33,6 +33,7 @@ from remit.orchestrator.board import (
     Worker,
     pair_scopes,
 )
+from remit.orchestrator.budget import Amount, describe_amount
 from remit.orchestrator.engines.inline import InlineEngine
 from remit.orchestrator.schedule import explain_waits
 from remit.orchestrator.states import FINAL_STATES
@@ -83,6 +84,7 @@ class ForecastRow(Struct, frozen=True):
     starts_s: float
     ends_s: float
     reserved_usd: float = 0.0
+    reserved_tokens: int = 0
     past: PastAttempts | None = None
 
 
@@ -106,6 +108,10 @@ class Forecast(Struct, frozen=True):
     @property
     def reserved_usd(self) -> float:
         return sum(row.reserved_usd for row in self.rows)
+
+    @property
+    def reserved_tokens(self) -> int:
+        return sum(row.reserved_tokens for row in self.rows)
 
     @property
     def past(self) -> tuple[PastAttempts, ...]:
@@ -257,7 +263,8 @@ def describe_forecast(forecast: Forecast) -> Iterator[str]:
         what = sorted({f"{row.role} by {row.agent}" for row in forecast.rows if row.past is None})
         yield f"    nothing is known here of {', '.join(what)}: its time is a guess, and its cost is not in the sum"
     if forecast.reserved_usd:
-        yield f"    at most {forecast.reserved_usd:.2f} USD by the limits of the roles, if each task is tried once"
+        most = describe_amount(Amount(forecast.reserved_usd, forecast.reserved_tokens))
+        yield f"    at most {most} by the limits of the roles, if each task is tried once"
     for row in forecast.rows[:MAX_SHOWN_ROWS]:
         times = f"{format_time(row.starts_s):>7} to {format_time(row.ends_s):>7}"
         yield f"    {times}  {row.intent:9} {row.role:10} {row.agent}"
@@ -341,6 +348,7 @@ def _start(engine: InlineEngine, claim: Claim, known: Mapping[tuple[str, str], P
         starts_s=engine.now,
         ends_s=engine.now + seconds,
         reserved_usd=claim.reserved_usd,
+        reserved_tokens=claim.reserved_tokens,
         past=past,
     )
 

@@ -153,7 +153,8 @@ class Allocation:
         self.live.add(task.key)
         self.count_attempt(task, agent)
         self.holds[task.repository].append((task.intent, task.scope_sha256))
-        return Claim(task.repository, task.intent, worker.id, agent, amount.usd, amount.seconds, role.name)
+        reserved = (amount.usd, amount.tokens, amount.seconds)
+        return Claim(task.repository, task.intent, worker.id, agent, *reserved, role.name)
 
 
 def schedule(board: Board) -> Schedule:

@@ -278,6 +278,7 @@ def make_roles(roles: Mapping[str, AgentRole], model: str) -> dict[str, Role]:
             model or role.model,
             max_usd=role.max_usd,
             max_seconds=role.max_minutes * 60,
+            max_tokens=role.max_tokens,
             chain=role.chain,
         )
         for name, role in roles.items()

@@ -26,7 +26,7 @@ from remit.orchestrator.board import (
     TaskState,
     pair_scopes,
 )
-from remit.orchestrator.budget import Amount, reserve, select_budgets
+from remit.orchestrator.budget import read_reservation, reserve, select_budgets
 from remit.orchestrator.database.rows import ENDED_STATE, is_key, store_budgets
 from remit.orchestrator.database.store import (
     CLOCKS,
@@ -76,9 +76,8 @@ def claim_task(store: Store, connection: sa.Connection, claim: Claim, lease_s: f
     changed = {"of_plan": task.plan, "of_intent": task.intent, "state": str(held.state), "attempts": held.attempts}
     connection.execute(HOLD_TASK, changed)
     if has_budgets:
-        amount = Amount(claim.reserved_usd, seconds=claim.reserved_seconds)
         known = read_values(connection, SpendingBudget, sa.select(budgets))
-        store_budgets(connection, reserve(select_budgets(known, task, claim.agent), amount))
+        store_budgets(connection, reserve(select_budgets(known, task, claim.agent), read_reservation(claim)))
     place = {"repository": claim.repository, "plan": task.plan, "intent": claim.intent, "at": now}
     body = {"state": "claimed", "token": token, "worker": claim.worker, "agent": claim.agent}
     told = [{**place, "attempt": attempt.attempt, "kind": str(EventKind.ATTEMPT), "body": body}]

@@ -27,7 +27,7 @@ from remit.orchestrator.board import (
     Worker,
 )
 from remit.orchestrator.breaker import record_answers, record_failure, record_success
-from remit.orchestrator.budget import Amount, charge_attempt, select_budgets, settle
+from remit.orchestrator.budget import charge_attempt, read_reservation, select_budgets, settle
 from remit.orchestrator.database.store import (
     Store,
     add_event,
@@ -165,8 +165,8 @@ def end_live(
     if task is not None:
         known = read_values(connection, SpendingBudget, sa.select(budgets))
         spent = charge_attempt(attempt, now)
-        reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
-        store_budgets(connection, settle(select_budgets(known, task, attempt.agent), reserved, spent))
+        budgets_of = select_budgets(known, task, attempt.agent)
+        store_budgets(connection, settle(budgets_of, read_reservation(attempt), spent))
     add_event(
         *(
             store,

@@ -135,7 +135,7 @@ attempts = sa.Table(
     *(text("branch"), text("base"), text("wip"), text("head"), text("state", "claimed"), text("ended_as", None)),
     *(text("failure"), seconds("claimed_at"), seconds("started_at", 0.0), seconds("ended_at")),
     *(seconds("last_event_at", 0.0), number("turns"), number("tokens_in"), number("tokens_out"), seconds("usd")),
-    *(seconds("reserved_usd", 0.0), seconds("reserved_seconds", 0.0)),
+    *(seconds("reserved_usd", 0.0), number("reserved_tokens"), seconds("reserved_seconds", 0.0)),
 )
 sa.Index("attempts_of_worker", attempts.c.worker, attempts.c.state)
 workers = sa.Table(
@@ -256,12 +256,17 @@ def add_rivals(connection: sa.Connection) -> None:
     add_columns(connection, tasks, "first_attempt", "rivals", "finished")
 
 
+def add_reserved_tokens(connection: sa.Connection) -> None:
+    add_columns(connection, attempts, "reserved_tokens")
+
+
 MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (
     make_first_tables,
     add_stages,
     add_repositories_of_workers,
     add_forecasts,
     add_rivals,
+    add_reserved_tokens,
 )
 """The steps from an empty database to the present tables; a step that was released never changes."""
 

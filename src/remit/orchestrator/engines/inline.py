@@ -44,7 +44,14 @@ from remit.orchestrator.board import (
     pair_scopes,
 )
 from remit.orchestrator.breaker import is_plan_failing, limit_train, record_answers, record_failure, record_success
-from remit.orchestrator.budget import Amount, charge_attempt, make_plan_budgets, reserve, select_budgets, settle
+from remit.orchestrator.budget import (
+    charge_attempt,
+    make_plan_budgets,
+    read_reservation,
+    reserve,
+    select_budgets,
+    settle,
+)
 from remit.orchestrator.conflict import Evidence, Settlement, SettlementKind, decide
 from remit.orchestrator.endings import find_endings
 from remit.orchestrator.schedule import measure_tails, schedule
@@ -127,8 +134,8 @@ class InlineEngine:
             self.repositories[repository.id] = replace(repository, token_last=token)
             task, hold, attempt = open_attempt(self.tasks[claim.key], claim, token, self.now)
             self.holds[claim.key], self.live[claim.key] = hold, attempt
-            reserved = Amount(claim.reserved_usd, seconds=claim.reserved_seconds)
-            for budget in reserve(select_budgets(self.budgets.values(), task, claim.agent), reserved):
+            charged = select_budgets(self.budgets.values(), task, claim.agent)
+            for budget in reserve(charged, read_reservation(claim)):
                 self.budgets[budget.scope, budget.key] = budget
             self._store(task)
         return answer.claims
@@ -380,7 +387,7 @@ class InlineEngine:
         self.ended[key].append(close_attempt(attempt, ended_as, self.now, failure))
         if key in self.holds:
             self.holds[key] = replace(self.holds[key], until=None)
-        reserved = Amount(attempt.reserved_usd, seconds=attempt.reserved_seconds)
+        reserved = read_reservation(attempt)
         spent = charge_attempt(attempt, self.now)
         for budget in settle(select_budgets(self.budgets.values(), self.tasks[key], attempt.agent), reserved, spent):
             self.budgets[budget.scope, budget.key] = budget
