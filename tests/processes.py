@@ -1,5 +1,8 @@
 """Daemons that a test's home left running, from /proc: no test may need procps."""
 
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -7,6 +10,13 @@ def daemons_of(home: Path) -> list[int]:
     """The daemons of this home, stopped ones and those whose door is gone too; none where there is no /proc."""
     found = (path for path in Path("/proc").glob("[0-9]*"))
     return [int(path.name) for path in found if is_daemon(path) and f"HOME={home}" in fields(path / "environ")]
+
+
+def kill_daemons(home: Path) -> None:
+    """Kill the daemons of a home. One may have left by itself meanwhile."""
+    for pid in daemons_of(home):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def is_daemon(process: Path) -> bool:

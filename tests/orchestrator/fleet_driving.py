@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from forked_commands import run_command
-from processes import daemons_of, fields
+from processes import fields, kill_daemons
 from remit.core.untrusted_input import encode_json
 from remit.orchestrator.fleet import name_repository, open_fleet
 
@@ -150,8 +150,7 @@ class Fleet:
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
-        for pid in daemons_of(self.home):
-            os.kill(pid, 9)
+        kill_daemons(self.home)
 
     def release_agents(self) -> None:
         """Let the agents go on that wait, and those that are about to."""

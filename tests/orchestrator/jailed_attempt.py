@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import Any
 
 from conftest import run_git
 from gate.driving import governed, records
-from processes import daemons_of
+from processes import kill_daemons
 from remit.core.assignment import Assignment
 from remit.gate.machine import Environment
 from remit.orchestrator.workers.agent import AgentEnd, AgentProcess, AgentRun, AttemptPlaces, make_jail, prepare_state
@@ -92,8 +91,7 @@ class JailedAttempt:
         return records(self.root, event)
 
     def end_daemons(self) -> None:
-        for pid in daemons_of(self.home):
-            os.kill(pid, signal.SIGKILL)
+        kill_daemons(self.home)
         for process in self.starter.started:
             process.wait()
 
