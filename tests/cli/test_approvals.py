@@ -128,6 +128,7 @@ def records(folder: Path, event: str) -> list[dict[str, Any]]:
     return [r["metadata"]["dev.remit"] for r in found]
 
 
+@pytest.mark.slow
 def test_with_nobody_there_a_denial_comes_at_once(governed: Path) -> None:
     began = time.monotonic()
     assert (
@@ -138,6 +139,7 @@ def test_with_nobody_there_a_denial_comes_at_once(governed: Path) -> None:
     assert records(governed, "approval_requested") == []
 
 
+@pytest.mark.slow
 def test_a_new_card_rings_the_bell_and_an_answer_is_confirmed(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"\a")
@@ -151,6 +153,7 @@ def test_a_new_card_rings_the_bell_and_an_answer_is_confirmed(governed: Path, wa
     watcher.expect(b"refused: not there")
 
 
+@pytest.mark.slow
 def test_a_question_mark_explains_the_answers_and_refuses_nothing(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -189,6 +192,7 @@ def test_a_card_takes_the_answers_that_it_offers_and_no_others(
     assert expected == (None if reply is None else (reply.allow, reply.extent, reply.pattern or reply.words))
 
 
+@pytest.mark.slow
 def test_a_yes_lets_exactly_this_call_through(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -204,6 +208,7 @@ def test_a_yes_lets_exactly_this_call_through(governed: Path, watcher: Watcher) 
     assert again.answered()["permissionDecision"] == "deny"
 
 
+@pytest.mark.slow
 def test_a_no_reaches_the_model_in_the_persons_words(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -213,6 +218,7 @@ def test_a_no_reaches_the_model_in_the_persons_words(governed: Path, watcher: Wa
     assert "the docs are frozen this week" in reason
 
 
+@pytest.mark.slow
 def test_a_yes_for_the_intent_covers_the_folder_and_ends_with_the_intent(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -226,6 +232,7 @@ def test_a_yes_for_the_intent_covers_the_folder_and_ends_with_the_intent(governe
     assert elsewhere.answered()["permissionDecision"] == "deny"
 
 
+@pytest.mark.slow
 def test_a_protected_path_is_nobodys_to_waive(governed: Path, watcher: Watcher) -> None:
     answer = hook(governed, "Write", file_path=str(governed / ".orchestration/remit.toml"), content="mode='observe'")
     assert "PROTECTED_PATH" in answer["permissionDecisionReason"]
@@ -241,6 +248,7 @@ def test_a_question_ends_when_the_person_leaves(governed: Path, watcher: Watcher
     assert "could have answered went away" in answer["permissionDecisionReason"]
 
 
+@pytest.mark.slow
 def test_a_yes_without_a_terminal_is_refused(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -283,6 +291,7 @@ def test_what_an_agent_tries_with_such_a_command_is_recorded(
     assert (attempt["violation"]["error_type"], attempt["call"]["effect"]) == ("COMMAND_BLOCKED", "execute")
 
 
+@pytest.mark.slow
 def test_a_yes_without_a_terminal_is_recorded_too(governed: Path) -> None:
     assert run(governed, "approvals", "allow", "x").returncode == 3
     assert [r["call"]["name"] for r in records(governed, "denied")] == ["remit approvals allow"]
@@ -312,6 +321,7 @@ def waiting_questions(folder: Path, many: int) -> list[dict[str, Any]]:
     raise AssertionError("the questions did not come")
 
 
+@pytest.mark.slow
 def test_equal_cards_fold_and_are_answered_at_once(governed: Path, watcher: Watcher) -> None:
     paths = ["docs/a.md", "docs/b.md", "other/c.md"]
     calls = [Waiting(governed, path) for path in paths]
@@ -325,6 +335,7 @@ def test_equal_cards_fold_and_are_answered_at_once(governed: Path, watcher: Watc
     assert calls[2].answered()["permissionDecision"] == "deny"
 
 
+@pytest.mark.slow
 def test_a_watcher_answers_a_whole_card(governed: Path, watcher: Watcher) -> None:
     stop_between_writes(governed, watcher)
     calls = [Waiting(governed, path) for path in ("docs/a.md", "docs/b.md")]
@@ -385,6 +396,7 @@ def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Pa
     assert hook(governed, "Write", **call)["permissionDecision"] == "deny"
 
 
+@pytest.mark.slow
 def test_a_yes_says_what_it_covers_and_refuses_to_go_too_far(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     [question] = waiting_questions(governed, 1)
@@ -398,6 +410,7 @@ def test_a_yes_says_what_it_covers_and_refuses_to_go_too_far(governed: Path, wat
     assert hook(governed, "Write", file_path=str(governed / "docs/b.md"), content="x") == {}
 
 
+@pytest.mark.slow
 def test_a_watcher_names_another_rule_and_a_wrong_one_leaves_the_question_open(
     governed: Path, watcher: Watcher
 ) -> None:
@@ -416,6 +429,7 @@ def test_a_watcher_names_another_rule_and_a_wrong_one_leaves_the_question_open(
     assert "grants" not in (governed / ".orchestration" / "remit.toml").read_text()
 
 
+@pytest.mark.slow
 def test_what_was_typed_before_a_card_stood_there_answers_nothing(governed: Path, watcher: Watcher) -> None:
     first = Waiting(governed, "docs/a.md")
     watcher.expect(b"docs/a.md")

@@ -380,6 +380,7 @@ def test_a_line_break_in_a_name_splits_no_line(repository: Path) -> None:
     assert (code, out.count(b" new?line ")) == (0, 2)
 
 
+@pytest.mark.slow
 def test_a_name_that_is_not_utf8_is_blamed(committed: Path) -> None:
     name = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
     (committed / name).write_text("one\n")

@@ -97,6 +97,7 @@ def test_the_daemon_answers_what_a_fresh_process_answers(agent: Agent, home: Pat
     assert on_a_terminal(agent.cwd, 80, "src/new.py") == shown
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 def test_an_answer_larger_than_a_sockets_buffer_comes_whole(agent: Agent, home: Path) -> None:
     agent.write("src/large.py", "".join(f"value_{n} = compute_value({n})\n" for n in range(9000)))
@@ -106,6 +107,7 @@ def test_an_answer_larger_than_a_sockets_buffer_comes_whole(agent: Agent, home: 
     assert len(asked.stdout) > 500_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize(
     "words", [["src/none.py"], ["--no-such-option", "src/new.py"], ["--help"], ["--contents", "-", "src/new.py"], []]
@@ -116,6 +118,7 @@ def test_what_the_daemon_declines_the_command_answers_itself(agent: Agent, home:
     assert (whole.returncode, whole.stdout, whole.stderr) == (fresh.returncode, fresh.stdout, fresh.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 def test_another_environment_is_not_answered_for(agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert run(agent, "src/new.py", asked=True).returncode == 0
@@ -127,6 +130,7 @@ def test_another_environment_is_not_answered_for(agent: Agent, monkeypatch: pyte
     assert run(agent, "src/new.py", asked=True).returncode == UNANSWERED
 
 
+@pytest.mark.slow
 def test_a_daemon_whose_question_process_died_answers_the_next_question(
     agent: Agent, daemon: subprocess.Popen[bytes]
 ) -> None:
@@ -139,6 +143,7 @@ def test_a_daemon_whose_question_process_died_answers_the_next_question(
     assert run(agent, "src/new.py", asked=True).stdout == first.stdout
 
 
+@pytest.mark.slow
 def test_a_question_that_is_not_accepted_in_time_leaves_the_socket_to_calls(agent: Agent, home: Path) -> None:
     install_client(home)
     place = socket_path(home)

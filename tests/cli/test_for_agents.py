@@ -164,6 +164,7 @@ def test_completion_knows_the_commands(tmp_path: Path, shell: str) -> None:
     assert "_REMIT_COMPLETE" in done.stdout
 
 
+@pytest.mark.slow
 def test_records_show_the_class_of_a_change_and_are_found_by_a_hash(agent: Agent) -> None:
     agent.select()
     agent.write("src/a.py", "def f():\n    return 1\n")

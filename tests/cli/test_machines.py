@@ -82,6 +82,7 @@ def test_each_machine_has_a_log_of_its_own_and_all_are_read(host: Machine, conta
     assert read_head(host.log_of("")).seq == 1  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_what_another_machine_wrote_is_unproved_without_its_key(host: Machine, container: Machine) -> None:
     container.run("intent", "new", "two", "--scope", "docs/**")
     container.run("ledger", "head")
@@ -107,6 +108,7 @@ def test_a_head_under_another_home_harms_nothing(host: Machine, container: Machi
         assert not [f for f in machine.data("ledger", "verify")["findings"] if f["severity"] == "error"]
 
 
+@pytest.mark.slow
 def test_a_lost_state_folder_begins_a_log_and_the_old_one_is_read_on(host: Machine) -> None:
     host.run("ledger", "head")
     shutil.rmtree(host.home / ".local/state/remit")
@@ -116,6 +118,7 @@ def test_a_lost_state_folder_begins_a_log_and_the_old_one_is_read_on(host: Machi
     host.run("verify")
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_repository_on_another_computer_goes_on(host: Machine, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(host.cwd, copy, symlinks=True)
@@ -126,6 +129,7 @@ def test_a_copy_of_the_repository_on_another_computer_goes_on(host: Machine, tmp
     host.run("verify")
 
 
+@pytest.mark.slow
 def test_logs_of_both_machines_are_shared_under_their_names(host: Machine, container: Machine, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     run_git(tmp_path, "init", "-q", "--bare", str(bare))

@@ -158,6 +158,7 @@ def others(written: tuple[Path, str], tmp_path: Path) -> tuple[Path, Path]:
     return root, home
 
 
+@pytest.mark.slow
 def test_gits_refusal_is_told_with_the_command_that_mends_it(others: tuple[Path, Path]) -> None:
     root, home = others
     for words in ("verify", "blame src/app.py"):

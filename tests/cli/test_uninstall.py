@@ -20,6 +20,7 @@ def person(tmp_path: Path) -> Person:
     return someone
 
 
+@pytest.mark.slow
 def test_everything_is_as_it_was(person: Person, repository: Path) -> None:
     before = person.files()
     person.remit(repository, "init", "--yes", "--trust-codex", "--mode", "enforce")
@@ -53,6 +54,7 @@ def test_one_agent_can_be_taken_out_alone(person: Person, repository: Path) -> N
     assert (repository / ".git/remit/governed").exists()
 
 
+@pytest.mark.slow
 def test_a_purge_needs_a_yes(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes")
     assert person.run(repository, "uninstall", "--purge").returncode == 2
@@ -62,6 +64,7 @@ def test_a_purge_needs_a_yes(person: Person, repository: Path) -> None:
     assert not (repository / ".orchestration").exists()
 
 
+@pytest.mark.slow
 def test_other_repositories_that_are_still_marked_are_named(person: Person, repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -70,6 +73,7 @@ def test_other_repositories_that_are_still_marked_are_named(person: Person, repo
     assert person.data(repository, "uninstall", "--yes")["still_governed"] == [str(other)]
 
 
+@pytest.mark.slow
 def test_who_else_would_lose_the_hooks_is_said_and_asked(person: Person, repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -88,6 +92,7 @@ def test_who_else_would_lose_the_hooks_is_said_and_asked(person: Person, reposit
     assert person.remit(other, "mode").startswith("enforce")
 
 
+@pytest.mark.slow
 def test_a_repository_that_init_never_saw_is_named_too(person: Person, repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -100,6 +105,7 @@ def test_a_repository_that_init_never_saw_is_named_too(person: Person, repositor
     assert str(other) in person.run(repository, "uninstall").stderr
 
 
+@pytest.mark.slow
 def test_nothing_of_ours_is_left_that_is_not_named(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes")
     person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
@@ -121,6 +127,7 @@ def test_an_agent_that_was_not_wired_is_said_to_be_so(person: Person, repository
     assert "still wired: claude-code, codex" in said
 
 
+@pytest.mark.slow
 def test_the_mode_that_comes_back_is_said(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes", "--mode", "enforce")
     person.remit(repository, "uninstall")

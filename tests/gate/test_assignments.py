@@ -128,6 +128,7 @@ def test_a_call_waits_while_the_attempt_is_paused(agent: Agent, file: Assignment
     assert waited >= resumed_after_s
 
 
+@pytest.mark.slow
 def test_a_pause_outlasting_the_agents_patience_asks_to_come_again(
     agent: Agent, file: AssignmentFile, repository: Path
 ) -> None:

@@ -139,6 +139,7 @@ def test_each_line_of_a_formatted_file_stays_with_its_writer(
     assert grades(agent) == found
 
 
+@pytest.mark.slow
 def test_a_question_runs_what_waits(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     shell(agent, FILTERS["sed"], monkeypatch)
     assert has_replays(place(agent))

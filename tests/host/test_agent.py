@@ -133,6 +133,7 @@ def test_a_mode_and_a_task_narrow_what_may_be_changed(folder: Path, home: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_a_command_that_ignores_sigterm_is_cancelled_and_leaves_nothing_open(folder: Path, home: Path) -> None:
     command = {"command": "trap '' TERM; echo begun > src/begun.txt; sleep 60; echo late > src/late.txt"}
     model = scripted(

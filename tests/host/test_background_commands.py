@@ -56,6 +56,7 @@ def run_session(
     drive(work)
 
 
+@pytest.mark.slow
 def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folder: Path, home: Path) -> None:
     model = scripted(
         SELECT,
@@ -86,6 +87,7 @@ def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folde
     assert [call["id"] for call in calls].count("c2") == 1
 
 
+@pytest.mark.slow
 def test_what_it_wrote_is_judged_at_its_end(folder: Path, home: Path) -> None:
     model = scripted(
         SELECT,
@@ -117,6 +119,7 @@ def test_the_end_of_the_task_ends_what_runs_in_the_background(folder: Path, home
     run_session(folder, home, model, check)
 
 
+@pytest.mark.slow
 def test_the_fifth_command_is_ended_at_its_time(folder: Path, home: Path) -> None:
     commands = [execute(f"sleep {300 + n}", f"b{n}") for n in range(5)]
     model = scripted(SELECT, *commands, DONE)

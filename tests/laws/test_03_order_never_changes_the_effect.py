@@ -1,5 +1,6 @@
 """Law 3: the order of the checks never changes what is done, only what is said first."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from remit.core.decision import Facts
 from remit.policy.decide import CHECKS, decide
 
 
+@pytest.mark.slow
 @given(calls, facts(), st.permutations(list(CHECKS)))
 def test_any_order_gives_the_same_effect_and_findings(call: ToolCall, situation: Facts, order: list[str]) -> None:
     usual = decide(call, situation)

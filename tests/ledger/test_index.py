@@ -237,6 +237,7 @@ events = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches=st.lists(st.lists(events, max_size=6), max_size=6), segment_bytes=st.sampled_from([700, 10**6]))
 def test_rebuilt_equals_built_step_by_step(

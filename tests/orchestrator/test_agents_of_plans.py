@@ -23,12 +23,14 @@ def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
     made.stop()
 
 
+@pytest.mark.slow
 def test_a_command_is_not_lost_where_a_worker_without_it_is_alive(fleet: Fleet) -> None:
     shown = fleet.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}")
     (worker,) = re.findall(r"^worker (\d+) runs in the background", shown, re.MULTILINE)
     os.kill(int(worker), 9)
 
 
+@pytest.mark.slow
 def test_a_command_is_read_and_an_unknown_agent_refused_before_a_plan_opens(fleet: Fleet) -> None:
     assert "is no NAME=COMMAND" in fleet.remit("plan", "start", "--yes", "--agent-command=mine", code=2)
     shown = fleet.remit("plan", "start", "--yes", "--agent", "nosuch", code=2)

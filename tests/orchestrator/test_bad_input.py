@@ -79,6 +79,7 @@ def nothing(fleet: Fleet) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "more", "code", "texts"),
     [
@@ -121,6 +122,7 @@ def test_a_repository_without_a_commit_is_refused(fleet: Fleet) -> None:
     assert "git commit --allow-empty" in shown
 
 
+@pytest.mark.slow
 def test_an_intent_runs_in_one_plan_and_two_plans_may_have_one_target(fleet: Fleet) -> None:
     fleet.govern(2)
     fleet.remit(*START, "INT-001", *fleet.database)
@@ -145,6 +147,7 @@ def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, 
     assert engine.end_attempt(attempt.token, attempt.key, how, failure, failure)
 
 
+@pytest.mark.slow
 def test_a_plan_is_forked_from_what_it_has_not_landed(fleet: Fleet, home: Path) -> None:
     ids = fleet.govern(4)
     edit(fleet, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
@@ -183,6 +186,7 @@ def test_a_plan_is_forked_from_what_it_has_not_landed(fleet: Fleet, home: Path) 
     assert "nothing left to do anew" in fleet.remit("plan", "fork", old, *fleet.database, code=2)
 
 
+@pytest.mark.slow
 def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: Fleet, home: Path) -> None:
     fleet.govern(1)
     fleet.remit(*START, "--no-land", *fleet.database)
@@ -205,6 +209,7 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: F
         assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
 
 
+@pytest.mark.slow
 def test_every_task_is_dropped_only_after_a_yes(fleet: Fleet) -> None:
     fleet.govern(2)
     fleet.remit(*START, *fleet.database)
@@ -216,6 +221,7 @@ def test_every_task_is_dropped_only_after_a_yes(fleet: Fleet) -> None:
     assert "nothing to stop" in fleet.remit("plan", "stop", *fleet.database)
 
 
+@pytest.mark.slow
 def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(fleet: Fleet, home: Path) -> None:
     fleet.govern(1)
     fleet.remit(*START, *fleet.database)
@@ -231,6 +237,7 @@ def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(fle
     assert "later plans have its intents" in fleet.remit("plan", "stop", first, *fleet.database, code=2)
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_used_up_says_what_counted_and_is_raised(fleet: Fleet, home: Path) -> None:
     fleet.govern(1)
     fleet.remit(*START, "--max-usd=0.5", *fleet.database)
@@ -256,6 +263,7 @@ def land_and_undo(fleet: Fleet, intent: str) -> None:
     git(fleet.root, "branch", "-f", "remit/next", commit)
 
 
+@pytest.mark.slow
 def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(fleet: Fleet, tmp_path: Path) -> None:
     fleet.govern(3)
     fleet.remit(*START, *fleet.database)
@@ -273,6 +281,7 @@ def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(
     assert len(fleet.status()) == 3
 
 
+@pytest.mark.slow
 def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:
     fleet.govern(1)
     fleet.remit(*START, *fleet.database)
@@ -287,6 +296,7 @@ def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:
     assert engine.read_board().attempts[attempt.key].last_event_at > before
 
 
+@pytest.mark.slow
 def test_a_thousand_intents_are_checked_in_bounded_time(fleet: Fleet) -> None:
     fleet.govern(1)
     path = fleet.root / INTENTS

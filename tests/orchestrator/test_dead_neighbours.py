@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import open_store
 from remit.orchestrator.engines.dbos import DbosEngine, Timing
@@ -15,6 +17,7 @@ from remit.orchestrator.workers.worker import has_worker_ended, name_worker
 NAME = "from remit.orchestrator.workers.worker import name_worker; print(name_worker())"
 
 
+@pytest.mark.slow
 def test_an_ended_worker_is_swept_at_once_and_a_slow_one_is_not(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", NAME], capture_output=True, text=True, check=True).stdout.strip()
     slow, away = name_worker(), "elsewhere:1-2:3:4"

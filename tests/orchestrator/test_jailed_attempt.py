@@ -147,6 +147,7 @@ def describe_files(folder: Path, *, besides: str = "") -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.slow
 def test_what_a_hostile_agent_tries_in_its_jail_comes_to_nothing(
     attempt: JailedAttempt, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +191,7 @@ def test_what_a_hostile_agent_tries_in_its_jail_comes_to_nothing(
     assert daemons_of(home) != []
 
 
+@pytest.mark.slow
 def test_each_call_is_judged_and_recorded_although_the_records_are_out_of_reach(attempt: JailedAttempt) -> None:
     with attempt.open_door():
         _, printed = attempt.run("""
@@ -210,6 +212,7 @@ print(shell("git add -A && git commit -qm mine && git log --format=%s -1", "t5")
     assert not (attempt.tree / "LICENSE").exists(), "undone from outside"
 
 
+@pytest.mark.slow
 def test_a_daemon_that_dies_is_started_again_and_no_call_is_lost(attempt: JailedAttempt, home: Path) -> None:
     with attempt.open_door():
         attempt.run("hook('SessionStart', 'note', source='startup')")
@@ -223,6 +226,7 @@ def test_a_daemon_that_dies_is_started_again_and_no_call_is_lost(attempt: Jailed
     assert [body(record)["call"]["id"] for record in attempt.records("tool_result")] == ["t1"]
 
 
+@pytest.mark.slow
 def test_without_a_door_every_call_is_denied_and_says_what_to_do(attempt: JailedAttempt) -> None:
     end, printed = attempt.run("""
 import functools
@@ -325,6 +329,7 @@ subprocess.run("git -c core.fsmonitor= add src/inner", shell=True)
     assert not (home / "ran").exists()
 
 
+@pytest.mark.slow
 def test_the_tools_of_an_agent_work_through_the_door(attempt: JailedAttempt) -> None:
     with attempt.open_door():
         _, printed = attempt.run("""
@@ -348,6 +353,7 @@ print(server.wait(60))
     assert attempt.records("intent_selected") or any("INT-001" in str(record) for record in attempt.records())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kind"),
     [

@@ -116,6 +116,7 @@ def work(intent: str, part: str) -> dict[str, str]:
     return {f"src/{part}/old.py": f"import machinery_{part}\n{old}", f"src/{part}/new.py": new}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["merge", "squash"])
 def test_every_line_keeps_its_intent(fleet: Fleet, form: str) -> None:
     given = {"INT-001": work("INT-001", "a"), "INT-002": work("INT-002", "b"), "INT-003": work("INT-003", "c")}
@@ -139,6 +140,7 @@ def test_every_line_keeps_its_intent(fleet: Fleet, form: str) -> None:
     assert right == lines > 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["merge", "squash"])
 def test_a_person_asks_who_wrote_a_landed_line_and_why(fleet: Fleet, form: str) -> None:
     members = [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
@@ -326,6 +328,7 @@ def test_a_remote_is_moved_first_and_only_from_where_it_was(fleet: Fleet, tmp_pa
 # Checks
 
 
+@pytest.mark.slow
 def test_a_red_train_names_who_does_not_fit_whom_and_lands_the_rest(fleet: Fleet) -> None:
     members = [
         fleet.attempt("INT-001", {"src/a/limit.py": "LIMIT = 1\n"}),
@@ -370,6 +373,7 @@ def test_common_files_are_made_anew_once(fleet: Fleet) -> None:
 # The way back
 
 
+@pytest.mark.slow
 def test_an_intent_is_taken_out_and_lines_go_back_to_who_wrote_them(fleet: Fleet) -> None:
     terms = LandingTerms()
     fleet.lander.land(
@@ -404,6 +408,7 @@ def test_an_intent_is_taken_out_though_the_intents_file_was_changed_beside_it(fl
     assert after.count("a new name") == changed.count("a new name")
 
 
+@pytest.mark.slow
 def test_what_a_landed_intent_needs_is_not_taken_out_alone(fleet: Fleet) -> None:
     terms = LandingTerms()
     for intent, part in (("INT-001", "a"), ("INT-002", "b")):

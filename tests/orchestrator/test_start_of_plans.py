@@ -26,6 +26,7 @@ def read(fleet: Fleet, name: str) -> str:
     return git(fleet.root, "rev-parse", name)
 
 
+@pytest.mark.slow
 def test_a_merged_target_moves_forward_to_head(fleet: Fleet) -> None:
     assert "TARGET_BEHIND" not in fleet.remit("plan", "check")
     shown = fleet.remit(*START, *fleet.database)
@@ -48,6 +49,7 @@ def test_a_target_of_a_person_stays(fleet: Fleet) -> None:
     assert read(fleet, "mine") == read(fleet, "HEAD^")
 
 
+@pytest.mark.slow
 def test_intents_that_are_not_committed_are_named(fleet: Fleet) -> None:
     assert "NOT_COMMITTED" not in fleet.remit("plan", "check")
     fleet.remit("intent", "new", "later", "--scope", "later/**")

@@ -50,6 +50,7 @@ def test_other_commands_load_nothing_of_the_engine(words: list[str], home: Path,
     assert [name for name in NEVER_LOADED if name in loaded] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "is_refused"),
     [

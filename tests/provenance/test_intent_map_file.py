@@ -34,6 +34,7 @@ def never() -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(tolds, max_size=3), max_size=4))
 @settings(max_examples=30, deadline=None)
 def test_records_added_as_they_come_make_the_map_of_all(lots: list[list[MapEntry]]) -> None:
@@ -162,6 +163,7 @@ class Acts:
 ACTS = [name for name in vars(Acts) if not name.startswith("_") and name != "before"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(ACTS), max_size=10), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
 def test_the_map_equals_the_ledger_after_any_acts(acts: list[str], random: Random) -> None:

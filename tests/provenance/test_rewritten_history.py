@@ -173,6 +173,7 @@ def test_a_plain_line_that_a_person_writes_instead_of_a_rejected_one_is_theirs(
     assert sessions(agent.cwd, "src/plain.py") == [None] * 42
 
 
+@pytest.mark.slow
 def test_the_same_rebase_gives_the_same_answer_whoever_asked_before(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

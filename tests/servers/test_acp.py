@@ -108,6 +108,7 @@ def ask(text: str) -> list[Any]:
     return [acp.text_block(text)]
 
 
+@pytest.mark.slow
 def test_a_prompt_streams_calls_diffs_and_its_end(repository: Path) -> None:
     model = script_of(repository, [{"say": "I change it."}, call("write_to_file", **WRITTEN)], [DONE])
 
@@ -138,6 +139,7 @@ def test_a_prompt_streams_calls_diffs_and_its_end(repository: Path) -> None:
     assert (repository / "src" / "app.py").read_text() == WRITTEN["content"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("choice", "is_written"), [("once", True), ("no", False)])
 def test_a_question_of_the_gate_is_a_permission(repository: Path, choice: str, is_written: bool) -> None:
     governed(repository)
@@ -175,6 +177,7 @@ def test_a_cancel_ends_the_prompt_as_cancelled(repository: Path) -> None:
 QUESTION = call("ask_followup_question", question="Which colour?", follow_up=[{"text": "red"}, {"text": "blue"}])
 
 
+@pytest.mark.slow
 def test_a_question_of_the_agent_is_a_form_where_the_client_has_forms(repository: Path) -> None:
     model = script_of(repository, [QUESTION], [DONE])
 
@@ -188,6 +191,7 @@ def test_a_question_of_the_agent_is_a_form_where_the_client_has_forms(repository
     assert "blue" in str(results)
 
 
+@pytest.mark.slow
 def test_a_question_of_the_agent_is_text_elsewhere_and_the_next_prompt_answers_it(repository: Path) -> None:
     model = script_of(repository, [QUESTION], [DONE])
 
@@ -202,6 +206,7 @@ def test_a_question_of_the_agent_is_text_elsewhere_and_the_next_prompt_answers_i
     assert "blue" in str([update for update in editor.updates if isinstance(update, schema.ToolCallProgress)])
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_loaded_copied_and_closed(repository: Path) -> None:
     model = script_of(repository, [{"say": "The first answer."}], [{"say": "The second answer."}])
 
@@ -222,6 +227,7 @@ def test_sessions_are_listed_loaded_copied_and_closed(repository: Path) -> None:
     drive(repository, model, work)
 
 
+@pytest.mark.slow
 def test_the_mode_is_switched_and_a_plan_is_shown(repository: Path) -> None:
     governed(repository)
     items = [{"text": "read", "status": "done"}, {"text": "write", "status": "pending"}]
@@ -270,6 +276,7 @@ def test_limits_and_failures_are_said(repository: Path) -> None:
         drive(repository, "anthropic:m-1", work, variables=known)
 
 
+@pytest.mark.slow
 def test_a_session_without_a_key_is_refused_with_the_next_step(repository: Path) -> None:
     async def work(agent: Any, editor: Editor) -> None:
         with pytest.raises(acp.RequestError) as raised:
@@ -279,6 +286,7 @@ def test_a_session_without_a_key_is_refused_with_the_next_step(repository: Path)
     drive(repository, "anthropic:m-1", work)
 
 
+@pytest.mark.slow
 def test_what_is_no_pipe_and_no_json_is_named_without_a_traceback(repository: Path) -> None:
     words = [sys.executable, "-c", MAIN, "acp-agent"]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=repository, check=False)
@@ -289,6 +297,7 @@ def test_what_is_no_pipe_and_no_json_is_named_without_a_traceback(repository: Pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_slash_commands_of_the_repository_are_offered_and_expanded(repository: Path) -> None:
     folder = repository / ".orchestration" / "commands"
     folder.mkdir(parents=True)

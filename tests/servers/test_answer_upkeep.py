@@ -69,6 +69,7 @@ def test_a_file_that_is_gone_or_outside_of_git_ends_nothing(agent: Warm) -> None
     assert kept_rows(agent.cwd)
 
 
+@pytest.mark.slow
 def test_it_runs_after_a_pause_and_not_again_until_something_changed(agent: Warm) -> None:
     upkeep = AnswerUpkeep(agent.gates)
     agent.write(PATH, TEXT)

@@ -86,6 +86,7 @@ def test_a_daemon_that_never_acknowledges_is_waited_for_once(
     assert soon < 1.5, "its door is gone: the second call does not wait"
 
 
+@pytest.mark.slow
 def test_a_queue_that_is_full_holds_nobody_up(client: list[str], door: socket.socket) -> None:
     held = fill(door)
     said, took = knock(client)
@@ -133,6 +134,7 @@ def test_an_answer_that_is_not_whole_is_none(client: list[str], door: socket.soc
     assert Path(door.getsockname()).exists(), "it took the call: it keeps its door"
 
 
+@pytest.mark.slow
 def test_a_fresh_process_that_takes_too_long_is_ended_before_its_agent_gives_up() -> None:
     program = "import sys; from remit.cli import hook; hook.LATEST_S = 1; sys.exit(hook.main(['claude-code', 'pre']))"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as waiting:  # for a payload

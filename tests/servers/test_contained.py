@@ -152,6 +152,7 @@ def test_it_runs_as_bare_and_what_is_out_of_scope_is_dropped_and_told(place: Pla
     assert place.staged(5) == []
 
 
+@pytest.mark.slow
 def test_a_daemon_that_died_meanwhile_is_done_without(quick: Place) -> None:
     process = quick.start("python3 -c \"open('src/a','w').write('a'); print('ready', flush=True); input()\"", stdin=-1)
     assert process.stdout is not None
@@ -180,6 +181,7 @@ def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place,
     assert (quick.root / "src/got").read_text() == "g"
 
 
+@pytest.mark.slow
 def test_who_kills_the_group_leaves_nothing_running_and_nothing_half_done(quick: Place) -> None:
     command = (
         "python3 -c \"import subprocess,time; open('src/a','w').write('a'); subprocess.Popen(['sleep','97.5']);"
@@ -257,6 +259,7 @@ def test_one_that_ends_before_anybody_measured_keeps_no_more(place: Place, warm:
     assert place.staged(5) == []
 
 
+@pytest.mark.slow
 def test_leave_is_given_once_for_that_command_and_that_session(quick: Place) -> None:
     line = quick.ask("eval true")
     changes: list[Callable[[str], str]] = [
@@ -272,6 +275,7 @@ def test_leave_is_given_once_for_that_command_and_that_session(quick: Place) -> 
     assert codes == [3, 3, 0, 3]
 
 
+@pytest.mark.slow
 def test_who_is_contained_cannot_reach_the_daemon_nor_write_its_state(quick: Place) -> None:
     text = (
         "import os,socket; home=os.environ['HOME']+'/.local/state/rem'; s=socket.socket(socket.AF_UNIX);"
@@ -282,6 +286,7 @@ def test_who_is_contained_cannot_reach_the_daemon_nor_write_its_state(quick: Pla
     assert "Read-only" in done.stderr
 
 
+@pytest.mark.slow
 def test_who_is_contained_reaches_no_abstract_socket_of_others(quick: Place) -> None:
     name = f"remit-launcher-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as line:
@@ -312,6 +317,7 @@ def test_one_that_enters_another_place_runs_by_its_sessions_workspace(
     assert (place.root / "src/a").exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: Place, home: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         environment = {**os.environ, "TMPDIR": name}
@@ -332,6 +338,7 @@ def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: 
         assert (quick.root / "src/reached").exists()
 
 
+@pytest.mark.slow
 def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:
     assert quick.run("eval true").returncode == 0
     [spare] = (quick.home / SCRATCH_FOLDER).glob("spare-*")

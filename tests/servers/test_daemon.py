@@ -128,6 +128,7 @@ def is_denial(done: subprocess.CompletedProcess[bytes]) -> bool:
     return done.returncode == 0 and b'"permissionDecision":"deny"' in done.stdout
 
 
+@pytest.mark.slow
 def test_the_daemon_answers_what_a_fresh_process_answers(installed: Installed) -> None:
     fresh = installed.call()
     installed.start()
@@ -159,6 +160,7 @@ def test_a_home_whose_path_is_too_long_for_the_address_of_a_socket_has_a_daemon(
             process.wait()
 
 
+@pytest.mark.slow
 def test_a_call_that_finds_no_daemon_starts_one_for_the_next(installed: Installed) -> None:
     assert is_denial(installed.call())
     until = time.monotonic() + 20
@@ -169,6 +171,7 @@ def test_a_call_that_finds_no_daemon_starts_one_for_the_next(installed: Installe
     assert is_denial(installed.call())
 
 
+@pytest.mark.slow
 def test_a_killed_daemon_loses_nothing_and_the_call_is_answered(installed: Installed) -> None:
     installed.start().kill()
     assert is_denial(installed.call())
@@ -200,6 +203,7 @@ def test_kills_at_any_moment_leave_every_call_answered_and_the_chain_whole(insta
     assert "the chain is whole" in installed.remit("ledger", "verify")
 
 
+@pytest.mark.slow
 def test_a_client_of_another_version_makes_the_daemon_leave(installed: Installed) -> None:
     process = installed.start()
     installed.configure(said_version="0.0.0-other")
@@ -207,6 +211,7 @@ def test_a_client_of_another_version_makes_the_daemon_leave(installed: Installed
     assert process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_an_idle_daemon_leaves_and_takes_its_socket_along(installed: Installed) -> None:
     process = installed.start(idle_s=0.5)
     assert process.wait(20) == 0
@@ -229,6 +234,7 @@ def test_the_socket_is_the_users_own(installed: Installed) -> None:
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_junk_on_the_socket_is_dropped_and_the_next_call_answered(installed: Installed) -> None:
     installed.start()
     for junk in (b"", b"GET / HTTP/1.1\r\n\r\n", b"RMT1\0\0", os.urandom(200_000)):
@@ -250,11 +256,13 @@ def test_a_client_that_reaches_nobody_denies_and_only_before_a_call(installed: I
     assert b"remit doctor" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_client_without_its_configuration_denies(installed: Installed) -> None:
     installed.path.with_name("hook.conf").unlink()
     assert installed.call().returncode == 2
 
 
+@pytest.mark.slow
 def test_a_large_payload_goes_through_daemon_and_fresh_process_alike(installed: Installed) -> None:
     tool_input = {"file_path": str(installed.repository / "src" / "big.py"), "content": "x" * 8_000_000}
     payload = json.dumps({**PRE, "session_id": "s", "cwd": str(installed.repository), "tool_input": tool_input})

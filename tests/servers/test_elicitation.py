@@ -174,6 +174,7 @@ def test_an_answer_to_another_call_is_none() -> None:
     assert (again(token=token) is None, again(token=token) is None) == (False, True)
 
 
+@pytest.mark.slow
 def test_a_scope_grows_by_a_yes_in_the_dialog(desk: Callable[..., Desk]) -> None:
     found = desk()
     found.agent.select()
@@ -184,6 +185,7 @@ def test_a_scope_grows_by_a_yes_in_the_dialog(desk: Callable[..., Desk]) -> None
     assert gate.intents.get("INT-001").owned_scope == ("src/**", "docs/new.md")
 
 
+@pytest.mark.slow
 def test_a_person_may_vouch_for_criteria_that_were_not_run(desk: Callable[..., Desk]) -> None:
     found, shown = desk(VERIFIED), Shown(YES)
     found.agent.select()
@@ -194,6 +196,7 @@ def test_a_person_may_vouch_for_criteria_that_were_not_run(desk: Callable[..., D
     assert Gate.open(found.root, machine(found.home)).intents.get("INT-001").status == "DONE"
 
 
+@pytest.mark.slow
 def test_without_a_yes_such_an_intent_is_not_done(desk: Callable[..., Desk]) -> None:
     found = desk(VERIFIED)
     found.agent.select()

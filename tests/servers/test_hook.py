@@ -264,6 +264,7 @@ def fill(folder: Path) -> Path:
     return filler
 
 
+@pytest.mark.slow
 def test_a_full_disk_denies_in_enforce_and_loses_no_result(small_disk: Path, home: Path) -> None:
     agent = Agent(governed(small_disk), home)
     agent.select()
@@ -301,6 +302,7 @@ def test_a_full_disk_passes_in_observe_and_says_so(small_disk: Path, home: Path)
     assert passed(hook("pre", pre(agent, "Bash", command="make"), small_disk)) == ""
 
 
+@pytest.mark.slow
 def test_a_read_only_state_denies_in_enforce(agent: Agent) -> None:
     state = agent.cwd / ".git" / "remit"
     for folder in mounted(state, "--bind", str(state)):

@@ -112,6 +112,7 @@ def test_what_a_process_writes_that_a_call_left_is_undone_and_told(leaving: Leav
     assert "remit restore" in told
 
 
+@pytest.mark.slow
 def test_what_it_writes_in_scope_stays(leaving: Leaving) -> None:
     leaving.leaves(WRITE, "src/app.py")
     leaving.goes_by(30, "human_edit")
@@ -166,6 +167,7 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
     assert records(leaving.cwd, "restore") == []
 
 
+@pytest.mark.slow
 def test_what_a_strangers_process_writes_stays(leaving: Leaving) -> None:
     leaving.leaves(WRITE, "docs/a.md", session="nobody-here")
     leaving.goes_by(30, "human_edit")

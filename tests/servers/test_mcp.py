@@ -62,6 +62,7 @@ def intent_of(root: Path, home: Path, session: str) -> str | None:
     return Gate.open(root, machine(home)).state.active_session(SessionKey(session)).intent_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 def test_both_protocol_eras_list_strict_tools_and_call_them(repository: Path, home: Path, mode: str) -> None:
     async def work(client: Client) -> None:
@@ -77,6 +78,7 @@ def test_both_protocol_eras_list_strict_tools_and_call_them(repository: Path, ho
     connected(governed(repository), home, work, mode=mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "key"), [("claude-code", "claudecode/toolUseId"), ("codex-mcp-client", "callId")])
 def test_a_call_is_joined_to_its_session_by_its_id(repository: Path, home: Path, client: str, key: str) -> None:
     agent = Agent(governed(repository), home)
@@ -88,6 +90,7 @@ def test_a_call_is_joined_to_its_session_by_its_id(repository: Path, home: Path,
     assert (intent_of(repository, home, "session-2"), intent_of(repository, home, "session-1")) == ("INT-001", None)
 
 
+@pytest.mark.slow
 def test_a_call_without_an_id_is_joined_by_its_arguments(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.ask(SELECT, intent_id="INT-002")
@@ -119,6 +122,7 @@ def test_what_no_hook_announced_does_nothing_and_names_doctor(
     assert not (repository / ".orchestration" / "AGENT.md").exists()
 
 
+@pytest.mark.slow
 def test_an_announcement_serves_one_call(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.ask(SELECT, "toolu_1", intent_id="INT-001")
@@ -153,6 +157,7 @@ def test_without_hooks_the_connection_is_the_session(repository: Path, home: Pat
     assert "Active in this session: none" in connected(repository, home, again)
 
 
+@pytest.mark.slow
 def test_errors_are_results(repository: Path, home: Path) -> None:
     async def work(client: Client) -> None:
         for name, given, code in (

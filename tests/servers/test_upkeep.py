@@ -127,6 +127,7 @@ def test_a_daemon_of_its_own_does_it_and_remit_map_changes_nothing(installed: In
     assert path.read_bytes() == text
 
 
+@pytest.mark.slow
 def test_who_asks_for_blame_finds_the_index_and_the_words_of_all_records_there(agent: Warm) -> None:
     for n in range(30):
         agent.write(f"src/new_{n}.py", f"def first_{n}():\n    return {n}\n")

@@ -43,6 +43,7 @@ def test_git_takes_a_pipe_for_an_empty_file(grown: Path, name: str) -> None:
     assert time.monotonic() - began < LIMIT_S
 
 
+@pytest.mark.slow
 def test_many_pipes_are_let_go_one_after_the_other(grown: Path) -> None:
     for number in range(40):
         (grown / f"d{number}").mkdir()
@@ -100,6 +101,7 @@ def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert hash_large_file(tmp_path / "big", "100644", 0).size == 0
 
 
+@pytest.mark.slow
 def test_a_git_that_is_slow_to_read_gets_all_of_a_long_input(tmp_path: Path) -> None:
     slow = ["sh", "-c", f"sleep {PATIENCE_S + 0.2}; wc -c"]
     question = b"x" * 1_000_000

@@ -4,6 +4,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from remit.workspace.processes.limited_command import CommandResult, run_trusted_command
 
 VARIABLES = {"PATH": os.defpath}
@@ -45,6 +47,7 @@ def test_one_that_closes_its_output_and_goes_on_is_ended_in_time(tmp_path: Path)
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.slow
 def test_what_is_left_behind_ends_with_it(tmp_path: Path) -> None:
     assert ran("(sleep 1; touch late) & echo said", tmp_path).output == b"said\n"
     time.sleep(1.3)

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from cli.terminal.terminals import Terminal
 from cli.terminal.test_screen import DONE, WRITE, start, terminal
 from gate.driving import governed, records
@@ -10,6 +12,7 @@ from gate.driving import governed, records
 __all__ = ["terminal"]
 
 
+@pytest.mark.slow
 def test_e_puts_the_rule_into_the_prompt_and_it_is_allowed_as_edited(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])

@@ -91,6 +91,7 @@ def test_the_live_lines_are_at_most_six(terminal: Terminal, repository: Path) ->
     assert len(screen) - prompt <= 6
 
 
+@pytest.mark.slow
 def test_a_conversation_goes_on_after_its_answer_and_can_be_resumed(terminal: Terminal, repository: Path) -> None:
     start(terminal, repository, [[{"say": "The first **answer**."}], [{"say": "The second answer."}]])
     for word, answer in (("one", "The first answer."), ("two", "The second answer.")):
@@ -104,6 +105,7 @@ def test_a_conversation_goes_on_after_its_answer_and_can_be_resumed(terminal: Te
     assert any(re.fullmatch(r"go on with: remit run --resume [0-9a-f-]{36}", line) for line in lines)
 
 
+@pytest.mark.slow
 def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])
@@ -154,6 +156,7 @@ def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repositor
     assert "mind the tests" in str(wire.requests[-1].messages)
 
 
+@pytest.mark.slow
 def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     seen: list[bool] = []
@@ -173,6 +176,7 @@ def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Ter
     assert seen
 
 
+@pytest.mark.slow
 def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])
@@ -190,6 +194,7 @@ def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Pat
     assert not (repository / "new.py").exists()
 
 
+@pytest.mark.slow
 def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, repository: Path) -> None:
     given = {"question": "Which colour?", "follow_up": [{"text": "red"}, {"text": "blue"}]}
     start(terminal, repository, [[{"tool": "ask_followup_question", "input": given}], [DONE]])
@@ -231,6 +236,7 @@ def test_a_long_paste_is_a_mark_in_the_prompt_and_whole_in_the_message(terminal:
     assert any("> pasted 0" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_commands_modes_and_leaving(terminal: Terminal, repository: Path) -> None:
     start(terminal, repository, [[DONE]])
     terminal.wait_for("run ")

@@ -121,6 +121,7 @@ git checkout -qb one feature~1; echo 'rate = load_rate(order)' >> src/a.py; git 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COPIED)
 def test_lines_that_a_command_copied_are_no_agents(team: Team, name: str) -> None:
     command, path = COPIED[name]
@@ -141,6 +142,7 @@ def test_a_filter_of_lines_that_a_person_saved_makes_none_of_them_the_agents(tea
     assert '"ai"' not in said.output
 
 
+@pytest.mark.slow
 def test_an_agents_own_lines_stay_its_own_through_a_stash(team: Team) -> None:
     for command in ("echo 'mine = 1' > src/own.py; git add src", "git stash -q", "git stash pop -q"):
         assert team.run(command).dropped == {}
@@ -148,6 +150,7 @@ def test_an_agents_own_lines_stay_its_own_through_a_stash(team: Team) -> None:
     assert "INT-001" in said.output
 
 
+@pytest.mark.slow
 def test_an_index_that_a_person_only_looked_at_is_no_conflict(team: Team) -> None:
     (team.root / "src/a.py").touch()
     look = f"GIT_INDEX_FILE={team.root}/.git/index true"

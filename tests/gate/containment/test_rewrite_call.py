@@ -152,6 +152,7 @@ def test_leave_is_given_once_and_for_that_command(agent: Agent) -> None:
     assert "waits to run contained" in again.stderr
 
 
+@pytest.mark.slow
 def test_a_launcher_in_an_agents_own_command_gets_no_further(agent: Agent) -> None:
     inner = agent.ask("Bash", command=python("open('src/a','w')"))["updatedInput"]["command"]
     _, done = run(agent, inner)

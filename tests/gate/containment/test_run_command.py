@@ -175,6 +175,7 @@ def test_a_commit_works_inside_and_takes_effect(gate: Gate, how: Containment) ->
     subprocess.run(["git", "fsck", "--strict"], cwd=root, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -204,6 +205,7 @@ def test_history_and_what_git_runs_stay(command: str, gate: Gate, how: Containme
     subprocess.run(["git", "fsck", "--strict"], cwd=root, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(gate: Gate, how: Containment) -> None:
     target = gate.workspace.root / "src/a.py"
     person = subprocess.Popen(["sh", "-c", f"sleep 0.5; echo person > {target}"])
@@ -216,6 +218,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(gate: Gate, how
     assert [p.read_text() for p in aside] == ["command\n"]
 
 
+@pytest.mark.slow
 def test_what_runs_on_in_the_background_ends_with_the_command(gate: Gate, how: Containment) -> None:
     begun = time.monotonic()
     run(gate, how, "(sleep 1.5; echo late > src/late) & setsid sleep 30 & echo ok > src/ok")
@@ -295,6 +298,7 @@ def test_folders_too_deep_are_dropped_and_stand_in_no_later_commands_way(
     assert not list((deep.environment.home / SCRATCH_FOLDER).glob("[0-9]*-*"))
 
 
+@pytest.mark.slow
 def test_folders_too_deep_are_taken_away_by_no_command_either(deep: Gate, how: Containment) -> None:
     src = deep.workspace.root / "src"
     subprocess.run(["bash", "-c", DEEP.format(250)], cwd=deep.workspace.root, check=True)

@@ -52,6 +52,7 @@ def temporary(gate: Gate) -> Generator[Path]:
         yield Path(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

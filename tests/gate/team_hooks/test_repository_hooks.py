@@ -167,6 +167,7 @@ def test_other_arguments_are_checked_again(repository: Path, home: Path) -> None
     assert refusal(agent.write("src/x.py", "x\n")) == "SCOPE_VIOLATION"
 
 
+@pytest.mark.slow
 def test_every_hook_sees_what_another_made_of_the_call(repository: Path, home: Path) -> None:
     first = hook("grep -qF src/y.py && " + saying(effect="deny", reason="no y") + " || true")
     agent = with_hooks(repository, home, first + rewriting(file_path="src/y.py", content="y\n"))

@@ -122,6 +122,7 @@ def test_one_that_takes_too_long_is_ended_and_told(repository: Path, home: Path)
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.slow
 def test_a_command_that_makes_an_agent_write_does_not_start_itself_again(repository: Path, home: Path) -> None:
     nested = repository.parent / "nested.py"
     nested.write_text(

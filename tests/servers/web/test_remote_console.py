@@ -234,6 +234,7 @@ LIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES)
 def test_an_identity_that_does_not_hold_lets_nobody_in(
     lie: str, visitor: RemoteVisitor, provider: ProviderProcess
@@ -301,6 +302,7 @@ def test_the_person_who_runs_the_console_says_what_gives_a_role(
 # Who may what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("person", "role"), [("vera", "view"), ("ben", "approve"), ("anna", "admin")])
 def test_each_write_needs_its_role(person: str, role: Role, visitor: RemoteVisitor, agent: Agent) -> None:
     visitor.log_in(person)
@@ -468,6 +470,7 @@ class ProxiedVisitor(RemoteVisitor):
         self.said: dict[str, str] = {}
 
 
+@pytest.mark.slow
 def test_a_proxy_s_word_tells_the_client(agent: Agent, proxied: ProxiedVisitor) -> None:
     addresses: list[tuple[dict[str, str], str]] = [
         ({}, "203.0.113.9"),
