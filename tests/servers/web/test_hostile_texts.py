@@ -29,7 +29,7 @@ def list_addresses(world: HostileWorld) -> Iterator[str]:
     base = f"/r/{quote(world.root.name)}"
     yield from ("/", "/approvals", "/settings")
     yield from (f"/approvals/{question}" for question in world.questions)
-    for page in ("intents", "sessions", "code", "agents", "changes", "restore", "governed", "metrics", "ledger"):
+    for page in ("intents", "sessions", "code", "agents", "changes?wait=1", "restore", "governed", "metrics", "ledger"):
         yield f"{base}/{page}"
     yield f"{base}/code/src"
     yield from (f"{base}/intents/{intent}" for intent in world.intents)
