@@ -96,14 +96,14 @@ def test_the_persons_own_rules_go_on_to_hold(
     (home / file).parent.mkdir(parents=True, exist_ok=True)
     (home / file).write_text(content)
     wire_up(repository, case.agent)
-    (repository / "src" / "app.py").write_text("print(6 * 7)\nopen('src/made.txt', 'w').write('x')\n")
+    (repository / "src" / "app.py").write_text("print('-'.join('ran'))\nopen('src/made.txt', 'w').write('x')\n")
     steps = [agent.shell("remit intent select INT-001"), agent.shell(COMMAND), Say("done")]
     with agent.wire(ScriptedModel(steps)).serve() as wire:
         done = case.run(repository, home, wire.url, "do the work")
         told = wire.tool_result_texts()
     assert done.returncode == 0, done
     assert len(told) == 2, told
-    assert ("42" in told[1], (repository / "src" / "made.txt").exists()) == (case.runs, case.runs), told
+    assert ("r-a-n" in told[1], (repository / "src" / "made.txt").exists()) == (case.runs, case.runs), told
     assert case.said in told[1], told
     assert not re.search(r"exec --session", told[1]), "the launcher's words are nobody's"
     made = [*records(repository, "tool_use"), *records(repository, "denied")]
