@@ -255,7 +255,7 @@ def run_board(now: float, role: Role, **fields: object) -> Board:
         (
             run_board(0, Role("any", max_usd=1.0), attempts={RUNNING.key: start_attempt(RUNNING, usd=1.0)}),
             E.OVER_BUDGET,
-            "1.00 USD spent, 1.00 allowed",
+            "1.00 USD spent, `max_usd` of any is 1.00",
         ),
         (
             run_board(
@@ -264,7 +264,7 @@ def run_board(now: float, role: Role, **fields: object) -> Board:
                 attempts={RUNNING.key: start_attempt(RUNNING, tokens_in=900, tokens_out=100)},
             ),
             E.OVER_BUDGET,
-            "1,000 tokens used, 1,000 allowed",
+            "1,000 tokens used, `max_tokens` of any is 1000",
         ),
         (
             run_board(

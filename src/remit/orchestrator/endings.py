@@ -49,10 +49,10 @@ def judge_attempt(
     if role.max_seconds is not None and now - attempt.started_at > role.max_seconds:
         return AttemptEnd.TIMED_OUT, f"longer than {role.max_seconds:.0f} s"
     if role.max_usd is not None and (attempt.usd or 0.0) >= role.max_usd:
-        return AttemptEnd.OVER_BUDGET, f"{attempt.usd:.2f} USD spent, {role.max_usd:.2f} allowed"
+        return AttemptEnd.OVER_BUDGET, f"{attempt.usd:.2f} USD spent, `max_usd` of {role.name} is {role.max_usd:.2f}"
     used = attempt.tokens_in + attempt.tokens_out
     if role.max_tokens is not None and used >= role.max_tokens:
-        return AttemptEnd.OVER_BUDGET, f"{used:,} tokens used, {role.max_tokens:,} allowed"
+        return AttemptEnd.OVER_BUDGET, f"{used:,} tokens used, `max_tokens` of {role.name} is {role.max_tokens}"
     return None
 
 
