@@ -132,7 +132,8 @@ SETTING_WORDS = {
     "orchestrator.jail": '"require": no agent starts on a host without bubblewrap; "prefer": there they start without a'
     " jail, and what is weaker is said",
     "orchestrator.roles": "roles beside, or in place of, architect, builder, tester and reviewer: `name`, `agent`,"
-    " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `max_tokens`, `chain`; a role narrows an intent, and never widens it",
+    " `model`, `paths`, `effects`, `max_usd`, `max_minutes`, `max_tokens`, `chain`; a role narrows an intent, and"
+    " never widens it",
     "orchestrator.max_usd": "US dollars that a plan may cost, if `remit plan start` names no others",
     "orchestrator.max_tokens": "tokens that a plan may use, likewise",
     "orchestrator.task_max_usd": "US dollars that each task of a plan may cost, all its attempts together",
