@@ -191,6 +191,16 @@ def test_nothing_that_an_agent_started_outlives_it_or_its_worker(
     wait_until(lambda: processes_of(home, "sleep 71") == [])
 
 
+def test_what_has_the_workers_own_temporary_folder_is_left_alone(tmp_path: Path) -> None:
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(["sleep", "715"], env=variables) as other:
+        words = [sys.executable, "-c", WORKER, str(tmp_path), "", "exit 7"]
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["7"]
+        assert other.poll() is None
+        other.kill()
+
+
 def test_a_worker_with_many_open_files_waits_for_the_end_of_a_jail(places: AttemptPlaces, home: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2048), hard), hard))

@@ -388,8 +388,11 @@ class Descendants:
 
 
 def find_processes_of(temporary: Iterable[str]) -> set[int]:
-    """Return the processes that were started with one of these temporary folders."""
-    marks = {os.fsencode(f"TMPDIR={folder}") for folder in temporary}
+    """Return the processes that were started with one of these temporary folders. This process's own folder marks
+    nobody: everything that its person runs may have it.
+    """
+    own = os.environ.get("TMPDIR")
+    marks = {os.fsencode(f"TMPDIR={folder}") for folder in temporary if folder != own}
     found: set[int] = set()
     for folder in Path("/proc").glob("[0-9]*") if marks else ():
         with suppress(OSError):
