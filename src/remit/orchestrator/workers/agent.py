@@ -391,8 +391,9 @@ def find_processes_of(temporary: Iterable[str]) -> set[int]:
     """Return the processes that were started with one of these temporary folders. This process's own folder marks
     nobody: everything that its person runs may have it.
     """
-    own = os.environ.get("TMPDIR")
-    marks = {os.fsencode(f"TMPDIR={folder}") for folder in temporary if folder != own}
+    marks = {os.fsencode(f"TMPDIR={folder}") for folder in temporary}
+    with suppress(OSError):
+        marks -= set(Path("/proc/self/environ").read_bytes().split(b"\0"))
     found: set[int] = set()
     for folder in Path("/proc").glob("[0-9]*") if marks else ():
         with suppress(OSError):
