@@ -193,12 +193,15 @@ def test_nothing_that_an_agent_started_outlives_it_or_its_worker(
 
 def test_what_has_the_workers_own_temporary_folder_is_left_alone(tmp_path: Path) -> None:
     variables = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(["sleep", "715"], env=variables) as other:
+    other = subprocess.Popen(["sleep", "715"], env=variables)
+    try:
         words = [sys.executable, "-c", WORKER, str(tmp_path), "", "exit 7"]
         done = subprocess.run(words, env=variables, capture_output=True, text=True, check=True)
         assert done.stdout.split() == ["7"]
         assert other.poll() is None
+    finally:
         other.kill()
+        other.wait()
 
 
 def test_a_worker_with_many_open_files_waits_for_the_end_of_a_jail(places: AttemptPlaces, home: Path) -> None:
