@@ -17,7 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from conftest import run_git
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor
+from e2e.test_console_pages import LOOKS, Visitor, press_key
 from gate.driving import Agent, governed, records
 from remit.gate.approval_answers import record_reply
 from remit.gate.state.questions import ApprovalReply
@@ -143,8 +143,8 @@ def test_a_key_in_two_tabs_at_once_is_one_answer(agent: Agent, visitor: Visitor)
     shown_card(second)
     second.evaluate("setTimeout(() => document.querySelector('footer [data-answer=deny]')?.click(), 150)")
     first.evaluate("setTimeout(() => document.querySelector('footer [data-answer=once]')?.click(), 150)")
-    first.keyboard.press("y")
-    first.keyboard.press("y")
+    press_key(first, "y")
+    press_key(first, "y")
     assert call.decision in ("allow", "deny")
     for page in (first, second):
         page.locator(".empty").wait_for(timeout=30_000)
@@ -161,15 +161,15 @@ def test_an_open_card_stays_while_others_come_and_later_opens_the_next(agent: Ag
     assert page.locator("[data-ticket]").first.get_attribute("data-ticket") == name
     still = page.locator("[data-card]").inner_html()
     assert strip_times(still) == strip_times(shown)
-    page.keyboard.press("l")
+    press_key(page, "l")
     wait_until(lambda: page.locator("[data-card]").get_attribute("data-card") != name)
     assert page.locator("[data-ticket]").count() == 2
     shown_card(page)
-    page.keyboard.press("n")
+    press_key(page, "n")
     assert calls[1].decision == "deny"
     wait_until(lambda: page.locator("[data-card]").get_attribute("data-card") == name)
     shown_card(page)
-    page.keyboard.press("y")
+    press_key(page, "y")
     assert calls[0].decision == "allow"
 
 
@@ -182,12 +182,12 @@ def test_a_no_with_words_tells_the_agent_why(agent: Agent, visitor: Visitor) -> 
     page = visitor.page
     call = write(agent, "docs/a.md")
     shown_card(page)
-    page.keyboard.press("Shift+N")
+    press_key(page, "Shift+N")
     wait_until(lambda: page.locator("[data-words]").evaluate("field => field === document.activeElement"))
     assert page.locator("[data-words]").input_value() == ""
     page.keyboard.type("the docs are frozen, yes")
     assert call.replies == []
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     assert call.decision == "deny"
     assert "the docs are frozen, yes" in call.reason
 
@@ -198,21 +198,21 @@ def test_the_rule_is_edited_previewed_and_given_as_far_as_was_chosen(agent: Agen
     shown_card(page)
     preview = page.locator('[data-part="preview"]')
     preview.get_by_text("Covers 2 tracked files").wait_for(timeout=30_000)
-    page.keyboard.press("e")
+    press_key(page, "e")
     wait_until(lambda: page.locator("[data-rule]").evaluate("field => field === document.activeElement"))
     assert page.locator("[data-rule]").input_value() == "docs/**"
     page.keyboard.type("src/**")
     preview.get_by_text("This yes cannot be given").wait_for(timeout=30_000)
     assert page.locator('[data-answer="wider"]').is_disabled()
-    page.keyboard.press("Control+A")
+    press_key(page, "Control+A")
     page.keyboard.type("docs/?.md")
     preview.get_by_text("Covers 0 tracked files").wait_for(timeout=30_000)
-    page.keyboard.press("Escape")
+    press_key(page, "Escape")
     page.click('[data-extent-choice="session"]')
     preview.get_by_text("of this session").wait_for(timeout=30_000)
     assert "Allow for the session" in page.locator('[data-answer="wider"]').inner_text()
     page.locator("h2").first.click()
-    page.keyboard.press("s")
+    press_key(page, "s")
     assert call.decision == "allow"
     [answer] = answers(agent)
     assert (answer["extent"], answer["grant"]["rule"]) == ("session", "docs/?.md")
@@ -226,11 +226,11 @@ def test_equal_cards_of_low_risk_are_listed_and_allowed_with_one_yes(agent: Agen
     page.reload()
     visitor.wait_until_live()
     shown_card(page)
-    page.keyboard.press("Shift+Y")
+    press_key(page, "Shift+Y")
     sheet = page.locator("[data-together-sheet]")
     assert sheet.is_visible()
     assert all(f"text {number}" in sheet.inner_text() for number in range(3))
-    page.keyboard.press("y")  # keys are dead below a dialog
+    press_key(page, "y")  # keys are dead below a dialog
     time.sleep(DEAD_S)
     assert [call.replies for call in calls] == [[], [], []]
     page.click("[data-answer-together]")
@@ -247,7 +247,7 @@ def test_a_finger_put_down_as_a_card_arrives_answers_nothing(agent: Agent, visit
     time.sleep(0.2)
     assert call.replies == []
     shown_card(page)
-    page.keyboard.press("n")
+    press_key(page, "n")
     assert call.decision == "deny"
 
 
@@ -271,14 +271,14 @@ def test_a_question_that_comes_while_the_next_card_is_on_its_way_is_shown(agent:
     first = write(agent, "docs/a.md")
     shown_card(page)
     page.evaluate("self.isHolding = true")
-    page.keyboard.press("n")
+    press_key(page, "n")
     wait_until(lambda: page.evaluate("self.hasHeld"))  # the card to come knows of no other question
     second = push(agent)
     wait_until(lambda: page.title().startswith("(1)"))
     page.evaluate("self.isHolding = false")
     page.locator("[data-typed-input]").wait_for(timeout=30_000)
     shown_card(page)
-    page.keyboard.press("n")
+    press_key(page, "n")
     assert (first.decision, second.decision) == ("deny", "deny")
 
 
@@ -300,13 +300,13 @@ def test_a_notification_comes_after_two_seconds_and_names_agent_and_intent_only(
     page.evaluate("self.isAway = true")
     quick = write(agent, "docs/a.md")
     name = shown_card(visitor.page)
-    visitor.page.keyboard.press("n")
+    press_key(visitor.page, "n")
     assert quick.decision == "deny"
     slow = push(agent)
     name = shown_card(visitor.page)
     wait_until(lambda: page.evaluate("self.notices.length"))
     assert page.evaluate("self.notices") == [["claude-code waits for you", "INT-001", name]]
-    visitor.page.keyboard.press("n")
+    press_key(visitor.page, "n")
     assert slow.decision == "deny"
 
 
@@ -326,7 +326,7 @@ def test_a_phone_has_one_card_and_two_buttons_for_a_finger(
         assert box["height"] >= 44
         assert box["x"] + box["width"] <= 390
         assert box["y"] + box["height"] <= 844
-    page.keyboard.press("y")
+    press_key(page, "y")
     phone.go(f"/p/{name}")
     assert call.replies == []
     time.sleep(DEAD_S)
@@ -392,7 +392,7 @@ def test_curl_below_an_agent_decides_nothing_even_with_cookie_and_proof(
     assert "deciding is for people" in answered["error"]["message"]
     assert call.replies == []
     assert "claude started it" in last_denied(agent)
-    visitor.page.keyboard.press("n")
+    press_key(visitor.page, "n")
     assert call.decision == "deny"
 
 
@@ -430,7 +430,7 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
     assert call.replies == []
     assert "claude started it" in last_denied(agent)
     assert len(server.pairing.state.browsers) == 2  # the visitor, and the owner of the stolen cookie
-    visitor.page.keyboard.press("n")
+    press_key(visitor.page, "n")
     assert call.decision == "deny"
 
 
@@ -471,10 +471,10 @@ def test_no_state_of_a_card_breaks_the_rules_of_accessibility(
     page.locator(".bad").wait_for()
     check("a rule that cannot be given", page)
     page.locator("h2").first.click()
-    page.keyboard.press("Shift+N")
+    press_key(page, "Shift+N")
     check("no with words", page)
-    page.keyboard.press("Escape")
-    page.keyboard.press("Shift+Y")
+    press_key(page, "Escape")
+    press_key(page, "Shift+Y")
     page.locator("[data-together-sheet]").wait_for()
     check("together", page)
     for name, question in (("phone, high", high), ("phone", low)):

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor
+from e2e.test_console_pages import LOOKS, Visitor, press_key
 from gate.driving import governed
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -49,7 +49,7 @@ def test_a_person_talks_with_the_agent(
     page.click("[data-choice]")
     page.get_by_text("So it is <script>.").wait_for(timeout=30_000)
     page.fill("#words", "and now?")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.get_by_text("Welcome back.").wait_for(timeout=30_000)
     assert page.input_value("#words") == ""
     page.screenshot(path=str(tmp_path / "chat-end.png"))

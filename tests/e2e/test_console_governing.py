@@ -10,7 +10,7 @@ from cli.running import remit
 from conftest import run_git
 from e2e import test_console_pages as pages
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor
+from e2e.test_console_pages import LOOKS, Visitor, press_key
 from gate.driving import Agent, governed
 from remit.core.decision import Grant
 from remit.gate.gate import Gate
@@ -80,7 +80,7 @@ def test_a_collision_is_seen_and_a_call_that_never_ended_is_released(agent: Agen
 
 def test_a_call_is_tried_while_it_is_typed(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/governed")
-    page.keyboard.press("t")
+    press_key(page, "t")
     page.wait_for_url("**/simulate")
     page.fill("[name=write]", "lib/a.py")
     page.select_option("[name=intent]", "INT-001")

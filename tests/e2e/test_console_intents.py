@@ -10,7 +10,7 @@ from cli.running import remit
 from conftest import run_git
 from e2e import test_console_pages as pages
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor
+from e2e.test_console_pages import LOOKS, Visitor, press_key
 from gate.driving import Agent, governed
 from remit.core.decision import Grant
 from remit.servers.web.server import ConsoleServer
@@ -53,7 +53,7 @@ def visitor(chromium: Chromium, server: ConsoleServer) -> Iterator[Visitor]:
 
 def test_what_a_scope_owns_follows_what_is_typed_and_is_saved(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/intents")
-    page.keyboard.press("c")
+    press_key(page, "c")
     page.wait_for_url("**/new-intent")
     page.fill("[name=name]", "JWT login")
     page.fill("[name=scope]", "src/auth/**\ndocs/*.md")
@@ -92,12 +92,12 @@ def test_a_transition_and_a_filter_by_the_keyboard(agent: Agent, visitor: Visito
     assert page.locator("[data-row]").count() == 1
     page.reload()
     assert page.locator("[data-row]").count() == 1
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "Enter")
     page.wait_for_url("**/intents/INT-002")
     page.get_by_role("button", name="Start").click()
     page.locator(".status-IN_PROGRESS").first.wait_for(timeout=20_000)
-    page.keyboard.press("e")
+    press_key(page, "e")
     page.wait_for_url("**/intents/INT-002/edit")
 
 

@@ -82,6 +82,12 @@ class Visitor:
             time.sleep(0.02)
 
 
+def press_key(page: Page, key: str) -> None:
+    """Press a key once the page's modules run: until then nobody hears it, and a page may still be on its way."""
+    page.wait_for_load_state()
+    page.keyboard.press(key)
+
+
 @pytest.fixture
 def visitor(chromium: Chromium, server: ConsoleServer) -> Iterator[Visitor]:
     found = Visitor(chromium, server)
@@ -101,7 +107,7 @@ def test_a_question_appears_by_itself_and_a_key_releases_the_agent(agent: Agent,
     assert first.locator("img").count() == 0
     assert "U+202E" in first.locator(".diff").inner_text() or "202e" in first.locator(".diff").inner_text()
     time.sleep(0.5)  # a card takes no key for a moment
-    first.keyboard.press("y")
+    press_key(first, "y")
     assert asked.decision == "allow"
     second.locator(".empty").wait_for(timeout=20_000)
     assert not second.title().startswith("(")
@@ -113,12 +119,12 @@ def test_a_key_typed_before_the_card_was_there_answers_nothing(agent: Agent, vis
     asked = Asked(agent)
     until = time.monotonic() + 20
     while not page.locator("[data-card]").count():
-        page.keyboard.press("y")
+        press_key(page, "y")
         assert time.monotonic() < until
-    page.keyboard.press("y")
+    press_key(page, "y")
     assert asked.reply is None
     time.sleep(0.5)
-    page.keyboard.press("n")
+    press_key(page, "n")
     assert asked.decision == "deny"
 
 
@@ -130,7 +136,7 @@ def test_a_high_risk_has_to_be_typed(agent: Agent, visitor: Visitor) -> None:
     thread.start()
     page.locator("[data-typed-input]").wait_for(timeout=20_000)
     time.sleep(0.5)
-    page.keyboard.press("y")
+    press_key(page, "y")
     assert page.locator('[data-answer="once"]').is_disabled()
     assert reply == []
     page.fill("[data-typed-input]", str(page.locator("[data-card]").get_attribute("data-typed")))
@@ -157,17 +163,17 @@ def test_a_line_of_code_says_why_it_is_there(agent: Agent, visitor: Visitor) -> 
     page.locator("tr[data-line='1'] .text").click()
     page.locator("aside.peek h2").wait_for(timeout=20_000)
     assert "INT-001" in page.locator("aside.peek").inner_text()
-    page.keyboard.press("Escape")
+    press_key(page, "Escape")
     page.locator("aside.peek").wait_for(state="detached", timeout=20_000)
 
 
 def test_letters_go_to_pages(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go("/")
     visitor.wait_until_live()
-    page.keyboard.press("g")
-    page.keyboard.press("l")
+    press_key(page, "g")
+    press_key(page, "l")
     page.wait_for_url(f"**/r/{agent.cwd.name}/ledger")
-    page.keyboard.press("?")
+    press_key(page, "?")
     assert page.locator("dialog[data-keys]").is_visible()
 
 

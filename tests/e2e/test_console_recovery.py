@@ -8,7 +8,7 @@ from playwright.sync_api import Browser as Chromium
 
 from e2e import test_console_pages as pages
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor
+from e2e.test_console_pages import LOOKS, Visitor, press_key
 from gate.driving import Agent, governed
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -45,16 +45,15 @@ def visitor(chromium: Chromium, server: ConsoleServer) -> Iterator[Visitor]:
 
 def test_a_person_looks_restores_and_takes_it_back(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/restore")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "Enter")
     page.locator(".changes li").first.wait_for(timeout=20_000)
     assert "git clean -fdq src" in page.locator("h1").inner_text()
     assert page.locator(".changes li").count() == 3
     page.get_by_role("button", name="Restore all").click()
     page.locator(".finding.done").wait_for(timeout=20_000)
     assert (agent.cwd / "src" / "new.py").read_bytes() == b"fresh = 1\r\n\xff"
-    page.wait_for_load_state()  # keys are heard once the page's modules run
-    page.keyboard.press("u")
+    press_key(page, "u")
     page.get_by_role("button", name="Restore all").click()
     page.locator(".finding.done").wait_for(timeout=20_000)
     assert not (agent.cwd / "src").exists()

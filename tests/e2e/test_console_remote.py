@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import BrowserContext, Page
 
+from e2e.test_console_pages import press_key
 from gate.driving import Agent, governed, records
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -88,7 +89,7 @@ def test_a_person_logs_in_and_answers_an_agent(agent: Agent, server: ConsoleServ
     asked = Asked(agent)
     anna.page.locator("[data-card]").wait_for(timeout=20_000)
     time.sleep(0.5)  # a card takes no key for a moment
-    anna.page.keyboard.press("y")
+    press_key(anna.page, "y")
     assert asked.decision == "allow"
     approval = records(agent.cwd, "approval_answered")[0]["metadata"]["dev.remit"]["approval"]
     assert approval["who"]["name"] == "ben@example.org"
@@ -111,7 +112,7 @@ def test_a_role_that_reads_is_told_so_and_a_logout_ends_all_tabs(
     anna.page.locator("[data-card]").wait_for(timeout=20_000)
     time.sleep(0.5)
     assert anna.page.get_by_text("people with the role approve answer").count() == 1
-    anna.page.keyboard.press("y")
+    press_key(anna.page, "y")
     anna.page.get_by_text("your role here is view").first.wait_for(timeout=20_000)
     assert asked.reply is None
     second = anna.context.new_page()
@@ -123,7 +124,7 @@ def test_a_role_that_reads_is_told_so_and_a_logout_ends_all_tabs(
     second.goto(f"{anna.origin}/")
     assert second.get_by_role("heading", name=re.compile("not logged in")).count() == 1
     ben.page.locator("[data-card]").wait_for(timeout=20_000)
-    ben.page.keyboard.press("n")
+    press_key(ben.page, "n")
     assert asked.decision == "deny"
     ben.context.close()
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from conftest import run_git
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor, pytestmark
+from e2e.test_console_pages import LOOKS, Visitor, press_key, pytestmark
 from gate.driving import Agent
 from provenance.speaker import Speaker
 from remit.servers.web.server import ConsoleServer
@@ -59,12 +59,12 @@ def test_a_review_by_keys_marks_comments_and_takes_back(agent: Agent, visitor: V
     assert page.locator(".look-first tr").first.inner_text().split("\t")[0].strip() == "out of scope"
     page.locator(".look-first a").first.click()
     assert page.locator(".hunk:target").get_attribute("data-path") == "docs/design.md"
-    page.keyboard.press("j")
+    press_key(page, "j")
     chosen = page.locator(".hunk.at")
     name = str(chosen.get_attribute("data-hunk"))
-    page.keyboard.press("x")
+    press_key(page, "x")
     page.locator(f'[data-hunk="{name}"].reviewed').wait_for()
-    page.keyboard.press("c")
+    press_key(page, "c")
     page.keyboard.type("please use hmac here")
     page.reload()
     page.locator(f'[data-hunk="{name}"].reviewed').wait_for(timeout=20_000)
@@ -121,20 +121,20 @@ def test_a_long_session_opens_in_a_window_and_jumps_in_it(long: Path, follower: 
     assert "9,881 to 10,000 of 10,000" in page.locator(".pager").inner_text()
     page.locator(".strip").click(position={"x": 400, "y": 20})
     wait_for(page, "document.querySelector('.pager').innerText.includes('10,000 of')", wanted=False)
-    page.keyboard.press("]")
+    press_key(page, "]")
     page.locator("aside.peek h2").wait_for()
     first = str(page.locator("tr.chosen").get_attribute("data-id"))
-    page.keyboard.press("]")
+    press_key(page, "]")
     wait_for(page, f"document.querySelector('tr.chosen').dataset.id !== '{first}'")
     second = str(page.locator("tr.chosen").get_attribute("data-id"))
-    page.keyboard.press("[")
+    press_key(page, "[")
     wait_for(page, f"document.querySelector('tr.chosen').dataset.id === '{first}'")
     page.goto(f"{follower.server.guard.origin}/r/{long.name}/sessions/{SESSION}?e={second}")
     assert page.locator("tr.chosen").get_attribute("data-id") == second
-    page.keyboard.press("Escape")
+    press_key(page, "Escape")
     page.locator("aside.peek").wait_for(state="hidden")
     page.fill(".find input", "tests/9994")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.wait_for_url("**q=tests*")
     assert page.locator("[data-rows] tr").count() == 1
 
@@ -200,13 +200,13 @@ def test_one_key_leads_from_a_line_to_its_prompt_and_others_to_the_next_block(
     speaker.read("README.md")
     page = visitor.go(f"/r/{agent.cwd.name}/code/src/greet.py?from=200")
     wait_for(page, "Boolean(document.querySelector('.minimap'))")
-    page.keyboard.press("n")
+    press_key(page, "n")
     wait_for(page, "document.querySelector('tr.chosen')?.dataset.line", wanted="1")
-    page.keyboard.press("w")
+    press_key(page, "w")
     page.locator("aside.peek blockquote").first.wait_for(timeout=20_000)
     assert "Greet the <b>world</b> politely" in page.locator("aside.peek").inner_text()
     assert "l=1-" in page.url
-    page.keyboard.press("w")
+    press_key(page, "w")
     page.locator("aside.peek").wait_for(state="hidden")
     page.click("text=AI unreviewed")
     wait_for(page, "Boolean(document.querySelector('tr.human.other, tr.unknown.other'))")
@@ -275,7 +275,7 @@ def test_no_state_of_these_pages_breaks_the_rules_of_accessibility(
         if address.endswith("/changes?wait=1"):
             page.locator(".hunk [data-comment]").first.click()
         elif address.endswith(agent.session):
-            page.keyboard.press("]")
+            press_key(page, "]")
             page.locator("aside.peek h2").wait_for()
         page.evaluate(axe)
         report = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})")

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, Route
 
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor, agent, pytestmark, server, visitor
+from e2e.test_console_pages import LOOKS, Visitor, agent, press_key, pytestmark, server, visitor
 from gate.driving import Agent, machine
 from remit.servers.web.server import ConsoleServer
 from servers.web.console_world import Browser, serving
@@ -29,22 +29,22 @@ def where(page: Page) -> str:
 
 def test_the_palette_goes_anywhere_by_keys_alone(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/intents")
-    page.keyboard.press("Control+k")
+    press_key(page, "Control+k")
     options = page.locator(".palette [role=option]")
     options.first.wait_for()
     assert options.count() == 14
     page.keyboard.type("app.py")
     page.locator(".palette [data-address$='/code/src/app.py']").wait_for()
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.wait_for_url("**/code/src/app.py")
-    page.keyboard.press("Control+k")
+    press_key(page, "Control+k")
     page.keyboard.type("metr")
     page.locator(".palette [data-address$='/metrics']").wait_for()
-    page.keyboard.press("Escape")
+    press_key(page, "Escape")
     assert not page.locator(".palette").is_visible()
     page.click("[data-palette]")
     assert page.locator(".palette input").input_value() == "metr"
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.wait_for_url("**/metrics")
 
 
@@ -56,10 +56,10 @@ def test_enter_in_the_palette_waits_for_what_the_words_find(agent: Agent, visito
         route.continue_()
 
     page.route("**/search.json?**", answer_late)
-    page.keyboard.press("Control+k")
+    press_key(page, "Control+k")
     page.locator(".palette [role=option]").first.wait_for()
     page.keyboard.type("metr")
-    page.keyboard.press("Enter")
+    press_key(page, "Enter")
     page.wait_for_url("**/metrics")
 
 
@@ -68,32 +68,32 @@ def test_rows_and_parts_are_reached_by_keys_which_can_need_alt_or_be_off(agent: 
         agent.ask("Bash", command=f"echo number{n}")
     ledger = f"/r/{agent.cwd.name}/ledger"
     page = visitor.go(ledger)
-    page.keyboard.press("]")
+    press_key(page, "]")
     page.wait_for_url(f"**{ledger}?skip=100")
-    page.keyboard.press("[")
+    press_key(page, "[")
     page.wait_for_url(f"**{ledger}?skip=0")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("k")
-    page.keyboard.press("Enter")
+    press_key(page, "j")
+    press_key(page, "j")
+    press_key(page, "k")
+    press_key(page, "Enter")
     page.wait_for_url("**/records/*")
-    page.keyboard.press("/")
+    press_key(page, "/")
     assert page.evaluate("document.activeElement.name") == "q"
-    page.keyboard.press("Escape")
+    press_key(page, "Escape")
     visitor.go("/settings")
     page.click("[data-keys-choice=alt]")
     visitor.go(ledger)
-    page.keyboard.press("?")
+    press_key(page, "?")
     assert not page.locator("dialog[data-keys]").is_visible()
-    page.keyboard.press("Alt+g")
-    page.keyboard.press("Alt+m")
+    press_key(page, "Alt+g")
+    press_key(page, "Alt+m")
     page.wait_for_url("**/metrics")
     visitor.go("/settings")
     page.click("[data-keys-choice=off]")
     visitor.go(ledger)
-    page.keyboard.press("g")
-    page.keyboard.press("m")
-    page.keyboard.press("Control+k")
+    press_key(page, "g")
+    press_key(page, "m")
+    press_key(page, "Control+k")
     page.locator(".palette").wait_for()
     assert where(page) == ledger
 
@@ -213,7 +213,7 @@ def test_hostile_texts_load_nothing_run_nothing_and_make_no_element(
                 too_wide[address[-60:]] = wide
             assert page.title().endswith("Remit")
         page = visitor.go("/")
-        page.keyboard.press("Control+k")
+        press_key(page, "Control+k")
         page.keyboard.type("img")
         page.locator(".palette [role=option]", has_text="<img").first.wait_for()
         assert page.locator(".palette img").count() == 0
@@ -256,13 +256,13 @@ def test_states_of_the_shell_break_no_rule_of_accessibility(
         found[address] = list_violations(page, axe)
         assert page.evaluate("document.documentElement.scrollWidth") <= look[1], address
     page = visitor.go(f"{base}/intents")
-    page.keyboard.press("Control+k")
+    press_key(page, "Control+k")
     page.locator(".palette [role=option]").first.wait_for()
     found["palette"] = list_violations(page, axe)
-    page.keyboard.press("Escape")
-    page.keyboard.press("?")
+    press_key(page, "Escape")
+    press_key(page, "?")
     found["sheet"] = list_violations(page, axe)
-    page.keyboard.press("Escape")
+    press_key(page, "Escape")
     page.evaluate("document.querySelector('[data-offline]').removeAttribute('hidden')")
     page.evaluate("document.querySelector('[data-toasts]').append(document.createElement('p'))")
     page.evaluate("document.querySelector('[data-toasts] p').textContent = 'Denied'")

@@ -92,8 +92,7 @@ def trust(agent: Agent, server: ConsoleServer) -> Gate:
     """Trust the addresses, and wait until the console counts as somebody who answers."""
     trust_all(agent.cwd, agent.home)
     gate = Gate.open(agent.cwd, machine(agent.home))
-    wait_until(gate.questions.is_watcher_present)
-    assert server.is_in_use
+    wait_until(lambda: gate.questions.is_watcher_present() and server.is_in_use)
     return gate
 
 
