@@ -6,7 +6,7 @@ import http.client
 import json
 import secrets
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -106,9 +106,44 @@ def keep_run(root: Path, text: str) -> str:
     return "run-1"
 
 
+def wait_until(holds: Callable[[], Any]) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def wait_until_answerable(server: ConsoleServer) -> None:
+    """Wait until agents of each repository know of an open page: only then they ask. A sign counts for seconds only."""
+
+    def is_answerable() -> bool:
+        repositories = server.console.repositories
+        for repository in repositories.list_all():
+            with repositories.open_gate(repository) as gate:
+                if not gate.questions.is_watcher_present():
+                    return False
+        return server.console.watcher.answerers > 0
+
+    wait_until(is_answerable)
+
+
 @contextmanager
-def serving(home: Path) -> Generator[ConsoleServer]:
-    server = ConsoleServer(lambda: machine(home), 0)
+def open_page(browser: Browser) -> Generator[None]:
+    """Hold a live stream open, as a page does, once agents know of it. What it tells is left unread."""
+    connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=90)
+    connection.request("GET", "/live", headers={"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"})
+    response = connection.getresponse()
+    try:
+        wait_until_answerable(browser.server)
+        yield
+    finally:
+        response.close()
+        connection.close()
+
+
+@contextmanager
+def serving(home: Path, port: int = 0) -> Generator[ConsoleServer]:
+    server = ConsoleServer(lambda: machine(home), port)
     server.start()
     try:
         yield server

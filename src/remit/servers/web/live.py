@@ -19,6 +19,7 @@ from msgspec import Struct, json
 from remit.core.machine_paths import FLEET_PATH
 from remit.core.python_runtime import prepare_type
 from remit.gate.approval_answers import close_orphaned_questions
+from remit.gate.context import RECORDING_ERRORS
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
 from remit.ledger.reader import LogLine, LogPosition, measure_log_bytes
 from remit.ledger.tail import MAX_LINES, LogTail
@@ -81,6 +82,7 @@ class ChangeWatcher:
         self.answerers = 0  # listeners whose person may answer: only then agents wait for the console
         self.is_closed = False
         self.task: asyncio.Task[None] | None = None
+        self.has_looked = False  # since the task began: before, the state is that of the streams before
         self.databases: dict[str, sqlite3.Connection] = {}
         self.versions: dict[str, tuple[int, int]] = {}
         self.read_at: dict[str, float] = {}
@@ -94,17 +96,20 @@ class ChangeWatcher:
     async def listen(
         self, is_allowed: Callable[[], bool], last_id: str = "", *, can_answer: bool = True
     ) -> AsyncIterator[bytes]:
-        """Yield server-sent events: which records came since the state with the id `last_id`, the state at once and
+        """Yield server-sent events: which records came since the state with the id `last_id`, the state as of now and
         after each change, and a comment when nothing happens.
         """
         self.listeners += 1
         self.answerers += can_answer
         if self.task is None or self.task.done():
+            self.has_looked = False
             self.task = asyncio.create_task(self.watch())
         sent: LiveState | None = None
         try:
             yield b"retry: 500\n\n"
             yield b"event: hello\ndata: " + json.encode({"version": static_version()}) + b"\n\n"
+            async with self.changed:  # an older state would take from the page a question that it shows
+                await self.changed.wait_for(lambda: self.has_looked or self.is_closed or not is_allowed())
             if last_id:
                 # The state is older than the look at the logs: what comes between is missed or new, never neither.
                 sent, frame = self.state, self.encode_state()
@@ -147,10 +152,11 @@ class ChangeWatcher:
     async def watch(self) -> None:
         while self.listeners and not self.is_closed:
             state = await self.run(self.look)
-            if state != self.state:
+            if state != self.state or not self.has_looked:
                 async with self.changed:
                     self.state = state
                     self.state_id = encode_positions({name: tail.positions for name, tail in list(self.tails.items())})
+                    self.has_looked = True
                     self.changed.notify_all()
             await asyncio.sleep(LOOK_INTERVAL_S)
 
@@ -177,7 +183,11 @@ class ChangeWatcher:
                     self.questions[repository.name] = [question.id for question in listed]
                     self.versions[repository.name] = version
                 open_questions += self.questions.get(repository.name, [])
-            except (OSError, LedgerError, sqlite3.Error):
+            except (
+                *RECORDING_ERRORS,
+                *DECODE_ERRORS,
+                sqlite3.Error,
+            ):  # it silences no other
                 continue
         self.count_new_records()
         return LiveState(sorted(open_questions), sizes, dict(self.records), self.read_fleet_version())

@@ -250,7 +250,10 @@ def list_governed_roots(home: Path) -> list[str]:
     """
     found: list[str] = []
     for path in sorted((home / GOVERNED_FOLDER).iterdir()) if (home / GOVERNED_FOLDER).is_dir() else []:
-        root = os.fsdecode(path.read_bytes().partition(b"\n")[2].removesuffix(b"\n"))
+        try:
+            root = os.fsdecode(path.read_bytes().partition(b"\n")[2].removesuffix(b"\n"))
+        except FileNotFoundError:  # another process forgot it meanwhile
+            continue
         workspace = locate_workspace(Path(root)) if root else None
         if workspace is not None and is_repository_registered(home, workspace):
             found.append(root)
