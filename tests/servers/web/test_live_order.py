@@ -46,14 +46,9 @@ def put_question(agent: Agent, name: str) -> None:
     """Put a question as an agent's call does."""
     gate = Gate(locate_workspace(agent.cwd), agent.environment)
     now = gate.questions.clock()
-    common: dict[str, Any] = {
-        "session_id": "s",
-        "agent": "claude-code",
-        "intent_id": None,
-        "action": "x",
-        "message": "x",
-    }
-    gate.questions.put_question(Question(name, asked_at=now, expires_at=now + 600, **common))
+    about: dict[str, Any] = {"session_id": "s", "agent": "claude-code", "intent_id": None}
+    about |= {"code": "SCOPE_VIOLATION", "action": "x", "message": "x", "asked_at": now, "expires_at": now + 600}
+    gate.questions.put_question(Question(name, **about))
     gate.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from remit.core.untrusted_input import encode_json
 from remit.gate.context import RECORDING_ERRORS
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
-from remit.servers.web.live import MAX_STREAMS, ChangeWatcher
+from remit.servers.web.live import MAX_STREAMS, NO_STATE, ChangeWatcher, LiveState
 from remit.servers.web.openapi import describe_api
 from remit.servers.web.pages.ledger import export_records
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
@@ -163,9 +164,10 @@ class Console:
         return await self.answer_json(page, request)
 
     async def answer_page(self, page: Page, request: Request) -> Response:
+        state = self.watcher.state  # older than what is read: the page knows what it may have missed
         asked, data = await self.read_data(page, request)
         theme = request.cookies.get(THEME_COOKIE, "")
-        values = await self.run(self.make_values, page, asked, data)
+        values = await self.run(self.make_values, page, asked, data, state)
         values["theme"] = theme if theme in THEMES else ""
         part = request.headers.get("remit-part")
         try:
@@ -193,7 +195,9 @@ class Console:
         bodies = self.bodies | {write.url: write.shape for write in WRITES}
         return JSONResponse(describe_api(PAGES, {path: bodies.get(path) for path in writes}))
 
-    def make_values(self, page: Page, asked: PageRequest, data: object) -> dict[str, Any]:
+    def make_values(
+        self, page: Page, asked: PageRequest, data: object, state: LiveState = NO_STATE
+    ) -> dict[str, Any]:
         known = self.repositories.list_all()
         current = asked.repository or (known[0] if known else None)
         return {
@@ -205,6 +209,7 @@ class Console:
             "navigation": NAVIGATION,
             "base": f"/r/{quote(current.name)}" if current else "",
             "waiting": len(self.watcher.state.questions),
+            "state": json.dumps({"questions": state.questions, "log_bytes": state.log_bytes, "fleet": state.fleet}),
             "theme": "",
             "browsers": self.guard.pairing.state.browsers,
             "logins": self.guard.list_logins(),

@@ -47,6 +47,9 @@ class LiveState(Struct, frozen=True):
     fleet: int = 0
 
 
+NO_STATE = LiveState([], {}, {})
+
+
 class MissedRecords(Struct, frozen=True):
     """Records since the id that a stream began with, by repository and session. They are all of them if `is_whole`."""
 
@@ -75,7 +78,7 @@ class ChangeWatcher:
     def __init__(self, repositories: Repositories, run: Callable[..., Awaitable[Any]]) -> None:
         self.repositories = repositories
         self.run = run
-        self.state = LiveState([], {}, {})
+        self.state = NO_STATE
         self.state_id = ""
         self.changed = asyncio.Condition()
         self.listeners = 0

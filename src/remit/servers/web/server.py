@@ -37,6 +37,7 @@ from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
 START_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 10.0  # its sockets are closed then, whatever the thread does
 REQUEST_TIMEOUT_S = 5.0
 MAX_DESCRIPTORS = 65_536
 LOOPBACK = "127.0.0.1"
@@ -157,7 +158,7 @@ class ConsoleServer:
         self.server.should_exit = True
         if self.remote:
             self.remote[0].should_exit = True
-        self.thread.join(3.0)
+        self.thread.join(STOP_TIMEOUT_S)
         self.console.repositories.workers.close()
         self.console.repositories.runs.close()
         self.socket.close()

@@ -206,7 +206,9 @@ export async function followQuestions(ids, page) {
   missed = sending || opening ? [ids, page] : null;
   if (missed) return;
   if (open?.open === "yes" && !ids.includes(open.card)) {
-    if (!open.done) say(await describeClosing(open.card));
+    const closing = open.done ? "" : await describeClosing(open.card);
+    if (closing === null) return; // the card is newer than the state
+    if (closing) say(closing);
     await openNext();
   } else if (!open && !isPhone && ids.length) await openNext();
   else if (!isPhone) await refreshQueue();
@@ -218,7 +220,8 @@ function followMissed() {
 
 async function describeClosing(id) {
   const response = await fetch(`/approvals/${id}.json`);
-  const closing = response.ok ? (await response.json()).data.closing : "";
+  const { card, closing } = response.ok ? (await response.json()).data : {};
+  if (card?.is_open) return null;
   return closing ? `Already ${closing}` : "Answered elsewhere, or its time is over";
 }
 

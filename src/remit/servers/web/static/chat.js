@@ -49,20 +49,22 @@ async function post(address, body) {
   }
 }
 
-let isSending = false;
+let sending = null;
 async function send(text, answer) {
-  if (!text.trim() || isSending) return;
-  isSending = true;
-  if (await post("words", { words: text, answer })) {
-    words.value = "";
-    timer = setTimeout(refresh, 100);
-  }
-  isSending = false;
+  if (!text.trim()) return;
+  sending = post("words", { words: text, answer });
+  const isSaid = await sending;
+  sending = null;
+  if (!isSaid) return;
+  if (words.value === text) words.value = ""; // what was typed meanwhile stays
+  timer = setTimeout(refresh, 100);
 }
 
-composer.addEventListener("submit", (event) => {
+composer.addEventListener("submit", async (event) => {
   event.preventDefault();
-  send(words.value, question());
+  const text = words.value;
+  await sending;
+  if (words.value === text) send(text, question()); // else it was sent, or is written anew
 });
 words.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -72,7 +74,7 @@ words.addEventListener("keydown", (event) => {
 composer.querySelector("[data-stop]").addEventListener("click", () => post("stop", {}));
 talk.addEventListener("click", (event) => {
   const choice = event.target.closest("[data-choice]");
-  if (choice) send(choice.dataset.choice, question());
+  if (choice && !sending) send(choice.dataset.choice, question());
 });
 scrollTo(0, document.documentElement.scrollHeight);
 refresh();

@@ -37,26 +37,42 @@ function showWaiting(count) {
   }
 }
 
-let isRefreshing = false;
 async function showState(state) {
   showReachable(true);
   showWaiting(state.questions.length);
   document.dispatchEvent(new CustomEvent("remit:state", { detail: state }));
-  const before = known;
+  const isFirst = !known;
+  const asked = isFirst || known.questions.join() !== state.questions.join();
   known = state;
-  const asked = !before || before.questions.join() !== state.questions.join();
   if (asked) await followQuestions(state.questions, page);
-  if (!before || isRefreshing) return;
+  await refreshList();
+}
+
+// The list follows the newest state, also when more changes while it is fetched. What the page was made from is as new
+// as the state that it carries.
+let listed = JSON.parse(document.body.dataset.state ?? "{}");
+let isRefreshing = false;
+async function refreshList() {
+  if (isRefreshing) return;
   isRefreshing = true;
   try {
-    const hasRecords = JSON.stringify(before.log_bytes) !== JSON.stringify(state.log_bytes);
-    const isUsed = document.querySelector('[data-part="list"] details[open]'); // what a person uses stays as it is
-    if ((page === "now" || page === "agents") && (hasRecords || asked) && !isUsed) await refreshPart("list");
-    if (page === "sessions" && hasRecords) await refreshPart("list");
-    if (page === "fleet" && (hasRecords || before.fleet !== state.fleet)) await refreshPart("list");
+    while (isListOld()) {
+      const state = known;
+      await refreshPart("list");
+      listed = state;
+      await new Promise((done) => setTimeout(done, 250));
+    }
   } finally {
-    setTimeout(() => { isRefreshing = false; }, 250);
+    isRefreshing = false;
   }
+}
+
+function isListOld() {
+  const hasRecords = JSON.stringify(listed.log_bytes) !== JSON.stringify(known.log_bytes);
+  if (page === "sessions") return hasRecords;
+  if (page === "fleet") return hasRecords || listed.fleet !== known.fleet;
+  const isUsed = document.querySelector('[data-part="list"] details[open]'); // what a person uses stays as it is
+  return (page === "now" || page === "agents") && !isUsed && (hasRecords || listed.questions.join() !== known.questions.join());
 }
 
 // A fleet database on another machine does not say that it changed.

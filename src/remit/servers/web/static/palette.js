@@ -71,8 +71,9 @@ async function ask(words) {
   const number = ++asked;
   const query = new URLSearchParams({ q: words, repo: dialog.dataset.repository });
   const response = await fetch(`/search.json?${query}`);
-  if (!response.ok || number !== asked) return;
+  if (!response.ok) return;
   const { data } = await response.json();
+  if (number !== asked) return;
   dialog.querySelector("ul").replaceChildren(...data.hits.map(makeOption));
   choose(0);
   answered = words;

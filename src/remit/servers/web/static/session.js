@@ -36,8 +36,12 @@ function showWindow() {
   seen.setAttribute("width", (places.at(-1) - places[0] + 1) * 4);
 }
 
+let jumped = 0;
 async function jump(address, { push = true, toEnd = false } = {}) {
-  putPart(rowsPart, await fetchPart("rows", address));
+  const number = ++jumped;
+  const html = await fetchPart("rows", address);
+  if (number !== jumped) return; // a later one was asked meanwhile
+  putPart(rowsPart, html);
   const range = windowOf();
   if (range) [, shownEnd, total] = range;
   if (push) history.pushState({}, "", address);
@@ -64,10 +68,14 @@ function chooseRow(row) {
   row?.classList.add("chosen");
 }
 
+let peeked = 0;
 async function openPeek(row) {
   const address = new URL(row.querySelector("a").href);
   chooseRow(row);
-  putPart(peekPart, await fetchPart("peek", address.href));
+  const number = ++peeked;
+  const html = await fetchPart("peek", address.href);
+  if (number !== peeked) return; // another row was chosen meanwhile, or none
+  putPart(peekPart, html);
   peekPart.hidden = false;
   reader.classList.add("with-peek");
   history.replaceState({}, "", address.pathname + address.search);
@@ -75,6 +83,7 @@ async function openPeek(row) {
 }
 
 function closePeek() {
+  peeked++;
   peekPart.hidden = true;
   putPart(peekPart, "");
   reader.classList.remove("with-peek");

@@ -2,7 +2,7 @@
 // as JSON: a field's name is its key; `data-kind="lines"` is a list with an item a line, `list` the checked boxes of a
 // name, `flag` true or false, `number` a number. `data-confirm` is asked first. What the console refuses is said beside the form, with the next step.
 import { readKey } from "./page_keys.js";
-import { refreshPart, say } from "./parts.js";
+import { fetchPart, putPart, refreshPart, say } from "./parts.js";
 import { postSigned } from "./proof.js";
 
 function readFields(form, button) {
@@ -73,10 +73,8 @@ document.addEventListener("change", (event) => {
     for (const box of form.querySelectorAll("[data-kind='list']")) box.checked = event.target.checked;
   showChoice(form);
 });
-for (const form of document.querySelectorAll("form[data-write]")) {
-  form.classList.add("ready");
-  showChoice(form);
-}
+for (const form of document.querySelectorAll("form[data-write]")) showChoice(form);
+document.body.dataset.writes = "ready"; // a click before would send the form without its signature, and be lost
 
 // A form that reads: the named part follows what is typed, after a short pause. Without script it is a usual form.
 let typed = 0;
@@ -89,7 +87,8 @@ document.addEventListener("input", (event) => {
     const address = new URL(form.dataset.address ?? location.pathname, location.href);
     for (const field of form.querySelectorAll("[data-shown]")) address.searchParams.set(field.dataset.shown, field.value);
     try {
-      await refreshPart(form.dataset.preview, address);
+      const html = await fetchPart(form.dataset.preview, address);
+      if (mine === typed) putPart(document.querySelector(`[data-part="${form.dataset.preview}"]`), html);
     } catch (error) {
       say(`the preview failed: ${error.message}`);
     }
