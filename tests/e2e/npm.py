@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import pytest
 
 INSTALL_TIMEOUT_S = 240
-RUN_TIMEOUT_S = 120
+RUN_TIMEOUT_S = 240
 GRACE_S = 5
 
 # What npm says when the registry is out of reach or will not serve us, as opposed to a wrong name or pin.

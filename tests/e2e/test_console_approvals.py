@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from playwright.sync_api import Page, sync_playwright
 
 from conftest import run_git
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor, press_key
+from e2e.test_console_pages import AHEAD_S, LOOKS, Visitor, press_key
 from gate.driving import Agent, governed, records
 from remit.gate.approval_answers import record_reply
 from remit.gate.state.questions import ApprovalReply
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, serving
+from servers.web.console_world import Browser, serving, wait_until
 from servers.web.test_console import body_for
 
 pytestmark = [
@@ -64,13 +64,6 @@ def visitor(chromium: Chromium, server: ConsoleServer) -> Iterator[Visitor]:
     assert [line for line in found.complaints if "409" not in line and "403" not in line] == []
 
 
-def wait_until(holds: Callable[[], Any]) -> None:
-    until = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 class Call:
     """A call of the agent that waits in its hook."""
 
@@ -81,13 +74,13 @@ class Call:
 
     @property
     def decision(self) -> str:
-        self.thread.join(30)
+        self.thread.join(60)
         assert self.replies, "the agent still waits"
         return str(self.replies[0].get("permissionDecision", "allow"))
 
     @property
     def reason(self) -> str:
-        self.thread.join(30)
+        self.thread.join(60)
         return str(self.replies[0].get("permissionDecisionReason", ""))
 
 
@@ -101,7 +94,7 @@ def push(agent: Agent, branch: str = "main") -> Call:
 
 def shown_card(page: Page) -> str:
     """Return the id of the open card, when it takes keys."""
-    page.locator("[data-card]").wait_for(timeout=30_000)
+    page.locator("[data-card]").wait_for(timeout=60_000)
     time.sleep(DEAD_S)
     return str(page.locator("[data-card]").get_attribute("data-card"))
 
@@ -130,8 +123,8 @@ def test_of_two_tabs_and_a_terminal_one_answers_and_the_others_say_who(
         record_reply(gate, question, ApprovalReply(False, "the docs are frozen"))
     assert call.decision == "deny"
     for page in (first, second):
-        page.locator(".toasts", has_text="Already denied by a person in a terminal").wait_for(timeout=30_000)
-        page.locator(".empty").wait_for(timeout=30_000)
+        page.locator(".toasts", has_text="Already denied by a person in a terminal").wait_for(timeout=60_000)
+        page.locator(".empty").wait_for(timeout=60_000)
     assert [(answer["answer"], answer["by"]) for answer in answers(agent)] == [("deny", "person")]
 
 
@@ -147,7 +140,7 @@ def test_a_key_in_two_tabs_at_once_is_one_answer(agent: Agent, visitor: Visitor)
     press_key(first, "y")
     assert call.decision in ("allow", "deny")
     for page in (first, second):
-        page.locator(".empty").wait_for(timeout=30_000)
+        page.locator(".empty").wait_for(timeout=60_000)
     assert [answer["id"] for answer in answers(agent)] == [name]
 
 
@@ -197,19 +190,19 @@ def test_the_rule_is_edited_previewed_and_given_as_far_as_was_chosen(agent: Agen
     call = write(agent, "docs/a.md")
     shown_card(page)
     preview = page.locator('[data-part="preview"]')
-    preview.get_by_text("Covers 2 tracked files").wait_for(timeout=30_000)
+    preview.get_by_text("Covers 2 tracked files").wait_for(timeout=60_000)
     press_key(page, "e")
     wait_until(lambda: page.locator("[data-rule]").evaluate("field => field === document.activeElement"))
     assert page.locator("[data-rule]").input_value() == "docs/**"
     page.keyboard.type("src/**")
-    preview.get_by_text("This yes cannot be given").wait_for(timeout=30_000)
+    preview.get_by_text("This yes cannot be given").wait_for(timeout=60_000)
     assert page.locator('[data-answer="wider"]').is_disabled()
     press_key(page, "Control+A")
     page.keyboard.type("docs/?.md")
-    preview.get_by_text("Covers 0 tracked files").wait_for(timeout=30_000)
+    preview.get_by_text("Covers 0 tracked files").wait_for(timeout=60_000)
     press_key(page, "Escape")
     page.click('[data-extent-choice="session"]')
-    preview.get_by_text("of this session").wait_for(timeout=30_000)
+    preview.get_by_text("of this session").wait_for(timeout=60_000)
     assert "Allow for the session" in page.locator('[data-answer="wider"]').inner_text()
     page.locator("h2").first.click()
     press_key(page, "s")
@@ -235,18 +228,22 @@ def test_equal_cards_of_low_risk_are_listed_and_allowed_with_one_yes(agent: Agen
     assert [call.replies for call in calls] == [[], [], []]
     page.click("[data-answer-together]")
     assert [call.decision for call in calls] == ["allow"] * 3
-    page.locator(".empty").wait_for(timeout=30_000)
+    page.locator(".empty").wait_for(timeout=60_000)
     assert len(answers(agent)) == 3
 
 
 def test_a_finger_put_down_as_a_card_arrives_answers_nothing(agent: Agent, visitor: Visitor) -> None:
     page = visitor.page
+    page.clock.install()
+    visitor.go("/approvals")
+    visitor.wait_until_live()
+    page.clock.pause_at(time.time() + AHEAD_S)  # the card stays as new as it is
     call = write(agent, "docs/a.md")
-    page.locator("[data-card]").wait_for(timeout=30_000)
+    page.locator("[data-card]").wait_for()
     page.evaluate("document.querySelector('footer [data-answer=once]').click()")
     time.sleep(0.2)
     assert call.replies == []
-    shown_card(page)
+    page.clock.run_for(500)
     press_key(page, "n")
     assert call.decision == "deny"
 
@@ -276,7 +273,7 @@ def test_a_question_that_comes_while_the_next_card_is_on_its_way_is_shown(agent:
     second = push(agent)
     wait_until(lambda: page.title().startswith("(1)"))
     page.evaluate("self.isHolding = false")
-    page.locator("[data-typed-input]").wait_for(timeout=30_000)
+    page.locator("[data-typed-input]").wait_for(timeout=60_000)
     shown_card(page)
     press_key(page, "n")
     assert (first.decision, second.decision) == ("deny", "deny")
@@ -292,22 +289,35 @@ Object.defineProperty(document, "hidden", { get: () => self.isAway ?? false });
 """
 
 
-def test_a_notification_comes_after_two_seconds_and_names_agent_and_intent_only(agent: Agent, visitor: Visitor) -> None:
-    page = visitor.open_tab()
+def test_a_notification_comes_after_two_seconds_and_names_agent_and_intent_only(
+    chromium: Chromium, server: ConsoleServer, agent: Agent, visitor: Visitor
+) -> None:
+    away = Visitor(chromium, server)
+    page = away.page
+    page.clock.install()
     page.add_init_script(NOTICES)
-    visitor.go("/", page)
-    visitor.wait_until_live(page)
+    away.go("/")
+    away.wait_until_live()
     page.evaluate("self.isAway = true")
+    page.clock.pause_at(time.time() + AHEAD_S)
     quick = write(agent, "docs/a.md")
-    name = shown_card(visitor.page)
+    shown_card(visitor.page)
+    wait_until(lambda: page.title().startswith("(1)"))
     press_key(visitor.page, "n")
     assert quick.decision == "deny"
+    wait_until(lambda: not page.title().startswith("("))
+    page.clock.run_for(2100)
     slow = push(agent)
     name = shown_card(visitor.page)
+    wait_until(lambda: page.title().startswith("(1)"))
+    page.clock.run_for(1900)
+    assert page.evaluate("self.notices") == []
+    page.clock.run_for(200)
     wait_until(lambda: page.evaluate("self.notices.length"))
     assert page.evaluate("self.notices") == [["claude-code waits for you", "INT-001", name]]
     press_key(visitor.page, "n")
     assert slow.decision == "deny"
+    away.context.close()
 
 
 def test_a_phone_has_one_card_and_two_buttons_for_a_finger(
@@ -332,7 +342,7 @@ def test_a_phone_has_one_card_and_two_buttons_for_a_finger(
     time.sleep(DEAD_S)
     buttons.nth(1).click()
     assert call.decision == "deny"
-    page.get_by_text("already denied by a person in the console").wait_for(timeout=30_000)
+    page.get_by_text("already denied by a person in the console").wait_for(timeout=60_000)
     assert phone.complaints == []
     phone.context.close()
 
@@ -415,7 +425,7 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
             context = below.new_context()
             page = context.new_page()
             page.goto(server.make_link())
-            page.get_by_text("claude started the process").wait_for(timeout=30_000)
+            page.get_by_text("claude started the process").wait_for(timeout=60_000)
             context.add_cookies([{"name": "remit_read", "value": owner.cookie, "url": server.guard.origin}])
             page.goto(f"{server.guard.origin}/approvals/{name}")
             found["answer"] = page.evaluate(SEND, [path, body, owner.proof("POST", path, body.encode())])
@@ -423,7 +433,7 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
 
     thread = threading.Thread(target=attack)
     thread.start()
-    thread.join(90)
+    thread.join(180)
     status, text = found["answer"]
     assert status == 403
     assert "deciding is for people" in text

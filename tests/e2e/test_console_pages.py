@@ -18,7 +18,7 @@ from gate.driving import Agent, governed
 from remit.servers.web.routes import PAGES
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import serving
+from servers.web.console_world import serving, wait_until_answerable
 from servers.web.test_console import HOSTILE, Asked, addresses
 
 pytestmark = [
@@ -27,6 +27,13 @@ pytestmark = [
 ]
 
 LOOKS = [("light", 1389, 868), ("dark", 390, 844)]
+AHEAD_S = 20.0  # a page's clock is stopped at a time to come, and its signatures are good for less than a minute
+PATIENT_PAGE = """
+const plainTimeout = self.setTimeout;
+const forPeople = [1200, 4000, 6000];
+self.setTimeout = (act, wait, ...more) => plainTimeout(act, forPeople.includes(wait) ? 120_000 : wait, ...more);
+"""
+"""What stands there for seconds (a letter after `g`, `Take it back?`, a toast) stays: a busy machine looks late."""
 
 
 @pytest.fixture
@@ -56,6 +63,8 @@ class Visitor:
         theme, width, height = look
         self.server = server
         self.context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=theme)  # pyright: ignore[reportArgumentType]
+        self.context.set_default_timeout(60_000)
+        self.context.add_init_script(PATIENT_PAGE)
         self.complaints: list[str] = []
         self.context.on("weberror", lambda error: self.complaints.append(str(error.error)))
         self.page = self.open_tab()
@@ -75,11 +84,9 @@ class Visitor:
         return page
 
     def wait_until_live(self, page: Page | None = None) -> None:
-        (page or self.page).locator("[data-live].on").wait_for(state="attached", timeout=20_000)
-        until = time.monotonic() + 20
-        while not self.server.console.watcher.marked_at:  # agents wait only for a person who is known to be here
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        """Wait until the page hears the console, and agents know of it."""
+        (page or self.page).locator("[data-live].on").wait_for(state="attached")
+        wait_until_answerable(self.server)
 
 
 def press_key(page: Page, key: str) -> None:
@@ -102,28 +109,31 @@ def test_a_question_appears_by_itself_and_a_key_releases_the_agent(agent: Agent,
     visitor.wait_until_live(second)
     asked = Asked(agent)
     for page in (first, second):
-        page.locator("[data-card]").wait_for(timeout=20_000)
+        page.locator("[data-card]").wait_for(timeout=60_000)
     assert first.title().startswith("(1)")
     assert first.locator("img").count() == 0
     assert "U+202E" in first.locator(".diff").inner_text() or "202e" in first.locator(".diff").inner_text()
     time.sleep(0.5)  # a card takes no key for a moment
     press_key(first, "y")
     assert asked.decision == "allow"
-    second.locator(".empty").wait_for(timeout=20_000)
+    second.locator(".empty").wait_for(timeout=60_000)
     assert not second.title().startswith("(")
 
 
 def test_a_key_typed_before_the_card_was_there_answers_nothing(agent: Agent, visitor: Visitor) -> None:
-    page = visitor.go("/approvals")
+    page = visitor.page
+    page.clock.install()
+    visitor.go("/approvals")
     visitor.wait_until_live()
+    page.clock.pause_at(time.time() + AHEAD_S)  # the moment in which a card takes no key lasts
     asked = Asked(agent)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not page.locator("[data-card]").count():
         press_key(page, "y")
         assert time.monotonic() < until
     press_key(page, "y")
     assert asked.reply is None
-    time.sleep(0.5)
+    page.clock.run_for(500)
     press_key(page, "n")
     assert asked.decision == "deny"
 
@@ -134,14 +144,14 @@ def test_a_high_risk_has_to_be_typed(agent: Agent, visitor: Visitor) -> None:
     reply: list[dict[str, Any]] = []
     thread = threading.Thread(target=lambda: reply.append(agent.ask("Bash", command="git push --force origin main")))
     thread.start()
-    page.locator("[data-typed-input]").wait_for(timeout=20_000)
+    page.locator("[data-typed-input]").wait_for(timeout=60_000)
     time.sleep(0.5)
     press_key(page, "y")
     assert page.locator('[data-answer="once"]').is_disabled()
     assert reply == []
     page.fill("[data-typed-input]", str(page.locator("[data-card]").get_attribute("data-typed")))
     page.click('[data-answer="once"]')
-    thread.join(20)
+    thread.join(60)
     assert reply[0].get("permissionDecision", "allow") == "allow"
 
 
@@ -161,10 +171,10 @@ def test_a_paired_browser_stays_paired_and_an_unpaired_one_reads_nothing(visitor
 def test_a_line_of_code_says_why_it_is_there(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/code/src/app.py")
     page.locator("tr[data-line='1'] .text").click()
-    page.locator("aside.peek h2").wait_for(timeout=20_000)
+    page.locator("aside.peek h2").wait_for(timeout=60_000)
     assert "INT-001" in page.locator("aside.peek").inner_text()
     press_key(page, "Escape")
-    page.locator("aside.peek").wait_for(state="detached", timeout=20_000)
+    page.locator("aside.peek").wait_for(state="detached", timeout=60_000)
 
 
 def test_letters_go_to_pages(agent: Agent, visitor: Visitor) -> None:

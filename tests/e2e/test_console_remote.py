@@ -2,7 +2,6 @@
 
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,11 +9,13 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import BrowserContext, Page
 
-from e2e.test_console_pages import press_key
+from e2e.test_console_approvals import shown_card
+from e2e.test_console_pages import PATIENT_PAGE, press_key
 from gate.driving import Agent, governed, records
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.remote_world import ProviderProcess, serving_remote, settings_of, wait_until, write_settings
+from servers.web.console_world import wait_until_answerable
+from servers.web.remote_world import ProviderProcess, serving_remote, settings_of, write_settings
 from servers.web.test_console import Asked
 
 pytestmark = [
@@ -61,6 +62,8 @@ class Person:
         assert server.remote_settings is not None
         self.origin = server.remote_settings.origin
         self.context: BrowserContext = away.new_context(viewport={"width": 1389, "height": 868})
+        self.context.set_default_timeout(60_000)
+        self.context.add_init_script(PATIENT_PAGE)
         self.complaints: list[str] = []
         self.page: Page = self.context.new_page()
         self.page.on(
@@ -73,7 +76,7 @@ class Person:
         self.page.get_by_role("link", name="Log in").click()
         self.page.get_by_role("button", name=name, exact=True).click()
         self.page.wait_for_url(f"{self.origin}{address}")
-        self.page.locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+        self.page.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
 
 
 @pytest.fixture
@@ -85,10 +88,9 @@ def anna(away: Chromium, server: ConsoleServer) -> Iterator[Person]:
 
 def test_a_person_logs_in_and_answers_an_agent(agent: Agent, server: ConsoleServer, anna: Person) -> None:
     anna.log_in("ben", "/approvals")  # the page that was wanted comes after the login
-    wait_until(lambda: bool(server.console.watcher.marked_at))
+    wait_until_answerable(server)
     asked = Asked(agent)
-    anna.page.locator("[data-card]").wait_for(timeout=20_000)
-    time.sleep(0.5)  # a card takes no key for a moment
+    shown_card(anna.page)
     press_key(anna.page, "y")
     assert asked.decision == "allow"
     approval = records(agent.cwd, "approval_answered")[0]["metadata"]["dev.remit"]["approval"]
@@ -107,23 +109,22 @@ def test_a_role_that_reads_is_told_so_and_a_logout_ends_all_tabs(
     ben = Person(away, server)
     ben.log_in("ben", "/approvals")
     anna.log_in("vera", "/approvals")
-    wait_until(lambda: bool(server.console.watcher.read_at))
+    wait_until_answerable(server)
     asked = Asked(agent)
-    anna.page.locator("[data-card]").wait_for(timeout=20_000)
-    time.sleep(0.5)
+    shown_card(anna.page)
     assert anna.page.get_by_text("people with the role approve answer").count() == 1
     press_key(anna.page, "y")
-    anna.page.get_by_text("your role here is view").first.wait_for(timeout=20_000)
+    anna.page.get_by_text("your role here is view").first.wait_for(timeout=60_000)
     assert asked.reply is None
     second = anna.context.new_page()
     second.goto(f"{anna.origin}/settings")
-    second.locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+    second.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
     anna.page.locator(".side").get_by_role("button", name="Log out").click()
-    anna.page.get_by_text("You are logged out").wait_for(timeout=20_000)
-    second.get_by_text("You are not logged in any more").wait_for(timeout=30_000)
+    anna.page.get_by_text("You are logged out").wait_for(timeout=60_000)
+    second.get_by_text("You are not logged in any more").wait_for(timeout=60_000)
     second.goto(f"{anna.origin}/")
     assert second.get_by_role("heading", name=re.compile("not logged in")).count() == 1
-    ben.page.locator("[data-card]").wait_for(timeout=20_000)
+    shown_card(ben.page)
     press_key(ben.page, "n")
     assert asked.decision == "deny"
     ben.context.close()
@@ -133,5 +134,5 @@ def test_without_a_role_the_page_names_the_next_step(server: ConsoleServer, anna
     anna.page.goto(f"{anna.origin}/")
     anna.page.get_by_role("link", name="Log in").click()
     anna.page.get_by_role("button", name="nemo", exact=True).click()
-    anna.page.get_by_text("ask the person who runs this console for a role").wait_for(timeout=20_000)
+    anna.page.get_by_text("ask the person who runs this console for a role").wait_for(timeout=60_000)
     assert anna.page.get_by_role("link", name="Log in").count() == 1

@@ -1,7 +1,5 @@
 """A page over a daemon that is killed: the stream goes on where it ended."""
 
-import os
-import signal
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -12,9 +10,10 @@ from playwright.sync_api import Request
 
 from e2e.test_console_pages import pytestmark
 from e2e.test_console_review import wait_for
-from processes import daemons_of
+from processes import daemons_of, kill_daemons
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_started_daemon
+from servers.web.console_world import wait_until
 from servers.web.large_session import SESSION, append_events, make_long_session
 
 __all__ = ["pytestmark"]
@@ -35,13 +34,9 @@ def serve_console(home: Path) -> str:
         assert time.monotonic() < until, reply.stderr
 
 
-def kill_daemons(home: Path) -> None:
-    for pid in daemons_of(home):
-        os.kill(pid, signal.SIGKILL)
-    until = time.monotonic() + 30
-    while daemons_of(home):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+def end_daemons(home: Path) -> None:
+    kill_daemons(home)
+    wait_until(lambda: not daemons_of(home))
 
 
 @pytest.fixture
@@ -69,18 +64,18 @@ def test_a_page_has_each_record_once_after_its_daemon_was_killed(chromium: Chrom
     other = context.new_page()
     other.goto(f"{origin}/r/{long.name}/sessions/other-session")
     for each in (page, other):
-        each.locator("[data-live].on").wait_for(state="attached", timeout=20_000)
+        each.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
     append_events(long, home, 12, start=300)
     wait_for(page, "document.querySelector('[data-records-total]').textContent", wanted="312")
-    kill_daemons(home)
+    end_daemons(home)
     for each in (page, other):
-        each.locator("[data-live]:not(.on)").wait_for(state="attached", timeout=20_000)
+        each.locator("[data-live]:not(.on)").wait_for(state="attached", timeout=60_000)
     append_events(long, home, 12, start=312)
     before = len(tails)
     serve_console(home)
     append_events(long, home, 12, start=324)
     for each in (page, other):
-        each.locator("[data-live].on").wait_for(state="attached", timeout=40_000)
+        each.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
     wait_for(page, "document.querySelector('[data-records-total]').textContent", wanted="336")
     keys = page.evaluate(KEYS)
     assert len(keys) == len(set(keys))

@@ -86,7 +86,7 @@ def play(page: str, folder: Path) -> list[Played]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
     )
     parts = re.split(rf"\n{mark} (\d+)\n", done.stdout)

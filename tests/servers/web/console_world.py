@@ -113,18 +113,21 @@ def wait_until(holds: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
+def is_watched(server: ConsoleServer) -> bool:
+    """Tell whether agents of each repository know of somebody who answers: only then they ask. A sign counts for
+    seconds only.
+    """
+    repositories = server.console.repositories
+    for repository in repositories.list_all():
+        with repositories.open_gate(repository) as gate:
+            if not gate.questions.is_watcher_present():
+                return False
+    return True
+
+
 def wait_until_answerable(server: ConsoleServer) -> None:
-    """Wait until agents of each repository know of an open page: only then they ask. A sign counts for seconds only."""
-
-    def is_answerable() -> bool:
-        repositories = server.console.repositories
-        for repository in repositories.list_all():
-            with repositories.open_gate(repository) as gate:
-                if not gate.questions.is_watcher_present():
-                    return False
-        return server.console.watcher.answerers > 0
-
-    wait_until(is_answerable)
+    """Wait until agents know of an open page."""
+    wait_until(lambda: server.console.watcher.answerers > 0 and is_watched(server))
 
 
 @contextmanager

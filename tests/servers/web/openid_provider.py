@@ -1,13 +1,14 @@
 """An OpenID Connect provider, run as a process: discovery, a page to log in, codes with PKCE, RS256 and its JWKS.
 
-`python openid_provider.py PORT` serves at http://127.0.0.1:PORT. `POST /mischief` makes it do what an attacker would.
+`python openid_provider.py` serves at a free port of 127.0.0.1, and prints it. `POST /mischief` makes it do what an
+attacker would.
 """
 
 import base64
 import hashlib
 import json
 import secrets
-import sys
+import socket
 import time
 from html import escape
 from typing import Any
@@ -147,5 +148,8 @@ class Provider:
 
 
 if __name__ == "__main__":
-    port = int(sys.argv[1])
-    uvicorn.run(Provider(f"http://127.0.0.1:{port}").build_app(), host="127.0.0.1", port=port, log_level="warning")
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    print(port, flush=True)
+    app = Provider(f"http://127.0.0.1:{port}").build_app()
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])

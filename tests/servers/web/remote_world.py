@@ -1,13 +1,13 @@
 """A console for other machines: its certificate, its provider of identities, and people who log in."""
 
 import json
+import secrets
 import socket
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,14 +27,18 @@ from servers.web.console_world import Answered, Browser
 from servers.web.openid_provider import CLIENT, SECRET
 
 HOSTS = ("localhost", "remit.test")
+KEPT_SHORTLY = httpx2.Limits(keepalive_expiry=1.0)  # the server closes an idle connection after five seconds
 OPEN_CLIENTS: list[httpx2.Client] = []
 """Clients of the visitors of a console: they end with it."""
 
 
 def find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Return a free port below those that the system gives by itself: nobody takes it between this and its use."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
@@ -59,36 +63,24 @@ class ProviderProcess:
     """The provider of identities, as a process of its own."""
 
     def __init__(self) -> None:
-        self.port = find_free_port()
         program = Path(__file__).with_name("openid_provider.py")
-        self.process = subprocess.Popen([sys.executable, str(program), str(self.port)])
-        wait_until(lambda: is_open(self.port))
+        self.process = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
 
     @property
     def issuer(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def set_mischief(self, **mischief: Any) -> None:
-        httpx2.post(f"{self.issuer}/mischief", json=mischief).raise_for_status()
+        httpx2.post(f"{self.issuer}/mischief", json=mischief, timeout=60).raise_for_status()
 
     def list_asked(self) -> list[dict[str, str]]:
-        return httpx2.get(f"{self.issuer}/asked").json()
+        return httpx2.get(f"{self.issuer}/asked", timeout=60).json()
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait()
-
-
-def is_open(port: int) -> bool:
-    with socket.socket() as asked:
-        return asked.connect_ex(("127.0.0.1", port)) == 0
-
-
-def wait_until(holds: Callable[[], Any]) -> None:
-    until = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+        self.process.communicate()
 
 
 def write_settings(home: Path, text: str) -> None:
@@ -130,7 +122,7 @@ class RemoteVisitor(Browser):
         assert server.remote_settings is not None
         self.origin = server.remote_settings.origin
         trusted = ssl.create_default_context(cafile=home / ".config/remit/cert.pem")
-        self.client = httpx2.Client(verify=trusted, timeout=60, trust_env=False)
+        self.client = httpx2.Client(verify=trusted, timeout=90, trust_env=False, limits=KEPT_SHORTLY)
         OPEN_CLIENTS.append(self.client)
 
     @property
@@ -150,7 +142,7 @@ class RemoteVisitor(Browser):
 
     def choose_person(self, address: str, person: str) -> str:
         """Log in at the provider; return the address with its answer, below the console's origin."""
-        answer = httpx2.post(address, data={"person": person})
+        answer = httpx2.post(address, data={"person": person}, timeout=60)
         assert answer.status_code == 302, answer.text
         return answer.headers["location"].removeprefix(self.origin)
 

@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from urllib.parse import quote
 
@@ -116,7 +117,9 @@ def test_a_full_disk_breaks_no_page(agent: Agent, browser: Browser) -> None:
         answers = {address: browser.get(address) for address in asked}
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        pool = browser.server.console.repositories.workers
+        repositories = browser.server.console.repositories
+        wait([answer for _, answer in list(repositories.heavy.answers.values())])  # its worker would come back after
+        pool = repositories.workers
         pool.close()  # these processes have the limit for good
         pool.is_closed = False
     for address, page in answers.items():

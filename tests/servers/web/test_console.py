@@ -21,7 +21,7 @@ from remit.servers.web.render import render_page
 from remit.servers.web.routes import PAGES
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, keep_run, serving
+from servers.web.console_world import Browser, keep_run, open_page, serving, wait_until
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e{{ 7*7 }}\x1b[31m</script>"
 
@@ -142,38 +142,20 @@ class Asked:
 
     @property
     def decision(self) -> str:
-        self.thread.join(20)
+        self.thread.join(60)
         assert self.reply is not None
         return str(self.reply.get("permissionDecision", "allow"))
 
 
 @pytest.fixture
 def watched(browser: Browser) -> Iterator[Browser]:
-    """The browser, with a live stream open: only then agents ask."""
-    stop = threading.Event()
-
-    def follow() -> None:
-        import http.client
-
-        connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=20)
-        connection.request("GET", "/live", headers={"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"})
-        response = connection.getresponse()
-        while not stop.is_set() and response.readline():
-            pass
-        connection.close()
-
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    until = time.monotonic() + 20
-    while not browser.server.is_in_use or not browser.server.console.watcher.marked_at:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    yield browser
-    stop.set()
+    """The browser, with a page open: only then agents ask."""
+    with open_page(browser):
+        yield browser
 
 
 def wait_for_card(browser: Browser) -> dict[str, Any]:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not (card := browser.get("/approvals.json").data["card"]):
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -252,7 +234,7 @@ def test_what_is_not_signed_by_this_browser_decides_nothing(agent: Agent, watche
 
 ATTEMPT = """
 import http.client, sys
-connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=20)
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=90)
 connection.request("POST", sys.argv[2], sys.argv[3], {"Host": sys.argv[4], "Origin": "http://" + sys.argv[4],
     "Cookie": sys.argv[5], "Remit-Proof": sys.argv[6]})
 print(connection.getresponse().status)
@@ -324,8 +306,5 @@ def test_a_line_with_a_known_conversation_says_what_was_asked(agent: Agent, serv
 
 def test_an_unpaired_browser_s_stream_ends_and_nobody_is_asked_any_more(agent: Agent, watched: Browser) -> None:
     assert watched.post(f"/unpair/{watched.id}", {}).status == 200
-    until = time.monotonic() + 20
-    while watched.server.is_in_use:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(lambda: not watched.server.is_in_use)
     assert watched.get("/").status == 401

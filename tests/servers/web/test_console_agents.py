@@ -1,7 +1,7 @@
 """The page Agents over a real socket: lanes by worktree, what two agents share, who waits, calls that never ended."""
 
+import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from conftest import run_git
 from gate.driving import Agent, governed, records
 from remit.core.diff.contents import sha256
 from remit.gate.gate import Gate
+from remit.servers.web.pages.agents import describe_agents
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving
@@ -185,8 +186,10 @@ def test_one_agent_alone_has_nothing_to_coordinate(repository: Path, home: Path)
         assert "nothing to coordinate" in browser.get(f"/r/{repository.name}/agents").text
 
 
-def test_the_page_answers_in_time(first: Agent, second: Agent, browser: Browser) -> None:
-    agents(browser, first)
-    began = time.monotonic()
-    agents(browser, first)
-    assert time.monotonic() - began < 5  # some 0.1 s; the machine may be shared
+def test_the_page_costs_little(first: Agent, second: Agent) -> None:
+    gate = Gate.open(first.cwd, first.environment)
+    describe_agents(gate, first.cwd.name)
+    before = sum(os.times()[:4])
+    assert describe_agents(gate, first.cwd.name).worktrees
+    assert sum(os.times()[:4]) - before < 5  # of the processor, git's part too: some 0.1 s, whoever else runs
+    gate.close()

@@ -76,7 +76,7 @@ class FleetWorld:
 
 def wait_until_live(stream: Stream) -> None:
     """Wait for a state that knows the fleet's database."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not stream.read_event("state")["fleet"]:
         assert time.monotonic() < until
 

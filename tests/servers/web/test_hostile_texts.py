@@ -164,7 +164,7 @@ def test_a_stream_carries_the_names_of_repositories_in_frames_of_its_own(tmp_pat
     with serving(home) as server:
         browser = Browser(server)
         browser.pair()
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
         connection.request("GET", "/live", headers={"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"})
         response = connection.getresponse()
         lines: list[str] = []

@@ -20,7 +20,7 @@ class Stream:
     """An open live stream of a paired client."""
 
     def __init__(self, browser: Browser, last_id: str = "", path: str = "/live") -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=90)
         headers = {"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"}
         self.connection.request("GET", path, headers=headers | ({"Last-Event-ID": last_id} if last_id else {}))
         self.response = self.connection.getresponse()
@@ -43,7 +43,7 @@ class Stream:
         raise AssertionError(f"the stream ended before {wanted!r}; the last event was {name!r}")
 
     def read_until_counted(self, key: str, count: int) -> None:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while self.read_event("state")["records"].get(key, 0) < count:
             assert time.monotonic() < until
 
@@ -68,7 +68,7 @@ def server(root: Path, home: Path) -> Iterator[ConsoleServer]:
 def read_last_id(browser: Browser, root: Path, home: Path) -> str:
     """Follow the stream until it has counted a new record, and return the id of that state."""
     stream = Stream(browser)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not stream.last_id:  # an id is there once the logs are followed
         stream.read_event("state")
         assert time.monotonic() < until

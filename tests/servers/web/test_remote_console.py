@@ -17,13 +17,12 @@ from remit.servers.web.pairing import LOGINS_FILE, ROLES, Role
 from remit.servers.web.routes import WRITES
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Answered, Browser
+from servers.web.console_world import Answered, Browser, wait_until, wait_until_answerable
 from servers.web.remote_world import (
     ProviderProcess,
     RemoteVisitor,
     serving_remote,
     settings_of,
-    wait_until,
     write_settings,
 )
 from servers.web.test_console import Asked, body_for
@@ -95,7 +94,7 @@ def asked(agent: Agent, server: ConsoleServer, visitor: RemoteVisitor) -> Iterat
     watching.log_in("ben")
     with watching.client.stream("GET", f"{watching.origin}/live") as stream:
         next(stream.iter_raw())
-        wait_until(lambda: bool(server.console.watcher.marked_at))
+        wait_until_answerable(server)
         yield Asked(agent)
 
 
@@ -429,7 +428,7 @@ def test_an_agent_on_this_machine_decides_nothing_by_the_way_round(
 @pytest.mark.slow
 def test_connections_that_begin_no_encryption_are_closed_and_keep_nobody_out(visitor: RemoteVisitor) -> None:
     port = int(visitor.origin.rpartition(":")[2])
-    idle = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(300)]
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=120) for _ in range(300)]
     assert visitor.log_in("vera").status == 200
     assert [connection.recv(1) for connection in idle] == [b""] * 300
     for connection in idle:

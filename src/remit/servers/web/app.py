@@ -195,9 +195,7 @@ class Console:
         bodies = self.bodies | {write.url: write.shape for write in WRITES}
         return JSONResponse(describe_api(PAGES, {path: bodies.get(path) for path in writes}))
 
-    def make_values(
-        self, page: Page, asked: PageRequest, data: object, state: LiveState = NO_STATE
-    ) -> dict[str, Any]:
+    def make_values(self, page: Page, asked: PageRequest, data: object, state: LiveState = NO_STATE) -> dict[str, Any]:
         known = self.repositories.list_all()
         current = asked.repository or (known[0] if known else None)
         return {
