@@ -1,8 +1,9 @@
 """Answers that come late, or in another order than they were asked for, in a real browser: what is shown is the newest.
 
-`self.holding` names the part whose answers wait.
+`self.holding` names the part, or the last word of the address, whose answers wait.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from remit.ledger.reader import measure_log_bytes
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import serving, wait_until
+from servers.web.test_chat import SCRIPT
 
 pytestmark = pages.pytestmark
 
@@ -25,7 +27,7 @@ HELD_PARTS = """
 const plainFetch = self.fetch;
 self.fetch = async (...asked) => {
   const response = await plainFetch(...asked);
-  if (asked[1]?.headers?.["Remit-Part"] !== self.holding) return response;
+  if (![asked[1]?.headers?.["Remit-Part"], `${asked[0]}`.split("/").at(-1)].includes(self.holding)) return response;
   self.hasHeld = true;
   while (self.holding) await new Promise((done) => setTimeout(done, 20));
   return response;
@@ -150,3 +152,23 @@ def test_a_late_preview_does_not_replace_a_newer_one(agent: Agent, visitor: Visi
     hold(page, "")
     page.evaluate("new Promise((done) => setTimeout(done, 100))")
     assert "SCOPE_VIOLATION" in answer.inner_text()
+
+
+def test_words_said_while_an_answer_is_on_its_way_are_not_lost(agent: Agent, visitor: Visitor, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(SCRIPT))
+    page = visitor.go(f"/r/{agent.cwd.name}/chat")
+    page.fill("[name='task']", "change it")
+    page.select_option("[name='intent']", "INT-001")
+    page.fill("[name='model']", f"scripted:{script}")
+    page.click("button[type='submit']")
+    page.locator("[data-choice]").wait_for()
+    page.wait_for_load_state()
+    hold(page, "words")
+    page.click("[data-choice]")
+    page.get_by_text("So it is <script>.").wait_for()  # the page looks again by itself
+    page.fill("#words", "and now?")
+    press_key(page, "Enter")
+    hold(page, "")
+    page.get_by_text("Welcome back.").wait_for()
+    assert page.input_value("#words") == ""
