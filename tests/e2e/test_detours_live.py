@@ -233,7 +233,7 @@ def test_what_is_typed_into_a_running_command_is_judged_too(name: str, workspace
             assert seen.last_result is not None
             [number] = re.findall(r"session ID (\d+)", seen.last_result.text)
             text = f"open('{path}', 'w').write({AFTER!r})\n"
-            return Use("write_stdin", {"session_id": int(number), "chars": text, "yield_time_ms": 3000})
+            return Use("write_stdin", {"session_id": int(number), "chars": text, "yield_time_ms": 30000})
 
         return step
 

@@ -28,7 +28,7 @@ from remit.wiring.hook_client import CLIENT_SETTINGS, client_path
 pytestmark = pytest.mark.live
 
 LINES = "x = 1\n"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def door(home: Path) -> Path:

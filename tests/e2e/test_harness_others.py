@@ -224,9 +224,9 @@ def test_codex_runs_a_hook_only_when_its_hash_is_trusted(
 
 @pytest.mark.usefixtures("codex_cli")
 def test_a_run_beyond_its_time_is_ended_and_its_shell_too(repository: Path, home: Path) -> None:
-    slow = Use("exec_command", {"cmd": "echo $$ > pid; exec sleep 29", "yield_time_ms": 29000})
+    slow = Use("exec_command", {"cmd": "echo $$ > pid; exec sleep 290", "yield_time_ms": 30000})
     with ResponsesWire(ScriptedModel([slow])).serve() as wire, pytest.raises(TooSlow):
-        run_codex(repository, home, wire.url, "sleep", timeout_s=3)
+        run_codex(repository, home, wire.url, "sleep", timeout_s=20)  # it has to begin its command before
     left = read_process(int((repository / "pid").read_text()))
     # A zombie has ended too, and has no words any more: who reaps it is the machine's affair.
     assert left is None or "sleep" not in left.argv

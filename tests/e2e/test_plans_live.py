@@ -31,7 +31,7 @@ from remit.host.scripted_model import Say, ScriptedModel
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
-WAIT_S = 110.0
+WAIT_S = 200.0
 LINES = "x = 1\ny = 2\n"
 
 

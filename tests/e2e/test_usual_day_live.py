@@ -26,6 +26,12 @@ def free_port() -> int:
         return door.getsockname()[1]
 
 
+AWAIT_DOOR = (
+    "import itertools, socket, time; "
+    "next(n for n in itertools.count() if not socket.socket().connect_ex(('127.0.0.1', {port})) or time.sleep(0.1))"
+)
+
+
 def a_day() -> tuple[str, ...]:
     """Commands that nobody objects to; most of them tell nothing of what they write, and run contained."""
     at = f"127.0.0.1:{free_port()}"
@@ -42,7 +48,8 @@ def a_day() -> tuple[str, ...]:
         "python3 -c \"import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)\"",
         "python3 - <<'EOF'\nprint('a \\'quoted\\' \"text\" — ünïcode $HOME \\\\ 日本')\nEOF",
         "printf '%s\\n' \"two\nlines\" 'single \"double\"' | python3 -c 'import sys; print(sys.stdin.read())'",
-        f"python3 -m http.server {at[10:]} --bind 127.0.0.1 > /dev/null 2>&1 & pid=$!; sleep 1; "
+        f"python3 -m http.server {at[10:]} --bind 127.0.0.1 > /dev/null 2>&1 & pid=$!; "
+        f'python3 -c "{AWAIT_DOOR.format(port=at[10:])}"; '
         f"python3 -c \"import urllib.request as u; print(u.urlopen('http://{at}/README.md').read())\"; "
         'kill $pid; wait $pid; echo "ended $?"',
         "pwd | xargs basename",

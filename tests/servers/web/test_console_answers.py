@@ -288,8 +288,8 @@ def test_a_question_that_nobody_answered_says_so_and_can_be_answered_late(agent:
     config = agent.cwd / ".orchestration/remit.toml"
     config.write_text(f"{config.read_text()}\n[approvals]\ntimeout_s = 2\n")
     asked = Asked(agent)
-    card = wait_for_card(browser)
-    name = card["question"]["id"]
+    wait_until(lambda: bool(browser.get("/approvals.json").data["queue"]))  # open, or over by now
+    [name] = [each["id"] for each in browser.get("/approvals.json").data["queue"]]
     assert asked.decision == "deny"
     assert "Denied: nobody answered in time" in browser.get(f"/p/{name}").text
     late = browser.get(f"/approvals/{name}.json").data["card"]
