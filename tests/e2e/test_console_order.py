@@ -12,6 +12,7 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, Route
 
 from e2e import test_console_pages as pages
+from e2e.test_console_approvals import shown_card
 from e2e.test_console_pages import Visitor, press_key
 from gate.driving import Agent, governed
 from remit.ledger.log_files import list_readable_places
@@ -112,10 +113,9 @@ def test_a_card_that_is_newer_than_the_stream_s_state_stays(agent: Agent, visito
     checked: list[str] = []
     page.on("response", lambda response: checked.append(response.url))
     visitor.go("/approvals", page)
-    page.locator("[data-card]").wait_for()
-    name = str(page.locator("[data-card]").get_attribute("data-card"))
+    name = shown_card(page)
     page.fill("[data-rule]", "docs/b.md")
-    wait_until(lambda: page.evaluate("1") and any(url.endswith(f"/approvals/{name}.json") for url in checked))
+    wait_until(lambda: page.evaluate("true") and any(url.endswith(f"/approvals/{name}.json") for url in checked))
     assert page.locator("[data-rule]").input_value() == "docs/b.md"
     assert page.locator("[data-toasts] p").count() == 0
     page.locator("h2").first.click()
