@@ -10,7 +10,6 @@ from typing import Any, get_type_hints
 from msgspec import Struct
 from msgspec.json import schema_components
 
-from remit.servers.web.approval_actions import AnswerBody, EqualAnswerBody, record_answer, record_equal_answers
 from remit.servers.web.change_actions import (
     CommentsBody,
     MarkBody,
@@ -28,7 +27,13 @@ from remit.servers.web.pages.agents import (
     read_agents,
     release_call,
 )
-from remit.servers.web.pages.approvals import read_approvals
+from remit.servers.web.pages.approvals import (
+    AnswerBody,
+    EqualAnswerBody,
+    read_approvals,
+    record_answer,
+    record_equal_answers,
+)
 from remit.servers.web.pages.changes import read_changes
 from remit.servers.web.pages.chat import (
     BeginBody,
