@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import pytest
 
@@ -20,6 +20,7 @@ from processes import fields
 from remit.gate.machine import Environment
 from remit.orchestrator.workers.agent import (
     AGENT_COMMANDS,
+    GRACE_S,
     REAPER_KILLED,
     AgentProcess,
     AgentRun,
@@ -32,6 +33,7 @@ from remit.orchestrator.workers.agent import (
     run_setup,
 )
 from remit.orchestrator.workers.attempt_steps import AttemptSteps
+from remit.orchestrator.workers.feed import AgentFeed
 from remit.orchestrator.workers.host import WorkerHost, WorkerSettings
 from remit.orchestrator.workers.network import find_certificates, find_proxy_secrets
 from remit.orchestrator.workers.workplaces import Workplaces
@@ -214,6 +216,25 @@ def test_a_worker_with_many_open_files_waits_for_the_end_of_a_jail(places: Attem
         for descriptor in held:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class SlowFeed(AgentFeed):
+    """A feed on a machine that is too busy to read at once."""
+
+    def read_output(self, stream: BinaryIO) -> None:
+        time.sleep(GRACE_S + 0.5)
+        super().read_output(stream)
+
+
+@pytest.mark.slow
+def test_the_last_line_of_an_agent_counts_however_late_it_is_read(places: AttemptPlaces, home: Path) -> None:
+    words = ("echo", '{"type": "result", "total_cost_usd": 1.5}')
+    jail = make_jail(places, "", words, Environment(home=home, temporary=home / "tmp"), os.environ["PATH"])
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    process = AgentProcess(AgentRun(words, variables, jail, home / "agent.log", find_bubblewrap()))
+    process.feed = SlowFeed(home / "agent.log")
+    process.wait()
+    assert process.feed.usage.usd == 1.5
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:

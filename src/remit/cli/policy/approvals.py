@@ -173,8 +173,8 @@ def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
 
 
 def announce_watcher(root: Path, stopped: threading.Event) -> None:
-    """Record once a second that a person is watching. Uses its own connection, because it runs in a thread. A busy state
-    is tried again: who is not announced is asked nothing any more.
+    """Record once a second that a person is watching. Uses its own connection, because it runs in a thread. A busy
+    state is tried again: who is not announced is asked nothing any more.
     """
     questions = governed_gate(root).questions
     while not stopped.wait(1.0):
