@@ -245,12 +245,13 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 KILLER = """
-import os, signal, subprocess
-child = subprocess.Popen(["setsid", "sh", "-c", "sleep 721 & sleep 722"])
-hidden = subprocess.Popen(["env", "-i", "setsid", "-f", "sleep", "723"])
-hidden.wait()
-import time
-time.sleep(1.0)  # the worker looks every tenth of a second
+import os, signal, subprocess, sys, time
+from pathlib import Path
+one, two, three = sys.argv[1:]
+child = subprocess.Popen(["setsid", "sh", "-c", f"{one} & {two}"])
+hidden = subprocess.Popen(["env", "-i", "setsid", "-f", *three.split()])
+while not Path("seen").exists():
+    time.sleep(0.05)
 os.kill(os.getppid(), signal.SIGKILL)
 time.sleep(700)
 """
@@ -259,11 +260,23 @@ time.sleep(700)
 def test_an_agent_that_ends_its_reaper_is_ended_with_all_it_started(tmp_path: Path, home: Path) -> None:
     jail = Jail(tmp_path, writable=(tmp_path,))
     variables = {**os.environ, "TMPDIR": str(tmp_path / "own")}
-    process = AgentProcess(AgentRun((sys.executable, "-c", KILLER), variables, jail, tmp_path / "log"))
-    end = process.wait()
+    started = {f"sleep {seconds}.{os.getpid()}" for seconds in (721, 722, 723)}  # of this test alone
+    counts: list[int] = []
+
+    def list_left() -> set[str]:
+        return started & {" ".join(fields(pid / "cmdline")).strip() for pid in Path("/proc").glob("[0-9]*")}
+
+    def report(_: AgentFeed) -> None:
+        counts.append(len(list_left()))
+        if counts[-2:] == [3, 3]:  # the worker has looked in between
+            (tmp_path / "seen").touch()
+
+    process = AgentProcess(
+        AgentRun((sys.executable, "-c", KILLER, *sorted(started)), variables, jail, tmp_path / "log")
+    )
+    end = process.wait(report)
     assert end.why == REAPER_KILLED
-    left = [words for pid in Path("/proc").glob("[0-9]*") for words in [" ".join(fields(pid / "cmdline"))]]
-    assert [words for words in left if words.startswith(("sleep 721", "sleep 722", "sleep 723"))] == []
+    assert list_left() == set()
 
 
 def test_a_proxy_and_its_certificates_come_into_the_jail_and_its_password_into_no_log(
