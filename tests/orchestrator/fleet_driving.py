@@ -20,7 +20,7 @@ from remit.orchestrator.fleet import name_repository, open_fleet
 
 REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
 AGENT = Path(__file__).with_name("small_agent.py")
-WAIT_S = 200.0
+WAIT_S = 400.0
 PACE = "0.4"
 """Intervals are shorter than those of a real fleet: a worker is dead after eight seconds."""
 

@@ -22,6 +22,7 @@ from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, ope
 from remit.orchestrator.database.troubles import describe_trouble
 from remit.orchestrator.engines.dbos import DbosEngine
 
+pytestmark = pytest.mark.timeout(900)
 PATH = ".local/state/remit/fleet.db"
 UNAVAILABLE = 4
 NEWER = len(MIGRATIONS) + 1

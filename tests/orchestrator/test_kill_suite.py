@@ -47,7 +47,7 @@ def test_whatever_is_killed_every_task_lands_once(
     killer = Killer(fleet, server, SEED)
     began = time.monotonic()
     try:
-        killer.run(ids, kills, 240 + 8 * tasks)
+        killer.run(ids, kills, 480 + 8 * tasks)
     finally:
         took = time.monotonic() - began
         print(f"\n{tasks} tasks, {took:.0f} s; {killer.tell_figures()}")

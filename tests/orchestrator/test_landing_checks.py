@@ -146,7 +146,7 @@ def test_what_git_does_not_call_a_file_is_not_taken_over(fleet: Fleet, members: 
 
 # From the settings to the target
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_a_check_of_the_settings_runs_once_a_person_trusts_it(home: Path, tmp_path: Path) -> None:
