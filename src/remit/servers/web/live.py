@@ -186,11 +186,7 @@ class ChangeWatcher:
                     self.questions[repository.name] = [question.id for question in listed]
                     self.versions[repository.name] = version
                 open_questions += self.questions.get(repository.name, [])
-            except (
-                *RECORDING_ERRORS,
-                *DECODE_ERRORS,
-                sqlite3.Error,
-            ):  # it silences no other
+            except (*RECORDING_ERRORS, *DECODE_ERRORS, sqlite3.Error):  # looked at again in a moment; others go on
                 continue
         self.count_new_records()
         return LiveState(sorted(open_questions), sizes, dict(self.records), self.read_fleet_version())
