@@ -20,7 +20,7 @@ from remit.gate.state.workspace_state import State
 from remit.policy.grants import GrantSubject
 from remit.workspace.processes.process_tracking import ProcessIdentity, has_process_ended, identify_this_process
 
-WATCHER_TIMEOUT_S = 5.0  # silence after which a watcher counts as gone
+WATCHER_TIMEOUT_S = 15.0  # silence after which a watcher counts as gone; who leaves says so, and a machine may be busy
 WATCHER_RETENTION_S = 3600.0
 POLL_INTERVAL_S = 0.05
 
