@@ -10,7 +10,8 @@ from pathlib import Path
 from remit.adapters import HookReply
 from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, make_address, socket_path, start_daemon
 
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 30.0
+RESTART_INTERVAL_S = 1.0  # a daemon that starts while the one before is about to leave, leaves as well
 REPLY_TIMEOUT_S = 30.0
 RETRY_INTERVAL_S = 0.02
 
@@ -57,15 +58,16 @@ def ask_daemon(
 
 def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply:
     """Return the daemon's reply; start a daemon if no daemon of the same version listens. Raises DaemonAway."""
-    until = time.monotonic() + START_TIMEOUT_S
-    reply = ask_daemon(home, version, agent, folder, payload)
-    if reply is None:
-        start_daemon(home)
-    while reply is None and time.monotonic() < until:
+    start_at = time.monotonic()
+    until = start_at + START_TIMEOUT_S
+    while (reply := ask_daemon(home, version, agent, folder, payload)) is None:
+        now = time.monotonic()
+        if now >= until:
+            raise DaemonAway
+        if now >= start_at:
+            start_daemon(home)
+            start_at = now + RESTART_INTERVAL_S
         time.sleep(RETRY_INTERVAL_S)
-        reply = ask_daemon(home, version, agent, folder, payload)
-    if reply is None:
-        raise DaemonAway
     return reply
 
 
