@@ -52,6 +52,8 @@ def test_a_shared_path_is_an_error_that_says_what_to_do(governed_repository: Pat
     assert done.returncode == 1
     assert "error: OVERLAP: INT-001 and INT-002 may both write 'src/auth/x'" in done.stdout
     assert "remit intent edit INT-002 --add-scope '!src/auth/**'" in done.stdout
+    assert "one after the other" in done.stdout
+    assert "before this can start" not in done.stdout
     remit(governed_repository, "intent", "edit", "INT-002", "--add-scope", "!src/auth/**")
     assert "OVERLAP" not in codes(governed_repository)
 

@@ -57,7 +57,7 @@ class JailedAttempt:
         temporary = folder / "INT-001-1.tmp"
         temporary.mkdir()
         branch = "remit/INT-001/1"
-        self.places = AttemptPlaces(main, tree, assignment.path.parent, temporary, folder / "INT-001-1.state", branch)
+        self.places = AttemptPlaces(main, tree, temporary, folder / "INT-001-1.state", branch)
         prepare_state(self.places)
         self.starter = DaemonStarter(home)
         self.told: list[str] = []
@@ -66,6 +66,16 @@ class JailedAttempt:
     @property
     def tree(self) -> Path:
         return self.places.tree.root
+
+    def list_places(self) -> dict[str, Path | None]:
+        """Return what an attack goes for, by the name that it uses."""
+        return {
+            "GIT": self.root / ".git",
+            "OWN": self.places.tree.git_dir,
+            "STATE": self.home / ".local/state/remit",
+            "OTHER": self.other.root,
+            "MAIN": self.root,
+        }
 
     def variables(self) -> dict[str, str]:
         own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"}

@@ -60,9 +60,8 @@ def places(repository: Path, home: Path) -> AttemptPlaces:
     )
     temporary = home / ".local/share/remit/trees/r/one.tmp"
     temporary.mkdir()
-    assert one.assignment_path is not None
     state = home / ".local/share/remit/trees/r/one.state"
-    places = AttemptPlaces(main, one, Path(one.assignment_path).parent, temporary, state, "remit/INT-001/1")
+    places = AttemptPlaces(main, one, temporary, state, "remit/INT-001/1")
     prepare_state(places)
     return places
 

@@ -30,7 +30,7 @@ from remit.workspace.place.workspace import locate_workspace
 def terms(repository: Path, home: Path) -> DoorTerms:
     tree = locate_workspace(repository)
     assert tree is not None
-    places = AttemptPlaces(tree, tree, home, home / "tmp", home / "state", "remit/INT-001/1")
+    places = AttemptPlaces(tree, tree, home / "tmp", home / "state", "remit/INT-001/1")
     return DoorTerms(places, "INT-001", home, {})
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sqlite3
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,19 @@ from msgspec.structs import replace
 
 from conftest import run_git
 from gate.driving import body, governed, machine, records
-from orchestrator.jailed_attempt import JailedAttempt
+from orchestrator.jailed_attempt import PRELUDE, JailedAttempt
 from processes import daemons_of
+from remit.core.call import SessionKey
 from remit.core.machine_paths import KEY_PATH
+from remit.gate.gate import Gate
 from remit.ledger.reader import read_lines
 from remit.servers.attempt_door import find_kind
 from remit.servers.daemon import HookRequest, unpack_request
 from remit.servers.hook import HookFrame, answer
 from remit.workspace.merging import Identity
+from remit.workspace.place.workspace import register_repository
 from remit.workspace.safe_files import hold_lock
+from remit.workspace.sandbox.attempt_places import find_inner_bubblewrap
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.landlock import SCOPES_SINCE, abi_version
 
@@ -142,6 +147,60 @@ for name, attack in ATTACKS.items():
 """
 
 
+OWN_AGENT = """
+from pathlib import Path
+from remit.core.call import Citation, SessionKey, ToolCall, hash_arguments
+from remit.gate.gate import Gate
+from remit.gate.machine import Environment
+from remit.gate.perform import ToolOutput
+
+session = SessionKey("run-1")
+gate = Gate.open(Path(TREE), Environment(home=Path(HOME), temporary=Path(os.environ["TMPDIR"])))
+gate.intents.select(session, "remit", "INT-001")
+
+def perform(command, call_id):
+    def act(access):
+        with open(os.environ["TMPDIR"] + "/output", "wb+") as output:
+            end = access.run_command(output.fileno(), environment=dict(os.environ))
+            output.seek(0)
+            return ToolOutput(ok=end.code == 0, text=output.read().decode(errors="replace"), exit_code=end.code)
+
+    arguments = {"command": command}
+    performed = gate.perform(
+        ToolCall(
+            agent="remit",
+            session=session,
+            tool="execute_command",
+            effect="execute",
+            cwd=TREE,
+            call_id=call_id,
+            command=command,
+            arguments=arguments,
+            arguments_sha256=hash_arguments(arguments),
+            citation=Citation("INT-001", "INTENT_EVOLUTION"),
+            whole_workspace=True,
+        ),
+        act,
+    )
+    return performed.output.text if performed.output else "".join(performed.messages)
+"""
+BY_COMMAND: dict[str, tuple[str, str]] = {
+    **{name: attack for name, attack in ATTACKS.items() if not attack[0].startswith(("speak(", "tell_of("))},
+    "leave a record in the spool": ("os.makedirs(STATE + '/spool')", "done"),  # in a folder that vanishes
+    "take the door away": ("os.unlink(STATE + '/daemon.sock')", NOT_THERE),
+    "look through the agent's process": (
+        "[open(p + STATE + '/key') for p in glob.glob('/proc/[0-9]*/root') if p != f'/proc/{os.getpid()}/root']",
+        "Permission denied",
+    ),
+    "look into the agent": ("str(ptrace(os.getppid()))", "-1"),
+    "read with Remit's own commands": (
+        "run(sys.executable, '-c', 'from remit.cli import main; main()', 'log')",
+        "out of its reach",
+    ),
+}
+"""What a command of Remit's own agent tries, whose process holds the records open."""
+
+
 def describe_files(folder: Path, *, besides: str = "") -> dict[str, str]:
     files = [path for path in folder.rglob("*") if path.is_file() and not (besides and besides in str(path))]
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
@@ -163,14 +222,7 @@ def test_what_a_hostile_agent_tries_in_its_jail_comes_to_nothing(
         steering = {**describe_files(common / "hooks"), **describe_files(common / "info")}
         settings = (common / "config").read_bytes()
         sources = describe_files(attempt.root, besides="/.git/")
-        places = {
-            "GIT": common,
-            "OWN": attempt.places.tree.git_dir,
-            "STATE": home / ".local/state/remit",
-            "OTHER": attempt.other.root,
-            "MAIN": attempt.root,
-        }
-        named = "".join(f"{name} = {str(path)!r}\n" for name, path in places.items())
+        named = "".join(f"{name} = {str(path)!r}\n" for name, path in attempt.list_places().items())
         named += f"WORKER, DAEMON = {os.getpid()}, {daemons_of(home)[0]}\n"
         attacks = {name: attack for name, (attack, _) in ATTACKS.items()}
         _, printed = attempt.run(f"{named}ATTACKS = {attacks!r}\n{TOOLS}")
@@ -189,6 +241,48 @@ def test_what_a_hostile_agent_tries_in_its_jail_comes_to_nothing(
     with sqlite3.connect(common / "remit/state.db") as state:
         assert state.execute("pragma integrity_check").fetchone() == ("ok",)
     assert daemons_of(home) != []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_inner_bubblewrap() is None, reason="NO JAIL WITHIN A JAIL TESTED: bubblewrap cannot make one")
+def test_what_a_command_of_remits_own_agent_tries_comes_to_nothing_and_is_recorded(
+    attempt: JailedAttempt, home: Path
+) -> None:
+    run_git(attempt.root, "branch", "remit/next")
+    Gate.open(attempt.root, machine(home)).intents.select(SessionKey("before"), "remit", "INT-001")  # makes the key
+    register_repository(home, attempt.places.main)
+    common, state = attempt.root / ".git", home / ".local/state/remit"
+    named = "".join(f"{name} = {str(path)!r}\n" for name, path in attempt.list_places().items())
+    named += f"WORKER, DAEMON = {os.getpid()}, 0\n"
+    attacks = {name: attack for name, (attack, _) in BY_COMMAND.items() if name != "end the daemon"}
+    script = attempt.places.temporary / "attacks.py"
+    script.write_text(f"{PRELUDE}{named}ATTACKS = {attacks!r}\n{TOOLS}")
+    refs, settings = run_git(attempt.root, "for-each-ref"), (common / "config").read_bytes()
+    _, printed = attempt.run(
+        f"""{OWN_AGENT}
+print(perform({f"{sys.executable} {script}"!r}, "t1"))
+print(perform("echo 'y = 1' > src/made.py; git add src/made.py; git commit -qm mine; git log -1 --format=%s", "t2"))
+print(perform("echo mine > LICENSE; kill -TERM 0; sleep 60", "t3"))
+""",
+        agent="remit",
+    )
+    results = dict(json.loads(line[7:]) for line in printed.splitlines() if line.startswith("RESULT "))
+    unexpected = {
+        name: results.get(name, printed[-2000:])
+        for name in attacks
+        if not any(part in results.get(name, "") for part in BY_COMMAND[name][1].split("|"))
+    }
+    assert unexpected == {}
+    assert "mine" in printed.splitlines()
+    assert run_git(attempt.root, "log", "-1", "--format=%s", "remit/INT-001/1") == "mine\n"
+    assert [line for line in run_git(attempt.root, "for-each-ref").splitlines() if "INT-001" not in line] == [
+        line for line in refs.splitlines() if "INT-001" not in line
+    ]
+    assert (common / "config").read_bytes() == settings
+    assert not (state / "spool").exists() or list((state / "spool").iterdir()) == []
+    calls = [body(record)["call"]["id"] for record in attempt.records("tool_result")]
+    assert calls == ["t1", "t2", "t3"]
+    assert not (attempt.tree / "LICENSE").exists(), "undone, since it is out of scope"
 
 
 @pytest.mark.slow

@@ -23,12 +23,13 @@ from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.landing.land import read_landed_attempts
 from remit.orchestrator.landing.undo import find_landings
 from remit.orchestrator.states import HANDED_IN, WAITING, ask_to_land, rebuild_task
+from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX
 from remit.workspace.merging import TreeStore
-from remit.workspace.worktrees import BRANCH_FOLDER, HANDED_IN_REFS
+from remit.workspace.worktrees import HANDED_IN_REFS
 
 MAX_LANDINGS = 100_000
 MAX_TOKEN = 2**31 - 1
-ATTEMPT_REFS = (f"refs/heads/{BRANCH_FOLDER}", HANDED_IN_REFS)
+ATTEMPT_REFS = (f"{BRANCH_PREFIX}{BRANCH_FOLDER}", HANDED_IN_REFS)
 ATTEMPT_REF = re.compile(rf"({'|'.join(ATTEMPT_REFS)})/([A-Z]{{2,8}}-\d+)/(\d+)")
 
 

@@ -17,7 +17,7 @@ from remit.gate.intents.intents import Intents
 from remit.gate.log_sharing.share_logs import fetch_logs, write_log_ref
 from remit.orchestrator.board import SHARED_PREFIX, OpenPlan
 from remit.workspace.git.command import TIMEOUT_S, Git, GitError
-from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
+from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.merging import NO_COMMIT, RefCheckedOut, RefMoved, RemoteRefused, TreeStore
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
@@ -33,7 +33,6 @@ from remit.workspace.sharing.shared_refs import (
 from remit.workspace.worktrees import (
     ARTIFACT_REFS,
     ATTEMPT_NAME,
-    BRANCH_FOLDER,
     HANDED_IN_REFS,
     PLAN_REFS,
     WIP_REFS,

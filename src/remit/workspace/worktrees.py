@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from remit.core.scope.path_patterns import Scope
 from remit.workspace.git.command import Git, GitError, list_disabled_filters
-from remit.workspace.git.repository import prefix_in_repository, quote_path
+from remit.workspace.git.repository import BRANCH_FOLDER, prefix_in_repository, quote_path
 from remit.workspace.merging import NO_COMMIT, Identity, TreeStore
 from remit.workspace.observe.observation import Observation, observe_workspace
 from remit.workspace.place.assignment_file import read_assignment
@@ -25,7 +25,6 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, loc
 from remit.workspace.safe_files import ObservedFile
 from remit.workspace.snapshots.snapshot import is_secret_path, read_content
 
-BRANCH_FOLDER = "remit"
 STATUS_WORDS = ("status", "--porcelain", "--ignore-submodules=dirty")
 """Words of a status that starts no git inside a submodule: its settings, which an agent may write, name programs."""
 

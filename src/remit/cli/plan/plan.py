@@ -15,7 +15,7 @@ from remit.cli.plan.fork import fork
 from remit.cli.plan.landing import land, undo
 from remit.cli.plan.opening import database_option
 from remit.cli.plan.plan_text import describe_plan
-from remit.cli.plan.start import SEQUENCED_CODES, describe_repository, make_limits, make_roles, make_tasks, start
+from remit.cli.plan.start import describe_repository, make_limits, make_roles, make_tasks, start
 from remit.cli.plan.suggest import suggest
 from remit.cli.plan.watch import log, pause, resume, status, stop
 from remit.gate.gate import Gate
@@ -70,7 +70,7 @@ def check(intent_ids: tuple[str, ...], fix: bool, database: str | None, repo: Pa
 
 def forecast_check(gate: Gate, made: Plan, database: str | None) -> Forecast | None:
     """Return the forecast of a plan as `remit plan start` would start it; None for a plan that cannot start."""
-    if not made.tasks or any(finding.code not in SEQUENCED_CODES for finding in made.errors):
+    if not made.tasks or made.obstacles:
         return None
     settings, root = gate.rules.config.orchestrator, find_repository_root(gate.workspace)
     opened = OpenPlan("", name_repository(root), settings.target, limits=make_limits(settings, settings.workers))

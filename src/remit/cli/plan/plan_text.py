@@ -11,7 +11,6 @@ MAX_SHOWN_OF_CODE = 10
 
 
 def describe_plan(made: Plan) -> Iterator[str]:
-    errors = len(made.errors)
     proved = f"{count_things(made.pairs_apart, 'pair')} proved apart, {len(made.shared)} not"
     yield f"{count_things(len(made.tasks), 'task')}, {proved}"
     seen = Counter[str]()
@@ -30,5 +29,7 @@ def describe_plan(made: Plan) -> Iterator[str]:
         yield "  ".join((task.intent_id, sanitise_line(task.title), *(f"({note})" for note in notes)))
     if not made.tasks:
         yield "no open intents; make one with `remit intent new NAME --scope GLOB`"
-    elif errors:
-        yield f"{errors} to mend before this can start"
+    elif made.obstacles:
+        yield f"{len(made.obstacles)} to mend before this can start"
+    elif made.errors:
+        yield "as they are, `remit plan start` never runs such tasks at once, but one after the other"

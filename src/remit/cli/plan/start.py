@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 LOG_PATH = f"{STATE_FOLDER}/worker.log"
 MAX_LOG_BYTES = 4 << 20
-SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
-"""Findings that keep no plan from starting: the two tasks run one after the other."""
 
 
 @click.command()
@@ -237,11 +235,10 @@ def plan_intents(
     made = make_plan(document, ids, find_role(settings, settings.first_role), settings, facts)
     if has_own_agents:
         made = replace(made, findings=tuple(finding for finding in made.findings if finding.code != "NO_AGENT"))
-    errors = [finding for finding in made.errors if finding.code not in SEQUENCED_CODES]
-    if errors:
+    if made.obstacles:
         click.echo("\n".join(describe_plan(made)), err=True)
-        fix = errors[0].fix or "see `remit plan check`"
-        raise Failure(errors[0].code, errors[0].message, fix=fix, exit_code=FINDINGS)
+        first = made.obstacles[0]
+        raise Failure(first.code, first.message, fix=first.fix or "see `remit plan check`", exit_code=FINDINGS)
     if not made.tasks:
         fix = "make one with `remit intent new NAME --scope GLOB`"
         raise Failure("NOTHING_TO_DO", "no intent is open", fix=fix)

@@ -29,7 +29,9 @@ from remit.gate.containment.run_command import (
 from remit.gate.containment.take_over import ContainedResult
 from remit.gate.context import WorkspaceContext
 from remit.gate.state.tickets import Ticket, Tickets
+from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.safe_files import write_atomically
+from remit.workspace.sandbox.attempt_places import put_into_command_jail
 from remit.workspace.sandbox.containment import (
     CommandEnd,
     Limits,
@@ -61,7 +63,11 @@ class CommandRun:
 
     def run(self, limits: Limits) -> CommandEnd:
         """Run the command to its end, outside of the repository's turn. Raises SandboxFailed, OSError."""
-        self.ended = run_without_bubblewrap(self.words, Path(self.call.cwd), replace(limits, size=None))
+        words, folder = self.words, Path(self.call.cwd)
+        workspace, home = self.context.found_workspace, self.context.environment.home
+        if workspace is not None and (assignment := read_assignment(workspace)) and assignment.terms:
+            words = put_into_command_jail(workspace, home, assignment.terms.intent, folder, words)
+        self.ended = run_without_bubblewrap(words, folder, replace(limits, size=None))
         return self.ended
 
 

@@ -98,6 +98,9 @@ class PlannedTask(Struct, frozen=True):
     write_set: WriteSet
 
 
+SEQUENCED_CODES = ("OVERLAP", "UNPROVED")
+
+
 class Plan(Struct, frozen=True):
     """Tasks in an order allowed by their needs, the pairs not proved apart, and the findings."""
 
@@ -109,6 +112,11 @@ class Plan(Struct, frozen=True):
     @property
     def errors(self) -> tuple[PlanFinding, ...]:
         return tuple(finding for finding in self.findings if finding.severity == "error")
+
+    @property
+    def obstacles(self) -> tuple[PlanFinding, ...]:
+        """The errors that keep the plan from starting. Tasks that are not proved apart only run one after the other."""
+        return tuple(finding for finding in self.errors if finding.code not in SEQUENCED_CODES)
 
 
 def make_plan(

@@ -34,6 +34,7 @@ from remit.workspace.processes.limited_command import CommandResult, run_trusted
 from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import try_lock
 from remit.workspace.sandbox import landlock
+from remit.workspace.sandbox.attempt_places import existing, list_git_places, list_steering_places
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
 from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
 
@@ -151,9 +152,6 @@ STATE_PATHS = ("sandbox", "spool")
 
 HIDDEN_STATE = ("fleet.db", "fleet.db-wal", "fleet.db-shm", "console.json", "worker.log", "daemon.log", "daemon.sock")
 
-STEERING_GIT_FILES = ("commondir", "gitdir", "config.worktree")
-"""In the git folder of a worktree: which repository it belongs to, and settings, which name programs."""
-
 
 class AttemptPlaces(Struct, frozen=True):
     """Folders of an attempt: the main worktree, the attempt's worktree with its branch, a folder for temporary files,
@@ -162,7 +160,6 @@ class AttemptPlaces(Struct, frozen=True):
 
     main: Workspace
     tree: Workspace
-    assignment: Path
     temporary: Path
     state: Path
     branch: str
@@ -195,20 +192,18 @@ def make_jail(
     writable = (tree.root, places.temporary, tree.git_dir)
     named = (*list_tool_paths(words, search_path), *certificates)
     tools = (path for path in named if is_inside_only(path, private))
-    read_only = (
-        *(common / "hooks", common / "config", common / "worktrees", places.assignment, tree.root / ".git"),
-        *(tree.git_dir / name for name in STEERING_GIT_FILES),
-    )
+    read_only = list_steering_places(tree)
     shown = find_links(places, links)
     unseen = (*private, *OWN_MOUNTS)
     hidden = tuple(path for path in find_sockets(home, (Path("/"),)) if not is_in_folders(path, unseen))
     emptied: tuple[Path, ...] = ()
-    if is_own_agent(agent, words):
+    is_own = is_own_agent(agent, words)
+    if is_own:
         writable = (*writable, common, places.main.folder, *(state / name for name in STATE_PATHS))
         read_only = (*read_only, state)
         hidden = (*hidden, *(state / name for name in HIDDEN_STATE))
     else:
-        writable = (*writable, *list_git_places(common, places.branch))
+        writable = (*writable, *list_git_places(common, Path(places.branch).parent.name))
         read_only = (*read_only, common, common / "objects/info", places.main.folder)
         shown = {**shown, state: places.state}
         emptied = existing(places.main.state)
@@ -220,6 +215,7 @@ def make_jail(
         links=shown,
         hidden=existing(*hidden),
         emptied=emptied,
+        can_nest=is_own,
     )
 
 
@@ -229,14 +225,6 @@ OWN_MOUNTS = (Path("/dev"), Path("/proc"))
 def is_own_agent(agent: str, words: Sequence[str]) -> bool:
     """Return whether the command is Remit's own agent, whose gate runs in its process: by its name or its command."""
     return agent == OWN_AGENT or (Path(words[0]).name == "remit" and words[1:2] == ("run",))
-
-
-def list_git_places(common: Path, branch: str) -> tuple[Path, ...]:
-    """Return what git writes in the shared folder when an agent commits: objects, and the branches of its intent."""
-    intent = f"refs/heads/{branch.rpartition('/')[0]}"
-    for folder in (common / intent, common / "logs" / intent):
-        folder.mkdir(parents=True, exist_ok=True)
-    return (common / "objects", common / intent, common / "logs" / intent, common / "reftable")
 
 
 def is_in_folders(path: Path, folders: Sequence[Path]) -> bool:
@@ -306,10 +294,6 @@ def explain_unwired(agent: str, command: AgentCommand, home: Path, variables: Ma
     if manifest.find_file(user.hooks_file(row)) or (own.is_file() and CLIENT_PATH in own.read_text("utf-8", "replace")):
         return ""
     return f"{row.title} has no hooks of Remit here, and would not be governed: `remit init --agent {agent}`"
-
-
-def existing(*paths: Path) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(path for path in paths if path.exists()))
 
 
 def find_agent_files(agent: str, home: Path, moved: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

@@ -266,8 +266,7 @@ class AttemptSteps:
         folder = trees_folder(self.settings.home, attempt.repository)
         temporary, state = (folder / name for name in name_folders(attempt.intent, attempt.attempt))
         temporary.mkdir(exist_ok=True, mode=0o700)
-        assignment = place.assignment.path.parent
-        places = AttemptPlaces(main, place.tree, assignment, temporary.resolve(), state, attempt.branch)
+        places = AttemptPlaces(main, place.tree, temporary.resolve(), state, attempt.branch)
         places.artifacts.mkdir(parents=True, exist_ok=True, mode=0o700)
         prepare_state(places)
         return places

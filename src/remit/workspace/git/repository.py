@@ -16,6 +16,9 @@ from remit.workspace.safe_files import create_once, write_atomically
 
 OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 BRANCH_PREFIX = "refs/heads/"
+BRANCH_FOLDER = "remit"
+"""Below it are the branches of plans: the target, and those of attempts."""
+
 REF_FOLDERS = ("refs/heads", "refs/remotes", "refs/tags", "refs/stash")
 NOTES_REF = "refs/notes/ai"  # the ref of authorship notes
 MAX_NAMED_PATHS = 200  # above this count the whole tree is listed: a command line is limited

@@ -89,6 +89,8 @@ class Jail(Struct, frozen=True):
     shown: tuple[Path, ...] = ()
     network: bool = True
     above: bool = False
+    can_nest: bool = False
+    """Whether the command may make a jail within this one, also where its user is root."""
 
 
 def find_bubblewrap() -> str | None:
@@ -107,6 +109,20 @@ def find_packaged_bubblewrap() -> str | None:
 
 def bubblewrap_command(program: str, jail: Jail, command: Sequence[str], status: int) -> list[str]:
     """Return the words that run `command` in the jail; `status` is a descriptor for bubblewrap's JSON status lines."""
+    return [
+        *(program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"),
+        *(["--cap-add", "CAP_SETFCAP"] if jail.can_nest and os.getuid() == 0 else []),
+        "--new-session",
+        *(["--unshare-net"] if not jail.network else []),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *(word for path in KERNEL_PATHS for word in ("--ro-bind-try", path, path)),
+        *list_mount_words(jail),
+        *("--chdir", str(jail.folder), "--json-status-fd", str(status), "--"),
+        *("env", SIGNAL_OPTION, *(("GIT_DISCOVERY_ACROSS_FILESYSTEM=1",) if jail.above else ()), *command),
+    ]
+
+
+def list_mount_words(jail: Jail) -> list[str]:
     # Deeper paths later, and hidden paths last.
     mounts: list[tuple[Path, tuple[str, ...]]] = []
     for layer in jail.layers:
@@ -122,15 +138,18 @@ def bubblewrap_command(program: str, jail: Jail, command: Sequence[str], status:
         mounts.append((path, ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))))
     mounts += [(path, ("--tmpfs", str(path), "--remount-ro", str(path))) for path in jail.emptied]
     mounts += [(path, ("--ro-bind-try", str(path), str(path))) for path in jail.shown]
+    return [word for _, words in mounts for word in words]
+
+
+def bubblewrap_inner_command(program: str, jail: Jail, command: Sequence[str]) -> list[str]:
+    """Return the words that run `command` in a jail within a jail, with the outer one's processes and devices: the
+    kernel mounts no /proc there. A process of a further user namespace looks into none above it, so `/proc/PID/root`
+    leads nowhere. Source: ptrace(2) and user_namespaces(7), read 2026-11.
+    """
     return [
-        *(program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"),
-        "--new-session",
-        *(["--unshare-net"] if not jail.network else []),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *(word for path in KERNEL_PATHS for word in ("--ro-bind-try", path, path)),
-        *(word for _, words in mounts for word in words),
-        *("--chdir", str(jail.folder), "--json-status-fd", str(status), "--"),
-        *("env", SIGNAL_OPTION, *(("GIT_DISCOVERY_ACROSS_FILESYSTEM=1",) if jail.above else ()), *command),
+        *(program, "--unshare-user", "--cap-drop", "ALL", "--dev-bind", "/", "/"),
+        *list_mount_words(jail),
+        *("--chdir", str(jail.folder), "--", *command),
     ]
 
 
