@@ -15,7 +15,7 @@ from remit.gate.governing import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.host.journal.file import read_journal
 from remit.host.journal.lines import AnyLine, AskedLine, ResultLine, RunLimits, TurnLine
-from remit.host.models.in_process import InProcessModel
+from remit.host.models.providers import InProcessModel
 from remit.host.offer import AgentToolbox
 from remit.host.scripted_model import Say, ScriptedModel, Use
 from remit.host.session import Session, SessionOptions

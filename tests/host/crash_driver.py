@@ -30,7 +30,7 @@ from remit.host.gate_access import GateAccess
 from remit.host.journal.file import RunDirectory, read_journal, runs_folder
 from remit.host.journal.history import RunHistory
 from remit.host.messages import TailNote
-from remit.host.models.in_process import InProcessModel
+from remit.host.models.providers import InProcessModel
 from remit.host.offer import AgentToolbox
 from remit.host.scripted_model import ScriptedModel, Step, Use
 from remit.host.session import Session, SessionOptions

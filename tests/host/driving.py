@@ -16,8 +16,8 @@ from remit.host.gate_access import GateAccess
 from remit.host.journal.file import read_journal
 from remit.host.journal.lines import AnyLine, ResultLine
 from remit.host.messages import CallResult
-from remit.host.models.in_process import InProcessModel
 from remit.host.models.port import ToolSchema
+from remit.host.models.providers import InProcessModel
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Step
 from remit.host.session import Session, SessionOptions
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure

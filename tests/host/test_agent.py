@@ -11,7 +11,7 @@ from host.driving import drive, lines_of, results, scripted
 from remit.core.assignment import Assignment
 from remit.host.gate_access import GateAccess
 from remit.host.journal.lines import EndedLine
-from remit.host.models.in_process import InProcessModel
+from remit.host.models.providers import InProcessModel
 from remit.host.offer import AgentToolbox
 from remit.host.scripted_model import Say, Use
 from remit.host.session import Session, SessionOptions

@@ -12,7 +12,7 @@ from remit.host.gate_access import GateAccess
 from remit.host.journal.file import read_journal
 from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import AnyLine, CommandEndedLine, EndedLine
-from remit.host.models.in_process import InProcessModel
+from remit.host.models.providers import InProcessModel
 from remit.host.offer import AgentToolbox
 from remit.host.scripted_model import ModelRequest, Say, Use
 from remit.host.session import Session, SessionOptions

@@ -25,7 +25,7 @@ from coroutines import run_coroutine
 from gate.driving import INTENTS, body, governed, machine, overlay, records
 from gate.team_hooks.trusted_hooks import trust_all
 from host.driving import lines_of, scripted
-from remit.cli.terminal.export import export_run
+from remit.cli.terminal.runs import export_run
 from remit.gate.machine import Environment
 from remit.host.gate_access import GateAccess
 from remit.host.journal.file import list_runs

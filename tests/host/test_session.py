@@ -34,8 +34,8 @@ from remit.host.journal.file import RunDirectory, list_runs, read_journal
 from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import EndedLine, LessonOfferedLine, RunLimits, RunLine, TailLine, UserLine
 from remit.host.messages import CallResult, ModelTurn, TextPart, UserInput
-from remit.host.models.in_process import InProcessModel
 from remit.host.models.port import CompletionRequest, Delta, ProviderError, WholeTurn
+from remit.host.models.providers import InProcessModel
 from remit.host.run import PersonReply
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
 from remit.host.session import Session, fork_run

@@ -55,7 +55,6 @@ class Clone:
 
     def land(self, *members: LandingMember, target: str = "remit/next") -> TrainResult:
         """Land as a worker of this host does."""
-        self.remote.fetch_attempts(member.name for member in members)
         landing = Landing(1, "r", target, tuple(member.intent for member in members))
         return land_members(self.gate, make_lander(self.gate, self.trees), landing, members)
 

@@ -13,8 +13,8 @@ import pytest
 
 from gate.containment.test_run_command import gate, how, run
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.containment import Containment
-from remit.workspace.sandbox.jail import find_sockets
+from remit.workspace.sandbox.containment import Containment, Limits, SandboxFailed, run_in_bubblewrap
+from remit.workspace.sandbox.jail import Jail, bubblewrap_command, find_bubblewrap, find_sockets
 from waiting import wait_until
 
 __all__ = ["gate", "how"]
@@ -129,3 +129,32 @@ def test_a_folder_without_a_socket_is_no_door_whatever_its_name(tmp_path: Path) 
     (tmp_path / "code-coverage").mkdir()
     (tmp_path / "docker.txt").touch()
     assert not [door for door in find_sockets(tmp_path, [tmp_path]) if tmp_path in door.parents]
+
+
+@pytest.mark.skipif(find_bubblewrap() is None, reason="NO SANDBOX TESTED: there is no bubblewrap here")
+@pytest.mark.parametrize("gone", ["since it was found", "while the sandbox is made"])
+def test_a_socket_that_goes_away_stops_no_command(tmp_path: Path, gone: str) -> None:
+    program, place = find_bubblewrap() or "", tmp_path / "socket"
+    place.touch()
+    jail = Jail(tmp_path, writable=(tmp_path / "made",), hidden=(place,))
+    (tmp_path / "made").mkdir()
+    started: list[int] = []
+    if gone == "since it was found":
+        place.unlink()
+
+    def words(status: int) -> list[str]:
+        made = bubblewrap_command(program, jail, ["sh", "-c", "echo once >> made/file"], status)
+        if status:
+            started.append(status)
+            place.unlink(missing_ok=True)
+        return made
+
+    assert run_in_bubblewrap(words, Limits(60)).code == 0
+    assert (tmp_path / "made/file").read_text() == "once\n"
+    assert len(started) == (1 if gone == "since it was found" else 2)
+    jail = Jail(tmp_path / "nowhere")
+    with pytest.raises(SandboxFailed):
+        run_in_bubblewrap(words, Limits(60))
+    assert len(started) == (2 if gone == "since it was found" else 3), (
+        "what fails for another reason is not tried again"
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from remit.servers.web.peer import ClientProcesses
+from remit.servers.web.guard import ClientProcesses
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="lsof names the process elsewhere")
 

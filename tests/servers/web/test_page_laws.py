@@ -16,9 +16,8 @@ from hypothesis import HealthCheck, given, settings
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.servers.web.openapi import name_twin
 from remit.servers.web.render import FOLDER
-from remit.servers.web.routes import PAGES
+from remit.servers.web.routes import PAGES, name_twin
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving

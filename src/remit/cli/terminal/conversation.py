@@ -1,9 +1,13 @@
-"""A run on the agent's terminal: its events become printed blocks, live lines and cards; typed lines become words."""
+"""A run on the agent's terminal: its events become printed blocks, live lines and cards; typed lines become words, or
+commands after a slash: of the run, and of the repository.
+"""
 
 import asyncio
 import os
 from collections.abc import Coroutine
 from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
@@ -14,21 +18,60 @@ from remit.cli.terminal.blocks import BlockRenderer, StatusFields, TextBlocks, d
 from remit.cli.terminal.replies import AnyQuestion, AnyReply, describe_answers, parse_reply, propose_rule_words
 from remit.cli.terminal.runs import describe_resume, make_request, name_failures
 from remit.cli.terminal.screen import CARD_KEYS, AgentScreen
-from remit.cli.terminal.slash_commands import COMMAND_ERRORS, answer_command, complete_word, describe_commands
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.approval_answers import choose_typed_word
 from remit.gate.context import RECORDING_ERRORS
+from remit.gate.intents.lessons import format_block_name, read_todo_lists
+from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import CallBegun, CallEnded, RetryWait, RunEvent, RunStatus, StreamedCall, StreamedText
 from remit.host.faces.agent import open_run
 from remit.host.faces.gate_questions import publish_questions
+from remit.host.journal.file import JournalError
 from remit.host.journal.lines import AnswerLine, EndedLine, ModeLine, QuestionLine, RunLine, TurnLine
+from remit.host.models.endpoints import ModelNotOpened, NoKey
+from remit.host.models.extra import ExtraMissing
+from remit.host.models.providers import open_provider
+from remit.host.run import AGENT
 from remit.host.session import Session
+from remit.host.toolbox.guides import expand_command
 from remit.servers.environment import read_environment
 from remit.tools.catalogue import TOOLS
 
 REASON_HINT = "why not"
 IDLE_CHECK_INTERVAL_S = 0.1
+
+COMMANDS = {
+    "/help": "these lines",
+    "/intent ID": "select the intent",
+    "/mode [SLUG]": "switch the mode; the next one without a name (Shift-Tab)",
+    "/model PROVIDER:NAME": "go on with another model",
+    "/condense": "replace the conversation so far by a summary",
+    "/todo": "the todo list (Ctrl-T)",
+    "/cost": "tokens and cost so far",
+    "/later WORDS": "tell the agent when it has finished its turn",
+    "/undo": "how to go back to before the last turn",
+    "/fork [N]": "copy the run, up to its line N",
+    "/export": "how to export the run",
+    "/resume": "how to go on with a run",
+    "/quit": "leave (Ctrl-D)",
+}
+MODES = ("code", "architect", "ask", "debug", "orchestrator")
+ADVICE = {
+    "/undo": "remit restore    lists the points; `remit restore POINT` goes back to one",
+    "/export": "remit run --export {run} --as md",
+    "/resume": "remit run --list    shows the runs; `remit run --resume RUN` goes on with one",
+}
+COMMAND_ERRORS = (
+    IntentError,
+    IntentRefused,
+    JournalError,
+    ValueError,
+    NoKey,
+    ModelNotOpened,
+    ExtraMissing,
+    *RECORDING_ERRORS,
+)
 
 
 class SessionConversation:
@@ -246,3 +289,80 @@ async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> No
     for text in screen.typed_ahead:
         conversation.submit(text, is_answer=False)
     await conversation.run()
+
+
+def describe_commands() -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(f"{command.ljust(width)}  {about}" for command, about in COMMANDS.items())
+
+
+async def answer_command(session: Session, name: str, rest: str, last_n: int) -> str:
+    """Return the answer of a command that concerns the run, shown up to line `last_n`. Raises COMMAND_ERRORS."""
+    run = session.run
+    match name:
+        case "/intent":
+            await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, rest))
+            return f"intent: {rest}"
+        case "/mode":
+            await session.set_mode(rest or find_next_mode(session))
+            return ""
+        case "/model" if rest:
+            await session.set_model(await asyncio.to_thread(open_provider, rest, os.environ))
+            return ""
+        case "/condense":
+            return "" if await session.condense() else "there was nothing to condense, or no summary"
+        case "/todo":
+            lists = dict(await run.access.run(lambda gate: read_todo_lists(gate.workspace)))
+            own = lists.get(format_block_name(run.session), "").splitlines()
+            return "\n".join(map(sanitise_line, own)) or "nothing to do"
+        case "/later" if rest:
+            session.send_later(rest)
+            return "kept for the end of the turn"
+        case "/fork":
+            copy = session.fork(int(rest) if rest.isdecimal() else max(last_n, 1))
+            return f"remit run --resume {copy}"
+        case _ if name in ADVICE:
+            return ADVICE[name].format(run=run.folder.id)
+        case _ if name in {command.partition(" ")[0] for command in COMMANDS}:
+            return f"expected: {next(command for command in COMMANDS if command.startswith(name))}"
+        case _ if (text := expand_command(run.access.gate.workspace.root, f"{name} {rest}")) != f"{name} {rest}":
+            await session.send(text)
+            return ""
+        case _:
+            return f"there is no {sanitise_line(name, 40)}; /help shows what there is"
+
+
+def find_next_mode(session: Session) -> str:
+    modes = [mode for mode in MODES if session.run.toolbox.has_mode(mode)]
+    current = session.run.history.mode
+    return modes[(modes.index(current) + 1) % len(modes)] if current in modes else modes[0]
+
+
+def complete_word(before: str, root: Path) -> str:
+    """Return what completes the last word of `before`: a command at the beginning, or a file below `root` after `@`.
+    Several that fit are completed as far as they agree.
+    """
+    if before.startswith("/") and " " not in before:
+        names = [command.partition(" ")[0] for command in COMMANDS]
+        return extend_word(before, names)
+    word = before.rpartition(" ")[2]
+    if not word.startswith("@"):
+        return ""
+    folder, _, name = word[1:].rpartition("/")
+    try:
+        found = [
+            f"{entry.name}/" if entry.is_dir() else entry.name
+            for entry in os.scandir(root / folder)
+            if entry.name.startswith(name) and entry.name.isprintable() and entry.name != ".git"
+        ]
+    except OSError:
+        return ""
+    return extend_word(name, found)
+
+
+def extend_word(word: str, names: list[str]) -> str:
+    """Return the common continuation of the names beginning with `word`."""
+    fitting = [name for name in names if name.startswith(word)]
+    columns = zip(*fitting, strict=False)
+    agreed = "".join(letters[0] for letters in takewhile(lambda letters: len({*letters}) == 1, columns))
+    return agreed[len(word) :]

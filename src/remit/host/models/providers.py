@@ -1,17 +1,20 @@
-"""Models by their names: the library behind a provider's endpoint, or a script."""
+"""Models by their names: the library behind a provider's endpoint, or a script. A scripted model stands behind the same
+port without a socket: for tests, and for runs that show what Remit does.
+"""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from remit.core.python_runtime import prepare_type
+from remit.host.messages import CallResult, ModelPart, ModelTurn, TextPart, ToolCallPart, Usage, UserInput
 from remit.host.models.endpoints import ModelNotOpened, NoSuchModel, find_endpoint
 from remit.host.models.extra import name_missing_extra
-from remit.host.models.in_process import InProcessModel
-from remit.host.models.port import Provider
-from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, StepParts, Use
+from remit.host.models.port import CallDelta, CompletionRequest, Delta, Provider, TextDelta, WholeTurn
+from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Say, ScriptedModel, StepParts, ToolResult, Use
 
 SCRIPTED = "scripted:"
 MAX_TURNS = 10_000
@@ -23,6 +26,60 @@ class ScriptedPart(Struct, frozen=True, forbid_unknown_fields=True):
     say: str = ""
     tool: str = ""
     input: dict[str, object] = {}
+
+
+class InProcessModel:
+    """A provider answering from a script. A function among the steps sees the conversation, and a resumed run
+    goes on at the same step.
+    """
+
+    def __init__(self, model: ScriptedModel, id: str = "scripted:model", window: int | None = None) -> None:
+        self.model = model
+        self.id = id
+        self.window = window
+        self.requests: list[CompletionRequest] = []
+
+    @asynccontextmanager
+    async def stream(self, request: CompletionRequest) -> AsyncGenerator[AsyncIterator[Delta]]:
+        self.requests.append(request)
+        yield self.answer(request)
+
+    async def answer(self, request: CompletionRequest) -> AsyncIterator[Delta]:
+        parts: list[ModelPart] = []
+        # Numbered by the conversation, so that a resumed run gives equal ids.
+        known = sum(len(item.calls) for item in request.conversation if isinstance(item, ModelTurn))
+        calls = 0
+        for part in self.model.answer(describe_request(request, self.id)):
+            if isinstance(part, Say):
+                for word in part.text.splitlines(keepends=True):
+                    yield TextDelta(word)
+                parts.append(TextPart(part.text))
+            else:
+                call_id = part.id or f"call_{known + calls + 1}"
+                yield CallDelta(calls, call_id, part.tool, msgspec.json.encode(part.input).decode())
+                parts.append(ToolCallPart(call_id, part.tool, part.input))
+                calls += 1
+        stop = "tool_calls" if calls else "end"
+        yield WholeTurn(ModelTurn(tuple(parts), stop, self.id, Usage(output_tokens=0), cost=0.0))
+
+
+def describe_request(request: CompletionRequest, model: str) -> ModelRequest:
+    """Return the request for scripts, equal to a request through a wire."""
+    messages: list[Message] = []
+    for item in request.conversation:
+        match item:
+            case ModelTurn():
+                uses = tuple(Use(call.tool, call.arguments or {}, call.id) for call in item.calls)
+                messages.append(Message("assistant", (item.text,) if item.text else (), uses))
+            case CallResult():
+                failed = item.kind != "done"
+                messages.append(Message("user", results=(ToolResult(item.id, item.text, failed),)))
+            case UserInput():
+                messages.append(Message("user", (item.text,)))
+            case _:
+                messages.append(Message("system", (item.text,)))
+    tools = tuple(OfferedTool(tool.name, tool.description, tool.schema) for tool in request.tools)
+    return ModelRequest(model, request.system, tools, tuple(messages))
 
 
 def check_model(model_id: str, variables: Mapping[str, str]) -> None:

@@ -180,7 +180,9 @@ def land_members(
     try:
         terms = make_terms(gate, landing.target, limit_s)
         if settings.remote:
-            FleetRemote(gate, settings.remote, limit_s).fetch_logs()
+            remote = FleetRemote(gate, settings.remote, limit_s)
+            remote.fetch_attempts(member.name for member in members)  # some were handed in as the train was gathered
+            remote.fetch_logs()
         try:
             result = lander.land(terms, members)
         finally:

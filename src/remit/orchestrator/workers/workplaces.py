@@ -1,4 +1,6 @@
-"""Worktrees of the attempts that a worker runs: their leases, messages, meetings, budgets, checkpoints and ends."""
+"""Worktrees of the attempts that a worker runs: their leases, messages, meetings, budgets, checkpoints and ends. The
+messages that an attempt's agent sends are stored for the fleet; notes and neighbouring tasks are delivered to it.
+"""
 
 import shutil
 import threading
@@ -14,21 +16,23 @@ from remit.core.assignment import Assignment, hash_scope
 from remit.core.call import SessionKey
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.pending_messages import PendingMessages
-from remit.gate.state.attempt_messages import AttemptMessages, FleetView
+from remit.gate.state.attempt_messages import AttemptMessage, AttemptMessages, FleetNeighbour, FleetView
 from remit.gate.state.database import StateError
+from remit.gate.state.workspace_state import State
 from remit.orchestrator.board import AttemptEnd, Board, Hold, Order, OrderKind, Task, TaskState
 from remit.orchestrator.conflict import ConflictKind, Evidence
-from remit.orchestrator.database.store import AWAY_ERRORS
+from remit.orchestrator.database.notes import count_notes, list_notes, store_messages
+from remit.orchestrator.database.store import AWAY_ERRORS, Store
 from remit.orchestrator.endings import find_endings, find_warnings
 from remit.orchestrator.planning.roles import find_role
 from remit.orchestrator.planning.write_sets import make_write_set
 from remit.orchestrator.remote import SHARING_ERRORS, FleetRemote
+from remit.orchestrator.states import FINAL_STATES, needs_hold
 from remit.orchestrator.workers.agent import LOOK_INTERVAL_S, AgentProcess
 from remit.orchestrator.workers.host import WorkerHost
 from remit.orchestrator.workers.landing_rounds import trees_folder
 from remit.orchestrator.workers.meetings import find_owners, list_new_denials, measure_party, write_lessons
 from remit.orchestrator.workers.messages import is_heard, leave_message
-from remit.orchestrator.workers.relay import bring_view, take_messages
 from remit.orchestrator.workers.starting_point import StartingPoint
 from remit.workspace.git.command import GitError
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_boot_clock_ns
@@ -273,3 +277,46 @@ class Workplaces:
 
     def find_repository_of(self, place: Workplace) -> str:
         return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
+
+
+def take_messages(store: Store, state: State, task: Task, attempt: int, token: int) -> tuple[AttemptMessage, ...]:
+    """Store and return the attempt's sent messages. Messages sent again after a worker's death are stored once."""
+    messages = AttemptMessages(state, token)
+    sent = messages.read_outbox().messages
+    if sent:
+        with store.write() as connection:
+            store_messages(store, connection, task, attempt, token, sent)
+        messages.drop_messages(sent[-1].number)
+    return sent
+
+
+def bring_view(
+    store: Store, state: State, board: Board, task: Task, attempt: int, token: int, brought: FleetView | None
+) -> FleetView:
+    """Deliver the attempt's notes and neighbours if different from `brought`, and return them."""
+    with store.read() as connection:
+        posted = count_notes(connection, task.key)
+        view = FleetView(list_notes(connection, task, attempt), list_neighbours(board, task), posted)
+    if view != brought:
+        AttemptMessages(state, token).deliver_view(view)
+    return view
+
+
+def list_neighbours(board: Board, task: Task) -> tuple[FleetNeighbour, ...]:
+    """Return the repository's unfinished tasks beside this task."""
+    beside = (
+        other
+        for other in board.tasks.values()
+        if other.repository == task.repository and other.key != task.key and other.state not in FINAL_STATES
+    )
+    return tuple(
+        FleetNeighbour(
+            other.intent,
+            other.state,
+            board.find_role(other).name,
+            attempt.agent if (attempt := board.attempts.get(other.key)) else "",
+            other.scope,
+            is_holding=needs_hold(other),
+        )
+        for other in beside
+    )

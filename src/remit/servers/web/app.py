@@ -20,13 +20,12 @@ from remit.core.untrusted_input import encode_json
 from remit.gate.context import RECORDING_ERRORS
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
 from remit.servers.web.live import MAX_STREAMS, ChangeWatcher
-from remit.servers.web.openapi import describe_api
 from remit.servers.web.pages.ledger import export_records
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
 from remit.servers.web.pairing import COOKIE_LIFETIME_S, PairedBrowser, PairingRefused
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
 from remit.servers.web.repositories import Repositories
-from remit.servers.web.routes import NAVIGATION, PAGES, WRITES
+from remit.servers.web.routes import NAVIGATION, PAGES, WRITES, describe_api
 
 THEME_COOKIE, THEMES = "remit_theme", ("light", "dark")  # the choice of the page Settings; it decides nothing else
 T = TypeVar("T")

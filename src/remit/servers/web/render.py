@@ -1,10 +1,13 @@
-"""Pages as HTML: templates with escaping, untrusted text with its control characters shown, times in words."""
+"""Pages as HTML: templates with escaping, untrusted text with its control characters shown, times in words. In a diff,
+removed and added lines are paired by similarity, and the words that differ are marked.
+"""
 
 import re
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from difflib import SequenceMatcher
 from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby, zip_longest
@@ -20,7 +23,6 @@ from msgspec.structs import replace
 from remit.policy.commands.marks import CommandMark
 from remit.provenance.verify.changed_hunks import ChangedHunk
 from remit.servers.web.highlight import Span, render_line
-from remit.servers.web.word_marks import mark_words_of_block
 
 FOLDER = Path(__file__).parent
 UNUSUAL = re.compile(r"[^\t\n -~]")
@@ -28,6 +30,10 @@ EMPTY_LETTERS = "\u034f\u115f\u1160\u3164\uffa0"  # letters by their category, y
 MACROS = ("icon", "agent_tile", "empty", "verdict", "timeline", "diff", "ring")
 SESSION_MACROS = ("session_rows", "story_step", "story_talk")
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+WORD = re.compile(r"\w+|\s+|[^\w\s]")
+MAX_LINES = 400  # of a block; pairing is quadratic
+MAX_LINE_CHARS = 600
+MIN_PAIR_RATIO = 0.5
 
 
 def is_hidden(character: str) -> bool:
@@ -184,6 +190,51 @@ def mark_blocks(lines: list[DiffLine]) -> Iterator[DiffLine]:
         shown_old, shown_new = map(iter, mark_words_of_block(old, new, show_code))
         for line in members:
             yield replace(line, text=next(shown_old if line.kind == "cut" else shown_new))
+
+
+def mark_words_of_block(
+    old: Sequence[str], new: Sequence[str], escape: Callable[[str], Markup]
+) -> tuple[list[Markup], list[Markup]]:
+    """Return both sides as HTML, made by `escape` piece by piece, with the changed words in `<b>`."""
+    shown_old, shown_new = [escape(line) for line in old], [escape(line) for line in new]
+    if not old or not new or len(old) + len(new) > MAX_LINES:
+        return shown_old, shown_new
+    first = 0
+    for at, line in enumerate(old):
+        pair = find_pair(line, new, first)
+        if pair is not None:
+            shown_old[at], shown_new[pair] = mark_pair(line, new[pair], escape)
+            first = pair + 1
+    return shown_old, shown_new
+
+
+def find_pair(line: str, candidates: Sequence[str], first: int) -> int | None:
+    """Return the most similar of the next few lines; None if none is similar."""
+    if len(line) > MAX_LINE_CHARS or not line.strip():
+        return None
+    matcher = SequenceMatcher(autojunk=False)
+    matcher.set_seq2(line)
+    best, best_ratio = None, MIN_PAIR_RATIO
+    for at in range(first, min(first + 8, len(candidates))):
+        if len(candidates[at]) > MAX_LINE_CHARS:
+            continue
+        matcher.set_seq1(candidates[at])
+        if matcher.real_quick_ratio() > best_ratio and matcher.quick_ratio() > best_ratio:
+            ratio = matcher.ratio()
+            if ratio > best_ratio:
+                best, best_ratio = at, ratio
+    return best
+
+
+def mark_pair(old: str, new: str, escape: Callable[[str], Markup]) -> tuple[Markup, Markup]:
+    words_old, words_new = WORD.findall(old), WORD.findall(new)
+    shown_old, shown_new = Markup(), Markup()
+    for kind, a, a_end, b, b_end in SequenceMatcher(None, words_old, words_new, autojunk=False).get_opcodes():
+        before, after = escape("".join(words_old[a:a_end])), escape("".join(words_new[b:b_end]))
+        is_equal = kind == "equal"
+        shown_old += before if is_equal or not before else Markup("<b>{}</b>").format(before)
+        shown_new += after if is_equal or not after else Markup("<b>{}</b>").format(after)
+    return shown_old, shown_new
 
 
 def list_hunk_lines(hunk: ChangedHunk) -> list[DiffLine]:

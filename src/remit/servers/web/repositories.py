@@ -22,9 +22,8 @@ from remit.ledger.log_files import list_readable_places
 from remit.ledger.reader import measure_log_bytes
 from remit.servers.web.chat_processes import ChatProcesses
 from remit.servers.web.guard import Refused
-from remit.servers.web.heavy_reads import HeavyReads
 from remit.servers.web.highlight import Highlighter
-from remit.servers.web.workers import WorkerPool
+from remit.servers.web.workers import HeavyReads, WorkerPool
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import list_governed_roots, locate_workspace
 

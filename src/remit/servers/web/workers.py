@@ -1,6 +1,7 @@
 """Worker processes of the console. Heavy work must not run in the process that answers hooks: Python runs one thread
 at a time. A worker has low priority, opens the repository's gate for each job, and ends when nothing is asked. It also
-runs commands: what they import, most of their time, is there the next time.
+runs commands: what they import, most of their time, is there the next time. An answer that takes long is worked out
+once for equal questions that are open at the same time.
 """
 
 import json
@@ -10,7 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
@@ -33,6 +36,7 @@ JOB_TIMEOUT_S = 900.0  # the commands of criteria run in a job: a test suite, fo
 COMMAND_TIMEOUT_S = 60.0
 MAX_IDLE_S, REUSED_WITHIN_S = 300.0, 285.0  # a worker that is about to leave gets no job any more
 MAX_IDLE_WORKERS = 2
+MAX_KEPT = 32  # answers that took long
 ANSWER_END = b"\0"  # after a command's JSON, which holds none
 UNAVAILABLE = 4  # exit code of a command that met a broken disk, database or git: contracts §8
 RUN_WORKER = (
@@ -188,6 +192,37 @@ class WorkerPool:
             waiting, self.idle = self.idle, []
         for worker in waiting:
             worker.end()
+
+
+class HeavyReads:
+    """Answers by question. The work runs in other processes; two threads wait for them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(2, thread_name_prefix="console-heavy")
+        self.lock = threading.Lock()
+        self.answers: OrderedDict[Hashable, tuple[float, Future[Any]]] = OrderedDict()
+
+    def ask(self, question: Hashable, answer: Callable[[], Any], *, max_age_s: float = float("inf")) -> Future[Any]:
+        """Return the answer to come, or one that is not older than `max_age_s` since it came. Failures are not kept."""
+        with self.lock:
+            known = self.answers.get(question)
+            if known is not None and (not known[1].done() or time.monotonic() - known[0] <= max_age_s):
+                self.answers.move_to_end(question)
+                return known[1]
+            future = self.pool.submit(answer)
+            self.answers[question] = (float("inf"), future)
+            while len(self.answers) > MAX_KEPT:
+                self.answers.popitem(last=False)
+        future.add_done_callback(lambda done: self.settle(question, done))
+        return future
+
+    def settle(self, question: Hashable, done: Future[Any]) -> None:
+        with self.lock:
+            if self.answers.get(question, (0, None))[1] is done:
+                if done.cancelled() or done.exception() is not None:
+                    del self.answers[question]
+                else:
+                    self.answers[question] = (time.monotonic(), done)
 
 
 # In the worker

@@ -62,6 +62,8 @@ FIND_TIMEOUT_S = 1.0  # search time for a command that bubblewrap is starting
 GRACE_S = 2.0  # between SIGTERM and SIGKILL
 TIMEOUT_EXIT_CODE = 124  # as of timeout(1)
 CANCEL_EXIT_CODE = 130  # as of a shell after SIGINT
+MAX_STARTS = 3  # of bubblewrap for a command
+BUBBLEWRAP_ERROR_CODE = 1  # of a sandbox that could not be set up; a negative code is a signal's
 POLL_INTERVAL_S = 0.05
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 MEBIBYTE = 1 << 20
@@ -193,9 +195,12 @@ def run_probe(program: str, jail: Jail, script: str, limit_s: float) -> str:
 
 
 class SandboxFailed(RuntimeError):
-    """The sandbox could not be set up, so the command did not run. The message quotes bubblewrap."""
+    """The sandbox could not be set up, so the command did not run. The message quotes bubblewrap, which ended with
+    `code`.
+    """
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, said: str, code: int | None = None) -> None:
+        self.code = code
         super().__init__(f"nothing ran, the sandbox could not be set up: {said.strip()[:500]!r}; try `remit doctor`")
 
 
@@ -269,6 +274,20 @@ def run_in_own_thread(run: Callable[[], CommandEnd]) -> CommandEnd:
 
 
 def start_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> CommandEnd:
+    """Run bubblewrap, and start it again where a socket that it should hide went away meanwhile. Raises
+    SandboxFailed.
+    """
+    for _ in range(MAX_STARTS - 1):
+        mounts = words(0)
+        try:
+            return start_bubblewrap_once(words, limits)
+        except SandboxFailed as error:
+            if error.code != BUBBLEWRAP_ERROR_CODE or words(0) == mounts:
+                raise
+    return start_bubblewrap_once(words, limits)
+
+
+def start_bubblewrap_once(words: Callable[[int], Sequence[str]], limits: Limits) -> CommandEnd:
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as status:
         with SignalForwarder() as forwarder:
@@ -300,7 +319,7 @@ def start_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> C
                 os.close(namespace)
         rest = status.read()
     if b"exit-code" not in rest and not stopped:
-        raise SandboxFailed(f"bubblewrap ended with {code} before the command began")
+        raise SandboxFailed(f"bubblewrap ended with {code} before the command began", code)
     return describe_end(stopped, code, limits)
 
 

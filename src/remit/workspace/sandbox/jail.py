@@ -69,7 +69,7 @@ class Layer(Struct, frozen=True):
 
 
 class Jail(Struct, frozen=True):
-    """Environment of a command. `read_only` and `hidden` must exist; `writable` is the real folder.
+    """Environment of a command. `read_only` must exist; `writable` is the real folder.
 
     `private` are folders that the command finds empty, and may fill: its writes there vanish with it. What is named
     below one of them is shown there. `links` are folders that appear read-only in another place, by that place.
@@ -134,7 +134,7 @@ def list_mount_words(jail: Jail) -> list[str]:
     mounts += [(path, ("--ro-bind", str(path), str(path))) for path in jail.read_only]
     mounts += [(path, ("--ro-bind", str(source), str(path))) for path, source in jail.links.items()]
     mounts.sort(key=lambda each: len(each[0].parts))
-    for path in jail.hidden:
+    for path in (path for path in jail.hidden if path.exists()):  # a socket may be gone since it was found
         mounts.append((path, ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))))
     mounts += [(path, ("--tmpfs", str(path), "--remount-ro", str(path))) for path in jail.emptied]
     mounts += [(path, ("--ro-bind-try", str(path), str(path))) for path in jail.shown]

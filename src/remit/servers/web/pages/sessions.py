@@ -17,8 +17,7 @@ from remit.ledger.index.search import NoSearchWords
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.now import SessionStatus, name_status
 from remit.servers.web.pages.page import MAX_WINDOW, PageRequest
-from remit.servers.web.pages.session_rows import SessionRow, make_session_rows, name_key
-from remit.servers.web.pages.session_turns import SessionStory, read_story
+from remit.servers.web.pages.session_rows import SessionRow, SessionStory, make_session_rows, name_key, read_story
 from remit.servers.web.render import parse_seconds
 
 SESSION_QUERY = ("from", "to", "kind", "tool", "decision", "agent", "path", "form", "q", "e")
