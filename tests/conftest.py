@@ -8,11 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 Git = Callable[..., str]
 
-settings.register_profile("remit", deadline=None)  # a law is no timed test: a loaded machine breaks none
+# A law is no timed test: a loaded machine breaks none.
+settings.register_profile("remit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("remit")
 
 

@@ -47,7 +47,7 @@ def on_a_terminal(folder: Path, columns: int, *words: str) -> str:
         pass
     finally:
         os.close(ours)
-    assert process.wait(30) == 0, shown
+    assert process.wait(120) == 0, shown
     return shown.decode().replace("\r\n", "\n")
 
 

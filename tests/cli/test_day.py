@@ -136,7 +136,7 @@ def test_log_follows_what_comes(day: Path, home: Path) -> None:
         second = json.loads(process.stdout.readline())
         assert body(second)["violation"]["path"] == "lib/z.md"
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(120) == 130
 
 
 def test_parts_of_ids_are_taken_and_candidates_listed(day: Path) -> None:
@@ -146,7 +146,7 @@ def test_parts_of_ids_are_taken_and_candidates_listed(day: Path) -> None:
     assert len(remit(day, "log", "--session", "7f3a").splitlines()) > 10
     newest = records(day)[-1]["id"]
     assert data(day, "show", newest[-8:])["id"] == newest
-    done = run(day, "show", newest[:6])
+    done = run(day, "show", newest[:4])  # the first ones tell the time: these change every seven weeks
     assert done.returncode == 2
     assert "records: " in done.stderr
     assert newest in done.stderr

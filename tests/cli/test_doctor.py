@@ -1,23 +1,26 @@
 """`remit doctor`, as a process."""
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.wired_home import Person
+from processes import kill_daemons
 from remit.cli.agents.live_probe import judge_run
 from remit.servers import daemon
 from remit.wiring import doctor_checks
 
 
 @pytest.fixture
-def person(tmp_path: Path, repository: Path) -> Person:
-    """Somebody with one agent, wired, in an enforcing repository."""
+def person(tmp_path: Path, repository: Path) -> Generator[Person]:
+    """Somebody with one agent, wired, in an enforcing repository; the calls that are measured start a daemon."""
     someone = Person(tmp_path / "Zoë Q", ("claude",))
     someone.remit(repository, "init", "--yes", "--mode", "enforce")
-    return someone
+    yield someone
+    kill_daemons(someone.home)
 
 
 def examined(person: Person, repository: Path, *words: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:

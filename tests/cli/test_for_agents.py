@@ -199,8 +199,8 @@ def test_without_a_terminal_a_person_is_told_what_was_seen(agent: Agent) -> None
 
 SCRIPT = """
 sleep 0.1
-bash -c 'exec -a claude sleep 30' & claude=$!
-sleep 0.3
+bash -c 'exec -a claude sleep 300' & claude=$!
+until [ "$(cat /proc/$claude/comm)" = sleep ]; do sleep 0.05; done
 {run} {python} -m remit mode observe
 code=$?
 kill $claude

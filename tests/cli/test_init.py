@@ -125,7 +125,7 @@ def answer_at_a_terminal(person: Person, repository: Path, typed: bytes, *words:
         stderr=subprocess.STDOUT,
     )
     os.write(leader, typed)
-    said = process.communicate(timeout=60)[0].decode()
+    said = process.communicate(timeout=200)[0].decode()
     os.close(leader)
     os.close(follower)
     return process.returncode, said

@@ -94,7 +94,7 @@ def test_what_names_no_decision_is_said(agent: Agent) -> None:
     assert "no denied record" in refused("--last")
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_a_pipe_or_a_link_among_the_fixtures_is_not_read(agent: Agent, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     (tmp_path / "b.json").symlink_to("/dev/zero")

@@ -36,7 +36,7 @@ def at_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
         os.chdir(folder)
         os.execv(REMIT[0], [*REMIT, "trust", *words])
     seen = b""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     typed = False
     while time.monotonic() < until:
         try:

@@ -71,7 +71,7 @@ def test_a_forced_push_waits_for_the_typed_word(governed: Path, watcher: Watcher
     assert answers == []
     watcher.type(word)
     watcher.expect(b"allowed, this once")
-    thread.join(30)
+    thread.join(90)
     assert answers[0].get("permissionDecision", "allow") == "allow"
     [answer] = records(governed, "approval_answered")
     assert answer["approval"]["answer"] == "allow"

@@ -21,8 +21,11 @@ from remit.orchestrator.board import (
 )
 from remit.orchestrator.database.holds import claim_task
 from remit.orchestrator.database.store import open_store
-from remit.orchestrator.engines.dbos import DbosEngine
+from remit.orchestrator.engines.dbos import DbosEngine, Timing
 from remit.orchestrator.engines.inline import InlineEngine
+
+PATIENT = Timing(dead_after_s=3600.0)
+"""For workers that beat only once: however slow the machine is, they are there."""
 
 AnyEngine: TypeAlias = DbosEngine | InlineEngine
 ENGINES = ("inline", "sqlite")
@@ -47,7 +50,7 @@ def open_engine(kind: str, folder: Path, *intents: str, role: Role, limits: Plan
         engine: AnyEngine = InlineEngine([repository], prove_by_paths, roles=[role])
         engine.open_plan(plan, tasks)
     else:
-        engine = DbosEngine(open_store(None, folder))
+        engine = DbosEngine(open_store(None, folder), PATIENT)
         engine.add_repository(repository)
         engine.open_plan(plan, tasks, {role.name: role})
     engine.beat(Worker("host:1", "host", slots=4, agents=("small",)))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from remit.orchestrator.fleet import name_repository, open_fleet
 
 REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
 AGENT = Path(__file__).with_name("small_agent.py")
-WAIT_S = 200.0
+WAIT_S = 400.0
 PACE = "0.4"
 """Intervals are shorter than those of a real fleet: a worker is dead after eight seconds."""
 
@@ -154,15 +155,24 @@ class Fleet:
 
     def release_agents(self) -> None:
         """Let the agents go on that wait, and those that are about to."""
-        agents = [pid for pid in self.agents_left() if fields(Path(f"/proc/{pid}/cmdline"))[0] == sys.executable]
+        released: set[int] = set()
         until = time.monotonic() + WAIT_S
-        while agents:
-            ready = [pid for pid in agents if is_caught(pid, signal.SIGUSR1)]
-            for pid in ready:
-                os.kill(pid, signal.SIGUSR1)
-            agents = [pid for pid in agents if pid not in ready]
-            assert time.monotonic() < until, agents
+        while not released or self.python_agents() - released:
+            for pid in self.python_agents() - released:
+                with suppress(OSError):  # it has ended meanwhile
+                    if is_caught(pid, signal.SIGUSR1):
+                        os.kill(pid, signal.SIGUSR1)
+                        released.add(pid)
+            assert time.monotonic() < until, self.list_processes()
             time.sleep(0.05)
+
+    def python_agents(self) -> set[int]:
+        """Return the agents themselves, and those that are about to become their jails."""
+        left = self.agents_left()
+        return {pid for pid in left if fields(Path(f"/proc/{pid}/cmdline"))[:1] == [sys.executable]}
+
+    def wait_until_agents_end(self) -> None:
+        self.wait_for(lambda _: not self.agents_left())
 
     def agents_left(self) -> list[int]:
         """Return processes of agents of this home that still run."""
@@ -175,7 +185,7 @@ class Fleet:
 
 
 def is_caught(pid: int, number: signal.Signals) -> bool:
-    """Tell whether a process has a handler for a signal."""
+    """Tell whether a process has a handler for a signal. Raises OSError."""
     status = Path(f"/proc/{pid}/status").read_text()
     return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
 

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -127,7 +128,9 @@ class Killer:
         kind = self.chance.choices(list(kinds), list(kinds.values()))[0]
         if kind == "remote" and self.remote is not None:
             self.remote.touch()
-            threading.Timer(self.chance.uniform(1.0, 15.0), self.remote.unlink).start()
+            # It may hang already: who comes first lets it go on.
+            answer = partial(self.remote.unlink, missing_ok=True)
+            threading.Timer(self.chance.uniform(1.0, 15.0), answer).start()
             self.hangs += 1
             return
         if kind == "starter":

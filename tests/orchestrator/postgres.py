@@ -2,12 +2,13 @@
 
 import os
 import pwd
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,12 @@ def find_program(name: str) -> str | None:
 
 
 def find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """Return a port that the system hands out to nobody else: a server that is stopped and started finds it again."""
+    while True:
+        port = random.randrange(10_000, 20_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 class Postgres:
@@ -44,10 +48,11 @@ class Postgres:
 
     def start(self) -> None:
         options = f"-c listen_addresses=127.0.0.1 -c port={self.port} -c unix_socket_directories={self.folder}"
-        self.run(self.pg_ctl, "-l", str(self.folder / "log"), "-w", "-o", f"{options} -c fsync=off", "start")
+        words = ("-l", str(self.folder / "log"), "-w", "-t", "300", "-o", f"{options} -c fsync=off")
+        self.run(self.pg_ctl, *words, "start")
 
     def stop(self) -> None:
-        self.run(self.pg_ctl, "-m", "immediate", "-w", "stop")
+        self.run(self.pg_ctl, "-m", "immediate", "-w", "-t", "300", "stop")
 
     def run(self, program: str, *words: str) -> None:
         subprocess.run(

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import pytest
 
@@ -20,6 +20,7 @@ from processes import fields
 from remit.gate.machine import Environment
 from remit.orchestrator.workers.agent import (
     AGENT_COMMANDS,
+    GRACE_S,
     REAPER_KILLED,
     AgentProcess,
     AgentRun,
@@ -32,6 +33,7 @@ from remit.orchestrator.workers.agent import (
     run_setup,
 )
 from remit.orchestrator.workers.attempt_steps import AttemptSteps
+from remit.orchestrator.workers.feed import AgentFeed
 from remit.orchestrator.workers.host import WorkerHost, WorkerSettings
 from remit.orchestrator.workers.network import find_certificates, find_proxy_secrets
 from remit.orchestrator.workers.workplaces import Workplaces
@@ -215,6 +217,25 @@ def test_a_worker_with_many_open_files_waits_for_the_end_of_a_jail(places: Attem
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+class SlowFeed(AgentFeed):
+    """A feed on a machine that is too busy to read at once."""
+
+    def read_output(self, stream: BinaryIO) -> None:
+        time.sleep(GRACE_S + 0.5)
+        super().read_output(stream)
+
+
+@pytest.mark.slow
+def test_the_last_line_of_an_agent_counts_however_late_it_is_read(places: AttemptPlaces, home: Path) -> None:
+    words = ("echo", '{"type": "result", "total_cost_usd": 1.5}')
+    jail = make_jail(places, "", words, Environment(home=home, temporary=home / "tmp"), os.environ["PATH"])
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    process = AgentProcess(AgentRun(words, variables, jail, home / "agent.log", find_bubblewrap()))
+    process.feed = SlowFeed(home / "agent.log")
+    process.wait()
+    assert process.feed.usage.usd == 1.5
+
+
 def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not holds():
@@ -223,12 +244,13 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 KILLER = """
-import os, signal, subprocess
-child = subprocess.Popen(["setsid", "sh", "-c", "sleep 721 & sleep 722"])
-hidden = subprocess.Popen(["env", "-i", "setsid", "-f", "sleep", "723"])
-hidden.wait()
-import time
-time.sleep(1.0)  # the worker looks every tenth of a second
+import os, signal, subprocess, sys, time
+from pathlib import Path
+one, two, three = sys.argv[1:]
+child = subprocess.Popen(["setsid", "sh", "-c", f"{one} & {two}"])
+hidden = subprocess.Popen(["env", "-i", "setsid", "-f", *three.split()])
+while not Path("seen").exists():
+    time.sleep(0.05)
 os.kill(os.getppid(), signal.SIGKILL)
 time.sleep(700)
 """
@@ -237,11 +259,23 @@ time.sleep(700)
 def test_an_agent_that_ends_its_reaper_is_ended_with_all_it_started(tmp_path: Path, home: Path) -> None:
     jail = Jail(tmp_path, writable=(tmp_path,))
     variables = {**os.environ, "TMPDIR": str(tmp_path / "own")}
-    process = AgentProcess(AgentRun((sys.executable, "-c", KILLER), variables, jail, tmp_path / "log"))
-    end = process.wait()
+    started = {f"sleep {seconds}.{os.getpid()}" for seconds in (721, 722, 723)}  # of this test alone
+    counts: list[int] = []
+
+    def list_left() -> set[str]:
+        return started & {" ".join(fields(pid / "cmdline")).strip() for pid in Path("/proc").glob("[0-9]*")}
+
+    def report(_: AgentFeed) -> None:
+        counts.append(len(list_left()))
+        if counts[-2:] == [3, 3]:  # the worker has looked in between
+            (tmp_path / "seen").touch()
+
+    process = AgentProcess(
+        AgentRun((sys.executable, "-c", KILLER, *sorted(started)), variables, jail, tmp_path / "log")
+    )
+    end = process.wait(report)
     assert end.why == REAPER_KILLED
-    left = [words for pid in Path("/proc").glob("[0-9]*") for words in [" ".join(fields(pid / "cmdline"))]]
-    assert [words for words in left if words.startswith(("sleep 721", "sleep 722", "sleep 723"))] == []
+    assert list_left() == set()
 
 
 def test_a_proxy_and_its_certificates_come_into_the_jail_and_its_password_into_no_log(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
+from orchestrator.both_engines import PATIENT
 from orchestrator.fleet_driving import Fleet, git
 from remit.orchestrator.board import AttemptEnd, AttemptState, Claim, Order, OrderKind, TaskState, Worker
 from remit.orchestrator.database.holds import claim_task
@@ -134,7 +135,7 @@ def test_an_intent_runs_in_one_plan_and_two_plans_may_have_one_target(fleet: Fle
 
 
 def open_engine(fleet: Fleet, home: Path) -> DbosEngine:
-    return DbosEngine(open_store(fleet.database[1], home))
+    return DbosEngine(open_store(fleet.database[1], home), PATIENT)
 
 
 def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, usd: float = 0.0) -> None:

@@ -22,9 +22,12 @@ from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, ope
 from remit.orchestrator.database.troubles import describe_trouble
 from remit.orchestrator.engines.dbos import DbosEngine
 
+pytestmark = pytest.mark.timeout(900)
 PATH = ".local/state/remit/fleet.db"
 UNAVAILABLE = 4
 NEWER = len(MIGRATIONS) + 1
+LONG_LEASE_PACE = "1"
+"""For tests of a database that is away: a worker that may not renew ends its agents after 45 s, and not after 18."""
 
 
 @pytest.fixture
@@ -151,13 +154,13 @@ def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: F
     id, worker = start_one(fleet)
     for path in (home / PATH).parent.glob("fleet.db*"):
         path.unlink()
-    assert worker.wait(60) == UNAVAILABLE
+    assert worker.wait(WAIT_S) == UNAVAILABLE
     assert "was deleted or replaced" in fleet.logs()
     assert "remit fleet rebuild" in fleet.logs()
     assert "Traceback" not in fleet.logs()
     for words, code in ((("plan", "status"), 0), (("fleet", "doctor"), 1)):
         assert "the fleet database has none of them: `remit fleet rebuild`" in fleet.remit(*words, code=code)
-    assert fleet.agents_left() == []
+    wait_until(lambda: not fleet.agents_left(), fleet)
     fleet.remit("fleet", "rebuild")
     fleet.start_worker(1, 0.2)
     fleet.wait_until_landed()
@@ -168,15 +171,16 @@ def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: F
 @pytest.mark.slow
 def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet, home: Path) -> None:
     _, worker = start_one(fleet)
-    with sqlite3.connect(home / PATH) as connection:
+    with sqlite3.connect(home / PATH, timeout=WAIT_S) as connection:
         connection.execute("INSERT INTO migrations (version) VALUES (?)", (NEWER,))
-    assert worker.wait(60) == UNAVAILABLE
+    assert worker.wait(WAIT_S) == UNAVAILABLE
     assert "update Remit on this machine" in fleet.logs()
-    assert fleet.agents_left() == []
+    wait_until(lambda: not fleet.agents_left(), fleet)
 
 
 @pytest.mark.slow
 def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, home: Path) -> None:
+    fleet.pace = LONG_LEASE_PACE
     fleet.variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # Python keeps what a full disk cut off
     id, worker = start_one(fleet)
     wait_until(lambda: daemons_of(home), fleet)  # a daemon that starts later inherits the limit
@@ -194,8 +198,9 @@ def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, 
 
 @pytest.mark.slow
 def test_a_locked_file_stops_nothing_for_good(fleet: Fleet, home: Path) -> None:
+    fleet.pace = LONG_LEASE_PACE
     id, _ = start_one(fleet)
-    with sqlite3.connect(home / PATH) as other:
+    with sqlite3.connect(home / PATH, timeout=WAIT_S) as other:
         other.execute("BEGIN IMMEDIATE")
         time.sleep(3)
         other.rollback()
@@ -209,7 +214,7 @@ def test_a_locked_file_stops_nothing_for_good(fleet: Fleet, home: Path) -> None:
 def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
     home: Path, tmp_path: Path, server: Postgres
 ) -> None:
-    fleet = Fleet(home, tmp_path / "work", server.url)
+    fleet = Fleet(home, tmp_path / "work", server.url, LONG_LEASE_PACE)
     try:
         id, _ = start_one(fleet)
         server.stop()
@@ -252,9 +257,9 @@ def test_a_worker_that_was_given_up_and_comes_back_gets_work_again(fleet: Fleet)
     second = fleet.start_worker(1, 0.2)
     wait_until(lambda: "state=lost" in fleet.remit("plan", "log"), fleet)
     second.terminate()
-    second.wait(60)
+    second.wait(WAIT_S)
     os.kill(first.pid, signal.SIGCONT)
-    wait_until(lambda: fleet.remit("plan", "log").count("state=came") == 3, fleet)
+    wait_until(lambda: fleet.remit("plan", "log").count("state=came") >= 3, fleet)
     fleet.start_plan(ids)
-    fleet.wait_until_landed(120)
+    fleet.wait_until_landed()
     assert fleet.landings() == ids

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from orchestrator.both_engines import PATIENT
 from remit.core.assignment import hash_scope
 from remit.orchestrator.board import (
     AttemptEnd,
@@ -176,7 +177,7 @@ def open_both(empty: Path, folder: Path) -> tuple[InlineEngine, DbosEngine]:
         path.unlink()
     shutil.copy(empty, folder / "fleet.db")
     inline = InlineEngine([REPOSITORY], lambda a, b: prove_scopes(a.scope, b.scope), roles=[ROLE])
-    durable = DbosEngine(open_store(f"sqlite:///{folder / 'fleet.db'}", folder))
+    durable = DbosEngine(open_store(f"sqlite:///{folder / 'fleet.db'}", folder), PATIENT)
     durable.add_repository(REPOSITORY)
     inline.open_plan(PLAN, list_tasks())
     durable.open_plan(PLAN, list_tasks(), {ROLE.name: ROLE})

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from orchestrator.fleet_driving import Fleet, git
+from orchestrator.fleet_driving import WAIT_S, Fleet, git
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_three_intents_land_each_once_and_a_plan_without_a_worker_starts_one(fleet: Fleet) -> None:
@@ -27,7 +27,7 @@ def test_three_intents_land_each_once_and_a_plan_without_a_worker_starts_one(fle
 
 def test_an_attempt_whose_worker_was_killed_is_superseded_and_its_agent_ends_with_it(fleet: Fleet) -> None:
     ids = fleet.govern(2)
-    first = fleet.start_worker(2, 30)
+    first = fleet.start_worker(2, 1000)
     fleet.start_plan(ids)
     fleet.wait_for(lambda now: all(task["state"] == "running" for task in now.values()))
     first.kill()
@@ -38,7 +38,7 @@ def test_an_attempt_whose_worker_was_killed_is_superseded_and_its_agent_ends_wit
         assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["lost", "handed_in"]
         one, two = fleet.attempts(id)
         assert two["token"] > one["token"]
-    assert fleet.agents_left() == []
+    fleet.wait_until_agents_end()
 
 
 def test_an_agent_that_is_refused_leaves_its_task_stuck_and_lands_nothing(fleet: Fleet) -> None:
@@ -56,11 +56,11 @@ def test_an_agent_that_is_refused_leaves_its_task_stuck_and_lands_nothing(fleet:
 
 def test_what_was_stopped_is_dropped_and_its_agent_ended(fleet: Fleet) -> None:
     ids = fleet.govern(1)
-    fleet.start_worker(1, 60)
+    fleet.start_worker(1, 1000)
     fleet.start_plan(ids)
     fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
     fleet.remit("plan", "stop", ids[0])
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "dropped" and not fleet.agents_left(), 30)
+    fleet.wait_for(lambda now: now[ids[0]]["state"] == "dropped" and not fleet.agents_left())
 
 
 def test_two_intents_that_share_a_path_run_one_after_the_other(fleet: Fleet) -> None:
@@ -79,4 +79,4 @@ def test_a_worker_ends_on_a_signal(fleet: Fleet) -> None:
     while "no worker" in fleet.remit("worker", "list"):
         time.sleep(0.5)
     os.kill(worker.pid, signal.SIGTERM)
-    assert worker.wait(30) == 0
+    assert worker.wait(WAIT_S) == 0

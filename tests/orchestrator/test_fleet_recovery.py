@@ -11,7 +11,7 @@ import pytest
 from orchestrator.fleet_driving import PACE, WAIT_S, Fleet, PatientFleet, git
 from orchestrator.postgres import Postgres, running_postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_deleted_database_is_built_anew_from_files(fleet: Fleet) -> None:
     fleet.start_plan(ids[:1])
     fleet.wait_until_landed()
     worker.send_signal(signal.SIGTERM)
-    worker.wait(30)
+    worker.wait(WAIT_S)
     # The second one was handed in, and has not landed; the third one has not begun.
     tree = fleet.home / "tree"
     git(fleet.root, "worktree", "add", "-q", "-b", f"remit/{ids[1]}/4", str(tree), "remit/next")
@@ -57,7 +57,7 @@ def test_a_deleted_database_is_built_anew_from_files(fleet: Fleet) -> None:
 
 
 def test_work_goes_on_when_the_database_comes_back(home: Path, tmp_path: Path, server: Postgres) -> None:
-    fleet = Fleet(home, tmp_path / "work", server.url)
+    fleet = Fleet(home, tmp_path / "work", server.url, "1")  # its agents may act for 45 s after the last renewal
     try:
         ids = fleet.govern(2)
         fleet.start_worker(2, WAIT_S)
@@ -89,15 +89,14 @@ def test_a_paused_agent_waits_at_its_next_call_and_goes_on(patient_fleet: Patien
 
 def test_a_worker_that_is_told_to_leave_gives_its_tasks_back_at_once(fleet: Fleet) -> None:
     ids = fleet.govern(1)
-    worker = fleet.start_worker(1, 60)
+    worker = fleet.start_worker(1, 1000)
     fleet.start_plan(ids)
     fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
-    began = time.monotonic()
     os.kill(worker.pid, signal.SIGTERM)
-    worker.wait(30)
+    worker.wait(WAIT_S)
+    # At once: there is no other worker that would find its lease over.
     assert fleet.status()[ids[0]]["state"] == "waiting"
-    assert time.monotonic() - began < 20 * float(PACE) + 20
-    assert fleet.agents_left() == []
+    fleet.wait_until_agents_end()
 
 
 def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_more(patient_fleet: PatientFleet) -> None:
@@ -110,4 +109,5 @@ def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_more(patient_f
     fleet.remit("worker", "drain", name)
     fleet.remit("task", "steer", ids[0], "finish")
     worker.wait(WAIT_S)
-    assert [fleet.status()[id]["state"] for id in ids] in (["landed", "waiting"], ["handed_in", "waiting"])
+    first, second = (fleet.status()[id]["state"] for id in ids)
+    assert (first in ("handed_in", "landing", "landed"), second) == (True, "waiting"), first

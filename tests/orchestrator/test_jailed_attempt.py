@@ -356,6 +356,17 @@ print(hook("SessionEnd", "note", reason="exit")[0])
     assert attempt.records("tool_result") == []
 
 
+@pytest.mark.slow
+def test_a_daemon_that_starts_slowly_is_waited_for_and_no_other_one_is_started(
+    attempt: JailedAttempt, home: Path
+) -> None:
+    with attempt.open_door(patience_s=0.01):
+        _, printed = attempt.run('print(hook("SessionStart", "note", source="startup")[0])')
+        assert len(daemons_of(home)) == 1
+    assert (printed, attempt.told) == ("0\n", [])
+    assert len(attempt.records("session_start")) == 1
+
+
 @pytest.mark.skipif(abi_version() < SCOPES_SINCE, reason="this kernel has no scopes for abstract sockets")
 def test_no_socket_of_others_is_reached(attempt: JailedAttempt, home: Path) -> None:
     with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as named:

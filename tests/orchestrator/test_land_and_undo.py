@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.fleet_driving import Fleet, git
+from orchestrator.fleet_driving import WAIT_S, Fleet, git
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -21,7 +21,7 @@ def test_a_plan_that_does_not_land_by_itself_lands_when_a_person_says_so(fleet: 
     assert "waits for a person: `remit plan land` lands it" in fleet.remit("plan", "status")
     assert git(fleet.root, "branch", "--list", "remit/next") == ""
     worker.terminate()
-    worker.wait(30)
+    worker.wait(WAIT_S)
     # Nobody else is there: it lands in the person's own process.
     shown = fleet.remit("plan", "land", ids[0])
     assert f"{ids[0]}  landed on remit/next in " in shown

@@ -26,14 +26,15 @@ def members(fleet: Fleet) -> list[LandingMember]:
     return [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
 
 
+LATE = "ended after 2 s"
 BAD_COMMANDS = {
     "no such program": ("no-such-program --all", "not found"),
     "no shell text": ("if then fi (", "yntax error"),
-    "endless": ("sleep 600", "ended after 2 s"),
-    "endless output": ("yes", "ended after 2 s"),
+    "endless": ("sleep 600", LATE),
+    "endless output": ("yes", LATE),
     "waits for input": ("read answer", ""),
     "ends itself": ("kill -9 $$", ""),
-    "ignores signals": ("trap '' TERM INT HUP; while :; do sleep 1; done", "ended after 2 s"),
+    "ignores signals": ("trap '' TERM INT HUP; while :; do sleep 1; done", LATE),
     "leaves children": ("sleep 600 & setsid sleep 600 & false", ""),
     "removes its work tree": ("rm -rf .git ..?* .[!.]* *; false", ""),
     "bytes that are no text": ("printf '\\377\\376\\0\\033[2J'; false", ""),
@@ -46,10 +47,11 @@ def test_a_command_that_cannot_pass_is_named_and_blames_no_member(
     fleet: Fleet, members: list[LandingMember], name: str
 ) -> None:
     command, said = BAD_COMMANDS[name]
-    checks = ContainedChecks(machine(fleet.home), fleet.trees.folder / "checks", timeout_s=2)
+    limit_s = 2 if said == LATE else 120  # which ends by itself may take its time to do so
+    checks = ContainedChecks(machine(fleet.home), fleet.trees.folder / "checks", timeout_s=limit_s)
     began = time.monotonic()
     done = Lander(fleet.gate, fleet.trees, checks.run, bisect).land(LandingTerms(checks=(command,)), members)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 200  # each of them, and what it leaves, would take ten minutes
     assert [(fault.intent, fault.kind) for fault in done.faults] == [
         ("INT-001", "red_target"),
         ("INT-002", "red_target"),
@@ -144,7 +146,7 @@ def test_what_git_does_not_call_a_file_is_not_taken_over(fleet: Fleet, members: 
 
 # From the settings to the target
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_a_check_of_the_settings_runs_once_a_person_trusts_it(home: Path, tmp_path: Path) -> None:

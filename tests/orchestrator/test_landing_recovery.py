@@ -11,6 +11,7 @@ from orchestrator.fleet_driving import Fleet
 from remit.orchestrator.database.landings import ask_for_landing, finish_landing
 from remit.orchestrator.database.store import landers, open_store
 
+pytestmark = pytest.mark.timeout(900)
 BREAKING_GIT = """#!/bin/sh
 case " $* " in *" update-ref "*" refs/heads/remit/next "*) if mkdir {mark} 2>/dev/null; then kill -9 $$; fi;; esac
 exec {git} "$@"

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.fleet_driving import Fleet, git
 from processes import fields
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FAKE = Path(__file__).with_name("fake_agent.py")
 

@@ -50,7 +50,7 @@ AGENT = Path(__file__).with_name("rival_agent.py")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_of_two_rivals_the_smaller_change_lands_and_the_other_one_stays_a_branch(fleet: Fleet) -> None:
     (id,) = fleet.govern(1)
     agents = [f"--agent-command={name}={sys.executable} {AGENT} {{intent}} {n}" for name, n in (("one", 1), ("two", 9))]

@@ -82,6 +82,7 @@ def test_a_provider_that_refuses_more_than_half_gets_fewer_slots_for_a_while(eng
     assert breaker.until is not None
 
 
+pytestmark = pytest.mark.timeout(900)
 AGENT = Path(__file__).with_name("spending_agent.py")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.fleet_driving import Fleet, git
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 AGENT = Path(__file__).with_name("scripted_stage.py")
 ROLES = """
 [[orchestrator.roles]]
@@ -144,13 +144,17 @@ def test_an_attempt_that_wants_a_neighbours_file_waits_until_that_has_landed(fle
     fleet.play("builder", write("src/shared.py", "x\n"))
     for id in (one, two):
         own = write(f"src/{id.lower()}/made.py", f"BY = {id!r}\n")
-        wait = {"tool": "execute_command", "input": {"command": "sleep 6"}}
-        other = [write("src/int-001/theirs.py", "x = 1\n"), wait] if id == two else [wait, wait]
+        command = f"until [ -e src/{id.lower()}/go ]; do sleep 0.2; done"
+        wait = {"tool": "execute_command", "input": {"command": command}}
+        other = [write("src/int-001/theirs.py", "x = 1\n"), wait] if id == two else [wait]
         fleet.play(f"builder-{id}", *other, own)
     fleet.play("reviewer", review("approve"))
     fleet.set_roles(ROLES.replace('"tester", ', ""))
     fleet.start_worker(2)
     fleet.start_plan([one, two])
+    fleet.wait_for(lambda now: now[two]["state"] == "paused")
+    for id in (two, one):
+        release(fleet, id)
     fleet.wait_for(lambda now: all(task["state"] in ("landed", "stuck", "asking") for task in now.values()))
     log = fleet.remit("plan", "log", *fleet.database)
     assert {task["state"] for task in fleet.status().values()} == {"landed"}, log
@@ -158,3 +162,19 @@ def test_an_attempt_that_wants_a_neighbours_file_waits_until_that_has_landed(fle
     assert fleet.landings() == [two, one]
     lessons = (fleet.root / ".orchestration" / "AGENT.md").read_text()
     assert "INT-001 and INT-002 met at src/int-001/theirs.py" in lessons
+
+
+def find_tree(fleet: StageFleet, id: str) -> Path | None:
+    """Return the worktree of an intent, once it is made."""
+    listed = git(fleet.root, "worktree", "list", "--porcelain").split("\n\n")
+    found = [each.split()[1] for each in listed if f"branch refs/heads/remit/{id}/" in each]
+    return Path(found[0]) if found else None
+
+
+def release(fleet: StageFleet, id: str) -> None:
+    """Let the command of a builder end."""
+    fleet.wait_for(lambda _: find_tree(fleet, id) is not None)
+    tree = find_tree(fleet, id)
+    assert tree is not None
+    (tree / f"src/{id.lower()}").mkdir(parents=True, exist_ok=True)
+    (tree / f"src/{id.lower()}/go").touch()

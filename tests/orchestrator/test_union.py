@@ -30,7 +30,7 @@ def test_a_merge_keeps_the_lines_of_both_sides_where_it_is_told_to(repository: P
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_two_tasks_write_the_changelog_at_once_and_both_land(fleet: Fleet) -> None:
     ids = fleet.govern(2)
     toml = fleet.root / ".orchestration" / "remit.toml"

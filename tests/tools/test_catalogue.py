@@ -1,7 +1,6 @@
 """The agent-facing tools, called as a door calls them."""
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,11 +55,11 @@ class Person:
         self.thread.start()
 
     def attend(self) -> None:
-        while not self.gone.is_set():
+        while not self.gone.wait(0.02):
+            self.gate.questions.mark_watcher_present()
             for question in self.gate.questions.list_open_questions():
                 self.asked.append(question.action)
                 self.gate.questions.answer_question(question.id, self.reply())
-            time.sleep(0.02)
 
     def __enter__(self) -> "Person":
         return self

@@ -48,6 +48,7 @@ START_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.05
 MAX_CONNECTIONS, MAX_TOOL_SERVERS = 32, 2  # at once of one attempt: its worker holds descriptors for all of them
 STARTS_INTERVAL_S = 2.0  # between two tries to start a daemon
+MAX_START_S = 60.0  # time in which a started daemon answers, on a machine that is busy with agents
 LOOK_INTERVAL_MS = 1000
 MCP_AGENT = "mcp"  # agent name in the frame of an MCP client, which speaks on the same connection afterwards
 DENIED_EXIT_CODE, DECLINED_EXIT_CODE = 2, 9
@@ -70,20 +71,28 @@ class DoorTerms(Struct, frozen=True):
 
 
 class DaemonStarter:
-    """Starts the daemon when none answers, at most once in two seconds."""
+    """Starts the daemon when none answers: at most once in two seconds, and none while another one is starting."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.lock = threading.Lock()
         self.started: list[subprocess.Popen[bytes]] = []
-        self.not_before = 0.0
+        self.latest_at = -MAX_START_S
+
+    def is_starting(self) -> bool:
+        """Tell whether a daemon was started lately and still runs: it answers in a moment, unless it finds another."""
+        with self.lock:
+            return self.can_answer_soon()
+
+    def can_answer_soon(self) -> bool:
+        self.started = [process for process in self.started if process.poll() is None]
+        return bool(self.started) and time.monotonic() < self.latest_at + MAX_START_S
 
     def start(self) -> None:
         with self.lock:
-            self.started = [process for process in self.started if process.poll() is None]
-            if time.monotonic() < self.not_before:
+            if self.can_answer_soon() or time.monotonic() < self.latest_at + STARTS_INTERVAL_S:
                 return
-            self.not_before = time.monotonic() + STARTS_INTERVAL_S
+            self.latest_at = time.monotonic()
             folder = self.home / STATE_FOLDER
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with (folder / "daemon.log").open("ab") as log:
@@ -200,7 +209,7 @@ class AttemptDoor:
             if answer is not None or has_hung_up(client):
                 self.report(is_away=False)
                 return answer
-            if time.monotonic() >= until:
+            if time.monotonic() >= until and not self.starter.is_starting():
                 self.report(is_away=True)
                 return None
             self.starter.start()

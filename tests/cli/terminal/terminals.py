@@ -9,7 +9,7 @@ from shutil import which
 
 import pytest
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 MOUSE_MODES = ("\x1b[?1000h", "\x1b[?1002h", "\x1b[?1003h", "\x1b[?1006h")
 FORBIDDEN = ("\x1b[?1049h", "\x1b[?47h", "\x1b[2J", "\x1b[3J", *MOUSE_MODES)
 """Alternate screen, clears, mouse modes: what would take the terminal's own scrollback and selection away."""
@@ -34,7 +34,7 @@ class Terminal:
         columns, rows = self.size
         variables = [f"{name}={value}" for name, value in environment.items()]
         program = shlex.join(["env", "-u", "NO_COLOR", *variables, *words])
-        line = f"stty -echo; while [ ! -e {self.stream} ]; do sleep 0.02; done; {program}; echo exit $?; sleep 60"
+        line = f"stty -echo; while [ ! -e {self.stream} ]; do sleep 0.02; done; {program}; echo exit $?; sleep 300"
         self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd), line)
         self.tmux("set-option", "-g", "history-limit", "10000")
         self.tmux("pipe-pane", "-o", f"cat > {shlex.quote(str(self.stream))}")

@@ -110,11 +110,10 @@ def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, reposit
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])
     terminal.write("go")
-    terminal.press("Enter")
-    for number in range(400):  # a person who is typing while the card appears
-        if number % 20 == 19:
-            terminal.press("C-u")
-        terminal.write("y")
+    keys = ["Enter", "y"]
+    for number in range(400):  # a person who is typing while the card appears: the prompt is never empty for long
+        terminal.press(*keys)
+        keys = ["C-u", "y"] if number % 20 == 19 else ["y"]
         if any("y once" in line for line in terminal.read_screen()):
             break
     terminal.write("yy")
@@ -162,7 +161,7 @@ def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Ter
     seen: list[bool] = []
 
     def look(_: object) -> Use:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not seen and time.monotonic() < end:
             if any("INT-001 · code" in line for line in terminal.read_screen()):
                 seen.append(True)
@@ -201,6 +200,7 @@ def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, r
     terminal.write("go")
     terminal.press("Enter")
     terminal.wait_for("Which colour?")
+    terminal.wait_for("a number, or your own words:")
     time.sleep(0.5)
     terminal.write("2")
     terminal.press("Enter")
@@ -258,10 +258,9 @@ def test_commands_modes_and_leaving(terminal: Terminal, repository: Path) -> Non
     terminal.write("/nothing")
     terminal.press("Enter")
     terminal.wait_for("there is no /nothing")
-    terminal.press("C-c")
-    terminal.wait_for("Ctrl-C again leaves")
-    terminal.press("C-c")
+    terminal.press("C-c", "C-c")  # within two seconds, however slow this machine is
     terminal.wait_for("exit 0")
+    terminal.wait_for("Ctrl-C again leaves")
 
 
 def test_a_terminal_that_shows_no_run_says_why(terminal: Terminal, repository: Path) -> None:

@@ -1,16 +1,19 @@
 """The console as a watcher: open pages are asked, in a repository without a call too, and beside others."""
 
 import http.client
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from gate.driving import Agent, governed
+from gate.driving import Agent, governed, machine
+from remit.gate.gate import Gate
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving
@@ -68,6 +71,23 @@ def test_an_open_page_is_asked_about_the_first_call_ever_made_in_a_repository(
     card = wait_for_card(browser)
     assert browser.post(f"/approvals/{card['question']['id']}/answer", body_for(card, allow=False)).status == 200
     assert asked.decision == "deny"
+    close()
+
+
+def test_an_open_page_is_told_on_after_a_state_could_not_be_written(
+    server: ConsoleServer, repository: Path, home: Path
+) -> None:
+    browser = Browser(server)
+    browser.pair()
+    close = open_page(browser)
+    questions = Gate.open(repository, machine(home)).questions
+    wait_until(questions.is_watcher_present)
+    with closing(sqlite3.connect(repository / ".git/remit/state.db", timeout=60, isolation_level=None)) as state:
+        state.execute("ALTER TABLE watchers RENAME TO away")
+        time.sleep(2)  # the console signs every second and a half
+        state.execute("ALTER TABLE away RENAME TO watchers")
+        state.execute("DELETE FROM watchers")
+    wait_until(questions.is_watcher_present)
     close()
 
 

@@ -6,6 +6,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -31,6 +32,7 @@ from remit.gate.approval_answers import (
 )
 from remit.gate.approval_requests import GRANT_WRITE_ERRORS
 from remit.gate.gate import Gate
+from remit.gate.state.database import StateError
 from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question
 from remit.policy.grants import GrantRuleError, make_rule
 
@@ -171,10 +173,13 @@ def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
 
 
 def announce_watcher(root: Path, stopped: threading.Event) -> None:
-    """Record once a second that a person is watching. Uses its own connection, because it runs in a thread."""
+    """Record once a second that a person is watching. Uses its own connection, because it runs in a thread. A busy
+    state is tried again: who is not announced is asked nothing any more.
+    """
     questions = governed_gate(root).questions
     while not stopped.wait(1.0):
-        questions.mark_watcher_present()
+        with suppress(StateError):
+            questions.mark_watcher_present()
 
 
 def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[..., str]) -> None:

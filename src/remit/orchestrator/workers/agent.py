@@ -450,14 +450,16 @@ class AgentProcess:
             code = process.wait()
             if below is not None:
                 below.end_all()
+            has_jail_ended = False
             if namespace >= 0:
                 # The jail's processes die a moment after bubblewrap and could still write.
                 poll = select.poll()
                 poll.register(namespace, select.POLLIN)
-                poll.poll(GRACE_S * 1000)
+                has_jail_ended = bool(poll.poll(GRACE_S * 1000))
                 os.close(namespace)
             os.close(reading)  # only now: bubblewrap writes its command's exit code there
-            reader.join(GRACE_S)
+            # What the last lines say counts, and of a jail that has ended nobody holds the output open.
+            reader.join(None if has_jail_ended else GRACE_S)
             if not reader.is_alive():
                 process.stdout.close()
         return self.end or AgentEnd(code)

@@ -19,6 +19,7 @@ from msgspec import Struct, json
 from remit.core.machine_paths import FLEET_PATH
 from remit.core.python_runtime import prepare_type
 from remit.gate.approval_answers import close_orphaned_questions
+from remit.gate.context import RECORDING_ERRORS
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
 from remit.ledger.reader import LogLine, LogPosition, measure_log_bytes
 from remit.ledger.tail import MAX_LINES, LogTail
@@ -177,7 +178,7 @@ class ChangeWatcher:
                     self.questions[repository.name] = [question.id for question in listed]
                     self.versions[repository.name] = version
                 open_questions += self.questions.get(repository.name, [])
-            except (OSError, LedgerError, sqlite3.Error):
+            except (*RECORDING_ERRORS, sqlite3.Error):  # it is looked at again in a moment
                 continue
         self.count_new_records()
         return LiveState(sorted(open_questions), sizes, dict(self.records), self.read_fleet_version())
