@@ -11,7 +11,6 @@ from remit.adapters import HookReply
 from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, make_address, socket_path, start_daemon
 
 START_TIMEOUT_S = 30.0
-RESTART_INTERVAL_S = 1.0  # a daemon that starts while the one before is about to leave, leaves as well
 REPLY_TIMEOUT_S = 30.0
 RETRY_INTERVAL_S = 0.02
 
@@ -58,17 +57,22 @@ def ask_daemon(
 
 def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply:
     """Return the daemon's reply; start a daemon if no daemon of the same version listens. Raises DaemonAway."""
-    start_at = time.monotonic()
-    until = start_at + START_TIMEOUT_S
+    until, started = time.monotonic() + START_TIMEOUT_S, 0
     while (reply := ask_daemon(home, version, agent, folder, payload)) is None:
-        now = time.monotonic()
-        if now >= until:
+        if time.monotonic() >= until:
             raise DaemonAway
-        if now >= start_at:
-            start_daemon(home)
-            start_at = now + RESTART_INTERVAL_S
+        # One that starts while the daemon before is about to leave, leaves as well.
+        if not started or has_ended(started):
+            started = start_daemon(home)
         time.sleep(RETRY_INTERVAL_S)
     return reply
+
+
+def has_ended(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:  # the system took its end, where this process ignores SIGCHLD
+        return True
 
 
 def relay_tools(home: Path, version: str, folder: str) -> None:
