@@ -7,9 +7,13 @@ from pathlib import Path
 
 
 def daemons_of(home: Path) -> list[int]:
-    """The daemons of this home, stopped ones and those whose door is gone too; none where there is no /proc."""
-    found = (path for path in Path("/proc").glob("[0-9]*"))
-    return [int(path.name) for path in found if is_daemon(path) and f"HOME={home}" in fields(path / "environ")]
+    """The daemons of this home, stopped ones and those whose door is gone too; none where there is no /proc.
+
+    What a daemon has just forked looks like the daemon until it executes its own program, and is none.
+    """
+    found = [path for path in Path("/proc").glob("[0-9]*") if is_daemon(path)]
+    daemons = {path.name: find_parent(path) for path in found if f"HOME={home}" in fields(path / "environ")}
+    return [int(pid) for pid, parent in daemons.items() if parent not in daemons]
 
 
 def kill_daemons(home: Path) -> None:
@@ -22,6 +26,12 @@ def kill_daemons(home: Path) -> None:
 def is_daemon(process: Path) -> bool:
     words = fields(process / "cmdline")
     return "daemon" in words and any("main()" in word for word in words)
+
+
+def find_parent(process: Path) -> str:
+    """The id of the parent; empty where the process is gone."""
+    stat = "\0".join(fields(process / "stat"))
+    return stat.rpartition(")")[2].split()[1] if stat else ""
 
 
 def fields(file: Path) -> list[str]:

@@ -113,7 +113,7 @@ def test_no_spelling_hides_a_program_from_a_rule_that_denies(command: str) -> No
 @pytest.mark.slow
 def test_no_rule_and_no_command_takes_long() -> None:
     """A repository may bring the rule, and an agent the command."""
-    began = time.monotonic()
+    began = time.thread_time()
     pattern = f"Bash({'*a' * 200}*b)"
     assert claude(f"make {'a' * 20_000}", allow=["Bash"], deny=[pattern]).effect == "allow"
     assert claude("make;" * 5000, allow=["Bash(make:*)"]).effect == "ask"
@@ -124,7 +124,7 @@ def test_no_rule_and_no_command_takes_long() -> None:
         assert read_own_rules("codex", [RuleFile("r", "user", deep)]).unreadable == ("r",)
         assert read_own_rules("claude-code", [RuleFile("r", "user", deep)]).unreadable == ("r",)
         assert read_own_rules("gemini", [RuleFile("r.toml", "user", deep)]).unreadable == ("r.toml",)
-    assert time.monotonic() - began < 10
+    assert time.thread_time() - began < 10
 
 
 @pytest.mark.parametrize(

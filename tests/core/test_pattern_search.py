@@ -15,7 +15,6 @@ SEARCH = (
 )
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("language", "text"),
     [
@@ -26,7 +25,7 @@ SEARCH = (
     ],
 )
 def test_a_long_line_is_searched_at_once(language: str, text: str) -> None:
-    subprocess.run([sys.executable, "-c", SEARCH.format(language)], input=text, text=True, check=True, timeout=50)
+    subprocess.run([sys.executable, "-c", SEARCH.format(language)], input=text, text=True, check=True, timeout=240)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ threads = [threading.Thread(target=decode, daemon=True) for _ in range(3)]
 for thread in threads:
     thread.start()
 for thread in threads:
-    thread.join(20)
+    thread.join(100)
 assert len(done) == 3, done
 """
 

@@ -89,9 +89,9 @@ HOSTILE = [
 @pytest.mark.parametrize("part", HOSTILE)
 def test_no_text_takes_long(part: str) -> None:
     text = part * (MAX_TEXT_CHARS // len(part))
-    start = time.perf_counter()
+    start = time.thread_time()
     redact(text)
-    assert time.perf_counter() - start < 1.0
+    assert time.thread_time() - start < 1.0
 
 
 PATTERNS = ["corp-[0-9a-f]{32}", "ACME_[A-Z]+", "x(?:ab){3}y", r"\bid-\d{4,10}\b", "(?:aa|bb)-[0-9]{6}"]
@@ -137,9 +137,9 @@ def test_whatever_pattern_is_taken_is_quick(pattern: str, part: str) -> None:
     except PatternRefused:
         return
     text = part * (MAX_TEXT_CHARS // len(part))
-    start = time.perf_counter()
+    start = time.thread_time()
     compiled.sub(MASK, text)
-    assert time.perf_counter() - start < 4.0
+    assert time.thread_time() - start < 4.0
 
 
 def test_the_configuration_names_a_bad_pattern() -> None:

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from remit.ledger.reader import read_lines
 from remit.ledger.verify_log import verify_log
 
 SESSION = SessionKey("run-1")
+SET_CHILD_SUBREAPER = 36  # of prctl(2)
 
 
 class Step:
@@ -175,11 +177,15 @@ def in_child(work: Callable[[], None]) -> int:
             os._exit(1)
         os._exit(0)
     status = os.waitpid(pid, 0)[1]
+    with suppress(ChildProcessError):  # what a killed child had started, such as git, ends before the next step
+        while True:
+            os.waitpid(-1, 0)
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status)
 
 
 def main(place: Path, first: int, every: int, kind: type[Program]) -> None:
     shim = ctypes.CDLL(None)
+    assert shim.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     shim.crash_count.restype = ctypes.c_long
     spare, live = place / "spare", place / "live"
     root, home, journal, total = live / "repo", live / "home", live / "journal", place / "total"

@@ -281,9 +281,9 @@ def test_an_empty_line_beside_those_of_the_text_is_the_agents(agent: Agent) -> N
 
 @pytest.mark.parametrize("text", [b'\\"', b"'''\"\"\"", b"'\n"], ids=["escaped", "long", "open"])
 def test_a_text_of_quotes_is_read_in_no_time(text: bytes) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     CommandText(text * (MAX_TEXT_BYTES // len(text)))
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize(("command", "after"), TOLD)

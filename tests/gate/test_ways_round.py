@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from remit.gate.machine import Environment
 from remit.gate.state.questions import ApprovalReply, Question, QuestionStore
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import Workspace, locate_workspace
+from waiting import wait_until
 
 EVENTS: dict[str, EventClass] = {**CLASSES, "BeforeTool": "pre", "AfterTool": "post"}
 
@@ -95,14 +95,16 @@ def patch(*paths: str | Path) -> str:
 
 
 def awaited_question(approvals: QuestionStore) -> Question:
-    """The first question that is put within five seconds."""
-    until = time.monotonic() + 5
-    while time.monotonic() < until:
-        waiting = approvals.list_open_questions()
-        if waiting:
-            return waiting[0]
-        time.sleep(0.02)
-    raise AssertionError("no question was put within 5 s")
+    """The first question that is put, to somebody who is there all the time."""
+    found: list[Question] = []
+
+    def has_question() -> bool:
+        approvals.mark_watcher_present()
+        found.extend(approvals.list_open_questions())
+        return bool(found)
+
+    wait_until(has_question, "no question was put")
+    return found[0]
 
 
 # -- taking away what governs -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from remit.host.session import Session, SessionOptions
 from remit.ledger.reader import read_lines
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
+SET_CHILD_SUBREAPER = 36  # of prctl(2)
 NOT_COMPARED = (
     "recovery",
     "snapshot",
@@ -175,7 +177,7 @@ def describe(root: Path, home: Path) -> dict[str, Any]:
     return {"files": files, "events": dict(sorted(events.items())), "transcript": transcript, "open": open_calls}
 
 
-def in_child(work: Callable[[], None], limit_s: int = 120) -> int:
+def in_child(work: Callable[[], None], limit_s: int = 900) -> int:
     """Run `work` in a child process; return its signal, or its exit code as a negative number."""
     pid = os.fork()
     if pid == 0:
@@ -187,6 +189,9 @@ def in_child(work: Callable[[], None], limit_s: int = 120) -> int:
             os._exit(1)
         os._exit(0)
     status = os.waitpid(pid, 0)[1]
+    with suppress(ChildProcessError):  # what a killed child had started, such as git, ends before the next step
+        while True:
+            os.waitpid(-1, 0)
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status)
 
 
@@ -196,6 +201,7 @@ def compare(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
 
 def main(place: Path, first: int, every: int, turns: int, seed: int, kills: int) -> None:
     shim = ctypes.CDLL(None)
+    assert shim.prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     shim.crash_count.restype = ctypes.c_long
     spare, live = place / "spare", place / "live"
     root, home, total = live / "repo", live / "home", place / "total"

@@ -226,7 +226,7 @@ def run_session(folder: Path, home: Path, model: Any, **options: Any) -> list[An
 
 def drive(work: Callable[[], Awaitable[T]]) -> T:
     async def limited() -> T:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(240):
             return await work()
 
     return run_coroutine(limited())

@@ -14,7 +14,7 @@ from remit.host.journal.history import RunHistory
 from remit.host.journal.lines import AnyLine, CommandEndedLine, EndedLine
 from remit.host.models.providers import InProcessModel
 from remit.host.offer import AgentToolbox
-from remit.host.scripted_model import Say, Use
+from remit.host.scripted_model import ModelRequest, Say, Use
 from remit.host.session import Session, SessionOptions
 
 SELECT = Use("select_active_intent", {"intent_id": "INT-001"}, "c1")
@@ -23,7 +23,7 @@ DONE = Use("attempt_completion", {"result": "Done."}, "c9")
 
 @pytest.fixture
 def folder(repository: Path, home: Path) -> Path:
-    script = "sleep 1; echo made > src/made.txt; echo no > outside.txt"
+    script = f"until test -e {home}/go; do sleep 0.02; done; echo made > src/made.txt; echo no > outside.txt"
     (repository / "src" / "make.sh").write_text(script + "\n")
     root = governed(repository)
     overlay(home)
@@ -60,7 +60,7 @@ def run_session(
 def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folder: Path, home: Path) -> None:
     model = scripted(
         SELECT,
-        execute("echo begun; sleep 300", "c2"),
+        execute("echo begun; sleep 300", "c2", timeout=2),
         Use("write_to_file", {"path": "src/other.py", "content": "x = 1\n", "intent_id": "INT-001",
                               "mutation_class": "INTENT_EVOLUTION", "expected_content_hash": None}, "c3"),
         Use("read_command_output", {"artifact_id": "cmd-c2.txt"}, "c4"),
@@ -89,10 +89,14 @@ def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folde
 
 @pytest.mark.slow
 def test_what_it_wrote_is_judged_at_its_end(folder: Path, home: Path) -> None:
+    def wait_for_its_end(_: ModelRequest) -> Use:
+        (home / "go").touch()
+        return Use("read_command_output", {"artifact_id": "cmd-c2.txt", "wait": 200}, "c3")
+
     model = scripted(
         SELECT,
         execute("sh src/make.sh", "c2"),
-        Use("read_command_output", {"artifact_id": "cmd-c2.txt", "wait": 30}, "c3"),
+        wait_for_its_end,
         DONE,
     )
 

@@ -370,13 +370,13 @@ def test_nothing_outside_the_workspace_is_shown_before_the_gate_decides(
 
 def test_a_very_long_file_is_replaced_without_comparing_each_line_with_each(driver: ToolDriver) -> None:
     put(driver, "head\n" + "".join(f"a{n}\n" for n in range(60_000)) + "tail\n")
-    began = time.monotonic()
+    began = time.process_time()
     done = driver.perform(
         TOOLS["write_to_file"],
         path="src/a.py",
         content="head\n" + "".join(f"b{n}\n" for n in range(60_000)) + "tail\n",
     )
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
     assert done.output is not None
     assert [(span.start, span.end) for span in done.output.positions["src/a.py"]] == [(2, 60_001)]
 

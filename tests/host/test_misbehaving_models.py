@@ -39,7 +39,7 @@ from remit.workspace.place.workspace import locate_workspace
 
 pytestmark = pytest.mark.slow
 
-MAX_TURNS, MAX_SECONDS, BACKGROUND_S = 24, 60, 1.0
+MAX_TURNS, MAX_SECONDS, BACKGROUND_S = 24, 240, 1.0
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 CITED = {"intent_id": "INT-001", "mutation_class": "BUG_FIX"}
 VERIFIED_INTENT = """\

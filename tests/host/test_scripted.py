@@ -41,7 +41,7 @@ def result(call_id: str, content: Any, **fields: Any) -> dict[str, Any]:
 
 
 def request(wire: AnthropicWire, method: str, path: str, payload: bytes | None = None) -> tuple[int, bytes]:
-    connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=10)
+    connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=60)
     try:
         connection.request(method, path, payload)
         response = connection.getresponse()
@@ -234,7 +234,7 @@ def test_each_route_answers(method: str, path: str, payload: bytes | None, statu
 
 def test_a_body_beyond_the_bound_is_not_read() -> None:
     with AnthropicWire(ScriptedModel([])).serve() as wire:
-        connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=10)
+        connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=60)
         connection.putrequest("POST", "/v1/messages")
         connection.putheader("content-length", str(MAX_BODY_BYTES + 1))
         connection.endheaders()
@@ -248,4 +248,4 @@ def test_it_listens_on_loopback_only_and_stops() -> None:
         host, port = urlsplit(wire.url).hostname, urlsplit(wire.url).port
         assert host == "127.0.0.1"
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, port or 0), timeout=2)
+        socket.create_connection((host, port or 0), timeout=60)

@@ -201,7 +201,7 @@ def spelling(request: pytest.FixtureRequest) -> Spelling:
 
 def post(wire: ModelWire, path: str, asked: dict[str, Any]) -> tuple[int, bytes]:
     """Over a real socket."""
-    connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=10)
+    connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=60)
     try:
         connection.request("POST", path, json.encode(asked))
         response = connection.getresponse()

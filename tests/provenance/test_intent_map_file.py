@@ -1,6 +1,6 @@
 """The map kept up with the ledger equals a rebuild byte for byte."""
 
-import time
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -283,22 +283,27 @@ def test_a_hostile_record_of_others_is_shown_and_breaks_nothing(ledger: Ledger) 
     assert b"a.py" in ledger.agree()
 
 
+def computing_time() -> float:
+    """Seconds that this process and its ended children have computed: a clock would measure the machine."""
+    return sum(os.times()[:4])
+
+
 @pytest.mark.slow
 def test_an_update_costs_the_change_and_not_the_ledger(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     content = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
     ledger.map.store.keep_contents([(hash_git_blob(content), "a.py", content)])
     for _ in range(3):
         ledger.log.append([ledger.changed(f"src/f{n % 100}.py", content) for n in range(50)])
-    began = time.perf_counter()
+    began = computing_time()
     ledger.map.rebuild()
-    anew = time.perf_counter() - began
+    anew = computing_time() - began
     ledger.agree()
     steps: list[float] = []
     for n in range(5):
         ledger.log.append([ledger.changed(f"src/g{n}.py", content)])
-        began = time.perf_counter()
+        began = computing_time()
         assert not ledger.map.update(never)
-        steps.append(time.perf_counter() - began)
+        steps.append(computing_time() - began)
     ledger.agree()
     with capsys.disabled():
         print(f"\n150 changes: made anew {anew:.2f} s, one more {sorted(steps)[2] / anew:.4f} of that")

@@ -265,7 +265,7 @@ def test_two_writers_at_once_lose_nothing(agent: Agent) -> None:
         subprocess.Popen([sys.executable, "-c", APPEND_TO_NOTES, str(agent.cwd), me, *order])
         for me, order in orders.items()
     ]
-    assert [process.wait(60) for process in writers] == [0, 0, 0]
+    assert [process.wait(240) for process in writers] == [0, 0, 0]
     assert [sorted(note(agent.cwd, head).strip()) for head in heads] == [["a", "b", "c"]] * 8
 
 
@@ -298,7 +298,7 @@ def test_two_clones_that_write_at_once_end_with_both(repository: Path, tmp_path:
     other = FOREIGN.replace("0123456789abcd", "fedcba98765432").replace(" 1\n", " 2\n")
     one, two = noted_clone(tmp_path, "one", FOREIGN), noted_clone(tmp_path, "two", other)
     both = [subprocess.Popen([sys.executable, "-c", SYNC_NOTES, str(clone)]) for clone in (one, two)]
-    assert [process.wait(60) for process in both] == [0, 0]
+    assert [process.wait(240) for process in both] == [0, 0]
     assert notes_of(one).sync_remote("origin", push=True).unread == ()
     notes_of(two).sync_remote("origin", push=True)
     tips = {run_git(root, "rev-parse", NOTES_REF) for root in (one, two, tmp_path / "bare.git")}

@@ -23,7 +23,7 @@ from remit.host.scripted_model import Say, ScriptedModel, Use
 
 WRITTEN = {"path": "src/app.py", "content": "def main():\n    return 2\n"}
 CITED = {"intent_id": "INT-001", "mutation_class": "BUG_FIX"}
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 class Editor:

@@ -18,6 +18,7 @@ from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.place.workspace import workspace_at
 from servers.test_daemon import Installed, binary, installed
 from servers.test_watches import Warm
+from waiting import wait_until
 
 __all__ = ["binary", "installed"]
 
@@ -34,11 +35,11 @@ def agent(repository: Path, home: Path) -> Iterator[Warm]:
 
 
 def wait_for(upkeep: AnswerUpkeep) -> None:
-    until = time.monotonic() + 30
-    while upkeep.process is not None:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    def has_ended() -> bool:
         upkeep.run_if_due(0.0, time.monotonic())
+        return upkeep.process is None
+
+    wait_until(has_ended)
 
 
 def test_a_file_that_a_record_or_a_commit_changed_is_blamed_once(agent: Warm) -> None:
@@ -108,10 +109,7 @@ def test_a_daemon_of_its_own_does_it(installed: Installed, home: Path) -> None:
     agent.write(PATH, TEXT)
     commit(installed.repository)
     installed.tell("Read", {"file_path": str(installed.repository / PATH)}, installed.repository)
-    until = time.monotonic() + 30
-    while not kept_rows(installed.repository):
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(lambda: kept_rows(installed.repository))
 
 
 def test_statistics_find_what_was_filled(agent: Warm, monkeypatch: pytest.MonkeyPatch) -> None:

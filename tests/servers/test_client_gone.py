@@ -13,6 +13,7 @@ from gate.driving import governed, machine
 from remit.gate.gate import Gate
 from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question
 from remit.servers.daemon import has_hung_up
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: told apart on Linux alone")
 
@@ -32,21 +33,28 @@ def test_who_waits_for_a_client_stops_when_it_is_gone(repository: Path, home: Pa
     gate = Gate.open(governed(repository), machine(home))
     ours, theirs = socket.socketpair()
     now = time.time()
-    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", asked_at=now, expires_at=now + 60)
+    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", asked_at=now, expires_at=now + 600)
     found: list[ApprovalReply | None] = []
+    looks: list[bool] = []
+    shown: list[Question] = []
+
+    def is_gone() -> bool:
+        looks.append(has_hung_up(ours))
+        return looks[-1]
 
     def wait() -> None:
-        CLIENT_GONE.set(lambda: has_hung_up(ours))
-        found.append(Gate.open(repository, machine(home)).questions.wait_for_reply(question, nullcontext))
+        CLIENT_GONE.set(is_gone)
+        waiting = Gate.open(repository, machine(home)).questions
+        waiting.listener = shown.append  # somebody is there, however long it takes
+        found.append(waiting.wait_for_reply(question, nullcontext))
 
-    gate.questions.mark_watcher_present()
     gate.questions.put_question(question, "digest")
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.2)
+    wait_until(lambda: len(looks) > 2)
     assert found == []
     theirs.close()
-    thread.join(10)
+    thread.join(60)
     ours.close()
     assert found == [None]
     assert [a.status for a in gate.questions.list_unanswered()] == ["expired"]

@@ -18,9 +18,10 @@ import pytest
 
 import remit_hook
 from gate.driving import body, governed, overlay, records
-from processes import daemons_of
+from processes import daemons_of, kill_daemons
 from remit.servers.daemon import socket_path
 from remit.workspace.sandbox.staging import SCRATCH_FOLDER
+from waiting import wait_until
 
 MAIN = "from remit.cli import main; main()"
 
@@ -53,16 +54,12 @@ class Place:
 
     def daemon(self) -> int:
         self.daemons.append(subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon"]))
-        until = time.monotonic() + 20
-        while not socket_path(self.home).exists():
-            assert time.monotonic() < until, "the daemon does not listen"
-            time.sleep(0.02)
+        wait_until(socket_path(self.home).exists, "the daemon does not listen")
         [pid] = daemons_of(self.home)
         return pid
 
     def leave(self) -> None:
-        for pid in daemons_of(self.home):
-            os.kill(pid, signal.SIGKILL)
+        kill_daemons(self.home)
         for process in self.daemons:
             process.wait()
 
@@ -149,7 +146,7 @@ def test_it_runs_as_bare_and_what_is_out_of_scope_is_dropped_and_told(place: Pla
     assert (place.root / "src/new").read_text() == "n\n"
     assert [m["call"]["id"] for m in place.bodies("mutation")] == [f"t{place.number}"]
     assert place.bodies("denied")[-1]["violation"]["path"] == "README.md"
-    assert place.staged(5) == []
+    assert place.staged(60) == []
 
 
 @pytest.mark.slow
@@ -176,30 +173,28 @@ def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place,
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == 5
     assert (quick.root / "src/got").read_text() == "g"
 
 
 @pytest.mark.slow
 def test_who_kills_the_group_leaves_nothing_running_and_nothing_half_done(quick: Place) -> None:
+    word = f"970.{os.getpid():07}"  # of this process of tests alone
     command = (
-        "python3 -c \"import subprocess,time; open('src/a','w').write('a'); subprocess.Popen(['sleep','97.5']);"
+        f"python3 -c \"import subprocess,time; open('src/a','w').write('a'); subprocess.Popen(['sleep','{word}']);"
         "print('ready', flush=True); time.sleep(30)\""
     )
     process = quick.start(command, start_new_session=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=20)
-    until = time.monotonic() + 10
-    while running("97.5"):
-        assert time.monotonic() < until, "what the command started is still there"
-        time.sleep(0.05)
+    process.communicate(timeout=120)
+    wait_until(lambda: not running(word), "what the command started is still there")
     assert quick.staged()
     assert not (quick.root / "src/a").exists()
     assert quick.run("eval true").returncode == 0
-    assert quick.staged(5) == []
+    assert quick.staged(60) == []
 
 
 def running(word: str) -> bool:
@@ -220,16 +215,16 @@ def limited(place: Place, setting: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_runs_too_long_is_ended_with_all_it_started_and_judged(place: Place, warm: bool) -> None:
-    limited(place, "time_limit_s = 1.5")
+    limited(place, "time_limit_s = 3")
     if warm:
         place.daemon()
-    began, word = time.monotonic(), f"98.{os.getpid()}"
-    done = place.run(f"eval \"trap '' TERM; printf a > src/a; setsid sleep {word} & sleep 30\"")
-    assert (done.returncode, time.monotonic() - began < 25) == (124, True)
-    assert "it ran longer than 1.5 s" in done.stderr
+    word = f"980.{os.getpid():07}"  # of this process of tests alone
+    done = place.run(f"eval \"trap '' TERM; printf a > src/a; setsid sleep {word} & sleep 980\"")
+    assert done.returncode == 124
+    assert "it ran longer than 3 s" in done.stderr
     assert (place.root / "src/a").read_text() == "a"
     assert not running(word)
-    assert place.staged(5) == []
+    assert place.staged(60) == []
 
 
 @pytest.mark.slow
@@ -244,7 +239,7 @@ def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm:
     assert done.returncode == 124
     assert "nothing was kept: it wrote more than 8388608 bytes" in done.stderr
     assert list((place.root / "src").glob("[0-9]*")) == []
-    assert place.staged(5) == []
+    assert place.staged(60) == []
 
 
 @pytest.mark.slow
@@ -256,7 +251,7 @@ def test_one_that_ends_before_anybody_measured_keeps_no_more(place: Place, warm:
     done = place.run('eval "head -c 3000000 /dev/zero > src/big"')
     assert (done.returncode, "nothing was kept: it wrote more than 1048576 bytes" in done.stderr) == (124, True)
     assert not (place.root / "src/big").exists()
-    assert place.staged(5) == []
+    assert place.staged(60) == []
 
 
 @pytest.mark.slow
@@ -333,8 +328,8 @@ def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: 
             "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['TMPDIR']+'/own.sock')\""
         )
         done = quick.start(knock, env=environment)
-        assert done.communicate(timeout=20)[1] == ""
-        running.communicate(timeout=20)
+        assert done.communicate(timeout=120)[1] == ""
+        running.communicate(timeout=120)
         assert (quick.root / "src/reached").exists()
 
 

@@ -21,6 +21,7 @@ from remit.servers.daemon import socket_path
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.worktrees import Worktrees
+from waiting import WAIT_S, wait_until
 
 MAIN = "from remit.cli import main; main()"
 TERMS = Assignment(task="p:INT-001", intent="INT-001", attempt=7, token=3, scope=("src/**",))
@@ -52,10 +53,7 @@ def client(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Genera
     lines = (version("remit"), sys.executable, str(socket_path(home)), "20", "made from", "exec")
     place.with_name("hook.conf").write_text("".join(f"{line}\n" for line in lines))
     process = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon"])
-    until = time.monotonic() + 30
-    while not socket_path(home).exists():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(socket_path(home).exists)
     yield [str(place)]
     assert daemons_of(home)
     process.kill()
@@ -81,7 +79,7 @@ def write(client: list[str], cwd: Path, session: str, path: str, call: str) -> s
 
 def heard(process: subprocess.Popen[bytes]) -> str:
     """The reason of the refusal; empty where the call may go on."""
-    out = process.communicate(timeout=60)[0]
+    out = process.communicate(timeout=WAIT_S)[0]
     said: dict[str, Any] = json.loads(out)["hookSpecificOutput"] if out else {}
     return str(said.get("permissionDecisionReason", ""))
 
@@ -89,19 +87,17 @@ def heard(process: subprocess.Popen[bytes]) -> str:
 @pytest.mark.slow
 def test_a_paused_attempt_holds_up_nobody_else(file: AssignmentFile, repository: Path, client: list[str]) -> None:
     root = Path(run_git(repository, "worktree", "list", "--porcelain").split("worktree ")[2].split("\n")[0])
-    knock(client, root, "attempt", "SessionStart", source="startup").communicate(timeout=60)
+    knock(client, root, "attempt", "SessionStart", source="startup").communicate(timeout=WAIT_S)
     assert heard(write(client, root, "attempt", "src/a.py", "t1")) == ""
     file.change_state(replace(TERMS, state="paused"), 600)
     waiting = write(client, root, "attempt", "src/b.py", "t2")
-    time.sleep(0.5)
+    time.sleep(0.5)  # it may begin to wait, and does the same where it does not yet
     select = {"command": "remit intent select INT-002"}
     asked = knock(client, repository, "other", "PreToolUse", tool_name="Bash", tool_use_id="u1", tool_input=select)
-    asked.communicate(timeout=30)
+    asked.communicate(timeout=WAIT_S)
     assert heard(write(client, repository, "other", "docs/x.md", "u2")) == ""
     assert waiting.poll() is None
     file.change_state(TERMS, 600)
-    resumed = time.monotonic()
     assert heard(waiting) == ""
-    assert time.monotonic() - resumed < 10
     file.change_state(replace(TERMS, state="ended"), 600)
     assert "ASSIGNMENT_ENDED" in heard(write(client, root, "attempt", "src/c.py", "t3"))

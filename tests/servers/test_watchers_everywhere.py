@@ -18,6 +18,7 @@ from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.servers.daemon import socket_path
 from remit.servers.environment import read_environment
 from remit.wiring.hook_client import install_script
+from waiting import WAIT_S, wait_until
 
 MAIN = "from remit.cli import main; main()"
 
@@ -31,24 +32,21 @@ def client(home: Path) -> Iterator[list[str]]:
     install_script(path)
     settings = (version("remit"), sys.executable, str(socket_path(home)), "20")
     path.with_name("hook.conf").write_text("".join(f"{line}\n" for line in settings))
-    daemon = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", "60"])
-    until = time.monotonic() + 30
-    while not socket_path(home).exists():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    daemon = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", "600"])
+    wait_until(socket_path(home).exists)
     yield [str(path), "claude-code", "pre"]
     daemon.terminate()
-    daemon.wait(20)
+    daemon.wait(60)
 
 
 def wait_for_question(store: QuestionStore, watchers: tuple[str, ...]) -> str:
-    until = time.monotonic() + 30
-    while not (waiting := store.list_open_questions()):
-        assert time.monotonic() < until
+    def has_question() -> bool:
         for watcher in watchers:
             store.mark_watcher_present(watcher=watcher)
-        time.sleep(0.02)
-    return waiting[0].id
+        return bool(store.list_open_questions())
+
+    wait_until(has_question)
+    return store.list_open_questions()[0].id
 
 
 @pytest.mark.parametrize("holder", ["daemon", "fresh"])
@@ -79,7 +77,7 @@ def test_who_leaves_ends_nothing_that_another_watches_and_the_last_one_does(
             assert store.answer_question(question, ApprovalReply(False, "not now")) is not None
         else:
             store.mark_watcher_gone(watcher="tab")
-        out, _ = asker.communicate(timeout=30)
+        out, _ = asker.communicate(timeout=WAIT_S)
         answers.append(out.decode())
     assert "not now" in answers[0]
     assert "went away" in answers[1]

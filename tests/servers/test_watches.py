@@ -1,7 +1,6 @@
 """A warm process that watches records what one that looks at everything records."""
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from remit.gate.open_gates import OpenGates, WorktreeWatcher, WorktreeWatchers
 from remit.servers.daemon import report_watching
 from remit.servers.hook import HookFrame, answer
 from remit.workspace.place.workspace import workspace_at
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -42,11 +42,12 @@ class Warm(Agent):
 
     def watching(self) -> None:
         """Wait until it watches, and has looked at everything once."""
-        until = time.monotonic() + 30
-        while self.watch.status.why:
-            assert time.monotonic() < until, self.watch.status
+
+        def has_looked() -> bool:
             self.shell("python3 -c 'pass'")
-            time.sleep(0.05)
+            return not self.watch.status.why
+
+        wait_until(has_looked, lambda: self.watch.status)
 
 
 @pytest.fixture

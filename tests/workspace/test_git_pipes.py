@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.git.command import PATIENCE_S, Git, GitError, find_pipes, release_pipe, run_git_process
+from remit.workspace.git.command import PATIENCE_S, TIMEOUT_S, Git, GitError, find_pipes, release_pipe, run_git_process
 from remit.workspace.observe.observation import observe_workspace
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.safe_files import hash_large_file
 
-LIMIT_S = 20.0
-"""Far above what it takes (a second for the first git), far below a git that waits (60 s each)."""
+LIMIT_S = 0.9 * TIMEOUT_S
+"""Far above what it takes (a second for the first git), and below what a git takes that waits."""
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from remit.workspace.safe_files import TEMPORARY_PREFIX
 from remit.workspace.snapshots.restore import RestoreRunning
+from waiting import wait_until
 from workspace.snapshot_trees import Worksite
 
 KILLS = 50
@@ -31,25 +32,28 @@ def restore_and_die(site: Worksite, point_id: str, after_s: float, *, once_begun
             site.restore(point)
         finally:
             os._exit(0)
-    until = time.monotonic() + 10
-    while once_begun and site.restoring.read_journal() is None and time.monotonic() < until:
+    while once_begun and site.restoring.read_journal() is None and not has_ended(child):
         time.sleep(0.001)
     time.sleep(after_s)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
 
+def has_ended(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def once_alone(step: Callable[[], object]) -> None:
     """Do it once it may be: a process that was just forked holds the lock until it is git."""
-    until = time.monotonic() + 10
-    while True:
+
+    def is_done() -> bool:
         try:
             step()
         except RestoreRunning:
-            assert time.monotonic() < until, "nobody is left to hold the lock"
-            time.sleep(0.01)
-        else:
-            return
+            return False
+        return True
+
+    wait_until(is_done, "nobody is left to hold the lock")
 
 
 @pytest.mark.slow

@@ -417,11 +417,13 @@ def receive_request(connection: socket.socket) -> bytes:
     return b"".join(blocks)
 
 
-def start_daemon(home: Path) -> None:
-    """Start the daemon in the background if none listens, detached from the agent's terminal and pipes."""
+def start_daemon(home: Path) -> int:
+    """Start the daemon in the background, detached from the agent's terminal and pipes; return its process. It ends at
+    once if there is one.
+    """
     (home / STATE_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.fork():
-        return
+    if pid := os.fork():
+        return pid
     try:
         os.setsid()
         quiet = os.open(os.devnull, os.O_RDWR)

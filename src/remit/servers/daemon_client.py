@@ -10,7 +10,7 @@ from pathlib import Path
 from remit.adapters import HookReply
 from remit.servers.daemon import ACKNOWLEDGEMENT, MAGIC, make_address, socket_path, start_daemon
 
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 30.0
 REPLY_TIMEOUT_S = 30.0
 RETRY_INTERVAL_S = 0.02
 
@@ -57,16 +57,22 @@ def ask_daemon(
 
 def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply:
     """Return the daemon's reply; start a daemon if no daemon of the same version listens. Raises DaemonAway."""
-    until = time.monotonic() + START_TIMEOUT_S
-    reply = ask_daemon(home, version, agent, folder, payload)
-    if reply is None:
-        start_daemon(home)
-    while reply is None and time.monotonic() < until:
+    until, started = time.monotonic() + START_TIMEOUT_S, 0
+    while (reply := ask_daemon(home, version, agent, folder, payload)) is None:
+        if time.monotonic() >= until:
+            raise DaemonAway
+        # One that starts while the daemon before is about to leave, leaves as well.
+        if not started or has_ended(started):
+            started = start_daemon(home)
         time.sleep(RETRY_INTERVAL_S)
-        reply = ask_daemon(home, version, agent, folder, payload)
-    if reply is None:
-        raise DaemonAway
     return reply
+
+
+def has_ended(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:  # the system took its end, where this process ignores SIGCHLD
+        return True
 
 
 def relay_tools(home: Path, version: str, folder: str) -> None:

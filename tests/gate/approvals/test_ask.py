@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gate.approvals.test_watchers import watching
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
 from remit.gate.approval_requests import ApprovalRequests
 from remit.gate.gate import Gate
@@ -19,6 +20,7 @@ from remit.gate.state.database import SCHEMA_VERSION
 from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, Question, QuestionStore
 from remit.gate.state.workspace_state import State
 from remit.workspace.processes.process_tracking import has_process_ended, identify_this_process, process_start_time
+from waiting import WAIT_S, wait_until
 
 
 class Person:
@@ -231,6 +233,7 @@ ASK = """
 import sys, json
 from pathlib import Path
 sys.path[:0] = json.loads(sys.argv[3])
+from gate.approvals.test_watchers import watching
 from gate.driving import Agent
 print(Agent(Path(sys.argv[1]), Path(sys.argv[2])).ask("Write", file_path="docs/a.md", content="x"), flush=True)
 """
@@ -245,14 +248,15 @@ class Asker:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def question(self) -> Question:
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
+        waiting: list[Question] = []
+
+        def has_asked() -> bool:
             self.found.approvals.mark_watcher_present()
-            waiting = self.found.approvals.list_open_questions()
-            if waiting:
-                return waiting[0]
-            time.sleep(0.02)
-        raise AssertionError("nothing was asked")
+            waiting.extend(self.found.approvals.list_open_questions())
+            return bool(waiting)
+
+        wait_until(has_asked, "nothing was asked")
+        return waiting[0]
 
     def kill(self) -> None:
         self.process.kill()
@@ -340,13 +344,13 @@ def test_a_late_no_serves_nothing(orphaned: tuple[World, Question]) -> None:
 
 def test_one_that_waits_is_let_be(world: Callable[..., World]) -> None:
     found = world()
-    found.approvals.mark_watcher_present()
     asker = Asker(found)
-    question = asker.question()
-    close(found)
-    assert [(a.question.id, a.status) for a in found.approvals.list_unanswered()] == [(question.id, "open")]
-    found.approvals.answer_question(question.id, ApprovalReply(True))
-    out, _ = asker.process.communicate(timeout=20)
+    with watching(Gate.open(found.root, machine(found.home)).questions, "somebody"):
+        question = asker.question()
+        close(found)
+        assert [(a.question.id, a.status) for a in found.approvals.list_unanswered()] == [(question.id, "open")]
+        found.approvals.answer_question(question.id, ApprovalReply(True))
+        out, _ = asker.process.communicate(timeout=WAIT_S)
     assert "permissionDecision" not in out
     assert [a["by"] for a in found.answers()] == ["person"]
 

@@ -59,7 +59,7 @@ class Team:
             "test", SessionKey(session), "Bash", "execute", str(self.root), f"call-{self.calls}", command=command
         )
         words = ["bash", "-c", command]
-        return run_contained(self.gate, self.how, replace(call, whole_workspace=True), words, Limits(30, 1 << 28))
+        return run_contained(self.gate, self.how, replace(call, whole_workspace=True), words, Limits(200, 1 << 28))
 
     def state(self, place: Path | None = None) -> str:
         """All that git tells of a clone: its names, index, stash, tracking, and the working tree."""

@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -22,8 +23,25 @@ WRITES = {
 
 
 def meanwhile(gate: Gate, script: str) -> subprocess.Popen[bytes]:
-    """What a person does half a second from now."""
-    return subprocess.Popen(["sh", "-c", f"sleep 0.3; {script}"], cwd=gate.workspace.root)
+    """What a person does once a command has come to its `pause`."""
+    begun, done = places(gate)
+    begun.parent.mkdir(exist_ok=True)
+    return subprocess.Popen(["sh", "-c", f"{wait_for(begun)}; {script}; touch {done}"], cwd=gate.workspace.root)
+
+
+def pause(gate: Gate) -> str:
+    """The words by which a command waits until the person has done it."""
+    begun, done = places(gate)
+    return f"touch {begun}; {wait_for(done)}"
+
+
+def places(gate: Gate) -> tuple[Path, Path]:
+    """Files of the temporary folder, which contained commands share."""
+    return gate.environment.temporary / "begun", gate.environment.temporary / "done"
+
+
+def wait_for(place: Path) -> str:
+    return f"until test -e {place}; do sleep 0.02; done"
 
 
 @pytest.mark.slow
@@ -33,7 +51,7 @@ def test_a_file_that_a_person_deletes_meanwhile_stays_deleted(
     gate: Gate, how: Containment, write: str, removal: str
 ) -> None:
     person = meanwhile(gate, removal)
-    result = run(gate, how, f"{WRITES[write]}; sleep 0.6")
+    result = run(gate, how, f"{WRITES[write]}; {pause(gate)}")
     person.wait()
     assert not (gate.workspace.root / "src/a.py").exists()
     assert "src/a.py" in result.dropped
@@ -48,7 +66,7 @@ def test_a_file_that_a_person_deletes_meanwhile_stays_deleted(
 def test_an_untracked_file_that_a_person_deletes_meanwhile_stays_deleted(gate: Gate, how: Containment) -> None:
     (gate.workspace.root / "src/fresh").write_text("person\n")
     person = meanwhile(gate, "rm src/fresh")
-    result = run(gate, how, "echo more >> src/fresh; sleep 0.6")
+    result = run(gate, how, f"echo more >> src/fresh; {pause(gate)}")
     person.wait()
     assert not (gate.workspace.root / "src/fresh").exists()
     assert set(result.dropped) == {"src/fresh"}
@@ -56,7 +74,7 @@ def test_an_untracked_file_that_a_person_deletes_meanwhile_stays_deleted(gate: G
 
 def test_a_new_file_beside_what_a_person_deletes_meanwhile_comes_over(gate: Gate, how: Containment) -> None:
     person = meanwhile(gate, "rm src/b.py")
-    result = run(gate, how, "echo new > src/new; mv src/a.py src/c.py; sleep 0.6")
+    result = run(gate, how, f"echo new > src/new; mv src/a.py src/c.py; {pause(gate)}")
     person.wait()
     assert result.dropped == {}
     assert sorted(os.listdir(gate.workspace.root / "src"))[:2] == ["c.py", "data.json"]  # noqa: PTH208
@@ -65,7 +83,7 @@ def test_a_new_file_beside_what_a_person_deletes_meanwhile_comes_over(gate: Gate
 
 def test_what_a_command_deletes_while_a_person_edits_it_stays(gate: Gate, how: Containment) -> None:
     person = meanwhile(gate, "echo person > src/a.py; echo new > src/pkg/new")
-    result = run(gate, how, "rm -r src/a.py src/pkg; sleep 0.6")
+    result = run(gate, how, f"rm -r src/a.py src/pkg; {pause(gate)}")
     person.wait()
     assert (gate.workspace.root / "src/a.py").read_text() == "person\n"
     assert (gate.workspace.root / "src/pkg/new").read_text() == "new\n"
@@ -74,7 +92,7 @@ def test_what_a_command_deletes_while_a_person_edits_it_stays(gate: Gate, how: C
 
 def test_a_call_whose_id_is_a_path_keeps_its_versions_in_remits_folder(gate: Gate, how: Containment) -> None:
     person = meanwhile(gate, "rm src/a.py")
-    run(gate, how, "echo command >> src/a.py; sleep 0.6", call_id="../../../out")
+    run(gate, how, f"echo command >> src/a.py; {pause(gate)}", call_id="../../../out")
     person.wait()
     assert len(list((gate.workspace.state / "aside").rglob("a.py"))) == 1
 

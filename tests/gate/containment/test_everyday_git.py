@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gate.containment.git_team import Team, shell
+from gate.containment.test_concurrent_changes import meanwhile, pause
 from gate.driving import records
 from remit.cli.blame.blame import blame
 
@@ -160,8 +161,8 @@ def test_an_index_that_a_person_only_looked_at_is_no_conflict(team: Team) -> Non
         stdout=subprocess.DEVNULL,
     )
     # A status holds the index's lock for an instant, and a git command that meets it fails, with or without Remit.
-    commit = "git commit -qm two || { sleep 0.1; git commit -qm two; }"
-    result = team.run(f"echo 2 > src/own.py; git add src || git add src; sleep 1; {commit}")
+    add, commit = (f"until git {words}; do sleep 0.1; done" for words in ("add src", "commit -qm two"))
+    result = team.run(f"echo 2 > src/own.py; {add}; sleep 1; {commit}")
     watch.wait()
     assert result.dropped == {}
     assert shell(team.root, "git log -1 --format=%s; git status -s") == "two\n"
@@ -169,8 +170,8 @@ def test_an_index_that_a_person_only_looked_at_is_no_conflict(team: Team) -> Non
 
 @pytest.mark.slow
 def test_an_index_that_a_person_changed_meanwhile_is_one(team: Team) -> None:
-    stage = subprocess.Popen(["bash", "-c", "sleep 0.7; echo p >> docs/x.md; git add docs"], cwd=team.root)
-    result = team.run("echo 2 > src/own.py; git add src; sleep 1.5; git commit -qm two")
+    stage = meanwhile(team.gate, "echo p >> docs/x.md; git add docs")
+    result = team.run(f"echo 2 > src/own.py; git add src; {pause(team.gate)}; git commit -qm two")
     stage.wait()
     assert "somebody else used git meanwhile" in result.dropped[".git"]
     assert "docs/x.md" in shell(team.root, "git diff --cached --name-only")

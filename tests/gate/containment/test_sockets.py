@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from gate.containment.test_run_command import gate, how, run
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.containment import Containment, Limits, SandboxFailed, run_in_bubblewrap
 from remit.workspace.sandbox.jail import Jail, bubblewrap_command, find_bubblewrap, find_sockets
+from waiting import wait_until
 
 __all__ = ["gate", "how"]
 
@@ -94,10 +94,8 @@ def test_a_persons_nvim_writes_for_nobody_contained(gate: Gate, how: Containment
     before = target.read_text()
     with subprocess.Popen([nvim, "--clean", "--headless"], env=environment, stderr=subprocess.DEVNULL) as editor:
         try:
-            until = time.monotonic() + 20
-            while not (found := [p for p in temporary.rglob("*") if p.is_socket()]):
-                assert time.monotonic() < until, "nvim does not listen"
-                time.sleep(0.05)
+            wait_until(lambda: any(p.is_socket() for p in temporary.rglob("*")), "nvim does not listen")
+            found = [p for p in temporary.rglob("*") if p.is_socket()]
             ask = f"""{nvim} --server {found[0]} --remote-expr 'writefile(["EVIL"], "{target}")'"""
             run(gate, how, f"TMPDIR={temporary} {ask}; echo done > src/said")
             assert target.read_text() == before

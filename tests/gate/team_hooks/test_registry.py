@@ -3,13 +3,13 @@
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from gate.driving import INTENTS, body, governed, machine, records
 from gate.team_hooks.trusted_hooks import put_hooks
+from gate.test_ways_round import awaited_question
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Facts, Finding, Verdict
 from remit.gate.gate import Gate
@@ -122,11 +122,8 @@ def test_a_hook_that_asks_is_put_to_a_person_and_their_yes_lets_it_pass(gate: Ga
 
 def say_yes(gate: Gate) -> None:
     """Answer the first question that comes."""
-    until = time.monotonic() + 10
-    while not (found := gate.questions.list_open_questions()) and time.monotonic() < until:
-        gate.questions.mark_watcher_present()
-        time.sleep(0.05)
-    gate.questions.answer_question(found[0].id, ApprovalReply(True))
+    question = awaited_question(gate.questions)
+    gate.questions.answer_question(question.id, ApprovalReply(True))
 
 
 PACKAGE = """
@@ -192,11 +189,11 @@ def test_a_check_of_an_installed_package_is_found_and_asked(gate: Gate, place: P
 @pytest.mark.parametrize(
     ("hook", "said"),
     [
-        ('on = "before"\nentry_point = "theirs:check"', "deny [HOOK_BLOCKED] said the package"),
+        ('on = "before"\nentry_point = "theirs:check"\ntimeout_s = 60', "deny [HOOK_BLOCKED] said the package"),
         ('on = "before"\nentry_point = "theirs:number"', "deny [HOOK_BLOCKED]"),
         ('on = "before"\nentry_point = "theirs:slow"\ntimeout_s = 0.3', "deny [HOOK_BLOCKED]"),
         ('on = "before"\nentry_point = "theirs:gone"\non_error = "allow"', "allow"),
-        ('on = "after"\nentry_point = "theirs:listener"', "allow"),
+        ('on = "after"\nentry_point = "theirs:listener"\ntimeout_s = 60', "allow"),
     ],
 )
 def test_a_hook_may_be_a_function_of_an_installed_package(gate: Gate, place: Path, hook: str, said: str) -> None:

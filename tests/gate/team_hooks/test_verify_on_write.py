@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ def working(repository: Path, home: Path, *rules: str, trusted: bool = True, mod
 
 def rule(command: str, paths: str = "src/**", **more: object) -> str:
     """One entry."""
-    rest = "".join(f", {key} = {value}" for key, value in more.items())
+    rest = "".join(f", {key} = {value}" for key, value in {"timeout_s": 30, **more}.items())
     return f"{{paths = \"{paths}\", command = '''{command}'''{rest}}}"
 
 
@@ -116,10 +115,8 @@ def test_a_files_name_is_an_argument_whatever_is_in_it(command: str, repository:
 
 
 def test_one_that_takes_too_long_is_ended_and_told(repository: Path, home: Path) -> None:
-    agent = working(repository, home, rule("sleep 20", timeout_s=0.3))
-    began = time.monotonic()
+    agent = working(repository, home, rule("sleep 1000", timeout_s=0.3))
     assert "was ended after 0." in told(agent.write("src/a.py", "abc\n"))
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.slow
@@ -131,7 +128,7 @@ def test_a_command_that_makes_an_agent_write_does_not_start_itself_again(reposit
         f"agent = Agent(Path({str(repository)!r}), Path({str(home)!r}), session='nested')\n"
         "agent.select(); print(agent.write('src/nested.py', 'x\\n')['after'])\n"
     )
-    agent = working(repository, home, rule(f"echo ran >> .git/ran; {sys.executable} {nested}", timeout_s=20))
+    agent = working(repository, home, rule(f"echo ran >> .git/ran; {sys.executable} {nested}"))
     agent.write("src/a.py", "abc\n")
     assert (repository / ".git" / "ran").read_text() == "ran\n"
     output = body(records(repository, "verification")[-1])["output"]
@@ -185,16 +182,15 @@ def test_a_command_is_not_led_to_another_file_by_a_link(repository: Path, home: 
     [
         ("yes", "ended after"),
         ("head -c 100000000 /dev/zero; exit 3", "3"),
-        ("sleep 60 & exit 0", ""),
+        ("sleep 1000 & exit 0", ""),
         ("rm -f {paths}", "rewrote"),
         ("kill -9 $$", "-9"),
         ("mkdir -p src/n && rm -f {paths} && mkdir {paths}", "rewrote"),
     ],
 )
 def test_a_command_that_misbehaves_ends_and_is_told(command: str, said: str, repository: Path, home: Path) -> None:
-    agent = working(repository, home, rule(command, timeout_s=2))
-    began = time.monotonic()
+    agent = working(repository, home, rule(command, timeout_s=2 if command == "yes" else 30))
     answer = agent.write("src/a.py", "x\n")
-    assert time.monotonic() - began < 10
     assert said in told(answer)
+    assert ("ended after" in told(answer)) is (command == "yes")
     assert len(told(answer)) < 10_000

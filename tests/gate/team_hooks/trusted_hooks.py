@@ -34,6 +34,6 @@ def trust_all(repository: Path, home: Path) -> None:
 
 
 def hook(command: str, on: str = "before", **more: Any) -> str:
-    """One `[[hooks]]` entry."""
-    rest = "".join(f"{key} = {value}\n" for key, value in more.items())
+    """One `[[hooks]]` entry. It has a minute unless told otherwise: the machine may be busy."""
+    rest = "".join(f"{key} = {value}\n" for key, value in {"timeout_s": 60, **more}.items())
     return f"[[hooks]]\non = \"{on}\"\ncommand = '''{command}'''\n{rest}"

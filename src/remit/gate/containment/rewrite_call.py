@@ -111,9 +111,10 @@ class CommandRewriter:
         home, workspace = self.context.environment.home, self.context.found_workspace
         if workspace is not None and workspace.is_assigned:
             return IN_ATTEMPT
-        if home not in KNOWN_CONTAINMENT:
-            KNOWN_CONTAINMENT[home] = find_containment(home, self.context.environment.temporary)
-        return KNOWN_CONTAINMENT[home]
+        known = KNOWN_CONTAINMENT.get(home)
+        if known is None or known.has_expired:
+            known = KNOWN_CONTAINMENT[home] = find_containment(home, self.context.environment.temporary)
+        return known
 
     def is_available(self, call: ToolCall, rules: Rules, waived: frozenset[Waiver]) -> bool:
         """Return True if the command can be contained. A command whose writes a person approved is not contained."""

@@ -20,6 +20,7 @@ from typing import Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.python_runtime import prepare_type
 from remit.workspace.mounts import find_mount_below
@@ -46,6 +47,9 @@ KIND_DESCRIPTIONS: dict[ContainmentKind, str] = {
 }
 
 PROBE_TIMEOUT_S = 10.0
+RETRY_INTERVAL_S = 600.0  # between two tries of what took too long: a machine may have been busy
+TOO_SLOW = "a try took longer than"
+
 NAMESPACE_SETTINGS = (("kernel.apparmor_restrict_unprivileged_userns", 1), ("kernel.unprivileged_userns_clone", 0))
 """Kernel settings, with the value that forbids user namespaces; the opposite value is 1 or 0. Source: Ubuntu's release
 notes of 23.10, Debian's kernel, read 2026-11.
@@ -73,6 +77,12 @@ class Containment(Struct, frozen=True):
     way: ContainmentKind
     program: str = ""
     remarks: tuple[str, ...] = ()
+    retry_at: float = 0.0
+    """Seconds since the epoch, if a try took too long: then a better kind may work."""
+
+    @property
+    def has_expired(self) -> bool:
+        return 0 < self.retry_at <= time.time()
 
 
 IN_ATTEMPT = Containment("none", "", ("the jail of the attempt holds its commands",))
@@ -81,16 +91,19 @@ IN_ATTEMPT = Containment("none", "", ("the jail of the attempt holds its command
 """
 
 
-def find_containment(home: Path, temporary: Path) -> Containment:
-    """Return the best working kind. Raises OSError if HOME is not writable."""
+def find_containment(home: Path, temporary: Path, limit_s: float = PROBE_TIMEOUT_S) -> Containment:
+    """Return the best working kind; each try has `limit_s`. Raises OSError if HOME is not writable."""
     path = home / SCRATCH_FOLDER
     path.mkdir(parents=True, exist_ok=True)
     kept, now = path / "containment.json", probe_stamp(find_bubblewrap())
     with suppress(OSError, msgspec.DecodeError, msgspec.ValidationError, KeyError):
         known = msgspec.json.decode(kept.read_bytes())
-        if known["stamp"] == now:
-            return msgspec.convert(known["found"], prepare_type(Containment))
-    found = probe_kinds(path, home, temporary)
+        found = msgspec.convert(known["found"], prepare_type(Containment))
+        if known["stamp"] == now and not found.has_expired:
+            return found
+    found = probe_kinds(path, home, temporary, limit_s)
+    if any(TOO_SLOW in remark for remark in found.remarks):
+        found = replace(found, retry_at=time.time() + RETRY_INTERVAL_S)
     write_atomically(kept, msgspec.json.encode({"stamp": now, "found": found}), durable=False)
     return found
 
@@ -120,18 +133,18 @@ def probe_stamp(program: str | None) -> str:
     return json.dumps([boot.read_text().strip() if boot.exists() else "", *map(str, facts)])
 
 
-def probe_kinds(place: Path, home: Path, temporary: Path) -> Containment:
+def probe_kinds(place: Path, home: Path, temporary: Path, limit_s: float) -> Containment:
     """Try the kinds in order of strength."""
     remarks: list[str] = []
     program = find_bubblewrap() if sys.platform == "linux" else None
     if program is None:
         remarks.append("bubblewrap is not here")
     else:
-        reason = probe_overlay(program, place, home, temporary)
+        reason = probe_overlay(program, place, home, temporary, limit_s)
         if not reason:
             return Containment("overlay", program)
         remarks.append(f"no overlay: {reason}")
-        reason = run_probe(program, Jail(place), "test -d /proc/self")
+        reason = run_probe(program, Jail(place), "test -d /proc/self", limit_s)
         if not reason:
             return Containment("bind", program, tuple(remarks))
         remarks.append(f"bubblewrap does not run: {reason}")
@@ -140,7 +153,7 @@ def probe_kinds(place: Path, home: Path, temporary: Path) -> Containment:
     return Containment("none", "", (*remarks, "Landlock is not in this kernel"))
 
 
-def probe_overlay(program: str, place: Path, home: Path, temporary: Path) -> str:
+def probe_overlay(program: str, place: Path, home: Path, temporary: Path, limit_s: float) -> str:
     """Return why a staged write fails here; empty if staging works."""
     ground = place.parent / f"sandbox-try-{os.getpid()}"
     ground.mkdir(exist_ok=True)
@@ -148,7 +161,8 @@ def probe_overlay(program: str, place: Path, home: Path, temporary: Path) -> str
     try:
         with open_staging(Workspace(ground, None, None), home, temporary) as staged:
             hidden = find_sockets(home, (*map(Path, TEMPORARY_FOLDERS), temporary))
-            reason = run_probe(program, Jail(ground, layers=staged.layers, hidden=hidden), "echo new > made && rm gone")
+            jail = Jail(ground, layers=staged.layers, hidden=hidden)
+            reason = run_probe(program, jail, "echo new > made && rm gone", limit_s)
             if reason:
                 return reason
             done = (staged.root.upper / "made").is_file() and (ground / "gone").is_file()
@@ -161,13 +175,15 @@ def probe_overlay(program: str, place: Path, home: Path, temporary: Path) -> str
         ground.rmdir()
 
 
-def run_probe(program: str, jail: Jail, script: str) -> str:
+def run_probe(program: str, jail: Jail, script: str, limit_s: float) -> str:
     """Return why a script fails in the jail; empty on success."""
     reading, writing = os.pipe()
     words = bubblewrap_command(program, jail, ["sh", "-c", script], writing)
     try:
-        done = subprocess.run(words, pass_fds=(writing,), capture_output=True, timeout=PROBE_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = subprocess.run(words, pass_fds=(writing,), capture_output=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        return f"{TOO_SLOW} {limit_s:g} s"
+    except OSError as error:
         return str(error)
     finally:
         os.close(reading)

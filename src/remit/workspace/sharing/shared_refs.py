@@ -26,7 +26,7 @@ from remit.workspace.sharing.tracked_logs import folder_unreadable_reason, unrea
 TRACKING_REFS = "refs/remit/notes"
 LOG_REFS = "refs/remit/log/"
 MAX_NOTE_BYTES = 64 << 20  # limit per note; the largest real note seen has 3.2 MB; larger notes are not read
-MAX_TRIES = 12
+MAX_TRIES = 24
 RETRY_PAUSE_S = 0.05
 BATCH_BYTES = 32 * 1024 * 1024
 

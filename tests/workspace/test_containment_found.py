@@ -1,0 +1,31 @@
+"""Which containment works here is tried once, and again after a while where a try took too long."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gate.driving import overlay
+from remit.workspace.sandbox.containment import find_containment
+from remit.workspace.sandbox.staging import SCRATCH_FOLDER
+
+
+def test_a_machine_too_busy_for_a_try_is_tried_again(home: Path) -> None:
+    overlay(home)
+    kept = home / SCRATCH_FOLDER / "containment.json"
+    kept.unlink()
+    lesser = find_containment(home, home / "tmp", limit_s=0.0001)
+    assert lesser.way in ("landlock", "none")
+    assert find_containment(home, home / "tmp") == lesser  # not before its time: each try costs what it costs
+    content = json.loads(kept.read_bytes())
+    content["found"]["retry_at"] = 1.0
+    kept.write_text(json.dumps(content))
+    assert find_containment(home, home / "tmp").way == "overlay"
+
+
+@pytest.mark.parametrize("found", [{"way": "none"}, {"way": "landlock", "remarks": ["no overlay: it failed"]}])
+def test_what_was_found_holds_until_the_next_boot(home: Path, found: dict[str, object]) -> None:
+    overlay(home)
+    kept = home / SCRATCH_FOLDER / "containment.json"
+    kept.write_text(json.dumps({**json.loads(kept.read_bytes()), "found": found}))
+    assert find_containment(home, home / "tmp").way == found["way"]
