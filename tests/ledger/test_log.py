@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import NAME, documents, fill, make_recovery, open_log, own, record, seqs
+from mounting import mounted
 from remit.core.record import hash_leaf
 from remit.ledger.log import LedgerWriteError, RecordTooLong
 from remit.ledger.log_files import LINE_LIMIT, Head, LockTimeout, decode_head, encode_head, hold_lock, read_head
@@ -323,19 +324,10 @@ def test_a_file_size_limit_leaves_nothing_half_written(folder: Path) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Generator[Path]:
+def small_disk() -> Generator[Path]:
     """A file system of 64 KiB."""
-    if os.geteuid() != 0:
-        pytest.skip("SKIPPED LOUDLY: a full disk is only proved as root (mount -t tmpfs)")
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"SKIPPED LOUDLY: cannot mount a tmpfs: {done.stderr.decode().strip()}")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    with mounted("-t", "tmpfs", "-o", "size=64k", "tmpfs") as disk:
+        yield disk
 
 
 def test_a_full_disk_leaves_nothing_half_written(small_disk: Path) -> None:

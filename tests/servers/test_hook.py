@@ -14,6 +14,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, records, refusal
+from mounting import mounted
 from remit.gate.state.database import BUSY_TIMEOUT_S
 
 REMIT = [sys.executable, "-m", "remit", "hook", "claude-code"]
@@ -230,23 +231,10 @@ def test_a_folder_that_is_gone_does_not_matter_where_the_path_is_governed(agent:
     assert "SCOPE_VIOLATION" in denied(done) or "MISSING" in denied(done)
 
 
-def mounted(folder: Path, *options: str) -> Generator[Path]:
-    """A file system of its own at `folder`, or a loud skip."""
-    folder.mkdir(parents=True, exist_ok=True)
-    command = ["mount", *options, str(folder)]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if os.geteuid() != 0 or done.returncode != 0:
-        pytest.skip(f"NOT TESTED, mounting needs root: {done.stderr.decode().strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True)
-
-
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Generator[Path]:
+def small_disk() -> Generator[Path]:
     """A disk of 4 MiB that holds a repository."""
-    for folder in mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=4m", "tmpfs"):
+    with mounted("-t", "tmpfs", "-o", "size=4m", "tmpfs") as folder:
         run_git(folder, "init", "-q")
         (folder / "src").mkdir()
         (folder / "src" / "app.py").write_text("one\n")
@@ -303,9 +291,11 @@ def test_a_full_disk_passes_in_observe_and_says_so(small_disk: Path, home: Path)
 
 
 @pytest.mark.slow
-def test_a_read_only_state_denies_in_enforce(agent: Agent) -> None:
+def test_a_read_only_state_denies_in_enforce(small_disk: Path, home: Path) -> None:
+    agent = Agent(governed(small_disk), home)
+    agent.select()
     state = agent.cwd / ".git" / "remit"
-    for folder in mounted(state, "--bind", str(state)):
+    with mounted("--bind", str(state), folder=state) as folder:
         subprocess.run(["mount", "-o", "remount,ro,bind", str(folder)], check=True)
         why = denied(hook("pre", pre(agent), agent.cwd))
         assert "read" in why.lower()
@@ -316,12 +306,10 @@ def test_a_read_only_state_denies_in_enforce(agent: Agent) -> None:
     assert [body(r)["call"]["id"] for r in records(agent.cwd, "tool_result")][-1] == "toolu_1"
 
 
-def test_a_home_that_cannot_be_written_denies_at_first_use_and_harms_nobody_later(
-    repository: Path, home: Path, tmp_path: Path
-) -> None:
+def test_a_home_that_cannot_be_written_denies_at_first_use_and_harms_nobody_later(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()
-    for folder in mounted(tmp_path / "home", "-t", "tmpfs", "-o", "size=64k,ro", "tmpfs"):
+    with mounted("-t", "tmpfs", "-o", "size=64k,ro", "tmpfs") as folder:
         env = {"HOME": str(folder)}
         why = denied(hook("pre", pre(agent), agent.cwd, env))
         assert "Read-only" in why
