@@ -180,15 +180,22 @@ def run_probe(program: str, jail: Jail, script: str, limit_s: float) -> str:
     reading, writing = os.pipe()
     words = bubblewrap_command(program, jail, ["sh", "-c", script], writing)
     try:
-        done = subprocess.run(words, pass_fds=(writing,), capture_output=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired:
-        return f"{TOO_SLOW} {limit_s:g} s"
+        process = subprocess.Popen(
+            words, pass_fds=(writing,), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, process_group=0
+        )
+        try:
+            _, said = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            # With its group: a bubblewrap that is killed while it makes a jail leaves its child waiting for ever.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return f"{TOO_SLOW} {limit_s:g} s"
     except OSError as error:
         return str(error)
     finally:
         os.close(reading)
         os.close(writing)
-    return "" if done.returncode == 0 else done.stderr.decode("utf-8", "replace").strip()[:200] or "it failed"
+    return "" if process.returncode == 0 else said.decode("utf-8", "replace").strip()[:200] or "it failed"
 
 
 # -- running -------------------------------------------------------------------------------------------------
