@@ -36,7 +36,7 @@ from remit.servers.web.remote.settings import (
 from remit.servers.web.repositories import Repositories
 from remit.workspace.place.workspace import locate_workspace
 
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0  # its sockets are closed then, whatever the thread does
 REQUEST_TIMEOUT_S = 5.0
 MAX_DESCRIPTORS = 65_536
