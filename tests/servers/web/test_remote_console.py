@@ -93,7 +93,8 @@ def asked(agent: Agent, server: ConsoleServer, visitor: RemoteVisitor) -> Iterat
     watching = RemoteVisitor(server, agent.home)
     watching.log_in("ben")
     with watching.client.stream("GET", f"{watching.origin}/live") as stream:
-        next(stream.iter_raw())
+        blocks = stream.iter_raw()
+        next(blocks)  # the connection is closed once nobody holds them
         wait_until_answerable(server)
         yield Asked(agent)
 
@@ -319,7 +320,8 @@ def test_nobody_is_asked_while_only_people_who_read_look_on(
 ) -> None:
     visitor.log_in("vera")
     with visitor.client.stream("GET", f"{visitor.origin}/live") as stream:
-        next(stream.iter_raw())
+        blocks = stream.iter_raw()
+        next(blocks)  # the connection is closed once nobody holds them
         wait_until(lambda: bool(server.console.watcher.read_at))
         assert Asked(agent).decision == "deny"
         assert not records(agent.cwd, "approval_requested")
