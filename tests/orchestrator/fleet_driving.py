@@ -123,6 +123,10 @@ class Fleet:
         form = "--format=%(trailers:key=Remit-Intent,valueonly)"
         return git(self.root, "log", "--first-parent", "--merges", form, "remit/next").split()
 
+    def has_logged(self, text: str) -> bool:
+        """Tell whether a worker ever said this: a library floods the logs while a database is away."""
+        return any(text in path.read_text("utf-8", "replace") for path in self.home.glob("worker*.log"))
+
     def logs(self) -> str:
         return "\n".join(path.read_text("utf-8", "replace")[-9000:] for path in sorted(self.home.glob("worker*.log")))
 

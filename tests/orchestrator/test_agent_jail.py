@@ -18,10 +18,12 @@ from gate.driving import governed
 from orchestrator.test_misbehaving_agents import processes_of
 from processes import fields
 from remit.gate.machine import Environment
+from remit.orchestrator.board import AttemptEnd
 from remit.orchestrator.workers.agent import (
     AGENT_COMMANDS,
     GRACE_S,
     REAPER_KILLED,
+    AgentEnd,
     AgentProcess,
     AgentRun,
     AttemptPlaces,
@@ -323,3 +325,11 @@ def test_where_a_jail_is_required_no_agent_starts_without(repository: Path, home
     assert not steps.is_jail_missing("r")
     steps.bubblewrap = None
     assert steps.is_jail_missing("r")
+
+
+def test_an_agent_that_is_cancelled_before_its_start_is_not_started(tmp_path: Path) -> None:
+    words = ("touch", str(tmp_path / "made"))
+    process = AgentProcess(AgentRun(words, {}, Jail(tmp_path), tmp_path / "log", None))
+    process.cancel(AttemptEnd.LOST, "its worker was stopped")
+    assert process.wait() == AgentEnd(None, AttemptEnd.LOST, "its worker was stopped")
+    assert not (tmp_path / "made").exists()

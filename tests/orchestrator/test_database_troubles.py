@@ -186,10 +186,10 @@ def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, 
     wait_until(lambda: daemons_of(home), fleet)  # a daemon that starts later inherits the limit
     size = (home / f"{PATH}-wal").stat().st_size
     unlimited = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (min(size, 32 << 10), resource.RLIM_INFINITY))
-    wait_until(lambda: "its disk is full, or fails" in fleet.logs(), fleet)
+    wait_until(lambda: fleet.has_logged("its disk is full, or fails"), fleet)
     assert fleet.status()[id]["state"] == "running"
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, unlimited)
-    wait_until(lambda: "the fleet database answers again" in fleet.logs(), fleet)
+    wait_until(lambda: fleet.has_logged("the fleet database answers again"), fleet)
     fleet.release_agents()
     fleet.wait_until_landed()
     assert fleet.landings() == [id]
@@ -218,9 +218,9 @@ def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
     try:
         id, _ = start_one(fleet)
         server.stop()
-        wait_until(lambda: "the server does not answer" in fleet.logs(), fleet)
+        wait_until(lambda: fleet.has_logged("the server does not answer"), fleet)
         server.start()
-        wait_until(lambda: "the fleet database answers again" in fleet.logs(), fleet)
+        wait_until(lambda: fleet.has_logged("the fleet database answers again"), fleet)
         fleet.release_agents()
         fleet.wait_until_landed()
         assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]

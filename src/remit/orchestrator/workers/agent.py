@@ -417,7 +417,11 @@ class AgentProcess:
             self.cancelled.set()
 
     def wait(self, report: Callable[[AgentFeed], None] | None = None) -> AgentEnd:
-        """Start the agent, and wait for its end in this thread. A jail ends with this thread. Raises OSError."""
+        """Start the agent, and wait for its end in this thread; none starts once it is cancelled. A jail ends with
+        this thread. Raises OSError.
+        """
+        if self.end is not None:
+            return self.end
         reading, writing = os.pipe()
         try:
             process = subprocess.Popen(

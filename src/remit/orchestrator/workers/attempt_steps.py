@@ -316,7 +316,7 @@ class AttemptSteps:
             process = AgentProcess(self.describe_run(attempt, place, places, command, slot, unheard))
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED):
                 return SUPERSEDED_END
-            place.process = process
+            place.set_process(process)
             report = Report(self.engine, attempt, unheard)
             # Without a jail, the agent's hooks reach the daemon themselves.
             with self.settings.open_door(places, attempt.intent) if self.bubblewrap else nullcontext():

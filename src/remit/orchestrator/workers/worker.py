@@ -118,8 +118,7 @@ class FleetWorker:
         """Take no further work, end the agents, and wait for the last checkpoint of each."""
         self.engine.drain_worker(self.id)
         for place in list(self.places.by_token.values()):
-            if place.process is not None:
-                place.process.cancel(AttemptEnd.LOST, "its worker was stopped")
+            place.cancel(AttemptEnd.LOST, "its worker was stopped")
         self.places.wait_until_left()
 
     def retry(self, action: Callable[[], None]) -> None:

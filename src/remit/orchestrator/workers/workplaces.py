@@ -52,6 +52,8 @@ class Workplace(Struct):
     known: frozenset[SessionKey] = frozenset()
     """Sessions of earlier attempts in this worktree."""
     process: AgentProcess | None = None
+    ending: tuple[AttemptEnd, str] | None = None
+    """How the attempt was ended, also before its agent was started: then none starts."""
     messages: list[Order] = []
     unheard: list[tuple[SessionKey, Order]] = []
     delivery: threading.Lock = field(default_factory=threading.Lock)
@@ -68,6 +70,16 @@ class Workplace(Struct):
     """Whether its agent has been told that a budget is nearly used up."""
     view: FleetView | None = None
     """What the attempt has been brought of others."""
+
+    def set_process(self, process: AgentProcess) -> None:
+        self.process = process
+        if self.ending is not None:
+            process.cancel(*self.ending)
+
+    def cancel(self, ended_as: AttemptEnd, why: str) -> None:
+        self.ending = (ended_as, why)
+        if self.process is not None:
+            self.process.cancel(ended_as, why)
 
 
 def name_folders(intent: str, attempt: int | str) -> tuple[str, str]:
@@ -214,8 +226,7 @@ class Workplaces:
         if place.assignment.terms is not None:
             with suppress(OSError, AssignmentChanged):
                 place.assignment.change_state(replace(place.assignment.terms, state="ended"), 0.0)
-        if place.process is not None:
-            place.process.cancel(ended_as, why)
+        place.cancel(ended_as, why)
 
     def end_overdue(self) -> None:
         """End agents not renewed for too long, before a new attempt may take their place."""
