@@ -372,8 +372,8 @@ class Descendants:
 
 
 def find_processes_of(temporary: Iterable[str]) -> set[int]:
-    """Return the processes that were started with one of these temporary folders. This process's own folder marks
-    nobody: everything that its person runs may have it.
+    """Return the processes with one of these temporary folders in their environment. The worker's own folder is left
+    out, because other programs of the person share it.
     """
     marks = {os.fsencode(f"TMPDIR={folder}") for folder in temporary}
     with suppress(OSError):

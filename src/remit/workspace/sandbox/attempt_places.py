@@ -1,5 +1,5 @@
-"""Places of a plan's attempt that its jails treat in the same way: of git's shared folder, what an agent may write; of
-Remit's own agent, whose gate records in its process, the jail within the jail for the commands of its model.
+"""Paths of a plan's attempt: those in git's shared folder that an agent may write or only read, and the inner jail for
+commands of Remit's own agent, whose gate writes records in the agent's process.
 """
 
 import subprocess
@@ -33,7 +33,7 @@ def list_git_places(common: Path, intent: str) -> tuple[Path, ...]:
 
 
 def list_steering_places(tree: Workspace) -> tuple[Path, ...]:
-    """Return what steers git and Remit in an attempt's worktree, and what its agent may only read."""
+    """Return the read-only paths of an attempt: settings of git and Remit that steer its worktree."""
     common, own = tree.common_dir, tree.git_dir
     assert common is not None, "worktrees are git's"
     assert own is not None, "worktrees are git's"

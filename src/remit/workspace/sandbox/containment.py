@@ -78,7 +78,7 @@ class Containment(Struct, frozen=True):
     program: str = ""
     remarks: tuple[str, ...] = ()
     retry_at: float = 0.0
-    """Seconds since the epoch, if a try took too long: then a better kind may work."""
+    """Seconds since the epoch after which to probe again; 0 unless a probe timed out."""
 
     @property
     def has_expired(self) -> bool:
@@ -86,8 +86,8 @@ class Containment(Struct, frozen=True):
 
 
 IN_ATTEMPT = Containment("none", "", ("the jail of the attempt holds its commands",))
-"""Containment in the worktree of a plan's attempt. No sandbox can be made inside the agent's jail: the kernel mounts no
-/proc there, and lays no layer over git's folder, since parts of it are mounted.
+"""Containment in the worktree of a plan's attempt. Inside the agent's jail no write can be staged: the kernel lays no
+layer over git's folder, since parts of it are mounted. `attempt_places` hides the records from commands there.
 """
 
 
@@ -281,9 +281,7 @@ def run_in_own_thread(run: Callable[[], CommandEnd]) -> CommandEnd:
 
 
 def start_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> CommandEnd:
-    """Run bubblewrap, and start it again where a socket that it should hide went away meanwhile. Raises
-    SandboxFailed.
-    """
+    """Run bubblewrap; start it again if a hidden socket vanished before the mount. Raises SandboxFailed."""
     for _ in range(MAX_STARTS - 1):
         mounts = words(0)
         try:
