@@ -25,6 +25,9 @@ MAX_REQUEST_BYTES = 100_000
 HEAVY_MODULES = ("remit.orchestrator.engines.dbos", "rich.console", "rich.table")
 """What commands import when they run, beside their own modules."""
 
+seconds_used: float = 0.0
+"""CPU seconds of the commands that ended: their parent does not count among this process's children."""
+
 
 def run_command(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], typed: str = ""
@@ -47,7 +50,10 @@ def run_command(
     with ThreadPoolExecutor(4) as threads:
         threads.submit(write_all, stdin[1], typed)
         texts = list(threads.map(read_all, (stdout[0], stderr[0], status[0])))
-    return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(int(texts[2])), texts[0], texts[1])
+    global seconds_used
+    waited, seconds = texts[2].split()
+    seconds_used += float(seconds)
+    return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(int(waited)), texts[0], texts[1])
 
 
 def write_all(descriptor: int, text: str) -> None:
@@ -122,7 +128,8 @@ def wait_for_command(descriptors: list[int]) -> None:
         return
     for descriptor in streams:
         os.close(descriptor)
-    os.write(status, str(os.waitpid(command, 0)[1]).encode())
+    _, waited, usage = os.wait4(command, 0)
+    os.write(status, f"{waited} {usage.ru_utime + usage.ru_stime}".encode())
     os._exit(0)
 
 
