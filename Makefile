@@ -11,12 +11,12 @@ export UV_COMPILE_BYTECODE = 1
 export UV_SYSTEM_CERTS = 1
 # Tests start thousands of interpreters: none compiles the sources anew, whatever the environment says of bytecode.
 COMPILE = .venv/bin/python -m compileall -q src
-PYTEST = .venv/bin/python -m pytest -n auto --dist worksteal
+PYTEST = .ci/in-memory .venv/bin/python -m pytest -n auto --dist worksteal $(WORDS)
 
-.PHONY: everyday pictures release bench bench-provenance help setup demo test test-all test-crash lint types reference docs wheel ci clean
+.PHONY: everyday pictures release bench bench-provenance help setup demo unit test live test-all test-crash stress lint types reference docs wheel ci clean
 
 help:  ## list these targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: .venv/ready  ## make .venv with everything, from the lock file
 
@@ -36,17 +36,29 @@ $(UV):
 demo: .venv/product  ## the whole story in a throw-away repository, without any agent installed
 	@.venv/bin/remit demo
 
-test: .venv/ready  ## the tests, without those that take long or start a real agent
+unit: .venv/ready  ## the tests that start no process: before each commit
 	$(COMPILE)
-	$(PYTEST) -m "not slow and not live and not exhaustive"
+	$(PYTEST) -m unit
 
-test-all: .venv/ready  ## every test; those that need a real agent fetch it from its registry
+test: .venv/ready  ## the gate: all tests but whole stories
+	$(COMPILE)
+	$(PYTEST) -m "unit or system"
+
+live: .venv/ready  ## whole stories: agents (fetched from their registry), browsers, fleets; FILES="tests/e2e …"
+	$(COMPILE)
+	$(PYTEST) -m "live and not exhaustive" $(FILES)
+
+test-all: .venv/ready  ## both
 	$(COMPILE)
 	$(PYTEST) -m "not exhaustive"
 
 test-crash: .venv/ready  ## a kill at every single write of a hook, a call and a run of the agent: half an hour
 	$(COMPILE)
 	$(PYTEST) -m exhaustive
+
+stress: .venv/ready  ## changed rooms' tests under load and with stopped processes; WORDS="--all", WORDS="--test NAME"
+	$(COMPILE)
+	.venv/bin/python tests/stress.py $(WORDS)
 
 lint: .venv/ready  ## style, imports, dependencies, dead code
 	.venv/bin/ruff check

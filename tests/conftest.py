@@ -1,14 +1,20 @@
 """Fixtures that every room's tests share."""
 
+import gc
 import math
 import os
+import random
+import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import tiers
 
 Git = Callable[..., str]
 
@@ -18,46 +24,86 @@ settings.load_profile("remit")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Start two workers for each core: tests wait for processes, timers and locks as long as they compute."""
-    return 2 * (os.cpu_count() or 1)
+    """Start one worker more than there are cores: tests also wait for processes, locks and disks."""
+    return 1 + (os.cpu_count() or 1)
 
 
-def is_slow(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in ("slow", "live"))
+def pytest_configure() -> None:
+    """Collect without the garbage collector: 11,000 tests are made then, and none of them is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+    tiers.listen()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    tiers.mark_tier(item)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put slow tests first in each worker's share: a long one that starts last leaves all other workers idle.
+    """Put stories first in each worker's share: a long one that starts last leaves all other workers idle.
 
-    `--dist worksteal` gives each worker an equal share of the list, in order, and steals from the ends later. Slow
-    tests that stand together stay with one worker: those of fleets, side by side, would starve each other.
+    `--dist worksteal` gives each worker an equal share of the list, in order, and steals from the ends later. Stories
+    that stand together stay with one worker: those of fleets, side by side, would starve each other.
     """
-    slow = [item for item in items if is_slow(item)]
-    quick = iter([item for item in items if not is_slow(item)])
+    if seed := os.environ.get("REMIT_TEST_ORDER"):  # `make stress` tries several orders
+        random.Random(seed).shuffle(items)
+    long = [item for item in items if item.get_closest_marker("live")]
+    quick = iter([item for item in items if not item.get_closest_marker("live")])
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     count = len(items)
     items.clear()
-    block = math.ceil(len(slow) / workers)
+    block = math.ceil(len(long) / workers)
     for number in range(workers):
         share = (count - len(items)) // (workers - number)
-        mine = slow[number * block : (number + 1) * block]
+        mine = long[number * block : (number + 1) * block]
         items += [*mine, *islice(quick, max(0, share - len(mine)))]
     items += quick
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    result = yield
+    if refusal := tiers.refuse_starts(item):
+        pytest.fail(refusal, pytrace=False)
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    tiers.started.clear()
+
+
+def use_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder the HOME; nothing of the developer's settings is seen, and no `remit` of theirs."""
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "REMIT_", "CLAUDE", "XDG_", "PYTEST_ADDOPTS")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("PATH", find_path())
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    (folder / ".gitconfig").write_text(
+        "[user]\n\tname = A Person\n\temail = person@example.org\n[init]\n\tdefaultBranch = main\n"
+    )
+
+
+@cache
+def find_path() -> str:
+    """The PATH without folders that hold a `remit`, such as an activated environment's."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if not (Path(folder) / "remit").exists())
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A HOME of its own for each test: no test may touch, or depend on, the developer's."""
     folder = tmp_path_factory.mktemp("home")
-    for name in list(os.environ):
-        if name.startswith(("GIT_", "REMIT_", "CLAUDE", "XDG_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    (folder / ".gitconfig").write_text(
-        "[user]\n\tname = A Person\n\temail = person@example.org\n[init]\n\tdefaultBranch = main\n"
-    )
+    use_home(folder, monkeypatch)
     return folder
 
 
@@ -67,15 +113,24 @@ def run_git(folder: Path, *arguments: str) -> str:
     return done.stdout.decode()
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A git repository with one commit and nothing of Remit's."""
-    folder = tmp_path / "repo"
-    folder.mkdir()
-    run_git(folder, "init", "-q")
+@pytest.fixture(scope="session")
+def repository_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository that each test gets a copy of: to copy is four times as quick as to make one."""
+    folder = tmp_path_factory.mktemp("template") / "repo"
+    (folder / "src").mkdir(parents=True)
     (folder / "README.md").write_text("# Example\n")
-    (folder / "src").mkdir()
     (folder / "src" / "app.py").write_text("def main():\n    return 1\n")
-    run_git(folder, "add", "-A")
-    run_git(folder, "commit", "-q", "-m", "first")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        use_home(folder.parent, monkeypatch)
+        run_git(folder, "init", "-q")
+        run_git(folder, "add", "-A")
+        run_git(folder, "commit", "-q", "-m", "first")
+    for sample in (folder / ".git" / "hooks").glob("*.sample"):
+        sample.unlink()
     return folder
+
+
+@pytest.fixture
+def repository(home: Path, repository_template: Path, tmp_path: Path) -> Path:
+    """A git repository with one commit and nothing of Remit's."""
+    return Path(shutil.copytree(repository_template, tmp_path / "repo"))

@@ -34,6 +34,16 @@ def find_parent(process: Path) -> str:
     return stat.rpartition(")")[2].split()[1] if stat else ""
 
 
+def list_below(root: int) -> list[int]:
+    """The processes below one, parents first; none where there is no /proc."""
+    parents = {int(path.name): find_parent(path) for path in Path("/proc").glob("[0-9]*")}
+    found, level = list[int](), [root]
+    while level:
+        level = [pid for pid, parent in parents.items() if parent and int(parent) in level]
+        found += level
+    return found
+
+
 def fields(file: Path) -> list[str]:
     """The parts of a file of /proc; none where the process is gone or another user's."""
     try:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from processes import fields, find_parent
+from processes import fields, find_parent, list_below
 
 WAIT_S = 120.0
 INTERVAL_S = 0.02
@@ -39,21 +39,13 @@ def wait_until(
 
 def describe_surroundings(logs: Path | None) -> str:
     """What runs below this process, and the ends of the logs."""
-    parts = [f"below process {os.getpid()}:", *list_descendants(str(os.getpid()))]
+    parts = [f"below process {os.getpid()}:", *map(describe_process, list_below(os.getpid()))]
     for file in sorted(logs.rglob("*.log")) if logs else ():
         lines = file.read_text("utf-8", "replace").splitlines()[-MAX_LOG_LINES:]
         parts += [f"-- {file}", *lines]
     return "\n".join(parts)
 
 
-def list_descendants(root: str) -> list[str]:
-    """A line for each process below this one, from /proc; none where there is none."""
-    parents = {path.name: find_parent(path) for path in Path("/proc").glob("[0-9]*")}
-    lines, level = list[str](), [(root, 0)]
-    while level:
-        pid, depth = level.pop()
-        level += [(child, depth + 1) for child, parent in parents.items() if parent == pid]
-        if depth:
-            words = " ".join(fields(Path("/proc") / pid / "cmdline"))
-            lines.append(f"{'  ' * depth}{pid} {words[:200]}")
-    return lines
+def describe_process(pid: int) -> str:
+    place = Path("/proc") / str(pid)
+    return f"  {pid} of {find_parent(place) or '?'}: {' '.join(fields(place / 'cmdline'))[:200]}"

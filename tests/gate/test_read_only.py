@@ -59,6 +59,7 @@ def test_a_write_to_the_rest_of_the_machine_is_told_as_remits(repository: Path, 
     assert not shell(agent, "python3 -c \"open('src/CHANGES.md', 'w')\"")
 
 
+@pytest.mark.system
 def test_doctor_warns_of_all_but_an_overlay(home: Path, tmp_path: Path) -> None:
     overlay(home)
     assert (check_containment(home, tmp_path).level, describe_containment_warning(home, tmp_path)) == ("ok", "")

@@ -37,6 +37,7 @@ def test_a_key_comes_from_the_variables_that_are_passed_in() -> None:
 
 
 @pytest.mark.usefixtures("no_keyring")
+@pytest.mark.system
 def test_a_missing_key_names_the_variables_and_the_command_that_stores_one() -> None:
     with pytest.raises(NoKey) as raised:
         find_endpoint("anthropic:m", {"OPENAI_API_KEY": "of another"})

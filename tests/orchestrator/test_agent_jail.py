@@ -258,6 +258,7 @@ time.sleep(700)
 """
 
 
+@pytest.mark.system
 def test_an_agent_that_ends_its_reaper_is_ended_with_all_it_started(tmp_path: Path, home: Path) -> None:
     jail = Jail(tmp_path, writable=(tmp_path,))
     variables = {**os.environ, "TMPDIR": str(tmp_path / "own")}

@@ -73,6 +73,7 @@ def test_work_goes_on_when_the_database_comes_back(home: Path, tmp_path: Path, s
         fleet.stop()
 
 
+@pytest.mark.live
 def test_a_paused_agent_waits_at_its_next_call_and_goes_on(patient_fleet: PatientFleet) -> None:
     fleet = patient_fleet
     ids = fleet.govern(1)
@@ -99,6 +100,7 @@ def test_a_worker_that_is_told_to_leave_gives_its_tasks_back_at_once(fleet: Flee
     fleet.wait_until_agents_end()
 
 
+@pytest.mark.live
 def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_more(patient_fleet: PatientFleet) -> None:
     fleet = patient_fleet
     ids = fleet.govern(2)

@@ -215,6 +215,7 @@ def test_a_restarted_log_gives_another_map(ledger: Ledger) -> None:
     assert b"gone.py" not in text
 
 
+@pytest.mark.system
 def test_records_read_by_several_processes_make_the_map_of_one(ledger: Ledger) -> None:
     acts = Acts(ledger, Random(3))
     for _ in range(20):
@@ -225,6 +226,7 @@ def test_records_read_by_several_processes_make_the_map_of_one(ledger: Ledger) -
     assert ledger.map.rebuild(batch_records=3) == whole
 
 
+@pytest.mark.system
 def test_a_large_backlog_is_read_in_batches(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed(f"f{n}.py", SOURCES[0]) for n in range(350)])
     turns = 0

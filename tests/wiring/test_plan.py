@@ -26,6 +26,8 @@ from remit.wiring.wire import (
 )
 from remit.workspace.agents.read_write_settings import SettingsChanged, write_settings
 
+pytestmark = pytest.mark.system
+
 SERVER = ("/opt/remit/bin/remit", "mcp")
 REALISTIC = {
     ".claude/settings.json": """{

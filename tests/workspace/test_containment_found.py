@@ -21,6 +21,7 @@ def list_processes_with(text: str) -> list[str]:
     return [line for line in found if text in line]
 
 
+@pytest.mark.system
 def test_a_machine_too_busy_for_a_try_is_tried_again(home: Path) -> None:
     overlay(home)
     kept = home / SCRATCH_FOLDER / "containment.json"
@@ -36,6 +37,7 @@ def test_a_machine_too_busy_for_a_try_is_tried_again(home: Path) -> None:
 
 
 @pytest.mark.parametrize("found", [{"way": "none"}, {"way": "landlock", "remarks": ["no overlay: it failed"]}])
+@pytest.mark.system
 def test_what_was_found_holds_until_the_next_boot(home: Path, found: dict[str, object]) -> None:
     overlay(home)
     kept = home / SCRATCH_FOLDER / "containment.json"

@@ -84,6 +84,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> ContentStore:
 
 
 @given(old=lines, new=lines)
+@pytest.mark.system
 def test_applying_the_hunks_gives_the_new_content(shared: ContentStore, old: bytes, new: bytes) -> None:
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     built: list[bytes] = []
@@ -98,6 +99,7 @@ def test_applying_the_hunks_gives_the_new_content(shared: ContentStore, old: byt
     assert [*built, *before[at:]] == after
 
 
+@pytest.mark.system
 def test_many_pairs_of_any_name_take_one_git(shared: ContentStore) -> None:
     pairs = {f"a\n{n}/../{n}": (b"x\n", b"x\ny\n" * (n % 2)) for n in range(30)}
     found = shared.compute_hunks(pairs)
@@ -106,6 +108,7 @@ def test_many_pairs_of_any_name_take_one_git(shared: ContentStore) -> None:
     assert not list((shared.workspace.state).glob("scratch*"))
 
 
+@pytest.mark.system
 def test_a_diff_shows_what_changed_and_leaves_nothing_behind(shared: ContentStore) -> None:
     text = shared.unified_diff(b"a\nb\n", b"a\nc\n")
     assert "-b" in text
@@ -124,6 +127,7 @@ def test_only_headers_are_hunks() -> None:
     assert {n: len(h) for n, h in parse_hunks(diff).items()} == {"7": 1}
 
 
+@pytest.mark.system
 def test_a_pair_differs_as_it_does_alone_whatever_is_asked_with_it(shared: ContentStore) -> None:
     one, other, third = b"a\nb\nc\n", b"a\nc\n", b"a\nb\n@@ -1 +1 @@\nc"
     pairs = {"x": (one, other), "y": (other, one), "z": (one, third), "w": (one, one), "v": (b"", one)}

@@ -102,6 +102,7 @@ def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.system
 def test_a_git_that_is_slow_to_read_gets_all_of_a_long_input(tmp_path: Path) -> None:
     slow = ["sh", "-c", f"sleep {PATIENCE_S + 0.2}; wc -c"]
     question = b"x" * 1_000_000

@@ -9,6 +9,8 @@ from processes import fields
 from remit.workspace.processes.limited_command import CommandResult, run_trusted_command
 from waiting import wait_until
 
+pytestmark = pytest.mark.system
+
 VARIABLES = {"PATH": os.defpath}
 
 

@@ -256,6 +256,7 @@ def test_before_it_changes_what_is_there_the_state_is_kept(agent: Agent) -> None
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+@pytest.mark.system
 def test_any_command_comes_back_out_of_the_launchers_words(command: str) -> None:
     call = ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command="")
     start = "'/x y/hook'"

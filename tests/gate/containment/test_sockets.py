@@ -133,6 +133,7 @@ def test_a_folder_without_a_socket_is_no_door_whatever_its_name(tmp_path: Path) 
 
 @pytest.mark.skipif(find_bubblewrap() is None, reason="NO SANDBOX TESTED: there is no bubblewrap here")
 @pytest.mark.parametrize("gone", ["since it was found", "while the sandbox is made"])
+@pytest.mark.system
 def test_a_socket_that_goes_away_stops_no_command(tmp_path: Path, gone: str) -> None:
     program, place = find_bubblewrap() or "", tmp_path / "socket"
     place.touch()
