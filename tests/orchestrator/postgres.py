@@ -9,8 +9,10 @@ import subprocess
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
+import psycopg
 import pytest
 
 PROGRAM_FOLDERS = "/usr/lib/postgresql/*/bin"
@@ -41,6 +43,7 @@ class Postgres:
         self.pg_ctl, self.owner = pg_ctl, owner
         self.folder = Path(tempfile.mkdtemp(prefix="remit-postgres-"))
         self.port = find_free_port()
+        self.numbers = count()
         self.url = f"postgresql://remit@127.0.0.1:{self.port}/postgres"
         if owner is not None:
             os.chown(self.folder, owner.pw_uid, owner.pw_gid)
@@ -53,6 +56,16 @@ class Postgres:
 
     def stop(self) -> None:
         self.run(self.pg_ctl, "-m", "immediate", "-w", "-t", "300", "stop")
+
+    @contextmanager
+    def make_database(self, template: str = "template1") -> Generator[str]:
+        """Make a database, as a copy of another one; its address. It is gone at the end, whoever is connected."""
+        name = f"made_{next(self.numbers)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE {name} TEMPLATE "{template}"'.encode())
+        yield f"{self.url.rpartition('/')[0]}/{name}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
     def run(self, program: str, *words: str) -> None:
         subprocess.run(

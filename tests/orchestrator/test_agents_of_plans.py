@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from gate.driving import machine
 from orchestrator.fleet_driving import Fleet
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import workers
 from remit.orchestrator.fleet import open_fleet
+from remit.orchestrator.workers.agent import AGENT_COMMANDS, AgentCommand
+from remit.orchestrator.workers.host import WorkerSettings
+from remit.orchestrator.workers.worker import FleetWorker
 
 
 @pytest.fixture
@@ -46,3 +50,27 @@ def test_a_command_is_read_and_an_unknown_agent_refused_before_a_plan_opens(flee
     assert "no worker offers 'mine'" in shown
     assert "remit worker '--agent-command=mine=true {intent}'" in shown
     assert fleet.status() == {}
+
+
+OWN_PLAY = AgentCommand(("./play.sh", "{prompt}"))
+
+
+@pytest.mark.parametrize(
+    ("commands", "variables", "needing"),
+    [
+        (AGENT_COMMANDS, {}, ("remit",)),
+        (AGENT_COMMANDS, {"REMIT_MODEL": ""}, ("remit",)),
+        (AGENT_COMMANDS, {"REMIT_MODEL": "anthropic:m"}, ()),
+        ({"remit": OWN_PLAY}, {}, ()),  # it names its model, or needs none
+        ({"small": OWN_PLAY}, {}, ()),
+    ],
+)
+def test_a_worker_without_a_model_offers_no_own_agent_where_nobody_names_one(
+    home: Path, commands: dict[str, AgentCommand], variables: dict[str, str], needing: tuple[str, ...]
+) -> None:
+    engine = open_fleet(None, home)
+    engine.beat(FleetWorker(engine, WorkerSettings(1, commands, variables, home, machine(home))).describe())
+    (worker,) = engine.read_board().workers.values()
+    engine.store.close()
+    assert worker.needs_model == needing
+    assert worker.agents == tuple(commands)

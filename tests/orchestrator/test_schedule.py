@@ -95,6 +95,14 @@ OBSTACLES: Mapping[str, tuple[Board, str]] = {
         make_board([FREE], roles={"any": Role("any", ("codex", "qwen"))}),
         "an agent: no worker has a free slot for codex, qwen",
     ),
+    "an agent without a model": (
+        make_board(
+            [FREE],
+            workers={"w1": Worker("w1", "h1", agents=("own",), needs_model=("own",))},
+            roles={"any": Role("any")},
+        ),
+        "an agent: no worker has a free slot for any agent; own has no model: start w1 with REMIT_MODEL",
+    ),
     "an agent that does not start there": (
         make_board(
             [FREE], breakers={(BreakerKind.AGENT, "a@h1"): Breaker(BreakerKind.AGENT, "a@h1", until=10.0, trips=1)}
@@ -169,6 +177,25 @@ def test_a_stage_is_played_by_the_role_of_the_chain() -> None:
     held = make_task("INT-001", "a", state=S.HELD, stage=1)
     (claim,) = schedule(make_board([held], roles=roles, workers=workers)).claims
     assert claim.agent == "b"
+
+
+@pytest.mark.parametrize(
+    ("role", "repository", "chosen"),
+    [
+        (Role("any"), "", ("own", "w2")),  # a host that names a model, though it has fewer slots
+        (Role("any", model="m"), "", ("own", "w1")),
+        (Role("any"), "m", ("own", "w1")),
+        (Role("any", ("own",)), "", ("own", "w1")),  # as a person chose: it tells itself that it has none
+    ],
+)
+def test_an_agent_starts_where_a_model_is_named_for_it(role: Role, repository: str, chosen: tuple[str, str]) -> None:
+    workers = {
+        "w1": Worker("w1", "h1", slots=9, agents=("own", "small"), needs_model=("own",)),
+        "w2": Worker("w2", "h2", slots=1, agents=("own",)),
+    }
+    repositories = {REPOSITORY: FleetRepository(REPOSITORY, model=repository)}
+    board = make_board([FREE], workers=workers, roles={"any": role}, repositories=repositories)
+    assert [(claim.agent, claim.worker) for claim in schedule(board).claims] == [chosen]
 
 
 def test_the_first_agent_with_a_free_slot_starts_where_most_slots_are_free() -> None:

@@ -5,23 +5,18 @@ import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import ProgrammingError
 
-from orchestrator.postgres import Postgres, running_postgres
+from orchestrator.postgres import Postgres
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, migrations, open_store, workers
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import migrate_engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Generator[Postgres]:
-    with running_postgres() as server:
-        yield server
 
 
 @pytest.fixture
@@ -38,27 +33,30 @@ def opened(tmp_path: Path) -> Generator[Callable[[str | None], Store]]:
         store.close()
 
 
-def connect_as(postgres: Postgres, role: str) -> str:
-    return postgres.url.replace("remit@", f"{role}@")
+@pytest.fixture
+def empty_database(shared_server: Postgres) -> Generator[str]:
+    with shared_server.make_database() as url:
+        yield url
 
 
-def make_role(postgres: Postgres, role: str) -> str:
-    engine = sa.create_engine(postgres.url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN")
-    engine.dispose()
-    return connect_as(postgres, role)
+@pytest.fixture
+def worker_role(shared_server: Postgres) -> Generator[str]:
+    """A role of the whole server, gone with its database's grants."""
+    with psycopg.connect(shared_server.url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE remit_worker LOGIN")
+        yield "remit_worker"
+        connection.execute("DROP ROLE remit_worker")
 
 
 def test_a_worker_role_runs_workers_and_changes_no_table(
-    postgres: Postgres, tmp_path: Path, opened: Callable[[str | None], Store]
+    worker_role: str, empty_database: str, tmp_path: Path, opened: Callable[[str | None], Store]
 ) -> None:
-    url = make_role(postgres, "remit_worker")
+    url = empty_database.replace("remit@", f"{worker_role}@")
     with pytest.raises(StoreError, match="run `remit fleet migrate` as their owner"):
         opened(url)
-    owner = opened(postgres.url)
-    owner.grant_worker("remit_worker")
-    migrate_engine(owner, "remit_worker")
+    owner = opened(empty_database)
+    owner.grant_worker(worker_role)
+    migrate_engine(owner, worker_role)
     store = opened(url)
     assert not store.may_change_tables()
     assert owner.may_change_tables()
@@ -89,26 +87,22 @@ def test_a_file_of_sqlite_has_no_roles(opened: Callable[[str | None], Store]) ->
 def test_a_database_that_a_newer_version_migrated_is_left_alone(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, opened: Callable[[str | None], Store]
 ) -> None:
-    url = request.getfixturevalue("postgres").url if kind == "postgresql" else f"sqlite:///{tmp_path}/fleet.db"
+    url = request.getfixturevalue("database") if kind == "postgresql" else f"sqlite:///{tmp_path}/fleet.db"
     store = opened(url)
     newer = len(MIGRATIONS) + 1
     with store.write() as connection:
         connection.execute(sa.insert(migrations).values(version=newer, at=0.0))
-    try:
-        with pytest.raises(StoreError, match=f"of version {newer}, and this Remit knows {newer - 1}"):
-            opened(url)
-        done = subprocess.run(
-            [sys.executable, "-c", "from remit.cli import main; main()", "worker", "list", "--database", url],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode != 0
-        assert "update Remit on this machine" in done.stderr
-    finally:
-        with store.write() as connection:
-            connection.execute(sa.delete(migrations).where(migrations.c.version == newer))
+    with pytest.raises(StoreError, match=f"of version {newer}, and this Remit knows {newer - 1}"):
+        opened(url)
+    done = subprocess.run(
+        [sys.executable, "-c", "from remit.cli import main; main()", "worker", "list", "--database", url],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "update Remit on this machine" in done.stderr
 
 
 def test_a_database_of_the_first_version_gets_the_column_of_the_second(opened: Callable[[str | None], Store]) -> None:

@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from orchestrator.postgres import running_postgres
 from remit.core.assignment import hash_scope
 from remit.orchestrator.board import (
     AttemptEnd,
@@ -38,20 +37,11 @@ from remit.orchestrator.engines.dbos import DbosEngine
 KEY = ("repo", "INT-001")
 
 
-@pytest.fixture(scope="module")
-def server() -> Generator[str]:
-    with running_postgres() as made:
-        yield made.url
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Store]:
-    url = None if request.param == "sqlite" else request.getfixturevalue("server")
+    url = None if request.param == "sqlite" else request.getfixturevalue("database")
     opened = open_store(url, tmp_path)
     yield opened
-    if opened.dialect == "postgresql":
-        with opened.write() as connection:
-            connection.execute(sa.schema.DropSchema("remit", cascade=True))
     opened.close()
 
 

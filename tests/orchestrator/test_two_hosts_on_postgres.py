@@ -7,14 +7,16 @@ import pytest
 
 from orchestrator.fleet_driving import git
 from orchestrator.host_driving import make_hosts, stop_all
-from orchestrator.postgres import running_postgres
+from orchestrator.postgres import Postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_workers_of_two_hosts_share_a_plan_and_their_logs_are_known_by_their_keys(home: Path, tmp_path: Path) -> None:
-    with running_postgres() as server:
-        hosts, ids = make_hosts(tmp_path, 2, server.url)
+def test_workers_of_two_hosts_share_a_plan_and_their_logs_are_known_by_their_keys(
+    shared_server: Postgres, home: Path, tmp_path: Path
+) -> None:
+    with shared_server.make_database() as database:
+        hosts, ids = make_hosts(tmp_path, 2, database)
         a, b = hosts
         try:
             for host in hosts:

@@ -203,6 +203,8 @@ class FleetRepository(Struct, frozen=True):
     """Tasks that one landing takes at most. Twice as many may wait for it before nothing more is started."""
     attempts: int = 3
     stall_s: float = 300.0
+    model: str = ""
+    """Model of Remit's own agent, by the repository's settings."""
 
 
 class Role(Struct, frozen=True):
@@ -350,6 +352,8 @@ class Worker(Struct, frozen=True):
     draining: bool = False
     repositories: tuple[str, ...] = ()
     """Shared repositories that it has a clone of; one that is named by its folder lies there on every host."""
+    needs_model: tuple[str, ...] = ()
+    """Those of `agents` that start only where the role or the repository names a model."""
 
     def has_repository(self, repository: str) -> bool:
         return not is_shared(repository) or repository in self.repositories

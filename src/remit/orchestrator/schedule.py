@@ -114,7 +114,8 @@ class Allocation:
         workers = [self.board.workers[worker] for worker in self.free]
         if is_shared(task.repository):
             workers = [worker for worker in workers if worker.has_repository(task.repository)]
-        for wanted in list_wanted(task, role) or sorted({agent for worker in workers for agent in worker.agents}):
+        named = list_wanted(task, role)
+        for wanted in named or sorted({agent for worker in workers for agent in worker.agents}):
             agent, _, place = wanted.partition("@")
             pressed = self.board.breakers.get((BreakerKind.PROVIDER, self.find_provider(agent)))
             running = self.of_provider[self.find_provider(agent)]
@@ -126,12 +127,25 @@ class Allocation:
                 worker
                 for worker in workers
                 if agent in worker.agents
+                and (named or self.has_model(agent, worker, task, role))
                 and place in ("", worker.id, worker.host)
                 and not self.has_open_breaker(agent, worker)
             ]
             if able:
                 return agent, min(able, key=lambda worker: (-self.free[worker.id], worker.id))
         return None
+
+    def has_model(self, agent: str, worker: Worker, task: Task, role: Role) -> bool:
+        return agent not in worker.needs_model or bool(role.model or self.board.repositories[task.repository].model)
+
+    def find_without_model(self, task: Task, role: Role) -> dict[str, str]:
+        """Return the agents that start only with a model, of which nobody named one, each with a worker."""
+        return {
+            agent: worker.id
+            for worker in self.board.workers.values()
+            for agent in worker.needs_model
+            if not self.has_model(agent, worker, task, role)
+        }
 
     def has_open_breaker(self, agent: str, worker: Worker) -> bool:
         breaker = self.board.breakers.get((BreakerKind.AGENT, f"{agent}@{worker.host}"))
@@ -237,7 +251,9 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
         wanted = ", ".join(task.agents or role.agents) or "any agent"
         dear = [each for each in list_wanted(task, role) if find_short_budget(task, role, allocation, each)]
         short = f", and the budget of {', '.join(dear)} has not enough left" if dear and allocation.budgets else ""
-        return f"an agent: no worker has a free slot for {wanted}{short}"
+        bare = {} if list_wanted(task, role) else allocation.find_without_model(task, role)
+        model = "".join(f"; {agent} has no model: start {worker} with REMIT_MODEL" for agent, worker in bare.items())
+        return f"an agent: no worker has a free slot for {wanted}{short}{model}"
     return None
 
 

@@ -111,7 +111,7 @@ def rebuild(target: str | None, has_all: bool, database: str | None, repo: Path)
             fix = f"see `git ls-remote {settings.remote}`: without it, work of other hosts would be done again"
             raise Failure("REMOTE", str(error), fix=fix) from error
     made = plan_intents(gate, (), settings, has_own_agents=True)
-    described = describe_repository(repository, gate.workspace.root, target, settings)
+    described = describe_repository(repository, gate.workspace.root, target, gate.rules.config)
     roles = make_roles(list_roles(settings), "")
     rebuilt: list[Task] = []
     store = TreeStore(gate.workspace)

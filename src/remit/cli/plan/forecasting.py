@@ -1,5 +1,6 @@
 """Forecast of a plan that a person is about to start, from what earlier attempts in the repository took."""
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -66,4 +67,8 @@ def forecast_made(
 
 def describe_own_worker(slots: int, agent_commands: tuple[str, ...] = ()) -> Worker:
     """Return the worker that would be started here."""
-    return Worker("here", "here", slots=slots, agents=tuple(find_agents(agent_commands)))
+    from remit.orchestrator.workers.agent import list_without_model
+
+    commands = find_agents(agent_commands)
+    bare = list_without_model(commands, os.environ)
+    return Worker("here", "here", slots=slots, agents=tuple(commands), needs_model=bare)

@@ -167,7 +167,7 @@ def start_rivals(
         replace(task, agents=names[:1], rivals=names[1:]) if task.intent == id else task
         for task in estimate_tasks(make_tasks(gate, opened, made, names[:1]), past)
     ]
-    place = describe_repository(repository, gate.workspace.root, target, settings)
+    place = describe_repository(repository, gate.workspace.root, target, gate.rules.config)
     roles = make_roles(list_roles(settings), "")
     must_start = must_start_worker(board, repository, names, agent_commands, database)
     own = [describe_own_worker(settings.workers, agent_commands)]

@@ -22,7 +22,7 @@ from remit.cli.plan.opening import database_option, find_agents, open_engine, pa
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.worker import agent_command_option
 from remit.core.assignment import hash_scope
-from remit.core.config import AgentRole, OrchestratorSettings, as_tuple
+from remit.core.config import AgentRole, Config, OrchestratorSettings, as_tuple
 from remit.core.intent import PRIORITIES, Intent
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.plurals import count_things
@@ -99,7 +99,10 @@ def start(
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     past = find_past(database, repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, agents), past)
-    place, roles = describe_repository(repository, root, target, settings), make_roles(list_roles(settings), model)
+    place, roles = (
+        describe_repository(repository, root, target, gate.rules.config),
+        make_roles(list_roles(settings), model),
+    )
     must_start = must_start_worker(board, repository, agents, agent_commands, database)
     own = [describe_own_worker(slots, agent_commands)]
     workers = [*board.workers.values(), *(own if must_start or not board.workers else [])]
@@ -245,9 +248,14 @@ def plan_intents(
     return made
 
 
-def describe_repository(id: str, root: Path, target: str, settings: OrchestratorSettings) -> FleetRepository:
+def describe_repository(id: str, root: Path, target: str, config: Config) -> FleetRepository:
+    settings, model = config.orchestrator, config.run.model or ""
     return FleetRepository(
-        *(id, str(root), target), train=settings.train, attempts=settings.attempts, stall_s=settings.stall_s
+        *(id, str(root), target),
+        train=settings.train,
+        attempts=settings.attempts,
+        stall_s=settings.stall_s,
+        model="" if model.startswith("scripted:") else model,
     )
 
 

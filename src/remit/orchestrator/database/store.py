@@ -87,7 +87,7 @@ repositories = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     *(text("url"), text("target"), number("token_last"), sa.Column("weight", sa.Double, default=1.0)),
-    *(flag("paused"), number("train", 8), number("attempts", 3), seconds("stall_s", 300.0)),
+    *(flag("paused"), number("train", 8), number("attempts", 3), seconds("stall_s", 300.0), text("model")),
 )
 plans = sa.Table(
     "plans",
@@ -143,7 +143,7 @@ workers = sa.Table(
     metadata,
     sa.Column("id", sa.Text, primary_key=True),
     *(text("host"), text("boot"), number("slots"), document("agents"), text("version")),
-    *(text("flow"), seconds("beat_at", 0.0), flag("draining"), document("repositories")),
+    *(text("flow"), seconds("beat_at", 0.0), flag("draining"), document("repositories"), document("needs_model")),
 )
 orders = sa.Table(
     "orders",
@@ -256,6 +256,11 @@ def add_rivals(connection: sa.Connection) -> None:
     add_columns(connection, tasks, "first_attempt", "rivals", "finished")
 
 
+def add_models(connection: sa.Connection) -> None:
+    add_columns(connection, workers, "needs_model")
+    add_columns(connection, repositories, "model")
+
+
 def add_reserved_tokens(connection: sa.Connection) -> None:
     add_columns(connection, attempts, "reserved_tokens")
 
@@ -267,6 +272,7 @@ MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (
     add_forecasts,
     add_rivals,
     add_reserved_tokens,
+    add_models,
 )
 """The steps from an empty database to the present tables; a step that was released never changes."""
 

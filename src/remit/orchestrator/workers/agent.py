@@ -105,6 +105,12 @@ AGENT_COMMANDS: dict[str, AgentCommand] = {
 """By the name of the agent's row, its command for one task; Remit's own agent has no row of hooks."""
 
 
+def list_without_model(commands: Mapping[str, AgentCommand], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the agents that these variables give no model: others know their own, or have a command that does."""
+    is_bare = commands.get(OWN_AGENT) is AGENT_COMMANDS[OWN_AGENT] and not variables.get("REMIT_MODEL")
+    return (OWN_AGENT,) if is_bare else ()
+
+
 class AgentRun(Struct, frozen=True):
     """Words and variables of an agent's process, its jail, and the output file."""
 

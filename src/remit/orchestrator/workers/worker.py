@@ -22,6 +22,7 @@ from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import FLOW_VERSION, StepEnd, launch_executor, register_queues
 from remit.orchestrator.pruning import prune_when_due
 from remit.orchestrator.states import FINAL_STATES
+from remit.orchestrator.workers.agent import list_without_model
 from remit.orchestrator.workers.attempt_steps import AttemptSteps
 from remit.orchestrator.workers.host import WorkerHost, WorkerSettings
 from remit.orchestrator.workers.landing_rounds import land_handed_in
@@ -85,6 +86,7 @@ class FleetWorker:
             version=self.settings.version,
             flow=FLOW_VERSION,
             repositories=tuple(self.settings.clones),
+            needs_model=list_without_model(self.settings.commands, self.settings.variables),
         )
 
     def run_until_stopped(self) -> None:
