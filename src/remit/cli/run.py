@@ -12,6 +12,8 @@ import click
 
 from remit.cli.output import INTERRUPT, Failure, repo_option, reports_failures
 from remit.cli.terminal.arguments import NEWEST_RUN, RunArguments
+from remit.core.clock import Clock
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible", "google")  # those with a key to keep
 EXPORT_FORMS = ("md", "jsonl", "roo")
@@ -112,7 +114,7 @@ def run(
         sys.exit(INTERRUPT)
 
 
-def run_screen(arguments: RunArguments) -> int:
+def run_screen(arguments: RunArguments, clock: Clock = SYSTEM_CLOCK) -> int:
     """Run on a terminal, and return the exit code. The run is opened while the prompt stands there."""
     import asyncio
 
@@ -131,7 +133,7 @@ def run_screen(arguments: RunArguments) -> int:
 
         await converse_on_screen(screen, arguments)
 
-    screen = AgentScreen()
+    screen = AgentScreen(clock)
     asyncio.run(screen.run(converse))
     if screen.farewell:
         click.echo(screen.farewell, err=True)

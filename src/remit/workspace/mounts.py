@@ -21,6 +21,11 @@ def find_mount_below(place: Path | str) -> str:
     return next((where for where, _ in list_mounts() if where.startswith(start)), "")
 
 
+def is_mount(place: Path) -> bool:
+    """Return whether something is mounted there, also a folder of the same file system."""
+    return any(where == str(place) for where, _ in list_mounts())
+
+
 @lru_cache(4)
 def parse_mount_table(table: bytes) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []

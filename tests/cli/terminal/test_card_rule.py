@@ -1,13 +1,13 @@
 """The rule of a wider yes, edited on the card of a run in the terminal."""
 
-import time
 from pathlib import Path
 
 import pytest
 
 from cli.terminal.terminals import Terminal
-from cli.terminal.test_screen import DONE, WRITE, start, terminal
+from cli.terminal.test_screen import DONE, WRITE, is_asked, start, terminal
 from gate.driving import governed, records
+from remit.cli.terminal.screen import QUIET_S
 
 __all__ = ["terminal"]
 
@@ -18,12 +18,12 @@ def test_e_puts_the_rule_into_the_prompt_and_it_is_allowed_as_edited(terminal: T
     start(terminal, repository, [[WRITE], [DONE]])
     terminal.write("go")
     terminal.press("Enter")
-    terminal.wait_for(lambda lines: any(line.endswith("reason why not:") for line in lines))
-    time.sleep(0.5)
+    terminal.wait_for(is_asked)
+    terminal.pass_time(2 * QUIET_S)
     terminal.write("e")
     terminal.wait_for("why not: s=new.py")
     assert not (repository / "new.py").exists()
-    time.sleep(0.5)
+    terminal.pass_time(2 * QUIET_S)
     terminal.press("BSpace", "BSpace")
     terminal.write("*")
     terminal.press("Enter")

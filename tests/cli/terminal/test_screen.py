@@ -4,7 +4,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from cli.running import MAIN
 from cli.terminal.terminals import FORBIDDEN, Terminal
 from gate.driving import governed
+from remit.cli.terminal.screen import QUIET_S
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
 from remit.host.scripted_model import Say, ScriptedModel, Use
@@ -23,6 +23,7 @@ DONE = {"tool": "attempt_completion", "input": {"result": "All of it is done."}}
 WRITTEN = {"path": "new.py", "content": "x = 1\n", "intent_id": "INT-001", "mutation_class": "BUG_FIX"}
 WRITE = {"tool": "write_to_file", "input": WRITTEN}
 PLACE = {"path": "src/app.py"}
+CLOCKED_RUN = Path(__file__).with_name("clocked_run.py")
 
 
 @pytest.fixture
@@ -32,14 +33,14 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Termina
     found.close()
 
 
-def start(terminal: Terminal, repository: Path, turns: list[list[Any]], *words: str, **variables: str) -> None:
+def start(terminal: Terminal, repository: Path, turns: list[list[Any]]) -> None:
     script = terminal.stream.with_name("script.json")
     script.write_text(json.dumps(turns))
-    start_model(terminal, repository, f"scripted:{script}", *words, **variables)
+    start_model(terminal, repository, f"scripted:{script}")
 
 
-def start_model(terminal: Terminal, repository: Path, model: str, *words: str, **variables: str) -> None:
-    command = [sys.executable, "-c", MAIN, "run", "--model", model, *words]
+def start_model(terminal: Terminal, repository: Path, model: str, *task: str, **variables: str) -> None:
+    command = [sys.executable, str(CLOCKED_RUN), str(terminal.clock), model, *task]
     kept = {name: os.environ[name] for name in ("HOME", "PATH")}
     terminal.start(command, repository, {**kept, "TERM": "screen-256color", **variables})
     terminal.wait_for(lambda lines: any("no intent" in line or "code ·" in line for line in lines))
@@ -47,6 +48,11 @@ def start_model(terminal: Terminal, repository: Path, model: str, *words: str, *
 
 def is_idle(lines: list[str]) -> bool:
     return any(line.startswith("· ") for line in lines[-40:])
+
+
+def is_asked(lines: list[str]) -> bool:
+    """Return whether a card is shown, and the prompt is empty."""
+    return any(line.endswith("reason why not:") for line in lines)
 
 
 SIZES = [(100, 30), (60, 12)]
@@ -110,17 +116,21 @@ def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, reposit
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])
     terminal.write("go")
-    keys = ["Enter", "y"]
-    for number in range(400):  # a person who is typing while the card appears: the prompt is never empty for long
-        terminal.press(*keys)
-        keys = ["C-u", "y"] if number % 20 == 19 else ["y"]
-        if any("y once" in line for line in terminal.read_screen()):
-            break
-    terminal.write("yy")
+    terminal.press("Enter")
+    terminal.wait_for(is_asked)
+    terminal.press("y")
+    terminal.wait_for("why not: y")
+    for _ in range(3):  # a person who goes on typing: after each key the prompt is empty, and it is never quiet
+        terminal.pass_time(0.6 * QUIET_S)
+        terminal.press("C-u")
+        terminal.wait_for(is_asked)
+        terminal.pass_time(0.6 * QUIET_S)
+        terminal.press("y")
+        terminal.wait_for("why not: y")
     assert not (repository / "new.py").exists(), "the card was answered by letters typed ahead"
     terminal.press("C-u")
-    terminal.wait_for(lambda lines: any(line.endswith("reason why not:") for line in lines))
-    time.sleep(0.5)
+    terminal.wait_for(is_asked)
+    terminal.pass_time(2 * QUIET_S)
     terminal.write("y")
     terminal.wait_for("All of it is done.")
     assert (repository / "new.py").read_text() == "x = 1\n"
@@ -144,11 +154,11 @@ def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repositor
         terminal.wait_for(lambda _: len(wire.requests) == 1)
         terminal.write("mind the tests")
         terminal.wait_for(lambda lines: any(line.endswith("why not: mind the tests") for line in lines))
-        time.sleep(0.5)
+        terminal.pass_time(2 * QUIET_S)
         terminal.press("Enter")
-        terminal.wait_for(lambda lines: any(line.endswith("reason why not:") for line in lines))
+        terminal.wait_for(is_asked)
         assert not (repository / "new.py").exists()
-        time.sleep(0.5)
+        terminal.pass_time(2 * QUIET_S)
         terminal.write("y")
         terminal.wait_for("All of it is done.")
     assert (repository / "new.py").read_text() == "x = 1\n"
@@ -158,13 +168,10 @@ def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repositor
 @pytest.mark.slow
 def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Terminal, repository: Path) -> None:
     governed(repository)
-    seen: list[bool] = []
+    seen = list[str]()
 
     def look(_: object) -> Use:
-        end = time.monotonic() + 60
-        while not seen and time.monotonic() < end:
-            if any("INT-001 · code" in line for line in terminal.read_screen()):
-                seen.append(True)
+        seen.extend(terminal.wait_for("INT-001 · code"))
         return Use("attempt_completion", {"result": "All of it is done."})
 
     model = ScriptedModel([Use("select_active_intent", {"intent_id": "INT-001"}), look])
@@ -182,11 +189,12 @@ def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Pat
     terminal.write("go")
     terminal.press("Enter")
     terminal.wait_for("y once")
-    time.sleep(0.5)
+    terminal.pass_time(2 * QUIET_S)
     terminal.write("n")
-    terminal.wait_for("why not:")
+    terminal.wait_for(lambda lines: "why not:" in lines)
     terminal.write("put it below src")
-    time.sleep(0.5)
+    terminal.wait_for("why not: put it below src")
+    terminal.pass_time(2 * QUIET_S)
     terminal.press("Enter")
     lines = terminal.wait_for("All of it is done.")
     assert any("put it below src" in line for line in lines)
@@ -201,7 +209,7 @@ def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, r
     terminal.press("Enter")
     terminal.wait_for("Which colour?")
     terminal.wait_for("a number, or your own words:")
-    time.sleep(0.5)
+    terminal.pass_time(2 * QUIET_S)
     terminal.write("2")
     terminal.press("Enter")
     terminal.wait_for("answered: blue")
@@ -258,7 +266,7 @@ def test_commands_modes_and_leaving(terminal: Terminal, repository: Path) -> Non
     terminal.write("/nothing")
     terminal.press("Enter")
     terminal.wait_for("there is no /nothing")
-    terminal.press("C-c", "C-c")  # within two seconds, however slow this machine is
+    terminal.press("C-c", "C-c")
     terminal.wait_for("exit 0")
     terminal.wait_for("Ctrl-C again leaves")
 

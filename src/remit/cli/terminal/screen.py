@@ -8,7 +8,6 @@ here, and little is imported, so that the prompt stands before the gate and the 
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from shutil import get_terminal_size
 from typing import Protocol
@@ -29,7 +28,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from remit.cli.screen import choose_pager, show_in_pager
+from remit.core.clock import Clock
 from remit.core.untrusted_input import sanitise_line
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 MAX_LIVE_LINES = 2
 MAX_PROMPT_LINES = 2
@@ -74,7 +75,8 @@ class ScreenConversation(Protocol):
 class AgentScreen:
     """The live lines and their keys. The conversation sets the text, and never reads the lines back."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
         self.conversation: ScreenConversation | None = None
         self.status = "starts"
         self.farewell = ""
@@ -84,7 +86,8 @@ class AgentScreen:
         self.card_hint = ""
         self.card_keys = ""  # letters that answer the card at once
         self.has_earlier_words = False  # the prompt holds words that were begun before the card
-        self.asked_at = self.last_key_at = self.quiet_s = self.interrupted_at = 0.0
+        self.asked_at = self.last_key_at = self.quiet_s = 0.0
+        self.interrupted_at = -LEAVE_TWICE_S
         self.typed_ahead: list[str] = []
         self.pastes: list[str] = []
         self.buffer = Buffer(multiline=True, history=InMemoryHistory())
@@ -164,7 +167,7 @@ class AgentScreen:
         return [("bold ansicyan", f"{self.card_hint}: ")] if self.card_hint else [("bold", "> ")]
 
     def show_status(self) -> StyleAndTextTuples:
-        glyph = SPINNER[int(time.monotonic() / SPINNER_INTERVAL_S) % len(SPINNER)] if self.is_working else "·"
+        glyph = SPINNER[int(self.clock.elapsed() / SPINNER_INTERVAL_S) % len(SPINNER)] if self.is_working else "·"
         return [("", f"{glyph} {self.status}"[: get_terminal_size().columns - 1])]
 
     def print_block(self, text: str) -> None:
@@ -175,7 +178,7 @@ class AgentScreen:
 
     def show_card(self, hint: str, keys: str = "") -> None:
         """Ask for an answer in the prompt; "" asks for words again. What stands in the prompt is no answer."""
-        self.card_hint, self.card_keys, self.asked_at = hint, keys, time.monotonic()
+        self.card_hint, self.card_keys, self.asked_at = hint, keys, self.clock.elapsed()
         self.has_earlier_words = bool(self.buffer.text)
         self.app.invalidate()
 
@@ -187,7 +190,7 @@ class AgentScreen:
     # --- keys ------------------------------------------------------------------------------------------------
 
     def note_key(self, _: object) -> None:
-        now = time.monotonic()
+        now = self.clock.elapsed()
         self.quiet_s = now - max(self.last_key_at, self.asked_at)
         self.last_key_at = now
         self.has_earlier_words = self.has_earlier_words and bool(self.buffer.text)
@@ -203,7 +206,7 @@ class AgentScreen:
     def submit(self) -> None:
         """Take the typed line. A line begun before a card was shown does not answer the card: the model gets it."""
         text = self.expand_pastes(self.buffer.text)
-        if self.card_hint and time.monotonic() - self.asked_at < QUIET_S:
+        if self.card_hint and self.clock.elapsed() - self.asked_at < QUIET_S:
             return
         if self.conversation is None:
             self.typed_ahead.append(text)
@@ -239,10 +242,10 @@ class AgentScreen:
 
     async def interrupt(self) -> None:
         """Cancel the turn under way, or leave at the second time."""
-        if time.monotonic() - self.interrupted_at < LEAVE_TWICE_S or self.conversation is None:
+        if self.clock.elapsed() - self.interrupted_at < LEAVE_TWICE_S or self.conversation is None:
             self.leave()
             return
-        self.interrupted_at = time.monotonic()
+        self.interrupted_at = self.clock.elapsed()
         self.print_block("Ctrl-C again leaves")
         await self.cancel()
 

@@ -157,7 +157,7 @@ def make_staged_jail(command: ContainedCommand, staging: Staging) -> Jail:
     home = () if is_inside(environment.home, workspace.root) else (environment.home,)
     read_only = (*home, *read_only_paths(workspace, environment.settings, layered=True))
     jail = make_jail(command, staging.writable, read_only)
-    return replace(jail, layers=staging.layers, above=workspace.is_nested)
+    return replace(jail, layers=staging.layers, entries=staging.entries, above=workspace.is_nested)
 
 
 def make_jail(command: ContainedCommand, writable: tuple[Path, ...], read_only: tuple[Path, ...]) -> Jail:

@@ -71,15 +71,16 @@ class Layer(Struct, frozen=True):
 class Jail(Struct, frozen=True):
     """Environment of a command. `read_only` must exist; `writable` is the real folder.
 
-    `private` are folders that the command finds empty, and may fill: its writes there vanish with it. What is named
-    below one of them is shown there. `links` are folders that appear read-only in another place, by that place.
-    `emptied` are folders of Remit's own: empty and read-only inside, so that no lock on their files can be taken.
-    `shown` are visible paths below a hidden folder. `above`: git's folder lies above the workspace, and git would stop
-    at the layer's file system border.
+    `entries` are shown read-only in layers without a lower folder. `private` are folders that the command finds empty,
+    and may fill: its writes there vanish with it. What is named below one of them is shown there. `links` are folders
+    that appear read-only in another place, by that place. `emptied` are folders of Remit's own: empty and read-only
+    inside, so that no lock on their files can be taken. `shown` are visible paths below a hidden folder. `above`: git's
+    folder lies above the workspace, and git would stop at the layer's file system border.
     """
 
     folder: Path
     layers: tuple[Layer, ...] = ()
+    entries: tuple[Path, ...] = ()
     private: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
@@ -125,10 +126,11 @@ def bubblewrap_command(program: str, jail: Jail, command: Sequence[str], status:
 def list_mount_words(jail: Jail) -> list[str]:
     # Deeper paths later, and hidden paths last.
     mounts: list[tuple[Path, tuple[str, ...]]] = []
-    for layer in jail.layers:
+    for layer in (layer for layer in jail.layers if layer.target.exists()):  # without one, all stays read-only
         target, upper = str(layer.target), str(layer.upper)
         overlay = ("--overlay-src", target, "--overlay", upper, str(layer.work), target)
         mounts.append((layer.target, ("--bind", upper, target) if layer.without_lower else overlay))
+    mounts += [(path, ("--ro-bind-try", str(path), str(path))) for path in jail.entries]
     mounts += [(path, ("--tmpfs", str(path))) for path in jail.private]
     mounts += [(path, ("--bind", str(path), str(path))) for path in jail.writable]
     mounts += [(path, ("--ro-bind", str(path), str(path))) for path in jail.read_only]

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER
-from remit.workspace.mounts import find_mount_below
+from remit.workspace.mounts import find_mount_below, is_mount
 from remit.workspace.place.workspace import ASSIGNMENT_FILE, ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Layer
 
@@ -40,6 +40,7 @@ CACHE_FOLDERS = (
 MAX_CACHE_BYTES = 1 << 30  # per intent; larger caches are dropped
 MAX_CACHE_AGE_S = 14 * 86400.0
 MAX_FILE_BYTES = 1 << 32  # size of a transferred file: a sparse file costs the command no space
+MAX_SHOWN_ENTRIES = 200  # of a temporary folder with mounts inside: each is a mount of the command's
 UNMEASURABLE_BYTES = 1 << 62  # size of a folder with paths longer than Linux accepts
 GOVERNING_GIT_NAMES = ("config", "config.worktree", "hooks", "info")
 """Entries of git's folder that make git run programs or pass over files."""
@@ -56,7 +57,9 @@ class NoScratchFolder(RuntimeError):
 
 
 class Staging(Struct, frozen=True):
-    """Folders that take a command's writes, save for `writable`. `began_ns` is by their file system's clock."""
+    """Folders that take a command's writes, save for `writable`. `began_ns` is by their file system's clock.
+    `entries` stand read-only in layers without a lower folder.
+    """
 
     folder: Path
     root: Layer
@@ -64,6 +67,7 @@ class Staging(Struct, frozen=True):
     other_layers: tuple[Layer, ...]
     began_ns: int
     writable: tuple[Path, ...] = ()
+    entries: tuple[Path, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -96,6 +100,7 @@ def create_staging(
     wanted += [(f"temporary-{n}", p, bool(find_mount_below(p))) for n, p in enumerate(throwaway)]
     wanted += [(f"cache-{n}", p, False) for n, p in enumerate(find_caches(workspace, home))]
     folder = place / f"{owner}-{os.urandom(8).hex()}"
+    layered = {p for _, p, _ in wanted}
     key = sha256("\0".join(f"{name} {p}" for name, p, _ in wanted).encode("utf-8", "surrogateescape"))[:16]
     try:
         (place / f"{SPARE_PREFIX}{key}").rename(folder)
@@ -115,7 +120,33 @@ def create_staging(
     common = others.pop(0) if apart else None
     marker = folder / START_MARKER
     marker.touch()  # the start by the clock of this file system
-    return Staging(folder, first, common, tuple(others), marker.stat().st_ctime_ns, real)
+    uncovered = [layer for layer in others if layer.without_lower]
+    entries = [path for layer in uncovered for path in list_newest_entries(layer) if path not in layered]
+    folders = [path for path in entries if can_take_layer(path)]
+    inner = [named_layer(folder, f"entry-{n}", path) for n, path in enumerate(folders)]
+    for layer in inner:
+        layer.upper.mkdir(parents=True, exist_ok=True)
+        layer.work.mkdir(exist_ok=True)
+    read_only = tuple(path for path in entries if path not in folders)
+    return Staging(folder, first, common, (*others, *inner), marker.stat().st_ctime_ns, real, read_only)
+
+
+def list_newest_entries(layer: Layer) -> list[Path]:
+    """Return the entries of a folder that no overlay can cover, at most MAX_SHOWN_ENTRIES, the newest first. Links are
+    made again in its layer instead. Raises OSError.
+    """
+    found = list[tuple[int, Path]]()
+    for path in layer.target.iterdir():
+        with suppress(FileNotFoundError):  # others remove what is theirs
+            if path.is_symlink():
+                (layer.upper / path.name).symlink_to(path.readlink())
+            else:
+                found.append((path.stat().st_mtime_ns, path))
+    return [path for _, path in sorted(found, reverse=True)[:MAX_SHOWN_ENTRIES]]
+
+
+def can_take_layer(path: Path) -> bool:
+    return path.is_dir() and os.access(path, os.R_OK | os.X_OK) and not (is_mount(path) or find_mount_below(path))
 
 
 def saved_index_path(folder: Path) -> Path:
