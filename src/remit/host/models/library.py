@@ -9,15 +9,18 @@ Windows and prices come from the tables of genai-prices, which pydantic-ai bring
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
+from functools import cache
 from itertools import groupby
+from ssl import SSLContext
 from typing import Any
 
 import anyio
+import httpx2
 from genai_prices import calc_price, data_snapshot
 from msgspec import DecodeError, json
 from pydantic_ai import exceptions, messages
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters, get_user_agent
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -47,6 +50,9 @@ from remit.host.models.port import (
 
 SILENCE_TIMEOUT_S = 240.0
 """Longest wait for the next event: providers that think long send pings, or a first event within minutes."""
+READ_TIMEOUT_S = 1200.0
+"""Limit of the HTTP client, which Google asks for; the wait for the next event is shorter."""
+CONNECT_TIMEOUT_S = 5.0
 MAX_ERROR_CHARS = 500
 STOP_REASONS: dict[str | None, StopReason] = {
     "stop": "end",
@@ -181,6 +187,28 @@ class LibraryModel:
         )
 
 
+@cache
+def _load_certificates() -> SSLContext:
+    """Return the TLS context of all clients of this process: reading the certificates takes 60 ms."""
+    return httpx2.create_ssl_context()
+
+
+def _open_client() -> httpx2.AsyncClient:
+    """Return an HTTP client with the library's own limits and name; proxies come from the environment."""
+    return httpx2.AsyncClient(
+        verify=_load_certificates(),
+        timeout=httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
+        headers={"User-Agent": get_user_agent()},
+        event_hooks={"request": [_limit_connecting]},
+    )
+
+
+async def _limit_connecting(request: httpx2.Request) -> None:
+    """Keep the time to connect short where an SDK sets one time limit for all phases of a request."""
+    request.extensions["timeout"]["connect"] = CONNECT_TIMEOUT_S
+
+
 def _open_model(endpoint: Endpoint) -> Model:
     """Return the library's model. The SDK of a provider is imported with it."""
     match endpoint.provider:
@@ -189,7 +217,10 @@ def _open_model(endpoint: Endpoint) -> Model:
             from pydantic_ai.providers.anthropic import AnthropicProvider
 
             return AnthropicModel(
-                endpoint.name, provider=AnthropicProvider(api_key=endpoint.key or "", base_url=endpoint.url)
+                endpoint.name,
+                provider=AnthropicProvider(
+                    api_key=endpoint.key or "", base_url=endpoint.url, http_client=_open_client()
+                ),
             )
         case "google" | "vertex":
             from pydantic_ai.models.google import GoogleModel
@@ -198,9 +229,12 @@ def _open_model(endpoint: Endpoint) -> Model:
 
             if endpoint.provider == "google":
                 return GoogleModel(
-                    endpoint.name, provider=GoogleProvider(api_key=endpoint.key or "", base_url=endpoint.url)
+                    endpoint.name,
+                    provider=GoogleProvider(
+                        api_key=endpoint.key or "", base_url=endpoint.url, http_client=_open_client()
+                    ),
                 )
-            cloud = GoogleCloudProvider(project=endpoint.project, location=endpoint.region)
+            cloud = GoogleCloudProvider(project=endpoint.project, location=endpoint.region, http_client=_open_client())
             return GoogleModel(endpoint.name, provider=cloud)
         case "bedrock":
             from pydantic_ai.models.bedrock import BedrockConverseModel
@@ -213,7 +247,8 @@ def _open_model(endpoint: Endpoint) -> Model:
             from pydantic_ai.providers.openai import OpenAIProvider
 
             return OpenAIResponsesModel(
-                endpoint.name, provider=OpenAIProvider(api_key=endpoint.key or "", base_url=endpoint.url)
+                endpoint.name,
+                provider=OpenAIProvider(api_key=endpoint.key or "", base_url=endpoint.url, http_client=_open_client()),
             )
         case _:
             return _open_chat_model(endpoint)
@@ -228,14 +263,15 @@ def _open_chat_model(endpoint: Endpoint) -> Model:
     from pydantic_ai.providers.vllm import VLLMProvider
 
     # Without a key the library would look for one in the environment, and send it to this address.
-    key = endpoint.key or "none"
+    key, client = endpoint.key or "none", _open_client()
     if endpoint.provider == "ollama":
-        return OllamaModel(endpoint.name, provider=OllamaProvider(base_url=endpoint.url, api_key=key))
+        ollama = OllamaProvider(base_url=endpoint.url, api_key=key, http_client=client)
+        return OllamaModel(endpoint.name, provider=ollama)
     if endpoint.provider == "vllm":
-        return OpenAIChatModel(endpoint.name, provider=VLLMProvider(base_url=endpoint.url, api_key=key))
-    return OpenAIChatModel(
-        endpoint.name, provider=OpenAICompatibleProvider("openai-compatible", base_url=endpoint.url, api_key=key)
-    )
+        vllm = VLLMProvider(base_url=endpoint.url, api_key=key, http_client=client)
+        return OpenAIChatModel(endpoint.name, provider=vllm)
+    compatible = OpenAICompatibleProvider("openai-compatible", base_url=endpoint.url, api_key=key, http_client=client)
+    return OpenAIChatModel(endpoint.name, provider=compatible)
 
 
 # --- the request ---------------------------------------------------------------------------------------------
