@@ -74,6 +74,11 @@ def test_a_new_file_brings_its_new_test_but_no_old_one(agent: Agent, repository:
     assert allowed(agent.write("tests/test_fresh.py", "y = 3\n"))
 
 
+def test_a_command_writes_no_companion(agent: Agent, repository: Path) -> None:
+    assert refusal(agent.shell("echo y = 2 > tests/auth/test_login.py")) == "SCOPE_VIOLATION"
+    assert (repository / "tests/auth/test_login.py").read_text() == "x = 1\n"
+
+
 def test_a_link_with_a_companions_name_leads_where_it_leads(agent: Agent, repository: Path) -> None:
     (repository / "tests/auth/login_test.py").symlink_to("../../src/pay/charge.py")
     assert refusal(agent.write("tests/auth/login_test.py", "y = 2\n")) == "SCOPE_VIOLATION"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
-from gate.driving import Agent, allowed, body, governed, overlay, records
+from gate.driving import INTENTS, Agent, allowed, body, governed, overlay, records
 from gate.test_races import Call
 
 EVIL = "EVIL\n"
@@ -103,3 +103,17 @@ def test_a_link_that_was_there_before_is_no_other_place(agent: Agent) -> None:
     target = agent.cwd / "src/link/x.md"
     assert finish(agent, target, begin(agent, target)) == ""
     assert mutated(agent) == ["src/d/x.md"]
+
+
+def test_what_a_person_saves_while_a_write_is_redirected_stays(agent: Agent) -> None:
+    governed(agent.cwd, intents=INTENTS.replace("[none]", "[{type: max_lines, max: 2}]", 1))
+    link, judged = agent.cwd / "src/link", agent.cwd / "src/d/x.md"
+    link.symlink_to("d")
+    call_id = begin(agent, link / "x.md")
+    link.unlink()
+    link.symlink_to("../docs")
+    judged.write_text("1\n2\n3\n")
+    said = finish(agent, link / "x.md", call_id)
+    assert "docs/x.md was undone" in said
+    assert (agent.cwd / "docs/x.md").read_text() == "doc\n"
+    assert judged.read_text() == "1\n2\n3\n"

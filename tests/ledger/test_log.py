@@ -286,6 +286,20 @@ def test_a_head_that_is_behind_is_caught_up(folder: Path) -> None:
     assert verify_log(folder) == ()
 
 
+def test_after_a_crash_only_what_the_head_knew_as_synced_counts_as_synced(folder: Path) -> None:
+    open_log(folder).append([record(n) for n in range(6)])
+    head = (folder / "head").read_bytes()
+    open_log(folder).append([record(n) for n in range(6, 9)], sync=False)
+    (folder / "head").write_bytes(head)
+    log = open_log(folder)
+    log.append([record(9)], sync=False)
+    assert (found := read_head(folder)) is not None
+    assert (found.seq, found.synced) == (9, 5)
+    log.append([record(10)])
+    assert (found := read_head(folder)) is not None
+    assert (found.seq, found.synced) == (10, 10)
+
+
 # A disk that refuses
 
 

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ledger.makers import command, fill, open_log, record
+from ledger.makers import command, fill, open_log, record, stamp
 from remit.ledger.findings import LedgerFinding
 from remit.ledger.log_files import Head, read_head, write_head
+from remit.ledger.reader import read_lines
+from remit.ledger.retention import compact, plan_pruning, prune
 from remit.ledger.verify_log import verify_log
 
 LAWS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -259,3 +261,26 @@ def test_a_line_after_the_head_that_names_another_before_it_is_altered(tmp_path:
     forged = last[:at] + (b"0" * 64) + last[at + 64 :]
     segment.write_bytes(b"".join([*before, forged]))
     assert [(f.code, f.seq) for f in verify_log(tmp_path)] == [("altered", 2)]
+
+
+@pytest.mark.parametrize(("behind", "expected"), [(0, []), (1, [(5, 5)]), (2, [(4, 5)])])
+def test_records_behind_the_head_are_reported_from_the_first_one_on(
+    tmp_path: Path, behind: int, expected: list[tuple[int, int]]
+) -> None:
+    fill(tmp_path, [record(n) for n in range(6 - behind)])
+    head = (tmp_path / "head").read_bytes()
+    fill(tmp_path, [record(n) for n in range(6 - behind, 6)])
+    (tmp_path / "head").write_bytes(head)
+    found = verify_log(tmp_path)
+    assert [(f.code, f.severity) for f in found] == [("head_behind", "warning")] * len(expected)
+    assert [(f.seq, f.last_seq) for f in found] == expected
+
+
+def test_of_two_prunings_only_the_one_that_no_record_announces_is_reported(tmp_path: Path) -> None:
+    announced: list[tuple[int, int]] = [(3, 4)]
+    fill(tmp_path, [record(n) for n in range(10)], segment_bytes=5000)
+    fill(tmp_path, [record(10, event="pruned", detail={"pruned": announced})], segment_bytes=1)
+    compact(tmp_path)
+    seqs = {line.raw: line.seq for line in read_lines(tmp_path)}
+    prune(tmp_path, plan_pruning(tmp_path, stamp(10), 99, (), lambda raw, event: seqs[raw] not in (3, 4, 7, 8)))
+    assert [(f.code, f.seq, f.last_seq) for f in verify_log(tmp_path)] == [("removed", 7, 8)]

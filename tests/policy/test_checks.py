@@ -41,7 +41,11 @@ UNREADABLE = ToolCall(
     agent="a", session=SessionKey("s"), tool="Bash", effect="execute", cwd="/w", command="tee docs/x '"
 )
 DENIED_PATH = DeniedPath("docs/x", "SCOPE_VIOLATION", "Write", ("docs/x",))
+MISMATCHED_PATH = DeniedPath("docs/x", "INTENT_MISMATCH", "Write", ("docs/x",))
+LEASED_PATH = DeniedPath("docs/x", "FILE_LEASED", "Write", ("docs/x",))
+NARROWED = SessionFacts("INT-001", "selected", narrow=(("src/**",),))
 GRANT = Grant("g", "SCOPE_VIOLATION", "session", "docs/**", session_id="s")
+EVERYTHING = intents("IN_PROGRESS", "**")
 ERROR = LintFinding("YAML_PARSE_ERROR", "error", "broken", line=3, column=4)
 OUTSIDE = Target(raw="/etc/x", resolved="/etc/x", path=None)
 TOLERATED_TARGET = Target(raw="/tmp/x", resolved="/tmp/x", path=None, tolerated=True)
@@ -79,8 +83,13 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("scope", CALL, facts(target(), target("docs/x")), "SCOPE_VIOLATION"),
     ("scope", CALL, facts(target("SRC/x")), "SCOPE_VIOLATION"),
     ("scope", CALL, facts(target("SRC/x", folds=True)), None),
-    ("scope", CALL, facts(target("."), intents=intents("IN_PROGRESS", "**")), "SCOPE_VIOLATION"),
+    ("scope", CALL, facts(target("."), intents=EVERYTHING), "SCOPE_VIOLATION"),
     ("scope", CALL, facts(TOLERATED_TARGET), None),
+    ("scope", CALL, facts(target(), session=NARROWED, intents=EVERYTHING), None),
+    ("scope", CALL, facts(target("build/x"), session=NARROWED, intents=EVERYTHING), "SCOPE_VIOLATION"),
+    ("scope", CALL, facts(target("build/x", generated=True), session=NARROWED, intents=EVERYTHING), None),
+    ("scope", CALL, facts(TOLERATED_TARGET, session=NARROWED, intents=EVERYTHING), None),
+    ("scope", CALL, facts(target("build/x"), session=SessionFacts(narrow=(("src/**",),))), "SCOPE_VIOLATION"),
     ("stale", CALL, facts(target(sha256=SHA, seen_sha256=SHA)), None),
     ("stale", CALL, facts(target(sha256=SHA, seen_sha256=OTHER)), "STALE_FILE"),
     ("stale", CALL, facts(target(sha256=None, seen_sha256=OTHER)), "STALE_FILE"),
@@ -96,7 +105,9 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("detour", SHELL, facts(), None),
     ("detour", SHELL, facts(denied=(DENIED_PATH,)), "COMMAND_BLOCKED"),
     ("detour", CALL, facts(denied=(DENIED_PATH,)), None),
-    ("detour", SHELL, facts(denied=(DENIED_PATH,), intents=intents("IN_PROGRESS", "**")), None),
+    ("detour", SHELL, facts(denied=(DENIED_PATH,), intents=EVERYTHING), None),
+    ("detour", SHELL, facts(denied=(MISMATCHED_PATH,), intents=EVERYTHING), "COMMAND_BLOCKED"),
+    ("detour", SHELL, facts(denied=(LEASED_PATH,), intents=EVERYTHING), "COMMAND_BLOCKED"),
     ("detour", SHELL, facts(denied=(DENIED_PATH,), grants=(GRANT,)), None),
     ("detour", UNREADABLE, facts(denied=(DENIED_PATH,)), "COMMAND_BLOCKED"),
 ]
@@ -113,3 +124,27 @@ def test_a_scope_violation_names_who_owns_the_path() -> None:
     assert found is not None
     assert found.context["owning_intents"] == ["INT-002"]
     assert found.message.startswith("Scope Violation: INT-001 is not authorized to edit docs/x.")
+
+
+COMPANIONS = IntentSet((Intent("INT-001", ("src/**", "!tests/kept/**"), status="IN_PROGRESS", companions=True),))
+MIRROR = target("tests/test_x.py", mirrors=("src/x.py",))
+
+
+@pytest.mark.parametrize(
+    ("asked", "targets", "expected"),
+    [
+        (CALL, (MIRROR,), ("companion", "allow")),
+        (CALL, (target(), MIRROR), ("companion", "allow")),
+        (SHELL, (MIRROR,), ("scope", "deny")),
+        (CALL, (MIRROR, target("docs/x")), ("scope", "deny")),
+        (CALL, (target("tests/test_x.py", mirrors=("src/x.py", "lib/x.py")),), ("scope", "deny")),
+        (CALL, (target("tests/kept/test_x.py", mirrors=("src/x.py",)),), ("scope", "deny")),
+        (CALL, (target("tests/test_x.py"),), ("scope", "deny")),
+    ],
+)
+def test_a_file_tool_alone_may_write_the_mirrors_of_owned_files(
+    asked: ToolCall, targets: tuple[Target, ...], expected: tuple[str, str]
+) -> None:
+    found = CHECKS["scope"](asked, facts(*targets, intents=COMPANIONS))
+    assert found is not None
+    assert (found.rule, found.verdict) == expected

@@ -1,6 +1,7 @@
 """The class of a call: safe, meta or destructive."""
 
 import pytest
+from msgspec.structs import replace
 
 from remit.core.call import CallClass, Effect, SessionKey, ToolCall
 from remit.policy.decide import classify
@@ -48,3 +49,18 @@ COMMANDS: list[tuple[str, CallClass]] = [
 @pytest.mark.parametrize(("command", "expected"), COMMANDS)
 def test_a_command_has_its_class(command: str, expected: CallClass) -> None:
     assert classify(call("execute", command)) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "unwatched", "expected"),
+    [("cat", False, "safe"), ("cat", True, "destructive"), ("cat a", True, "safe"), ("ls | cat", True, "safe")],
+)
+def test_a_reading_command_that_may_get_typed_input_is_destructive(
+    command: str, unwatched: bool, expected: CallClass
+) -> None:
+    asked = replace(call("execute", command), has_unwatched_stdin=unwatched)
+    assert classify(asked) == expected
+
+
+def test_a_reading_command_whose_effects_are_not_proved_here_is_destructive() -> None:
+    assert classify(replace(call("execute", "git log"), unproved="a setting of git starts a program")) == "destructive"

@@ -1,8 +1,10 @@
 """The decision about one call by all checks."""
 
+import pytest
+
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import STRICTNESS, Facts, Finding, Verdict, find_strictest
-from remit.policy.decide import CHECKS, Check, decide
+from remit.core.decision import STRICTNESS, Decision, Facts, Finding, Verdict, find_strictest
+from remit.policy.decide import CHECKS, CONTAIN_RULE, RECOMMENDED, Check, decide, is_containment_needed
 
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w", paths=("x",))
 
@@ -60,3 +62,24 @@ def test_the_table_holds_each_check_in_the_order_in_which_it_leads() -> None:
         "command",
     ]
     assert [name for name in CHECKS if name in order] == order
+
+
+REQUIRED_CONTAINMENT = Finding(CONTAIN_RULE, "COMMAND_BLOCKED", "its effects are unknown", "contain")
+ADVISED_CONTAINMENT = Finding(
+    CONTAIN_RULE, "COMMAND_BLOCKED", "proves the lines", "contain", context={RECOMMENDED: True}
+)
+REMARK = Finding("companion", "SCOPE_VIOLATION", "mirrors src/x.py", "allow")
+
+
+@pytest.mark.parametrize(
+    ("findings", "needed"),
+    [
+        ((), False),
+        ((REMARK,), False),
+        ((ADVISED_CONTAINMENT,), False),
+        ((REQUIRED_CONTAINMENT,), True),
+        ((ADVISED_CONTAINMENT, REQUIRED_CONTAINMENT), True),
+    ],
+)
+def test_one_finding_that_requires_containment_is_enough(findings: tuple[Finding, ...], needed: bool) -> None:
+    assert is_containment_needed(Decision("contain", "contain", "destructive", "enforce", findings)) is needed

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from laws.enemies import calls, facts
 from remit.core.call import Effect, SessionKey, ToolCall
-from remit.core.decision import HIGH_RISK, Decision, ErrorType, Facts, Finding, SessionFacts, Target
+from remit.core.decision import HIGH_RISK, Decision, ErrorType, Facts, Finding, Grant, SessionFacts, Target
 from remit.core.intent import Intent, IntentSet
 from remit.core.scope.path_patterns import RepoPath
-from remit.policy.decide import decide
+from remit.policy.decide import apply_threshold, decide
 from remit.policy.risk import RiskContext, is_sensitive_path, weigh_risk
 
 FINE = Decision("allow", "allow", "destructive", "enforce")
@@ -179,3 +179,20 @@ def test_what_rewrites_a_shared_branch_is_above_what_a_wider_yes_may_cover() -> 
         > HIGH_RISK
         >= weigh_risk(shell("make"), FINE, situation())[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("weight", "verdict", "grants"),
+    [
+        (HIGH_RISK - 1, "allow", ("g",)),
+        (HIGH_RISK, "allow", ("g",)),
+        (HIGH_RISK + 1, "ask", ()),
+    ],
+)
+def test_a_grant_covers_the_question_of_the_threshold_up_to_high_risk(
+    weight: int, verdict: str, grants: tuple[str, ...]
+) -> None:
+    grant = Grant("g", "USER_REJECTED", "session", "src/**", session_id="s")
+    found = replace(situation("src/a.py"), grants=(grant,))
+    decision = apply_threshold(FINE, call(), found, 20, (weight, ()))
+    assert (decision.verdict, decision.grants) == (verdict, grants)

@@ -104,7 +104,11 @@ def format_listing(changed: Iterable[GeneratedChange]) -> bytes:
 def mark_mirrored_files(
     targets: tuple[Target, ...], call: ToolCall, workspace: Workspace, intent: Intent
 ) -> tuple[Target, ...]:
-    """Mark the targets of a file tool outside the scope with the files that they mirror."""
+    """Mark the targets of a file tool outside the scope with the files that they mirror.
+
+    A command's targets stay unmarked, which only saves git the search: `policy.checks.scope` counts no companion of a
+    command.
+    """
     if not intent.companions or call.command is not None or call.effect not in ("write", "delete"):
         return targets
     scope = Scope(intent.owned_scope)
