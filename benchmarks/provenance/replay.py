@@ -26,6 +26,7 @@ from remit.provenance.origins.blame_porcelain import read_git_lines
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.observe.observation import Change
 from remit.workspace.safe_files import ObservedFile, observed_content
+from remit.workspace.system_clock import SystemClock
 
 from .remit_tool import RemitTool
 
@@ -118,10 +119,19 @@ def history(root: Path) -> Iterator[Commit]:
         yield commit
 
 
+class CommitClock(SystemClock):
+    """A clock that stands at the time of a commit."""
+
+    at = 0.0
+
+    def now(self) -> float:
+        return self.at
+
+
 def record(root: Path, home: Path, found: Replayed) -> dict[str, str]:
     """Write a mutation for each commit, as the gate makes them; which record stands for which commit."""
-    now = [0.0]
-    gate = Gate.open(root, Environment(home, home / "tmp", clock=lambda: now[0]))
+    clock = CommitClock()
+    gate = Gate.open(root, Environment(home, home / "tmp", clock=clock))
     made: dict[str, str] = {}
     commits = list(history(root))
     found.commits = len(commits)
@@ -131,7 +141,7 @@ def record(root: Path, home: Path, found: Replayed) -> dict[str, str]:
         differences = all_differences(known, gate.contents)
         records: list[Record] = []
         for commit in chunk:
-            now[0] = commit.at
+            clock.at = commit.at
             records.append(gate.recorder.make_record(body(commit, known, differences), "claude-code"))
             made[records[-1].id] = commit.name
         gate.recorder.log.append([r for r in records if msgspec.to_builtins(r.body).get("files")], sync=False)

@@ -12,6 +12,7 @@ from gate.driving import INTENTS, Agent, allowed, body, governed, records, refus
 from remit.core.decision import DeniedPath
 from remit.gate.state.workspace_state import State
 from remit.policy.checks.detour import names_denied_path
+from stepped_clock import SteppedClock
 
 
 class Clocked(Agent):
@@ -19,8 +20,8 @@ class Clocked(Agent):
 
     def later(self, seconds: float) -> None:
         """Move the clock on."""
-        before = self.environment.clock
-        self.environment = msgspec.structs.replace(self.environment, clock=lambda: before() + seconds)
+        later = SteppedClock(self.environment.clock.now() + seconds)
+        self.environment = msgspec.structs.replace(self.environment, clock=later)
 
     def fail(self, tool: str = "Bash", **arguments: Any) -> None:
         """A call that is let through and fails."""

@@ -16,6 +16,7 @@ from conftest import run_git
 from gate.driving import Agent, body, governed, records
 from remit.cli.blame.blame import blame
 from remit.gate.gate import Gate
+from stepped_clock import SteppedClock
 
 
 @pytest.fixture
@@ -145,8 +146,8 @@ def test_a_sub_agents_call_outlives_its_parents_turn_and_not_its_session(agent: 
 def test_a_call_that_was_left_half_an_hour_ago_is_settled_by_whoever_comes(agent: Agent) -> None:
     agent.ask("Bash", command="make")
     other = Agent(agent.cwd, agent.home, "session-2")
-    before = other.environment.clock
-    other.environment = msgspec.structs.replace(other.environment, clock=lambda: before() + 31 * 60)
+    later = SteppedClock(other.environment.clock.now() + 31 * 60)
+    other.environment = msgspec.structs.replace(other.environment, clock=later)
     other.send("Stop")
     assert results(agent.cwd) == [{"ok": None, "missing": True}]
 

@@ -12,6 +12,7 @@ from remit.core.record import Body, CallPart
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.wiring.doctor_checks import DoctorCheck, check_calls
+from stepped_clock import SteppedClock
 
 LATER_S = 120.0
 
@@ -37,8 +38,8 @@ class Spoken:
         self.agent.tell("Read", call_id, file_path="src/app.py")
 
     def examine(self) -> DoctorCheck:
-        with_clock = self.agent.environment.clock
-        environment: Environment = msgspec.structs.replace(self.agent.environment, clock=lambda: with_clock() + LATER_S)
+        later = SteppedClock(self.agent.environment.clock.now() + LATER_S)
+        environment: Environment = msgspec.structs.replace(self.agent.environment, clock=later)
         (found,) = check_calls(Gate.open(self.agent.cwd, environment))
         return found
 

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Generator
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +25,7 @@ from remit.gate.state.workspace_state import State
 from remit.servers.daemon import make_address, socket_path
 from remit.servers.environment import make_environment
 from remit.workspace.place.workspace import workspace_at
+from remit.workspace.system_clock import SYSTEM_CLOCK
 from waiting import wait_until
 
 PRE = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "t1"}
@@ -371,7 +371,7 @@ def test_a_call_that_never_came_back_is_settled_by_time_alone(installed: Install
 def test_a_daemon_that_is_told_to_leave_leaves_an_open_question_to_a_fresh_process(installed: Installed) -> None:
     process = installed.start()
     state = State(installed.repository / ".git/remit/state.db", installed.repository)
-    person = QuestionStore(state, time.time)
+    person = QuestionStore(state, SYSTEM_CLOCK)
     person.mark_watcher_present()
     answers: list[subprocess.CompletedProcess[bytes]] = []
     waiting = threading.Thread(target=lambda: answers.append(installed.call()))

@@ -9,6 +9,7 @@ from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.snapshots.git_store import GitSnapshotStore
 from remit.workspace.snapshots.restore import Restorer, RestoreResult
 from remit.workspace.snapshots.snapshot import Occasion, Snapshot, SnapshotStore, read_files, take_snapshot
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 MACHINE = "0123456789ab"
 
@@ -40,7 +41,7 @@ class Worksite:
     @property
     def restoring(self) -> Restorer:
         """Its restores."""
-        return Restorer(self.workspace, self.store, time.time, self.most_mib)
+        return Restorer(self.workspace, self.store, SYSTEM_CLOCK, self.most_mib)
 
     def restore(self, point: Snapshot, *only: str) -> RestoreResult:
         """Go back."""

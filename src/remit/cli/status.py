@@ -47,7 +47,7 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
     if not gate.is_governed:
         emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
         return
-    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
+    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock.now(), UTC))
     with open_index(gate.workspace) as index:
         coverage = CoverageReport(measure_coverage(index), measure_coverage(index, since=week).overall)
     if whole:

@@ -112,7 +112,7 @@ class ApprovalRequests:
         self.context.recorder.append([self.make_record("approval_requested", question, detail)])
         reply = self.questions.wait_for_reply(question, self.context.environment.release_lock)
         if reply is None:
-            is_over = self.context.environment.clock() >= question.expires_at
+            is_over = self.context.environment.clock.now() >= question.expires_at
             reply = CLIENT_GONE_REPLY if CLIENT_GONE.get()() else NOBODY_REPLY if is_over else NOBODY_LEFT_REPLY
         self.record_answer(question, reply, rules)
         return reply
@@ -121,7 +121,7 @@ class ApprovalRequests:
         self, call: ToolCall, facts: Facts, decision: Decision, finding: Finding, rules: Rules, spent_s: float
     ) -> Question:
         environment = self.context.environment
-        now, waited_s = environment.clock(), environment.waited_s + spent_s
+        now, waited_s = environment.clock.now(), environment.waited_s + spent_s
         weight, reasons = self.assess_risk(call, decision, facts)
         action = describe_call(call, self.context.workspace.root)
         change = format_diff(propose_contents(call, facts.targets, self.context.workspace))
@@ -211,7 +211,7 @@ class ApprovalRequests:
             rule = make_rule(question.subject, reply.extent, reply.pattern)
         except GrantRuleError:
             return None
-        until = self.context.environment.clock() + rules.config.approvals.grant_hours * 3600
+        until = self.context.environment.clock.now() + rules.config.approvals.grant_hours * 3600
         return Grant(
             id=question.id,
             code=question.code,

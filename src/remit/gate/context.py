@@ -203,7 +203,7 @@ class WorkspaceContext:
         return True
 
     def active_grants(self, rules: Rules) -> tuple[Grant, ...]:
-        return self.state.active_grants(self.environment.clock(), rules.config.grants)
+        return self.state.active_grants(self.environment.clock.now(), rules.config.grants)
 
     def notice_rules(self, rules: Rules) -> None:
         """Record that the intents file changed, whoever changed it, and keep the marker for the hook client true."""

@@ -65,7 +65,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         rules = context.rules
         context.notice_rules(rules)
         call, facts, plan = judge(context, replies, rules, hooks, frozenset(), in_process=in_process)
-    setbacks = Setbacks(context.state, context.environment.clock())
+    setbacks = Setbacks(context.state, context.environment.clock.now())
 
     # 6.3 Ask a person. An approval waives the rules that blocked this call. Everything else is judged again, since the
     # files may have changed while the person thought: another file, or another content, is another question.
@@ -96,7 +96,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
     if call.remit_tool is not None and not in_process:
         digest = hash_arguments([call.remit_tool, call.arguments_sha256])
         announced = RemitCall(call.session, call.agent)
-        context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock())
+        context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock.now())
 
     # 6.4 Deny.
     if decision.effect not in ("allow", "ask", "contain"):
@@ -224,9 +224,9 @@ def wait_for_resume(context: WorkspaceContext, rules: Rules, spent_s: float) -> 
     from remit.workspace.place.assignment_file import read_assignment
 
     patience_s = rules.config.approvals.timeout_s or QUESTION_TIMEOUT_S
-    until = context.environment.clock() + patience_s - context.environment.waited_s - spent_s
+    until = context.environment.clock.now() + patience_s - context.environment.waited_s - spent_s
     with context.environment.release_lock():
-        while context.environment.clock() < until and not CLIENT_GONE.get()():
+        while context.environment.clock.now() < until and not CLIENT_GONE.get()():
             held = read_assignment(context.workspace)
             if held is None or not held.is_paused:
                 return
@@ -248,7 +248,7 @@ def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Deci
     record_denial(context.recorder, call, facts, decision)
     leading = tuple(f for f in decision.findings if f is decision.leading)
     findings = (*leading, *(f for f in decision.findings if f is not decision.leading))
-    Setbacks(context.state, context.environment.clock()).count_denial(call, findings)
+    Setbacks(context.state, context.environment.clock.now()).count_denial(call, findings)
     # A stale file counts as read if the denial delivers the whole difference.
     target = next((t for t in facts.targets if t.path == violation.path), None)
     if violation.error_type == "STALE_FILE" and violation.context.get("diff") and target is not None:
@@ -351,7 +351,7 @@ def put_pending_call(
     """Store the call as pending. If it is pending already, in `row`, it is compared with what was there `earlier`: the
     tool may be at work since.
     """
-    state, now = context.state, context.environment.clock()
+    state, now = context.state, context.environment.clock.now()
     if earlier is not None and (earlier.whole, earlier.judged) == (pending.whole, pending.judged):
         pending = replace(pending, before=earlier.before, head=earlier.head, known_commits=earlier.known_commits)
     with state.transaction():

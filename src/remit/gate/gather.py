@@ -85,7 +85,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     if call.command is not None and (targets or perhaps):
         targets = mark_generated(targets, intent, workspace, state)
         perhaps = mark_generated(perhaps, intent, workspace, state)
-    now = environment.clock()
+    now = environment.clock.now()
     setbacks = Setbacks(state, now)
     denied: tuple[DeniedPath, ...] = ()
     if classify(call) == "destructive":

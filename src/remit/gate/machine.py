@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import Any
 
 from msgspec import field
 
+from remit.core.clock import Clock
 from remit.core.record import Person
 from remit.workspace.place.resolve_paths import MachinePlaces
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 CLIENT_PATH = ".local/share/remit/bin/hook"  # the hook client below HOME; `wiring.client` puts it there
 
@@ -24,7 +25,7 @@ class Environment(MachinePlaces, frozen=True):
     bound_intent: str | None = None  # the value of `REMIT_INTENT`
     variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
     """Environment variables of the repository's commands, besides HOME and TMPDIR."""
-    clock: Callable[[], float] = time.time  # returns seconds since the epoch
+    clock: Clock = SYSTEM_CLOCK
     waited_s: float = 0.0  # time that the agent has waited for the answer already: its patience is counted from then
     person: Person | None = None  # who acts, if they logged in from another machine: each record names them
     release_lock: Callable[[], AbstractContextManager[Any]] = nullcontext

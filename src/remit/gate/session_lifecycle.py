@@ -138,7 +138,7 @@ class SessionLifecycle:
         context.notice_rules(rules)
         known = context.state.find_session(event.session) or SessionState()
         session = replace(known, agent=agent, model=event.model or known.model)
-        context.state.put_session(event.session, session, context.environment.clock())
+        context.state.put_session(event.session, session, context.environment.clock.now())
         detail = {"agent": agent, "model": session.model, "cwd": event.cwd, "source": event.source}
         body = Body(
             event="session_start",
@@ -168,14 +168,14 @@ class SessionLifecycle:
         with tries.step():
             context.notice_rules(context.rules)
         with tries.step():
-            Setbacks(context.state, context.environment.clock()).reset(session)
+            Setbacks(context.state, context.environment.clock.now()).reset(session)
         with tries.step():
             between = ChangesBetweenCalls(context)
             between.record_unattributed_changes("prompt", context.observe(fully=True), session)
         block = waiting = ""
         with tries.step():
             if context.state.find_session(session) is None:
-                context.state.put_session(session, SessionState(agent=agent), context.environment.clock())
+                context.state.put_session(session, SessionState(agent=agent), context.environment.clock.now())
             block = self.deliver_block(session, agent, only_changed=True)
         with tries.step():
             waiting = PendingMessages(context.state).take_messages(session)
@@ -264,7 +264,7 @@ def summarize_changes(context: WorkspaceContext, session: SessionKey) -> str:
             files[str(file["path"])] = ChangedFile(str(file["path"]), in_scope)
     if not files:
         return ""
-    told[session.session_id] = format_utc(datetime.fromtimestamp(context.environment.clock(), UTC), "microseconds")
+    told[session.session_id] = format_utc(datetime.fromtimestamp(context.environment.clock.now(), UTC), "microseconds")
     context.state.put_fact(TURNS_FACT, json.dumps(dict([*told.items()][-MAX_SESSIONS:])))
     proposal = "" if since or intent_id else propose_intent(context, session.session_id)
     return describe_changes(list(files.values()), intent_id) + proposal

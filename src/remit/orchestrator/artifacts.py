@@ -83,7 +83,7 @@ def keep_landing(context: WorkspaceContext, names: Iterable[str], results: Seque
 def push_artifacts(context: WorkspaceContext, refs: Iterable[str]) -> None:
     """Push the refs, and what an earlier push missed, to the remote if there is one. Raises SHARING_ERRORS."""
     if name := context.rules.config.orchestrator.remote:
-        FleetRemote(context, name).push_artifacts(refs, context.environment.clock() - RETENTION_S)
+        FleetRemote(context, name).push_artifacts(refs, context.environment.clock.now() - RETENTION_S)
 
 
 class Artifacts:
@@ -123,7 +123,7 @@ class Artifacts:
         return self.write(f"{name}{LANDING_SUFFIX}", {CHECKS_FILE: self.mask("\n".join(shown))})
 
     def write(self, name: str, files: Mapping[str, bytes]) -> str:
-        ref, who = f"{ARTIFACT_REFS}/{name}", Identity(*WRITER, int(self.context.environment.clock()))
+        ref, who = f"{ARTIFACT_REFS}/{name}", Identity(*WRITER, int(self.context.environment.clock.now()))
         empty = self.store.git.run("mktree").decode("ascii").strip()
         present = {path: content for path, content in files.items() if content}
         self.store.commit_files(ref, empty, (), f"Artefacts of {name}", who, who, present)

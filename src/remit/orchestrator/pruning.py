@@ -77,7 +77,7 @@ def describe_tasks(board: Board, repository: str, target: str) -> FleetTasks:
 def prune_when_due(context: WorkspaceContext, board: Board, repository: str, stamp: Path) -> int:
     """Delete old refs once a day, as a worker does, and return how many. Errors leave them to the next time."""
     with suppress(FileNotFoundError):
-        if context.environment.clock() - stamp.stat().st_mtime < PRUNING_INTERVAL_S:
+        if context.environment.clock.now() - stamp.stat().st_mtime < PRUNING_INTERVAL_S:
             return 0
     with suppress(*SHARING_ERRORS):
         tasks = describe_tasks(board, repository, context.rules.config.orchestrator.target)
@@ -101,7 +101,7 @@ class RefPruner:
     ) -> None:
         self.tasks = tasks
         self.must_be_old = must_be_old
-        self.before = context.environment.clock() - retention_s
+        self.before = context.environment.clock.now() - retention_s
         self.store = TreeStore(context.workspace)
         self.refs = SharedRefs(context.workspace)
         remote = context.rules.config.orchestrator.remote

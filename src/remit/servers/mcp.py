@@ -188,7 +188,7 @@ class McpConnection:
     ) -> Caller | None:
         """Return the session announced by a hook; None if a required announcement is missing."""
         call_id = next((str(meta[key]) for key in CALL_ID_KEYS if meta.get(key)), "")
-        since = self.environment.clock() - ANNOUNCEMENT_TIMEOUT_S
+        since = self.environment.clock.now() - ANNOUNCEMENT_TIMEOUT_S
         announced = gate.state.take_remit_call(call_id, digest_call(name, arguments), since)
         if announced is not None:
             dialog = can_show_forms(announced.agent, session.client_capabilities)
@@ -238,12 +238,12 @@ class McpConnection:
         arguments, clock = params.arguments or {}, self.environment.clock
         call = partial(self.call_tool, params.name, arguments, dict(params.meta or {}), ctx.session)
         try:
-            again = self.elicitations.resume_call(params, clock())
+            again = self.elicitations.resume_call(params, clock.now())
             result = await anyio.to_thread.run_sync(partial(call, again))  # a person may think for minutes
         except NeedsPerson as needed:
             if not ctx.session.can_send_request:
                 return self.elicitations.request_answer(needed, params.name, arguments)
-            reply = await elicit_answer(ctx.session, needed.question, needed.question.expires_at - clock())
+            reply = await elicit_answer(ctx.session, needed.question, needed.question.expires_at - clock.now())
             again = add_reply(needed.caller, needed.question, reply)
             result = await anyio.to_thread.run_sync(partial(call, again))
         text = types.TextContent(type="text", text=result.text)

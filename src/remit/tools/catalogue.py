@@ -226,7 +226,7 @@ def make_question(
     """
     if len(sanitise_line(action, 2 * MAX_ACTION_CHARS)) > MAX_ACTION_CHARS:
         raise ValueError(f"that is too long for one question ({MAX_ACTION_CHARS} characters); ask for less")
-    now = gate.environment.clock()
+    now = gate.environment.clock.now()
     is_literal = len(patterns) == 1 and not GLOB_CHARS & set(patterns[0])
     sensitive = [path for path in patterns if is_sensitive_path(path)]
     reasons = ["it widens what an agent may change"] if patterns else []

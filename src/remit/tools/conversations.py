@@ -37,7 +37,7 @@ class TranscriptIntake(Struct, frozen=True):
 
 def conversations(context: WorkspaceContext, sessions: Iterable[AgentSession]) -> Conversations:
     sources = [source for session in sessions for source in transcript_sources(context, session)]
-    return make_intake(context, sources).open_conversations(context.environment.clock())
+    return make_intake(context, sources).open_conversations(context.environment.clock.now())
 
 
 def intake_of_all_sessions(context: WorkspaceContext) -> TranscriptIntake:

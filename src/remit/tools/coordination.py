@@ -131,7 +131,7 @@ def submit_patch(gate: Gate, caller: Caller, given: SubmitPatch) -> ToolAnswer:
     try:
         patch = read_patch(gate, brought.get(given.patch.strip(), given.patch).encode("utf-8", "surrogateescape"))
         if not given.to:
-            call_id = f"patch-{make_uuid7(int(gate.environment.clock() * 1000), os.urandom(10))}"
+            call_id = f"patch-{make_uuid7(int(gate.environment.clock.now() * 1000), os.urandom(10))}"
             applied = apply_patch_to_workspace(gate, patch, caller.session, caller.agent, call_id)
             merged = f"; merged with changes since: {', '.join(applied.merged)}" if applied.merged else ""
             text = "\n".join((f"Applied to {', '.join(applied.paths)}{merged}.", *applied.messages))

@@ -332,7 +332,7 @@ def check_watching(gate: Gate) -> Result:
 @check("coverage")
 def check_coverage(gate: Gate) -> Result:
     """Check the share of last week's changes that were decided before they happened."""
-    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
+    week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock.now(), UTC))
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         found = measure_coverage(index, since=week)
     text = f"{found.overall.covered_files} of {found.overall.changed} files that changed this week were judged before"
@@ -346,7 +346,7 @@ def check_coverage(gate: Gate) -> Result:
 @check("calls")
 def check_calls(gate: Gate) -> Result:
     """Look for calls of the last days without a record, and for records that are there twice."""
-    now, home = gate.environment.clock(), gate.environment.home
+    now, home = gate.environment.clock.now(), gate.environment.home
     since, until = (
         f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}" for at in (now - GAP_DAYS_S, now - UNDER_WAY_S)
     )

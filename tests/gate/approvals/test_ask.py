@@ -20,6 +20,8 @@ from remit.gate.state.database import SCHEMA_VERSION
 from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, Question, QuestionStore
 from remit.gate.state.workspace_state import State
 from remit.workspace.processes.process_tracking import has_process_ended, identify_this_process, process_start_time
+from remit.workspace.system_clock import SYSTEM_CLOCK
+from stepped_clock import SteppedClock
 from waiting import WAIT_S, wait_until
 
 
@@ -325,10 +327,10 @@ def test_a_late_yes_ends(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
     close(found)
     now = time.time()
-    early = QuestionStore(found.gate.state, lambda: now)
+    early = QuestionStore(found.gate.state, SteppedClock(now))
     digest = found.gate.state.fetch_rows("SELECT digest FROM approvals")[0][0]
     early.answer_question(question.id, ApprovalReply(True))
-    assert QuestionStore(found.gate.state, lambda: now + LATE_ANSWER_S + 1).take_late_approval(digest) is None
+    assert QuestionStore(found.gate.state, SteppedClock(now + LATE_ANSWER_S + 1)).take_late_approval(digest) is None
     assert early.take_late_approval(digest) is not None
     assert early.take_late_approval(digest) is None
 
@@ -372,12 +374,12 @@ def test_one_that_cannot_be_seen_is_gone_when_it_is_silent(world: Callable[..., 
     found = world()
     now = time.time()
     question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=now + 500)
-    QuestionStore(found.gate.state, lambda: now).put_question(question, "digest")
+    QuestionStore(found.gate.state, SteppedClock(now)).put_question(question, "digest")
     foreign = msgspec.json.encode(msgspec.structs.replace(identify_this_process(), world="pid:[1]"))
     with found.gate.state.transaction() as connection:
         connection.execute("UPDATE approvals SET owner=?", (foreign,))
-    assert QuestionStore(found.gate.state, lambda: now + 5).close_orphans() == []
-    assert len(QuestionStore(found.gate.state, lambda: now + 60).close_orphans()) == 1
+    assert QuestionStore(found.gate.state, SteppedClock(now + 5)).close_orphans() == []
+    assert len(QuestionStore(found.gate.state, SteppedClock(now + 60)).close_orphans()) == 1
 
 
 # -- the state file -----------------------------------------------------------------------------------------
@@ -399,7 +401,7 @@ def test_a_state_file_of_an_older_version_keeps_what_it_holds(tmp_path: Path) ->
     for _ in range(2):
         state = State(path, tmp_path)
         assert state.fetch_row("PRAGMA user_version") == (SCHEMA_VERSION,)
-        found = QuestionStore(state, time.time)
+        found = QuestionStore(state, SYSTEM_CLOCK)
         assert [q.id for q in found.list_open_questions()] == ["q"]
         assert found.close_orphans() == []
         state.close()

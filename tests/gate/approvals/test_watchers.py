@@ -14,6 +14,7 @@ from gate.driving import Agent, allowed, governed, machine, records, refusal
 from remit.gate.approval_answers import QuestionClosed, record_reply
 from remit.gate.gate import Gate
 from remit.gate.state.questions import WATCHER_TIMEOUT_S, ApprovalReply, Question, QuestionStore
+from stepped_clock import SteppedClock
 from waiting import wait_until
 
 
@@ -89,8 +90,7 @@ def test_one_watcher_that_leaves_does_not_refuse_what_another_still_watches(desk
 
 def test_when_the_last_watcher_leaves_the_call_is_refused_at_once(desk: Desk) -> None:
     """The clock stands still: no sign grows old, and no question ends by its time."""
-    now = time.time()
-    desk.agent.environment = replace(desk.agent.environment, clock=lambda: now)
+    desk.agent.environment = replace(desk.agent.environment, clock=SteppedClock(desk.agent.environment.clock.now()))
     console, terminal = desk.open(), desk.open()
     with watching(console, "console"), watching(terminal, "terminal"):
         desk.ask()
@@ -101,24 +101,24 @@ def test_when_the_last_watcher_leaves_the_call_is_refused_at_once(desk: Desk) ->
 
 
 def test_a_watcher_that_died_without_a_word_counts_no_longer_and_takes_nobody_along(desk: Desk) -> None:
-    now = [1000.0]
-    store = QuestionStore(desk.open().state, lambda: now[0])
+    clock = SteppedClock()
+    store = QuestionStore(desk.open().state, clock)
     store.mark_watcher_present(watcher="killed")
-    now[0] += WATCHER_TIMEOUT_S - 1
+    clock.advance(WATCHER_TIMEOUT_S - 1)
     store.mark_watcher_present(watcher="alive")
-    now[0] += 2
+    clock.advance(2)
     assert [each.watcher for each in store.list_watchers()] == ["alive"]
     assert store.is_watcher_present()
-    now[0] += WATCHER_TIMEOUT_S
+    clock.advance(WATCHER_TIMEOUT_S)
     assert not store.is_watcher_present()
     assert store.list_watchers() == []
 
 
 def test_a_clock_that_was_set_back_makes_nobody_present_for_ever(desk: Desk) -> None:
-    now = [1000.0]
-    store = QuestionStore(desk.open().state, lambda: now[0])
+    clock = SteppedClock()
+    store = QuestionStore(desk.open().state, clock)
     store.mark_watcher_present(watcher="before")
-    now[0] -= 500
+    clock.start -= 500
     assert not store.is_watcher_present()
 
 

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from remit.gate.gate import Gate
 from remit.gate.snapshots.restore import find_snapshot_before, open_restore
 from remit.gate.snapshots.take import DAY_S, MIN_KEPT_SNAPSHOTS, SnapshotTaker
 from remit.workspace.snapshots.snapshot import PinnedSnapshots
+from stepped_clock import SteppedClock
 
 
 def agent_of(repository: Path, home: Path, mode: str) -> Agent:
@@ -154,7 +154,9 @@ def test_a_secret_is_kept_for_its_owners_eyes_and_goes_first(repository: Path, h
     [copy] = copies(gate)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
-    later = Gate.open(repository, replace(agent.environment, clock=lambda: time.time() + 4 * DAY_S))
+    later = Gate.open(
+        repository, replace(agent.environment, clock=SteppedClock(agent.environment.clock.now() + 4 * DAY_S))
+    )
     assert SnapshotTaker(later).prune_old() == 0
     assert copies(gate) == []
     (repository / ".env").write_text("KEY=two\n")
@@ -167,7 +169,9 @@ def test_a_secret_is_kept_for_its_owners_eyes_and_goes_first(repository: Path, h
 def test_a_pinned_snapshot_keeps_its_secrets(repository: Path, home: Path) -> None:
     agent, gate = secret_kept(repository, home, "secret_days = 3")
     PinnedSnapshots(gate.workspace).pin(gate.snapshots.list_snapshots()[0].id)
-    later = Gate.open(repository, replace(agent.environment, clock=lambda: time.time() + 4 * DAY_S))
+    later = Gate.open(
+        repository, replace(agent.environment, clock=SteppedClock(agent.environment.clock.now() + 4 * DAY_S))
+    )
     SnapshotTaker(later).prune_old()
     assert len(copies(gate)) == 1
 

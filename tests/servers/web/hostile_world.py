@@ -120,7 +120,7 @@ class HostileWorld:
 
     def ask(self) -> None:
         gate = self.open_gate()
-        now = gate.environment.clock()
+        now = gate.environment.clock.now()
         try:
             for number, text in enumerate(self.list_texts(without=SURROGATES)):
                 is_command = bool(number % 2)

@@ -45,7 +45,7 @@ def browser(server: ConsoleServer) -> Browser:
 def put_question(agent: Agent, name: str) -> None:
     """Put a question as an agent's call does."""
     gate = Gate(locate_workspace(agent.cwd), agent.environment)
-    now = gate.questions.clock()
+    now = gate.questions.clock.now()
     about: dict[str, Any] = {"session_id": "s", "agent": "claude-code", "intent_id": None}
     about |= {"code": "SCOPE_VIOLATION", "action": "x", "message": "x", "asked_at": now, "expires_at": now + 600}
     gate.questions.put_question(Question(name, **about))

@@ -104,7 +104,7 @@ def search(
         emit_records(query.add_classes(context, documents) if as_json else documents, as_json)
         return
     session, since = resolved.get("session_id") or "", resolved.get("since") or ""
-    with intake_of_all_sessions(context).open_conversations(context.environment.clock()) as conversations:
+    with intake_of_all_sessions(context).open_conversations(context.environment.clock.now()) as conversations:
         database = conversations.database
         matches = search_conversations(database, words, limit, session=session, since=since, newest=newest)
         problem = conversations.problem

@@ -90,7 +90,7 @@ def find_write_objections(
         else:
             targets.append(replace(resolved, folds=folds, generated=path in generated))
     call, facts = as_file_tool(command.call), command.gather_facts()
-    since = environment.clock() - rules.config.session.lease_s
+    since = environment.clock.now() - rules.config.session.lease_s
     for target in mark_leases(mark_ignored(tuple(targets), workspace, rules), command.call, context.state, since):
         decision = decide(call, replace(facts, targets=(target,)))
         if decision.effect != "allow" and decision.leading is not None:

@@ -82,7 +82,7 @@ class SandboxRun(CommandRun):
         environment, tickets, command = context.environment, Tickets(context.state), call.command or ""
         staging = stage_command(context, call, environment.temporary, os.getpid()) if way == "overlay" else None
         intent_id = context.state.active_session(call.session).intent_id
-        issued = tickets.issue_ticket(call, command, intent_id, str(environment.temporary), environment.clock())
+        issued = tickets.issue_ticket(call, command, intent_id, str(environment.temporary), environment.clock.now())
         folder = NO_STAGING_FOLDER if staging is None else str(staging.folder)
         self.ticket = tickets.use_ticket(issued.token, call.session.session_id, command, folder)
         self.command = ContainedCommand(context, call, self.ticket, is_staged=staging is not None)

@@ -221,7 +221,7 @@ class CommandRewriter:
         environment = self.context.environment
         _, command = split_entered_folder(call, self.context.workspace)
         ticket = Tickets(self.context.state).issue_ticket(
-            call, command, facts.session.intent_id, str(environment.temporary), environment.clock()
+            call, command, facts.session.intent_id, str(environment.temporary), environment.clock.now()
         )
         arguments = replace_command(call, self.format_launcher_line(call, ticket.token))
         if arguments is None:

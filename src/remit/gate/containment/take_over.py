@@ -543,7 +543,7 @@ def record_result(
             record_denial(context.recorder, call, facts, denial)
 
     # 2 The state: the next comparison does not report these changes again.
-    is_recorded, now = not attempts.failures, context.environment.clock()
+    is_recorded, now = not attempts.failures, context.environment.clock.now()
     with attempts.step():
         if ticket is None:
             update_state(completed, changes, recorded=is_recorded)

@@ -150,7 +150,7 @@ def observe_effects(context: WorkspaceContext, call: ToolCall, pending: PendingC
     paths = {change.path for change in found} if pending.whole else set[str]()
     arrivals = find_git_arrivals(workspace, before, after, paths, pending.known_commits)
     found = tuple(replace(change, from_git=change.path in arrivals) for change in found)
-    concurrent = ConcurrentCalls(context.state, context.environment.clock())
+    concurrent = ConcurrentCalls(context.state, context.environment.clock.now())
     found = concurrent.exclude_other_sessions(call, pending, found)
     if pending.writes is not None:
         writes = pending.writes
@@ -273,7 +273,7 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
         records.append(git_record(recorder, call, pending, from_git, done.vcs))
     if unclear:
         sessions = dict.fromkeys(session for change in unclear for session in change.possible_sessions)
-        candidates = ConcurrentCalls(context.state, context.environment.clock()).describe_candidates(sessions, call)
+        candidates = ConcurrentCalls(context.state, context.environment.clock.now()).describe_candidates(sessions, call)
         detail = {"origin": "unknown", "candidates": candidates, "noticed_in": call.session.session_id}
         records.append(edit_record(recorder, unclear, detail))
     return [*records, result]
@@ -340,7 +340,7 @@ def is_proved_layout(done: CompletedCall) -> bool:
 def update_state(done: CompletedCall, changes: Sequence[Change], *, recorded: bool) -> None:
     """Bring the state up to date, as one transaction; the call stays open unless its records were `recorded`."""
     context, call, pending, outcome = done.context, done.call, done.pending, done.outcome or Outcome()
-    state, now = context.state, context.environment.clock()
+    state, now = context.state, context.environment.clock.now()
     with state.transaction():
         if recorded and done.row is not None:
             state.delete_call(done.row)

@@ -177,7 +177,7 @@ def find_solely_written(
     after = {change.path: change.after.version for change in changes if change.after is not None}
     open_calls, root = context.state.list_open_calls(), context.workspace.root
     own = next((other for other in open_calls if other.row == row), None)
-    if own is None or context.environment.clock() - own.at > MAX_CALL_S:
+    if own is None or context.environment.clock.now() - own.at > MAX_CALL_S:
         return frozenset()
     found: set[str] = set()
     for path in after:
@@ -189,7 +189,7 @@ def find_solely_written(
                 found.add(path)
     others = [other.pending for other in open_calls if other.row != row and other.pending]
     found -= {path for path in found if any(can_be_author(changed[path], other) for other in others)}
-    concurrent = ConcurrentCalls(context.state, context.environment.clock())
+    concurrent = ConcurrentCalls(context.state, context.environment.clock.now())
     found -= {recorded.path for recorded in concurrent.recorded_changes() if recorded.at > own.at}
     known = find_known_versions(context.state, sorted(found))
     found -= {path for path, v in known.items() if v and version_identity(after[path]) == version_identity(v)}

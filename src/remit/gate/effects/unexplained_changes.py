@@ -374,7 +374,7 @@ class UnfinishedCalls:
 
     @property
     def idle_since(self) -> float:
-        return self.context.environment.clock() - self.context.rules.config.session.idle_minutes * 60
+        return self.context.environment.clock.now() - self.context.rules.config.session.idle_minutes * 60
 
     def settle_call(self, open_call: OpenCall) -> None:
         """Record the changes of a call that never came back. Raises RECORDING_ERRORS."""

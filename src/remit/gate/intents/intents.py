@@ -225,7 +225,7 @@ class Intents:
         known = self.state.find_session(session) or SessionState()
         told = hash_block(block) if block else ""
         bound = SessionState(known.agent or agent, known.model, intent_id, source, told)
-        self.state.put_session(session, bound, self.context.environment.clock())
+        self.state.put_session(session, bound, self.context.environment.clock.now())
 
     def clear(self, session: SessionKey, agent: str) -> str | None:
         """Release the session's intent and return its id. Raises IntentRefused for an assigned one, and the errors in
@@ -289,7 +289,7 @@ class Intents:
     # Records
 
     def format_now(self) -> str:
-        return format_utc(datetime.fromtimestamp(self.context.environment.clock(), UTC), "seconds")
+        return format_utc(datetime.fromtimestamp(self.context.environment.clock.now(), UTC), "seconds")
 
     def make_record(
         self,

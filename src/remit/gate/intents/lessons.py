@@ -108,7 +108,7 @@ class LessonsWriter:
         entry already in the file is not written twice: a model would read both copies. Secrets, hidden characters and
         line ends are taken out.
         """
-        now = self.context.environment.clock()
+        now = self.context.environment.clock.now()
         active = self.context.state.active_session(session).intent_id if session else None
         texts = {
             name: to_plain_line(redact(getattr(wanted, name)))

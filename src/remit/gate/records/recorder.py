@@ -112,7 +112,7 @@ class Recorder:
 
         `vcs` is HEAD, if known to the caller.
         """
-        now = self.environment.clock()
+        now = self.environment.clock.now()
         if self.patterns is None:
             self.patterns = load_rules(self.workspace).config.redact.patterns
         extra = tuple(map(compile_team_pattern, self.patterns))

@@ -90,7 +90,7 @@ class SnapshotTaker:
             context.workspace,
             redact_struct(occasion, tuple(map(compile_team_pattern, context.recorder.patterns or ()))),
             seen.files,
-            at=context.environment.clock(),
+            at=context.environment.clock.now(),
             max_mib=config.snapshots.max_file_mib,
             secrets=config.snapshots.secret_days > 0,
             overlooked=read_index_flags(context.workspace).overlooked,
@@ -129,7 +129,7 @@ class SnapshotTaker:
         """Delete snapshots that are too old, and the oldest while the size limit is exceeded; return their number.
         Raises the errors in RECORDING_ERRORS.
         """
-        store, now = self.context.snapshots, self.context.environment.clock()
+        store, now = self.context.snapshots, self.context.environment.clock.now()
         config = self.context.rules.config
         found, pinned = store.list_snapshots(), PinnedSnapshots(self.context.workspace).pinned_ids()
         spared, rest = found[:MIN_KEPT_SNAPSHOTS], found[MIN_KEPT_SNAPSHOTS:]  # newest first

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from remit.core.clock import Clock
 from remit.core.decision import ErrorType, Extent
 from remit.core.python_runtime import prepare_type
 from remit.core.record import Person
@@ -116,9 +117,7 @@ class Watcher(Struct, frozen=True):
 class QuestionStore:
     """The questions of a workspace. Methods raise StateError."""
 
-    def __init__(
-        self, state: State, clock: Callable[[], float], listener: Callable[[Question], None] | None = None
-    ) -> None:
+    def __init__(self, state: State, clock: Clock, listener: Callable[[Question], None] | None = None) -> None:
         self.state = state
         self.clock = clock
         self.listener = listener
@@ -134,7 +133,7 @@ class QuestionStore:
 
     def list_watchers(self) -> list[Watcher]:
         """Return who signed lately; a time in the future is of a clock that was set back since."""
-        now = self.clock()
+        now = self.clock.now()
         rows = self.state.fetch_rows(
             "SELECT watcher, session_id, seen_at FROM watchers WHERE workspace=? AND seen_at>? AND seen_at<?",
             *(self.state.workspace, now - WATCHER_TIMEOUT_S, now + WATCHER_TIMEOUT_S),
@@ -143,7 +142,7 @@ class QuestionStore:
 
     def put_question(self, question: Question, digest: str = "") -> None:
         """Store a question; a late answer serves a later call with the same `digest`, and none if that is empty."""
-        now, owner = self.clock(), msgspec.json.encode(identify_this_process())
+        now, owner = self.clock.now(), msgspec.json.encode(identify_this_process())
         with self.state.transaction():
             self.state.execute("DELETE FROM approvals WHERE closed=1 AND expires_at<?", now - RETENTION_S)
             self.state.execute(
@@ -164,14 +163,14 @@ class QuestionStore:
             self.listener(question)
         while self.is_worth_waiting(question.expires_at, session_id):
             # Only reads, since other calls may be writing.
-            until = min(self.clock() + HEARTBEAT_INTERVAL_S, question.expires_at)
+            until = min(self.clock.now() + HEARTBEAT_INTERVAL_S, question.expires_at)
             with release_lock():
                 while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(until, session_id):
                     with ANSWERED:
                         ANSWERED.wait(POLL_INTERVAL_S)
             if answered is not None:
                 break
-            self.state.execute("UPDATE approvals SET seen_at=? WHERE id=?", self.clock(), question.id)
+            self.state.execute("UPDATE approvals SET seen_at=? WHERE id=?", self.clock.now(), question.id)
         with self.state.transaction() as connection:
             row = connection.execute(
                 "UPDATE approvals SET closed=1, used=(reply IS NOT NULL) WHERE id=? AND closed=0 RETURNING reply",
@@ -183,7 +182,7 @@ class QuestionStore:
         return reply if reply is not None and self.use_reply(question.id) else None
 
     def is_worth_waiting(self, until: float, session_id: str) -> bool:
-        return self.clock() < until and self.is_watcher_present(session_id) and not CLIENT_GONE.get()()
+        return self.clock.now() < until and self.is_watcher_present(session_id) and not CLIENT_GONE.get()()
 
     def find_reply(self, question_id: str) -> ApprovalReply | None:
         row = self.state.fetch_row("SELECT reply FROM approvals WHERE id=?", question_id)
@@ -193,7 +192,7 @@ class QuestionStore:
         rows = self.state.fetch_rows(
             "SELECT id, reply FROM approvals WHERE workspace=? AND digest=? AND digest<>'' AND closed=1 AND used=0"
             " AND answered_at>? ORDER BY answered_at DESC",
-            *(self.state.workspace, digest, self.clock() - LATE_ANSWER_S),
+            *(self.state.workspace, digest, self.clock.now() - LATE_ANSWER_S),
         )
         replies = ((row[0], msgspec.json.decode(row[1], type=prepare_type(ApprovalReply))) for row in rows)
         return next((reply for row, reply in replies if reply.allow and self.use_reply(row)), None)
@@ -206,7 +205,7 @@ class QuestionStore:
             "SELECT question, owner, seen_at, expires_at FROM approvals WHERE workspace=? AND closed=0",
             self.state.workspace,
         )
-        now, found = self.clock(), list[Question]()
+        now, found = self.clock.now(), list[Question]()
         for question, owner, seen_at, expires_at in rows:
             gone = has_process_ended(msgspec.json.decode(owner, type=prepare_type(ProcessIdentity))) if owner else None
             silent = owner is not None and gone is None and now - seen_at > ASKER_TIMEOUT_S
@@ -225,7 +224,7 @@ class QuestionStore:
 
     def mark_watcher_present(self, session_id: str = "", watcher: str = "") -> None:
         """Sign that this watcher, by default this process, answers: for every agent here, or for one session only."""
-        now, name = self.clock(), watcher or name_this_watcher()
+        now, name = self.clock.now(), watcher or name_this_watcher()
         with self.state.transaction() as connection:
             connection.execute("DELETE FROM watchers WHERE seen_at<?", (now - WATCHER_RETENTION_S,))
             values = (self.state.workspace, name, session_id, now)
@@ -241,7 +240,7 @@ class QuestionStore:
 
     def list_unanswered(self) -> list[ListedQuestion]:
         """Return the unanswered questions, oldest first: open or lately expired."""
-        now = self.clock()
+        now = self.clock.now()
         rows = self.state.fetch_rows(
             "SELECT question, closed OR expires_at<=? FROM approvals"
             " WHERE workspace=? AND reply IS NULL AND (closed=0 AND expires_at>? OR digest<>'' AND expires_at>?)"
@@ -255,7 +254,7 @@ class QuestionStore:
         row = self.state.fetch_row(
             "SELECT question, reply, answered_at, expires_at FROM approvals"
             " WHERE workspace=? AND id=? AND (reply IS NOT NULL OR closed=1 OR expires_at<=?)",
-            *(self.state.workspace, question_id, self.clock()),
+            *(self.state.workspace, question_id, self.clock.now()),
         )
         if row is None:
             return None
@@ -273,7 +272,7 @@ class QuestionStore:
         with self.state.transaction() as connection:
             row = connection.execute(
                 "UPDATE approvals SET reply=?, answered_at=? WHERE id=? AND reply IS NULL RETURNING question, closed",
-                (msgspec.json.encode(reply), self.clock(), question_id),
+                (msgspec.json.encode(reply), self.clock.now(), question_id),
             ).fetchone()
         with ANSWERED:
             ANSWERED.notify_all()

@@ -172,7 +172,7 @@ def verify_write(context: WorkspaceContext, call: ToolCall, changed: tuple[str, 
     selected = [(rule, paths) for rule, paths in covered if paths and hash_on_write(rule) in digests]
     if not selected:
         return ""
-    now = context.environment.clock()
+    now = context.environment.clock.now()
     if now < float(state.read_fact(BUSY_FACT) or 0):
         return "Remit: the commands of `[verify] on_write` are at work after another call; they did not run for this."
 

@@ -247,7 +247,7 @@ class Lander:
             states = (fork.base, tip, fork.commit, merged.tree)
             if fault := self.check_merge(member, changes, landing, states):
                 return fault
-        at = int(self.context.environment.clock())
+        at = int(self.context.environment.clock.now())
         author, committer = read_author(fork.commit, found[fork.commit]), Identity(*LANDER, at)
         message = f"{sanitise_line(member.title or member.intent, 200)}\n\n{INTENT_TRAILER}: {member.intent}\n"
         message += f"{ATTEMPT_TRAILER}: {member.name}\n"
@@ -313,7 +313,7 @@ class Lander:
         """Return the intents file with the member's intent DONE, if the target has the intent."""
         if content is None:
             return {}
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.context.environment.clock()))
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.context.environment.clock.now()))
         with suppress(EditRefused, UnicodeDecodeError):
             done = set_fields(content.decode("utf-8"), member.intent, {"status": "DONE"}, now=moment)
             return {path: done.encode("utf-8")}
@@ -340,7 +340,7 @@ class Lander:
         if not files:
             return commit
         made = self.store.replace_files(self.store.read_tree_name(commit), files)
-        who = Identity(*LANDER, int(self.context.environment.clock()))
+        who = Identity(*LANDER, int(self.context.environment.clock.now()))
         message = f"Make common files anew\n\n{MADE_TRAILER}: {', '.join(sorted(map(quote_path, files)))}\n"
         return self.store.commit(made, (commit,), message, who)
 

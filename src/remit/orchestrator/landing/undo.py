@@ -99,7 +99,7 @@ class LandingUndo:
             why += f"; undo what changed it first, or take {commit[:12]} out by hand with `git revert`"
             return LandingFault(intent, "conflict", why, conflicts)
         tree = self.store.replace_files(merged.tree, reopened) if merged.conflicts else merged.tree
-        who = Identity(*LANDER, int(self.lander.context.environment.clock()))
+        who = Identity(*LANDER, int(self.lander.context.environment.clock.now()))
         message = f"Undo {intent}\n\n{INTENT_TRAILER}: {intent}\n{UNDONE_TRAILER}: {commit}\n"
         return self.store.commit(tree, (tip,), message, who)
 
@@ -112,7 +112,7 @@ class LandingUndo:
         before, now = (self.store.read_files(state, [path]).get(path) for state in (f"{commit}^1", tip))
         if before is None or now is None:
             return {}
-        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.lander.context.environment.clock()))
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.lander.context.environment.clock.now()))
         status = next((known.status for known in parse_intents(before).intents if known.id == intent), None)
         with suppress(EditRefused, UnicodeDecodeError):
             return {path: set_fields(now.decode(), intent, {"status": status}, now=moment).encode()} if status else {}

@@ -133,7 +133,7 @@ class AttemptSteps:
             task = self.engine.read_board().tasks.get(attempt.key)
             if place is None or known is None or task is None:
                 return
-            ended_as, ended_at = end.ended_as or AttemptEnd.HANDED_IN, self.host.settings.environment.clock()
+            ended_as, ended_at = end.ended_as or AttemptEnd.HANDED_IN, self.host.settings.environment.clock.now()
             ended = replace(known, ended_as=ended_as, ended_at=ended_at, failure=end.failure)
             facts = AttemptFacts(ended, task.plan, task.stage, socket.gethostname(), end.why)
             with self.host.open_gate(attempt.repository) as gate:
@@ -187,7 +187,7 @@ class AttemptSteps:
                 return SUPERSEDED_END
             assignment.write(terms, self.engine.timing.assignment_s)
         known = list_sessions(tree, self.settings.environment)
-        place = Workplace(tree, assignment, asked, start, known, began=self.settings.environment.clock())
+        place = Workplace(tree, assignment, asked, start, known, began=self.settings.environment.clock.now())
         self.places.by_token[attempt.token] = place
         self.places.relay(place, task, board)
         return self.set_up_tree(attempt)

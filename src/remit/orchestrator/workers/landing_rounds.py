@@ -55,7 +55,7 @@ def land_handed_in(
 ) -> None:
     """Land one train after the next until no task is handed in. `wait` pauses, and returns True to stop."""
     store = TreeStore(gate.workspace)
-    patience = RemotePatience(gate.environment.clock())
+    patience = RemotePatience(gate.environment.clock.now())
     while True:
         tip = store.find_commit(f"refs/heads/{target}")
         landing = engine.gather_landing(repository, target, tip or "", list_touched(engine, gate, store, repository))
@@ -63,7 +63,7 @@ def land_handed_in(
             return
         tell = partial(engine.note_check, landing)
         if land_train(engine, gate, landing, make_lander(gate, trees, kind, tell), patience):
-            patience = RemotePatience(gate.environment.clock())
+            patience = RemotePatience(gate.environment.clock.now())
         elif wait(patience.pause_s):
             return
         else:

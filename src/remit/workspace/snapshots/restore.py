@@ -1,12 +1,13 @@
 """Restore of a snapshot: the present is saved first, and the next run finishes a killed restore."""
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
 from msgspec import Struct
 
+from remit.core.clock import Clock
 from remit.core.diff.contents import sha256
 from remit.core.python_runtime import prepare_type
 from remit.workspace.git.command import Git
@@ -140,7 +141,7 @@ class Restorer:
         self,
         workspace: Workspace,
         store: SnapshotStore,
-        clock: Callable[[], float],
+        clock: Clock,
         max_mib: int = 50,
         *,
         secrets: bool = True,
@@ -262,7 +263,7 @@ class Restorer:
             self.workspace,
             occasion,
             {**read_files(self.workspace), **there},
-            at=self.clock(),
+            at=self.clock.now(),
             max_mib=self.max_mib,
             secrets=self.secrets,
             overlooked=read_index_flags(self.workspace).overlooked,
