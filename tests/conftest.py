@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Generator
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -69,8 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     result = yield
-    if refusal := tiers.refuse_starts(item):
-        pytest.fail(refusal, pytrace=False)
+    if item.config.option.markexpr == "unit" and tiers.started:  # elsewhere it is said by the table of costs
+        pytest.fail(f"a unit test started {dict(tiers.started)}: it is a system test, mark it so", pytrace=False)
     return result
 
 
@@ -80,30 +79,40 @@ def pytest_runtest_setup() -> None:
 
 
 def use_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a folder the HOME; nothing of the developer's settings is seen, and no `remit` of theirs."""
+    """Make a folder the HOME, and hide the developer's settings."""
     for name in list(os.environ):
         if name.startswith(("GIT_", "REMIT_", "CLAUDE", "XDG_", "PYTEST_ADDOPTS")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.setenv("PATH", find_path())
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     (folder / ".gitconfig").write_text(
         "[user]\n\tname = A Person\n\temail = person@example.org\n[init]\n\tdefaultBranch = main\n"
     )
 
 
-@cache
-def find_path() -> str:
-    """The PATH without folders that hold a `remit`, such as an activated environment's."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(folder for folder in folders if not (Path(folder) / "remit").exists())
+@pytest.fixture(scope="session")
+def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PATH without agents and without `remit`: a folder that holds one is replaced by links to its other programs."""
+    from remit.orchestrator.workers.agent import AGENT_COMMANDS
+
+    hidden, found = {"remit", *(command.words[0] for command in AGENT_COMMANDS.values())}, list[str]()
+    for folder in map(Path, os.get_exec_path()):
+        if any((folder / name).exists() for name in hidden):
+            links = tmp_path_factory.mktemp("programs")
+            for program in folder.iterdir():
+                if program.name not in hidden:
+                    (links / program.name).symlink_to(program)
+            folder = links
+        found.append(str(folder))
+    return os.pathsep.join(found)
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, search_path: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A HOME of its own for each test: no test may touch, or depend on, the developer's."""
     folder = tmp_path_factory.mktemp("home")
     use_home(folder, monkeypatch)
+    monkeypatch.setenv("PATH", search_path)
     return folder
 
 

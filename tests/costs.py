@@ -66,7 +66,9 @@ def add_up(folder: Path) -> dict[str, float]:
     rooms, tests = dict[str, float](), list[tuple[float, str, str]]()
     for table in folder.glob("*.tsv"):
         for line in table.read_text("utf-8").splitlines():
-            test, tier, own, children, *_ = line.split("\t")
+            test, tier, own, children, _, programs = line.split("\t")
+            if tier == "unit" and programs:
+                print(f"a unit test started {programs}: {test}")
             seconds = float(own) + float(children)
             room = test.split("::")[0].split("/")[1]
             rooms[room] = rooms.get(room, 0.0) + seconds

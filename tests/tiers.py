@@ -2,7 +2,7 @@
 
 `unit` starts no process. `system` starts processes: git, commands, a daemon. `live` is a whole story: agents, browsers,
 terminals, fleets, databases' servers; what costs over two CPU seconds is marked so by hand. Each test is in one tier;
-a unit test that starts a process after all fails, and says what it started.
+with `-m unit`, a test that starts a process after all fails, and says which.
 """
 
 import os
@@ -20,7 +20,7 @@ TESTS = Path(__file__).parent
 TIERS = ("unit", "system", "live")
 
 LIVE_FIXTURES = frozenset(
-    {"chromium", "claude_code", "codex_cli", "fleet", "gemini_cli", "launch_chromium", "qwen_code", "running_postgres"}
+    {"chromium", "claude_code", "codex_cli", "fleet", "gemini_cli", "launch_chromium", "qwen_code"}
 )
 LIVE_NAMES = frozenset({"Fleet", "Terminal", "running_postgres", "sync_playwright"})
 """What starts fleets, terminals, servers of PostgreSQL, browsers."""
@@ -107,10 +107,3 @@ def is_own(function: FunctionType) -> bool:
 def listen() -> None:
     """Begin to count what tests start."""
     sys.addaudithook(note_start)
-
-
-def refuse_starts(item: pytest.Item) -> str | None:
-    """Say what a unit test started, if it did."""
-    if item.get_closest_marker("unit") and started:
-        return f"a unit test started {dict(started)}: it belongs to the tier `system`; mark it so"
-    return None

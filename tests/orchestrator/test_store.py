@@ -37,7 +37,7 @@ from remit.orchestrator.engines.dbos import DbosEngine
 KEY = ("repo", "INT-001")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.live)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Store]:
     url = None if request.param == "sqlite" else request.getfixturevalue("database")
     opened = open_store(url, tmp_path)
