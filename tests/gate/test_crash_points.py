@@ -65,7 +65,7 @@ def enumerate_points(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "every", [29, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)]
+    "every", [29, pytest.param(3, marks=pytest.mark.live), pytest.param(1, marks=pytest.mark.exhaustive)]
 )
 def test_a_program_killed_at_any_write_and_resumed_leaves_what_an_undisturbed_one_leaves(
     every: int, shim: Path, place: Path, repository: Path, home: Path
@@ -79,7 +79,7 @@ def test_a_program_killed_at_any_write_and_resumed_leaves_what_an_undisturbed_on
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "every", [29, pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)]
+    "every", [29, pytest.param(3, marks=pytest.mark.live), pytest.param(1, marks=pytest.mark.exhaustive)]
 )
 def test_a_hook_that_is_answered_again_after_its_process_died_records_nothing_twice(
     every: int, shim: Path, place: Path, repository: Path, home: Path

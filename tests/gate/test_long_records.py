@@ -32,7 +32,7 @@ def longest(root: Path) -> int:
     return max(map(len, lines(root)))
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_a_change_of_very_many_files_is_recorded_whole_in_lines_that_are_read(gate: Gate, repository: Path) -> None:
     names = [f"src/{'deep/' * 20}{n}" for n in range(MANY)]
     files = tuple(MutatedFile(path=name, operation="create", after=content(n)) for n, name in enumerate(names))

@@ -63,7 +63,7 @@ def crash(shim: Path, place: Path, repository: Path, home: Path, *numbers: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "every", [97, pytest.param(11, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.exhaustive)]
+    "every", [97, pytest.param(11, marks=pytest.mark.live), pytest.param(1, marks=pytest.mark.exhaustive)]
 )
 @pytest.mark.timeout(1800)
 def test_a_run_killed_at_any_write_and_resumed_equals_an_undisturbed_one(
@@ -75,7 +75,7 @@ def test_a_run_killed_at_any_write_and_resumed_equals_an_undisturbed_one(
     assert report["unequal"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (2, 3))])
 def test_a_run_of_two_hundred_turns_killed_fifty_times_equals_an_undisturbed_one(

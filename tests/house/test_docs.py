@@ -26,7 +26,7 @@ def definitions(path: Path) -> set[str]:
     return functions | inner | plain | typed
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_the_reference_equals_the_code() -> None:
     done = subprocess.run(
         [sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True, check=False

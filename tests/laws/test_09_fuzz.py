@@ -12,7 +12,7 @@ import pytest
 FUZZ = Path(__file__).parent.parent.parent / "benchmarks" / "fuzz.py"
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_commands_paths_settings_and_payloads_are_fuzzed_without_a_finding() -> None:
     words = [sys.executable, str(FUZZ), "--seconds", "10", "--seed", "1"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

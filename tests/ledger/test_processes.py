@@ -73,7 +73,7 @@ def writer_until_killed(folder: Path, acknowledged: int, name: str) -> None:
         n += 1
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_two_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     folder = tmp_path / "log"
     acknowledged = tmp_path / "acknowledged"

@@ -149,6 +149,7 @@ def test_what_git_does_not_call_a_file_is_not_taken_over(fleet: Fleet, members: 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+@pytest.mark.live
 def test_a_check_of_the_settings_runs_once_a_person_trusts_it(home: Path, tmp_path: Path) -> None:
     fleet = RunningFleet(home, tmp_path / "work")
     try:

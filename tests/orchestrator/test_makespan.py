@@ -26,6 +26,7 @@ def measure(settings: Settings, seeds: range = SEEDS, *, shares_paths: bool = Fa
     return ratios, median(run.work_s / run.makespan_s for run in runs)
 
 
+@pytest.mark.live
 def test_four_workers_come_close_to_the_bound() -> None:
     for settings in (replace(PLAN, workers=4), replace(PLAN, workers=4, needs=0.5, nearness=10)):
         ratios, speedup = measure(settings, MANY_SEEDS)
@@ -34,6 +35,7 @@ def test_four_workers_come_close_to_the_bound() -> None:
         assert speedup >= 3.5
 
 
+@pytest.mark.live
 def test_tasks_that_share_paths_come_close_to_what_their_paths_allow() -> None:
     """Work and needs alone say nothing of them: at ten percent of the pairs, schedules take twice that bound."""
     for share in (0.02, 0.05, 0.1):

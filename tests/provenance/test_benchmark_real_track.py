@@ -78,7 +78,7 @@ def test_a_real_history_is_played_and_every_line_told(repository: Path) -> None:
     assert found["certain"] >= found["kept"] > 0.9 * found["certain"] > 30
 
 
-@pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.parametrize("mode", ["observe", "enforce"])
 def test_a_history_with_a_merge_is_enacted_again_and_every_line_told(repository: Path, mode: str) -> None:
     make_history(repository, 12)
@@ -97,7 +97,7 @@ def test_a_history_with_a_merge_is_enacted_again_and_every_line_told(repository:
     assert agents["right"] >= 0.9 * sum(agents.values()) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_a_history_is_rewritten_and_every_line_told_as_before(repository: Path) -> None:
     make_history(repository, 12)
     done = track("--repo", str(repository), "--commits", "12", "--mode", "observe", name="reworked")

@@ -69,7 +69,7 @@ def run_scenarios(*names: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.parametrize("names", [UNATTRIBUTED, ATTRIBUTED, REWRITTEN], ids=["nobody's", "known", "rewritten"])
 def test_no_line_is_attributed_to_a_wrong_author(names: list[str], home: Path) -> None:
     overlay(home)

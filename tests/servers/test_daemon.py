@@ -186,7 +186,7 @@ def test_a_stopped_daemon_does_not_hold_the_agent_up_for_ever(installed: Install
     assert is_denial(done)
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_kills_at_any_moment_leave_every_call_answered_and_the_chain_whole(installed: Installed) -> None:
     for turn in range(12):
         process = installed.start()
@@ -329,7 +329,7 @@ def test_a_slow_git_in_one_repository_holds_no_other_up(installed: Installed, tm
     assert answers == [0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_calls_of_many_repositories_at_once_are_all_answered_and_recorded(installed: Installed) -> None:
     folders = [installed.repository, *(beside(installed, f"other{n}") for n in range(3))]
     installed.leave()

@@ -63,7 +63,7 @@ class Edits:
             time.sleep(0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_kills_while_contents_are_folded_lose_no_version(installed: Installed) -> None:
     installed.remit("mode", "observe")
     edits = Edits(installed)

@@ -247,7 +247,7 @@ def test_a_thousand_intents_are_planned_in_seconds() -> None:
     assert len(made.tasks) == 1000
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_of_a_thousand_intents_that_may_all_meet_those_that_nobody_decided_are_unproved() -> None:
     intents = [intent(n, f"**/x{n}*.py", f"**/*{n}y.py") for n in range(1, 1001)]
     began = time.process_time()
