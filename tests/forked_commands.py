@@ -1,70 +1,161 @@
 """Runs `remit` as a process that is forked from one which has imported it: most of a short command is imports.
 
-Each command is a process of its own, with its own memory, environment, folder and streams, and it ends as an
-interpreter ends. This file is also the program that forks; it ends with the tests.
+Each command is a process of its own, with its own memory, environment, folder, streams and words in the system's table,
+and it ends as an interpreter ends. `run_command` waits for its end, `start_process` does not, and `start_ready` waits
+until a daemon or a worker takes work. This file is also the program that forks; it ends with the tests.
+
+Start a fresh interpreter only where the claim is about one: its isolation, imports, signals or variables at its start.
 """
 
 import atexit
+import faulthandler
+import fcntl
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from ctypes import memmove
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import IO, Any, AnyStr
 
 MAIN = "from remit.cli import main; main()"
 MAX_REQUEST_BYTES = 100_000
 HEAVY_MODULES = ("remit.orchestrator.engines.dbos", "rich.console", "rich.table")
 """What commands import when they run, beside their own modules."""
+MAX_DESCRIPTORS = 16
+FREE_DESCRIPTOR = 100
+"""Descriptors from here on are nobody's while a command gets its own."""
+WORDS_BYTES, VARIABLES_BYTES = 8_000, 32_000
+"""Place for a command's words and variables in the system's table of processes."""
+PLACES = slice(45, 49)
+"""Where a process keeps both, in the fields of /proc/PID/stat after its name."""
+PID_BYTES, MAX_REPORT_BYTES = 10, 100
+READY_S = 120.0
 
 seconds_used: float = 0.0
 """CPU seconds of the commands that ended: their parent does not count among this process's children."""
 
 
 def run_command(
-    words: Sequence[str], folder: Path, environment: Mapping[str, str], typed: str = ""
+    words: Sequence[str], folder: Path, environment: Mapping[str, str] = os.environ, typed: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run `remit` with these words, without a terminal."""
+    pipe = subprocess.PIPE
+    options: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe, "text": True}
+    with open_process(words, cwd=folder, env=environment, **options) as process:
+        out, err = process.communicate(typed)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def run_in_bytes(
+    words: Sequence[str], folder: Path, environment: Mapping[str, str] = os.environ, given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Do the same with streams that are not text."""
+    pipe = subprocess.PIPE
+    with start_process(words, folder, environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        out, err = process.communicate(given)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def start_process(
+    words: Sequence[str],
+    folder: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    stdin: int | IO[Any] | None = subprocess.DEVNULL,
+    stdout: int | IO[Any] | None = None,
+    stderr: int | IO[Any] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> "subprocess.Popen[bytes]":
+    """Start `remit` with these words. Who starts it ends it."""
+    return open_process(
+        words, cwd=folder, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds
+    )
+
+
+def start_ready(
+    words: Sequence[str],
+    folder: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    log: IO[Any] | None = None,
+) -> "subprocess.Popen[bytes]":
+    """Start a daemon or a worker, and return once it takes work. Its words go to the log, else to those of the test."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb", buffering=0) as line:
+        try:
+            more = ("--ready-fd", str(writing))
+            process = start_process((*words, *more), folder, environment, stdout=log, stderr=log, pass_fds=[writing])
+        finally:
+            os.close(writing)
+        if not select.select([line], [], [], READY_S)[0] or not line.read(1):
+            process.kill()
+            raise AssertionError(f"{process.args} took no work: it ended with {process.wait()}")
+    return process
+
+
+def open_process(words: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     argv = [sys.executable, "-c", MAIN, *words]
-    request = json.dumps([["-c", *words], str(folder), dict(environment)]).encode()
-    if sys.platform != "linux" or len(request) > MAX_REQUEST_BYTES:
-        return subprocess.run(
-            argv, cwd=folder, env=environment, input=typed, capture_output=True, text=True, check=False
-        )
-    pipes = [os.pipe() for _ in range(4)]
-    stdin, stdout, stderr, status = pipes
-    given = [stdin[0], stdout[1], stderr[1], status[1]]
-    try:
-        socket.send_fds(start_forking(), [request], given)
-    finally:
-        for descriptor in given:
-            os.close(descriptor)
-    with ThreadPoolExecutor(4) as threads:
-        threads.submit(write_all, stdin[1], typed)
-        texts = list(threads.map(read_all, (stdout[0], stderr[0], status[0])))
-    global seconds_used
-    waited, seconds = texts[2].split()
-    seconds_used += float(seconds)
-    return subprocess.CompletedProcess(argv, os.waitstatus_to_exitcode(int(waited)), texts[0], texts[1])
+    small = sum(map(len, (*argv, *options["env"].keys(), *options["env"].values()))) < MAX_REQUEST_BYTES // 2
+    return ForkedProcess(argv, **options) if sys.platform == "linux" and small else subprocess.Popen(argv, **options)
 
 
-def write_all(descriptor: int, text: str) -> None:
-    """Write what is typed; a command that reads no input closes its end."""
-    with suppress(BrokenPipeError), open(descriptor, "w") as file:
-        file.write(text)
+class ForkedProcess(subprocess.Popen[AnyStr]):
+    """A command that is forked. It is no child of this process: a process beside it waits for it, and tells its end."""
 
+    def _execute_child(
+        self,
+        args: list[str],
+        executable: object,
+        preexec_fn: object,
+        close_fds: bool,
+        pass_fds: Sequence[int],
+        cwd: Path | None,
+        env: Mapping[str, str],
+        startupinfo: object,
+        creationflags: object,
+        shell: bool,
+        *pipes: Any,
+    ) -> None:
+        """Ask for a process, where Python would start a program. Python calls this, and waits by the methods below."""
+        ends = pipes[:6]
+        streams = [number if given == -1 else given for number, given in enumerate((ends[0], ends[3], ends[5]))]
+        reading, writing = os.pipe()
+        self.report = os.fdopen(reading, "rb", buffering=0)
+        request = json.dumps([args, str(cwd or Path.cwd()), dict(env), [0, 1, 2, *pass_fds]]).encode()
+        try:
+            socket.send_fds(start_forking(), [request], [writing, *streams, *pass_fds])
+        finally:
+            os.close(writing)
+            self._close_pipe_fds(*ends)  # pyright: ignore[reportAttributeAccessIssue]  one of Python's own
+        self._child_created = True
+        self.pid = int(self.report.read(PID_BYTES))
 
-def read_all(descriptor: int) -> str:
-    with open(descriptor) as file:
-        return file.read()
+    def poll(self) -> int | None:
+        return self.returncode if self.returncode is not None or not self.has_report(0) else self.wait()
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not self.has_report(timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            global seconds_used
+            waited, seconds = self.report.read(MAX_REPORT_BYTES).split()
+            seconds_used += float(seconds)
+            self.returncode = os.waitstatus_to_exitcode(int(waited))
+            self.report.close()
+        return self.returncode
+
+    def has_report(self, timeout: float | None) -> bool:
+        return bool(select.select([self.report], [], [], timeout)[0])
 
 
 @cache
@@ -74,7 +165,8 @@ def start_forking() -> socket.socket:
     code = f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
     with theirs:
         forking = subprocess.Popen(
-            [sys.executable, "-c", code, str(theirs.fileno())],
+            [sys.executable, "-c", code, str(theirs.fileno()), " " * WORDS_BYTES],
+            env={**os.environ, "PLACE": " " * VARIABLES_BYTES},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -105,43 +197,64 @@ def import_commands() -> None:
 def fork_commands(line: socket.socket) -> None:
     """Fork a process for each request. Returns in that process, ready to run its command, and ends all others."""
     while True:
-        request, descriptors, _, _ = socket.recv_fds(line, MAX_REQUEST_BYTES, 4)
+        request, descriptors, _, _ = socket.recv_fds(line, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
         if not request:
             os._exit(0)
         if os.fork() == 0:
             line.close()
             wait_for_command(descriptors)
-            argv, folder, environment = json.loads(request)
-            become_command(argv, folder, environment, descriptors[:3])
+            become_command(json.loads(request), descriptors[1:])
             return
         for descriptor in descriptors:
             os.close(descriptor)
 
 
 def wait_for_command(descriptors: list[int]) -> None:
-    """Fork the command, and report how it ended. Returns in the command's process only."""
+    """Fork the command, and report its id and how it ended. Returns in the command's process only."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *streams, status = descriptors
+    report, *given = descriptors
     command = os.fork()
     if command == 0:
-        os.close(status)
+        os.close(report)
         return
-    for descriptor in streams:
+    os.write(report, f"{command:{PID_BYTES}}".encode())
+    for descriptor in given:
         os.close(descriptor)
     _, waited, usage = os.wait4(command, 0)
-    os.write(status, f"{waited} {usage.ru_utime + usage.ru_stime}".encode())
+    with suppress(BrokenPipeError):  # nobody may wait for it
+        os.write(report, f"{waited} {usage.ru_utime + usage.ru_stime}".encode())
     os._exit(0)
 
 
-def become_command(argv: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> None:
-    """Give this process the command's words, folder, environment and streams."""
-    for descriptor, stream in enumerate(streams):
-        os.dup2(stream, descriptor)
-        os.close(stream)
-    sys.argv[:] = argv
+def become_command(request: list[Any], given: list[int]) -> None:
+    """Give this process the command's words, folder, environment and descriptors."""
+    argv, folder, environment, wanted = request
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, FREE_DESCRIPTOR) for descriptor in given]
+    for descriptor in given:
+        os.close(descriptor)
+    for descriptor, number in zip(moved, wanted, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.argv[:] = ["-c", *argv[3:]]
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
+    stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    words, words_end, variables, variables_end = map(int, stat[PLACES])
+    show(argv, words, words_end - words)
+    show(
+        [f"HOME={environment.get('HOME')}", *(f"{n}={v}" for n, v in environment.items())],
+        variables,
+        variables_end - variables,
+    )
+    if environment.get("PYTHONFAULTHANDLER"):
+        faulthandler.enable()
+
+
+def show(fields: list[str], place: int, size: int) -> None:
+    """Put these fields into the system's table of processes."""
+    text = os.fsencode("\0".join(fields))[: size - 1]
+    memmove(place, text.ljust(size, b"\0"), size)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,6 @@ def list_below(root: int) -> list[int]:
 def fields(file: Path) -> list[str]:
     """The parts of a file of /proc; none where the process is gone or another user's."""
     try:
-        return file.read_bytes().decode("utf-8", "replace").split("\0")
+        return file.read_bytes().rstrip(b"\0").decode("utf-8", "replace").split("\0")
     except OSError:
         return []

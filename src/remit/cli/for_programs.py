@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
 from json import JSONDecodeError
@@ -14,6 +15,7 @@ import click
 from msgspec.structs import replace
 
 from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures
+from remit.cli.ready import ready_option
 from remit.servers.daemon import IDLE_TIMEOUT_S, SWEEP_INTERVAL_S, Daemon
 from remit.servers.daemon_client import relay_tools
 from remit.servers.environment import read_environment
@@ -111,7 +113,8 @@ def describe_bad_line(record: logging.LogRecord) -> bool:
 @click.option(
     "--sweep-s", default=SWEEP_INTERVAL_S, show_default=True, help="Look this often for calls that never came back."
 )
-def daemon(idle_s: float, sweep_s: float) -> None:
+@ready_option
+def daemon(idle_s: float, sweep_s: float, announce_ready: Callable[[], None]) -> None:
     """Answer hook calls from a warm process until nobody calls any more."""
     home = read_environment().home
     try:
@@ -125,4 +128,4 @@ def daemon(idle_s: float, sweep_s: float) -> None:
         click.echo(f"remit: the hook client could not be brought up to date: {error}", err=True)
     running = Daemon(home, version("remit"), idle_s, sweep_s)
     signal(SIGTERM, lambda _number, _frame: running.stopping.set())
-    raise SystemExit(running.serve())
+    raise SystemExit(running.serve(announce_ready))

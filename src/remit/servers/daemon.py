@@ -107,6 +107,7 @@ MAX_HEADER_BYTES = 64 * 1024
 
 LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
 CONSOLE_AGENT = "console"  # in the frames of `remit serve`: the cwd field holds what is asked
+READY_DESCRIPTOR = 3  # descriptor on which a started daemon announces that it listens
 STATUS_DESCRIPTOR = 7  # descriptor of the launcher for bubblewrap's status output; `client.c` has the same number
 FIELD_COUNTS = {"plan": 6, "settle": 7}  # number of fields after the phase; the last three are the words
 REFUSED_EXIT_CODE, RETRY_EXIT_CODE = 3, 9
@@ -179,7 +180,7 @@ class Daemon:
         self.console: ConsoleServer | None = None
         self.fold_not_before = 0.0  # after a failure
 
-    def serve(self) -> int:
+    def serve(self, announce_ready: Callable[[], None] = lambda: None) -> int:
         """Listen until the daemon has no more work. Return 0, also if another daemon listens already."""
         folder = self.home / STATE_FOLDER
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -201,6 +202,7 @@ class Daemon:
             self.socket_inode = path.stat().st_ino
             gc.set_threshold(*COLLECTION_THRESHOLDS)
             threading.Thread(target=self.run_upkeep, daemon=True).start()
+            announce_ready()
             self.accept_calls(listener)
             if self.is_reachable():
                 path.unlink(missing_ok=True)
@@ -418,12 +420,15 @@ def receive_request(connection: socket.socket) -> bytes:
 
 
 def start_daemon(home: Path) -> int:
-    """Start the daemon in the background, detached from the agent's terminal and pipes; return its process. It ends at
-    once if there is one.
+    """Start the daemon in the background, detached from the agent's terminal and pipes. It ends at once if there is one.
+
+    Returns a descriptor to read from: one byte once the daemon listens, the end of the file where it ended before.
     """
     (home / STATE_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
-    if pid := os.fork():
-        return pid
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(writing)
+        return reading
     try:
         os.setsid()
         quiet = os.open(os.devnull, os.O_RDWR)
@@ -433,8 +438,10 @@ def start_daemon(home: Path) -> int:
         anew = os.O_TRUNC if log.exists() and log.stat().st_size > MAX_LOG_BYTES else 0
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600), 2)
         os.chdir("/")
-        os.closerange(3, 256)
-        os.execv(sys.executable, [sys.executable, "-I", "-c", "from remit.cli import main; main()", "daemon"])
+        os.dup2(writing, READY_DESCRIPTOR)
+        os.closerange(READY_DESCRIPTOR + 1, 256)
+        words = ["-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", str(READY_DESCRIPTOR)]
+        os.execv(sys.executable, [sys.executable, *words])
     finally:
         os._exit(1)
 

@@ -1,6 +1,7 @@
 """Questions of Remit's own commands to the daemon of this user."""
 
 import os
+import select
 import socket
 import threading
 import time
@@ -57,22 +58,20 @@ def ask_daemon(
 
 def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payload: bytes) -> HookReply:
     """Return the daemon's reply; start a daemon if no daemon of the same version listens. Raises DaemonAway."""
-    until, started = time.monotonic() + START_TIMEOUT_S, 0
+    until = time.monotonic() + START_TIMEOUT_S
     while (reply := ask_daemon(home, version, agent, folder, payload)) is None:
         if time.monotonic() >= until:
             raise DaemonAway
         # One that starts while the daemon before is about to leave, leaves as well.
-        if not started or has_ended(started):
-            started = start_daemon(home)
-        time.sleep(RETRY_INTERVAL_S)
+        if not wait_for_daemon(start_daemon(home), until - time.monotonic()):
+            time.sleep(RETRY_INTERVAL_S)
     return reply
 
 
-def has_ended(child: int) -> bool:
-    try:
-        return os.waitpid(child, os.WNOHANG)[0] == child
-    except ChildProcessError:  # the system took its end, where this process ignores SIGCHLD
-        return True
+def wait_for_daemon(descriptor: int, seconds: float) -> bool:
+    """Return whether the started daemon listens; False once it has ended, or after this time."""
+    with open(descriptor, "rb", buffering=0) as line:
+        return bool(select.select([line], [], [], max(0.0, seconds))[0] and line.read(1))
 
 
 def relay_tools(home: Path, version: str, folder: str) -> None:

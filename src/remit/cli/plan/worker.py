@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import click
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures, warn
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
+from remit.cli.ready import ready_option
 from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ agent_command_option = click.option(
 @click.option("--until-idle", is_flag=True, help="End when no plan has anything left to do.")
 @agent_command_option
 @pace_option
+@ready_option
 @click.pass_context
 @reports_failures
 def worker(
@@ -44,6 +47,7 @@ def worker(
     until_idle: bool,
     agent_commands: tuple[str, ...],
     pace: float,
+    announce_ready: Callable[[], None],
 ) -> None:
     """Run attempts of every plan in this fleet database. Several workers share the work.
 
@@ -104,7 +108,7 @@ def worker(
         signal.signal(number, stop)
     code = 0
     try:
-        made.run_until_stopped()
+        made.run_until_stopped(announce_ready)
     except StoreError as error:
         click.echo(f"error: {error}", err=True)
         code = UNAVAILABLE

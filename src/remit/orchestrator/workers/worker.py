@@ -89,15 +89,17 @@ class FleetWorker:
             needs_model=list_without_model(self.settings.commands, self.settings.variables),
         )
 
-    def run_until_stopped(self) -> None:
+    def run_until_stopped(self, announce_ready: Callable[[], None] = lambda: None) -> None:
         """Run until stopped, drained or idle. Raises StoreError for a database unusable by this worker."""
         timing = self.engine.timing
         slots, clones = self.settings.slots, tuple(self.settings.clones)
         self.retry(lambda: self.engine.require_new_worker(self.id))
         queues = self.engine.queues
         self.retry(lambda: launch_executor(self.engine, queues, self.id, slots, timing.poll_s, self, clones))
-        due_beat = due_sweep = 0.0
         try:
+            self.retry(self.beat)
+            announce_ready()
+            due_beat, due_sweep = time.monotonic() + timing.beat_s / 2, 0.0
             while not self.stopping.wait(timing.poll_s):
                 if self.has_new_order() or time.monotonic() >= due_beat:
                     due_beat = time.monotonic() + timing.beat_s / 2
