@@ -22,7 +22,7 @@ class Wait:
     due: float
 
 
-@dataclass
+@dataclass(eq=False)
 class SteppedClock:
     """Seconds since the epoch are `start` and what was advanced."""
 

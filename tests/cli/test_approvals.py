@@ -8,24 +8,27 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.running import MAIN, data, run
-from remit.cli.policy.approvals import parse_answer, shorten_diff
+from remit.cli.policy.approvals import SIGN_INTERVAL_S, announce_watcher, parse_answer, shorten_diff
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.approval_requests import MAX_ACTION_CHARS, describe_call
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ListedQuestion, Question
+from remit.gate.state.questions import WATCHER_TIMEOUT_S, ListedQuestion, Question
 from remit.servers.environment import read_environment
 from remit.workspace.processes.process_tracking import STATE_FIELD, read_stat_fields
+from stepped_clock import SteppedClock
+from waiting import WAIT_S, wait_until
 
-WAIT_S = 90.0
+CALLS = count(1)
 
 
 def output(folder: Path, *words: str, code: int = 0) -> str:
@@ -33,13 +36,6 @@ def output(folder: Path, *words: str, code: int = 0) -> str:
     done = run(folder, *words)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
-
-
-def wait_until(holds: Callable[[], bool], describe: Callable[[], object] = lambda: "") -> None:
-    until = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < until, describe()
-        time.sleep(0.02)
 
 
 class Watcher:
@@ -53,6 +49,8 @@ class Watcher:
         os.close(theirs)
         self.line = ours
         self.output = b""
+        self.has_ended = False
+        self.news = threading.Condition()
         self.typed_at = 0
         """Length of the output when the person typed last."""
         threading.Thread(target=self.listen, daemon=True).start()
@@ -64,14 +62,19 @@ class Watcher:
         return self.output[self.typed_at :]
 
     def listen(self) -> None:
-        try:
+        with suppress(OSError):
             while block := os.read(self.line, 4096):
-                self.output += block
-        except OSError:
-            return
+                with self.news:
+                    self.output += block
+                    self.news.notify_all()
+        with self.news:
+            self.has_ended = True
+            self.news.notify_all()
 
     def expect(self, text: bytes) -> None:
-        wait_until(lambda: text in self.shown, lambda: self.shown)
+        with self.news:
+            self.news.wait_for(lambda: text in self.shown or self.has_ended, WAIT_S)
+            assert text in self.shown, self.shown
 
     def type(self, text: str) -> None:
         self.typed_at = len(self.output)
@@ -108,7 +111,7 @@ def hook(folder: Path, tool: str, **given: Any) -> dict[str, Any]:
         "hook_event_name": "PreToolUse",
         "tool_name": tool,
         "tool_input": given,
-        "tool_use_id": f"t{time.monotonic_ns()}",
+        "tool_use_id": f"t{next(CALLS)}",
     }
     done = subprocess.run(
         [sys.executable, "-c", MAIN, "hook", "claude-code", "pre"],
@@ -322,26 +325,29 @@ def on_a_terminal(folder: Path, *words: str, code: int = 0) -> str:
 
 
 def waiting_questions(folder: Path, many: int) -> list[dict[str, Any]]:
-    until = time.monotonic() + WAIT_S
-    while time.monotonic() < until:
-        found = data(folder, "approvals", "list")["questions"]
-        if len([q for q in found if q["status"] == "open"]) == many:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("the questions did not come")
+    questions = Gate.open(folder, read_environment()).questions
+    wait_until(lambda: len(questions.list_open_questions()) == many, "the questions did not come")
+    return data(folder, "approvals", "list")["questions"]
 
 
-@pytest.mark.slow
-def test_a_watcher_goes_on_to_be_announced_after_its_state_could_not_be_written(
-    governed: Path, watcher: Watcher
-) -> None:
-    questions = Gate.open(governed, read_environment()).questions
-    with closing(sqlite3.connect(governed / ".git/remit/state.db", timeout=WAIT_S, isolation_level=None)) as state:
+def test_a_watcher_goes_on_to_be_announced_after_its_state_could_not_be_written(repository: Path) -> None:
+    clock, stopped = SteppedClock(), threading.Event()
+    gate = Gate.open(repository, msgspec.structs.replace(read_environment(), clock=clock))
+    questions = gate.questions
+    announcing = threading.Thread(target=announce_watcher, args=(gate, stopped))
+    announcing.start()
+    clock.wait_for_waiter()
+    clock.advance(SIGN_INTERVAL_S)
+    assert questions.is_watcher_present()
+    with closing(sqlite3.connect(repository / ".git/remit/state.db", timeout=WAIT_S, isolation_level=None)) as state:
         state.execute("ALTER TABLE watchers RENAME TO away")
-        time.sleep(1.5)  # it is announced once a second
+        clock.advance(2 * WATCHER_TIMEOUT_S)
         state.execute("ALTER TABLE away RENAME TO watchers")
-        state.execute("DELETE FROM watchers")
-    wait_until(questions.is_watcher_present)
+    assert not questions.is_watcher_present()
+    clock.advance(SIGN_INTERVAL_S)
+    assert questions.is_watcher_present()
+    stopped.set()
+    announcing.join()
 
 
 @pytest.mark.slow
@@ -390,12 +396,12 @@ def is_stopped(pid: int) -> bool:
 def keep_watch(folder: Path, many: int) -> None:
     """Be there in the watcher's place until so many questions wait."""
     gate = Gate.open(folder, read_environment())
-    until = time.monotonic() + WAIT_S
-    while len(gate.questions.list_open_questions()) < many:
-        assert time.monotonic() < until
+
+    def has_asked() -> bool:
         gate.questions.mark_watcher_present()
-        time.sleep(0.05)
-    gate.questions.mark_watcher_present()
+        return len(gate.questions.list_open_questions()) >= many
+
+    wait_until(has_asked)
 
 
 @pytest.mark.slow
@@ -465,9 +471,7 @@ def test_what_was_typed_before_a_card_stood_there_answers_nothing(governed: Path
     assert first.answered() == {}
     second = Waiting(governed, "docs/b.md")
     watcher.expect(b"docs/b.md")
-    time.sleep(0.5)
-    assert second.answer is None
-    watcher.type("no")
+    watcher.type("no")  # a word that was still there would have been taken first
     assert second.answered()["permissionDecision"] == "deny"
 
 

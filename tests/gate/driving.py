@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from remit.adapters import ROWS, HookReply
+from remit.core.clock import Clock
 from remit.gate.gate import Gate
 from remit.gate.governing import govern_workspace, set_mode
 from remit.gate.machine import Environment
@@ -18,6 +19,7 @@ from remit.workspace.place.workspace import find_git_root, workspace_at
 from remit.workspace.sandbox.containment import Containment, find_containment, probe_stamp
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.staging import SCRATCH_FOLDER
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 INTENTS = """\
 version: "1.0"
@@ -39,10 +41,10 @@ active_intents:
 CLASSES: dict[str, EventClass] = {"PreToolUse": "pre", "PostToolUse": "post", "PostToolUseFailure": "post"}
 
 
-def machine(home: Path) -> Environment:
+def machine(home: Path, clock: Clock = SYSTEM_CLOCK) -> Environment:
     """The machine of a test: its temporary folder is not the one that the test's repository lies in."""
     row = ROWS["claude-code"]
-    return Environment(home, home / "tmp", settings=row.settings_files, own_folders=row.own_folders)
+    return Environment(home, home / "tmp", settings=row.settings_files, own_folders=row.own_folders, clock=clock)
 
 
 def compared(home: Path) -> None:
@@ -78,12 +80,14 @@ class Agent:
 
     numbers = count(1)
 
-    def __init__(self, cwd: Path, home: Path, session: str = "session-1", agent_id: str = "") -> None:
+    def __init__(
+        self, cwd: Path, home: Path, session: str = "session-1", agent_id: str = "", clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self.cwd = cwd
         self.home = home
         self.session = session
         self.agent_id = agent_id
-        self.environment = machine(home)
+        self.environment = machine(home, clock)
         self.permission_mode = "bypassPermissions"
         """As the client says: in this one it asks its person nothing by itself."""
 

@@ -9,7 +9,7 @@
 """
 
 import os
-import time
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -230,7 +230,7 @@ def wait_for_resume(context: WorkspaceContext, rules: Rules, spent_s: float) -> 
             held = read_assignment(context.workspace)
             if held is None or not held.is_paused:
                 return
-            time.sleep(PAUSE_POLL_S)
+            context.environment.clock.wait(threading.Event(), PAUSE_POLL_S)
 
 
 # 6.4 Denial

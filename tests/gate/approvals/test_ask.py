@@ -4,7 +4,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,12 @@ import pytest
 
 from gate.approvals.test_watchers import watching
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
+from remit.cli.policy.approvals import SIGN_INTERVAL_S
+from remit.core.clock import Clock
 from remit.gate.approval_requests import ApprovalRequests
 from remit.gate.gate import Gate
 from remit.gate.state.database import SCHEMA_VERSION
-from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, Question, QuestionStore
+from remit.gate.state.questions import LATE_ANSWER_S, NEWS, ApprovalReply, Question, QuestionStore, tell_news
 from remit.gate.state.workspace_state import State
 from remit.workspace.processes.process_tracking import has_process_ended, identify_this_process, process_start_time
 from remit.workspace.system_clock import SYSTEM_CLOCK
@@ -28,46 +29,55 @@ from waiting import WAIT_S, wait_until
 class Person:
     """Somebody at a terminal who gives the same answer to every question; None leaves it."""
 
-    def __init__(self, root: Path, home: Path, reply: ApprovalReply | None = None) -> None:
-        self.gate = Gate.open(root, machine(home))
+    def __init__(self, root: Path, home: Path, reply: ApprovalReply | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.questions = Gate.open(root, machine(home, clock)).questions
         self.reply = reply or ApprovalReply(True)
         self.asked: list[Question] = []
-        self.gone = threading.Event()
-        self.gate.questions.mark_watcher_present()
+        self.is_gone = False
+        self.questions.mark_watcher_present()
         self.thread = threading.Thread(target=self.attend)
         self.thread.start()
 
     def attend(self) -> None:
-        while not self.gone.wait(0.02):
-            self.gate.questions.mark_watcher_present()
-            for question in self.gate.questions.list_open_questions():
+        while not self.is_gone:
+            self.questions.mark_watcher_present()
+            with NEWS:
+                NEWS.wait_for(lambda: self.is_gone or self.questions.list_open_questions(), SIGN_INTERVAL_S)
+            for question in self.questions.list_open_questions():
                 self.asked.append(question)
-                self.gate.questions.answer_question(question.id, self.reply)
+                self.questions.answer_question(question.id, self.reply)
 
     def __enter__(self) -> "Person":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.gone.set()
+        self.is_gone = True
+        tell_news()
         self.thread.join()
-        self.gate.questions.mark_watcher_gone()
+        self.questions.mark_watcher_gone()
 
 
 class World:
     """One workspace with a threshold, an agent in it, and the gate that people use."""
 
-    def __init__(self, root: Path, home: Path, threshold: int | None, mode: str = "enforce") -> None:
+    def __init__(
+        self, root: Path, home: Path, threshold: int | None, mode: str = "enforce", clock: Clock | None = None
+    ) -> None:
         self.root, self.home = governed(root, mode), home
-        self.agent = Agent(root, home)
+        self.clock = clock or SteppedClock()
+        self.agent = Agent(root, home, clock=self.clock)
         self.agent.select()
         if threshold is not None:
             with (root / ".orchestration/remit.toml").open("a") as file:
                 file.write(f"\n[approvals]\nthreshold = {threshold}\n")
-        self.gate = Gate.open(root, machine(home))
+        self.gate = Gate.open(root, self.agent.environment)
 
     @property
     def approvals(self) -> QuestionStore:
         return self.gate.questions
+
+    def person(self, reply: ApprovalReply | None = None) -> Person:
+        return Person(self.root, self.home, reply, self.clock)
 
     def answers(self) -> list[dict[str, Any]]:
         return [body(r)["approval"] for r in records(self.root, "approval_answered")]
@@ -75,8 +85,8 @@ class World:
 
 @pytest.fixture
 def world(repository: Path, home: Path) -> Callable[..., World]:
-    def made(threshold: int | None = None, mode: str = "enforce") -> World:
-        return World(repository, home, threshold, mode)
+    def made(threshold: int | None = None, mode: str = "enforce", clock: Clock | None = None) -> World:
+        return World(repository, home, threshold, mode, clock)
 
     return made
 
@@ -110,7 +120,7 @@ def test_where_nothing_is_enforced_nothing_is_asked(world: Callable[..., World],
 
 def test_a_yes_lets_this_call_pass_and_the_next_one_is_asked_again(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home) as person:
+    with found.person() as person:
         assert allowed(found.agent.write("src/a.py", "x\n"))
         assert allowed(found.agent.write("src/a.py", "y\n"))
     assert [q.path for q in person.asked] == ["src/a.py", "src/a.py"]
@@ -120,7 +130,7 @@ def test_a_yes_lets_this_call_pass_and_the_next_one_is_asked_again(world: Callab
 
 def test_what_a_yes_let_through_says_so_in_the_record_of_the_change_too(world: Callable[..., World]) -> None:
     found = world()
-    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
+    with found.person(ApprovalReply(True, extent="session")):
         assert allowed(found.agent.write("docs/a.md", "x\n"))
     assert allowed(found.agent.write("docs/b.md", "x\n"))
     assert allowed(found.agent.write("src/a.py", "x\n"))
@@ -131,11 +141,11 @@ def test_what_a_yes_let_through_says_so_in_the_record_of_the_change_too(world: C
 
 def test_what_a_person_let_a_command_write_is_not_undone(world: Callable[..., World]) -> None:
     found = world()
-    with Person(found.root, found.home):
+    with found.person():
         told = found.agent.shell("cp src/app.py top.py")
     assert allowed(told), told
     assert (found.root / "top.py").read_bytes() == (found.root / "src/app.py").read_bytes()
-    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
+    with found.person(ApprovalReply(True, extent="session")):
         assert allowed(found.agent.write("docs/a.md", "x\n"))
     assert allowed(found.agent.shell("cp src/app.py docs/b.py"))
     assert (found.root / "docs/b.py").exists()
@@ -145,7 +155,7 @@ def test_a_person_sees_what_would_change_without_secrets(world: Callable[..., Wo
     found = world()
     (found.root / "docs").mkdir()
     (found.root / "docs/a.md").write_text("one\ntwo\n-- three\n")
-    with Person(found.root, found.home, ApprovalReply(False)) as person:
+    with found.person(ApprovalReply(False)) as person:
         found.agent.write("docs/a.md", "one\n2\x1b[2J\nAKIAIOSFODNN7EXAMPLE\n")
         found.agent.write("docs/new.md", "x\n" * 100)
         found.agent.write(".env.docs", "PASSWORD=hunter2\n")
@@ -159,7 +169,7 @@ def test_a_person_sees_what_would_change_without_secrets(world: Callable[..., Wo
 
 def test_a_no_is_told_in_the_persons_words(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, ApprovalReply(False, "not today")):
+    with found.person(ApprovalReply(False, "not today")):
         answer = found.agent.write("src/a.py", "x\n")
     assert (refusal(answer), "not today" in answer["permissionDecisionReason"]) == ("USER_REJECTED", True)
 
@@ -173,7 +183,7 @@ def test_only_what_weighs_as_much_is_asked_about(world: Callable[..., World]) ->
 
 def test_a_wider_yes_covers_the_folder(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, ApprovalReply(True, extent="intent")) as person:
+    with found.person(ApprovalReply(True, extent="intent")) as person:
         assert allowed(found.agent.write("src/a.py", "x\n"))
         assert allowed(found.agent.write("src/b.py", "x\n"))
     assert allowed(found.agent.write("src/deep/c.py", "x\n"))
@@ -183,7 +193,7 @@ def test_a_wider_yes_covers_the_folder(world: Callable[..., World]) -> None:
 
 def test_a_wider_yes_to_a_command_covers_its_first_words_and_no_pipe(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, ApprovalReply(True, extent="session")) as person:
+    with found.person(ApprovalReply(True, extent="session")) as person:
         assert allowed(found.agent.ask("Bash", command="make test"))
         assert allowed(found.agent.ask("Bash", command="make test -j4"))
         assert len(person.asked) == 1
@@ -197,7 +207,7 @@ def test_high_risk_and_words_that_say_too_little_are_allowed_once_whatever_the_a
     world: Callable[..., World], command: str
 ) -> None:
     found = world(0)
-    with Person(found.root, found.home, ApprovalReply(True, extent="project", pattern="git")):
+    with found.person(ApprovalReply(True, extent="project", pattern="git")):
         assert allowed(found.agent.ask("Bash", command=command))
     assert found.gate.active_grants(found.gate.rules) == ()
     assert refusal(found.agent.ask("Bash", command=command)) in ("USER_REJECTED", "COMMAND_BLOCKED")
@@ -205,7 +215,7 @@ def test_high_risk_and_words_that_say_too_little_are_allowed_once_whatever_the_a
 
 def test_a_wider_yes_does_not_reach_what_weighs_more(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
+    with found.person(ApprovalReply(True, extent="session")):
         assert allowed(found.agent.ask("Bash", command="git push origin main"))
     assert [g.command for g in found.gate.active_grants(found.gate.rules)] == [("git", "push")]
     assert allowed(found.agent.ask("Bash", command="git push origin main"))
@@ -215,7 +225,7 @@ def test_a_wider_yes_does_not_reach_what_weighs_more(world: Callable[..., World]
 def test_a_yes_to_a_command_without_an_intent_covers_that_command_alone(world: Callable[..., World]) -> None:
     found = world()
     found.agent.ask("Bash", command="remit intent clear")
-    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
+    with found.person(ApprovalReply(True, extent="session")):
         assert allowed(found.agent.ask("Bash", command="make test"))
     assert allowed(found.agent.ask("Bash", command="make test"))
     assert refusal(found.agent.ask("Bash", command="make install")) == "MISSING_OR_INVALID_INTENT"
@@ -268,7 +278,7 @@ class Asker:
 @pytest.fixture
 def orphaned(world: Callable[..., World]) -> tuple[World, Question]:
     """A question whose asker was killed."""
-    found = world()
+    found = world(clock=SYSTEM_CLOCK)  # as in the asker's process
     found.approvals.mark_watcher_present()
     asker = Asker(found)
     question = asker.question()
@@ -326,7 +336,7 @@ def test_a_late_yes_is_for_the_file_as_it_was(orphaned: tuple[World, Question]) 
 def test_a_late_yes_ends(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
     close(found)
-    now = time.time()
+    now = found.clock.now()
     early = QuestionStore(found.gate.state, SteppedClock(now))
     digest = found.gate.state.fetch_rows("SELECT digest FROM approvals")[0][0]
     early.answer_question(question.id, ApprovalReply(True))
@@ -345,9 +355,9 @@ def test_a_late_no_serves_nothing(orphaned: tuple[World, Question]) -> None:
 
 
 def test_one_that_waits_is_let_be(world: Callable[..., World]) -> None:
-    found = world()
+    found = world(clock=SYSTEM_CLOCK)
     asker = Asker(found)
-    with watching(Gate.open(found.root, machine(found.home)).questions, "somebody"):
+    with watching(found.approvals, "somebody"):
         question = asker.question()
         close(found)
         assert [(a.question.id, a.status) for a in found.approvals.list_unanswered()] == [(question.id, "open")]
@@ -371,15 +381,17 @@ def test_a_process_of_another_time_with_the_same_id_is_gone() -> None:
 
 
 def test_one_that_cannot_be_seen_is_gone_when_it_is_silent(world: Callable[..., World]) -> None:
-    found = world()
-    now = time.time()
-    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=now + 500)
-    QuestionStore(found.gate.state, SteppedClock(now)).put_question(question, "digest")
+    clock = SteppedClock()
+    found = world(clock=clock)
+    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=clock.now() + 500)
+    found.approvals.put_question(question, "digest")
     foreign = msgspec.json.encode(msgspec.structs.replace(identify_this_process(), world="pid:[1]"))
     with found.gate.state.transaction() as connection:
         connection.execute("UPDATE approvals SET owner=?", (foreign,))
-    assert QuestionStore(found.gate.state, SteppedClock(now + 5)).close_orphans() == []
-    assert len(QuestionStore(found.gate.state, SteppedClock(now + 60)).close_orphans()) == 1
+    clock.advance(5)
+    assert found.approvals.close_orphans() == []
+    clock.advance(55)
+    assert len(found.approvals.close_orphans()) == 1
 
 
 # -- the state file -----------------------------------------------------------------------------------------
@@ -392,7 +404,8 @@ def test_a_state_file_of_an_older_version_keeps_what_it_holds(tmp_path: Path) ->
         "CREATE TABLE approvals(id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL,"
         " closed INTEGER DEFAULT 0)"
     )
-    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=time.time() + 500)
+    clock = SteppedClock()
+    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=clock.now() + 500)
     row = ("q", str(tmp_path), msgspec.json.encode(question), question.expires_at)
     old.execute("INSERT INTO approvals(id, workspace, question, expires_at) VALUES(?,?,?,?)", row)
     old.execute("PRAGMA user_version=2")
@@ -401,7 +414,7 @@ def test_a_state_file_of_an_older_version_keeps_what_it_holds(tmp_path: Path) ->
     for _ in range(2):
         state = State(path, tmp_path)
         assert state.fetch_row("PRAGMA user_version") == (SCHEMA_VERSION,)
-        found = QuestionStore(state, SYSTEM_CLOCK)
+        found = QuestionStore(state, clock)
         assert [q.id for q in found.list_open_questions()] == ["q"]
         assert found.close_orphans() == []
         state.close()
@@ -419,7 +432,7 @@ def test_after_a_no_the_hint_does_not_ask_the_person_the_same_again(
     world: Callable[..., World], reply: ApprovalReply, said: str
 ) -> None:
     found = world()
-    with Person(found.root, found.home, reply) as person:
+    with found.person(reply) as person:
         answer = found.agent.write("docs/other.md", "x\n")
     assert len(person.asked) == 1
     reason = answer["permissionDecisionReason"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gate.approvals.test_ask import Person, World
+from gate.approvals.test_ask import World
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
 from remit.core.decision import Grant
 from remit.gate.approval_requests import remove_project_grant
@@ -28,14 +28,14 @@ def world(repository: Path, home: Path) -> World:
 
 
 def test_a_yes_for_the_project_is_written_into_the_file_and_holds_for_every_session(world: World, home: Path) -> None:
-    with Person(world.root, home, ApprovalReply(True, extent="project")):
+    with world.person(ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     text = (world.root / ".orchestration/remit.toml").read_text()
     assert text.startswith(COMMENTED)
     [entry] = given(world.root)
     assert (entry["code"], entry["pattern"], entry["by"]) == ("SCOPE_VIOLATION", "docs/**", "person")
     assert world.gate.state.fetch_rows("SELECT id FROM grants") == []
-    other = Agent(world.root, home, session="another")
+    other = Agent(world.root, home, session="another", clock=world.clock)
     other.select()
     assert allowed(other.write("docs/b.md", "x\n"))
     assert refusal(other.write("tests/b.md", "x\n")) == "SCOPE_VIOLATION"
@@ -43,7 +43,7 @@ def test_a_yes_for_the_project_is_written_into_the_file_and_holds_for_every_sess
 
 
 def test_it_is_taken_back_and_the_file_is_as_it_was(world: World, home: Path) -> None:
-    with Person(world.root, home, ApprovalReply(True, extent="project")):
+    with world.person(ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     [entry] = given(world.root)
     assert remove_project_grant(world.gate, entry["id"])
@@ -59,7 +59,7 @@ def test_a_project_grant_of_an_older_state_still_holds(world: World) -> None:
 
 def test_where_the_file_cannot_be_written_the_yes_is_kept_all_the_same(world: World, home: Path) -> None:
     (world.root / ".orchestration/remit.toml").write_text("grants = []\n")
-    with Person(world.root, home, ApprovalReply(True, extent="project")):
+    with world.person(ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     assert given(world.root) == []
     assert [g.extent for g in world.gate.active_grants(world.gate.rules)] == ["project"]
@@ -83,10 +83,10 @@ def test_a_line_that_an_agents_command_slipped_in_is_put_back(world: World) -> N
 
 
 def test_a_persons_line_stays_while_an_agents_command_runs(world: World, home: Path) -> None:
-    other = Agent(world.root, home, session="another")
+    other = Agent(world.root, home, session="another", clock=world.clock)
     other.select()
     running = other.ask("Bash", command="make x")
-    with Person(world.root, home, ApprovalReply(True, extent="project")):
+    with world.person(ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     other.tell("Bash", running["call_id"], command="make x")
     assert [entry["pattern"] for entry in given(world.root)] == ["docs/**"]

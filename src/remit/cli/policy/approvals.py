@@ -40,6 +40,7 @@ MAX_DIFF_LINES = 40  # on a card in the terminal
 MAX_SLIP_CHARS = 2
 EXTENT_LETTERS: dict[str, Extent] = {"s": "session", "i": "intent", "p": "project"}
 POLL_INTERVAL_S = 0.2
+SIGN_INTERVAL_S = 1.0
 LATE_ANSWER_NOTE = (
     f"\nThe agent no longer waits: the same call passes once, if made within {LATE_ANSWER_S / 60:.0f} minutes"
 )
@@ -154,8 +155,8 @@ def watch(repo: Path) -> None:
 def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
     """Show each card as it arrives, ring the terminal bell, and record the person's answer, until Ctrl-C."""
     gate.questions.mark_watcher_present()
-    stopped = threading.Event()
-    threading.Thread(target=announce_watcher, args=(gate.workspace.root, stopped), daemon=True).start()
+    clock, stopped = gate.environment.clock, threading.Event()
+    threading.Thread(target=announce_watcher, args=(gate, stopped), daemon=True).start()
     try:
         while True:
             close_orphaned_questions(gate)
@@ -166,18 +167,18 @@ def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
                     termios.tcflush(sys.stdin, termios.TCIFLUSH)
                 click.echo("\n".join(card_lines(card)) + ("\a" if sys.stdout.isatty() else ""))
                 answer_card(gate, card, prompt)
-            time.sleep(POLL_INTERVAL_S)
+            clock.wait(stopped, POLL_INTERVAL_S)
     except (KeyboardInterrupt, click.Abort):
         stopped.set()
         gate.questions.mark_watcher_gone()
 
 
-def announce_watcher(root: Path, stopped: threading.Event) -> None:
-    """Record once a second that a person is watching. Uses its own connection, because it runs in a thread. A busy
+def announce_watcher(gate: Gate, stopped: threading.Event) -> None:
+    """Record again and again that a person is watching. Uses its own connection, because it runs in a thread. A busy
     state is tried again: who is not announced is asked nothing any more.
     """
-    questions = governed_gate(root).questions
-    while not stopped.wait(1.0):
+    questions = Gate(gate.workspace, gate.environment).questions
+    while not gate.environment.clock.wait(stopped, SIGN_INTERVAL_S):
         with suppress(StateError):
             questions.mark_watcher_present()
 

@@ -37,8 +37,9 @@ CLIENT_GONE: ContextVar[Callable[[], bool]] = ContextVar("CLIENT_GONE", default=
 it is no part of Environment, because gates that stay open serve many clients. In a fresh process, the asking process
 and the client are the same."""
 
-ANSWERED = threading.Condition()
-"""Wakes the waiting threads of this process when one of its threads answers; answers of other processes are polled."""
+NEWS = threading.Condition()
+"""Wakes the waiting threads of this process when one of its threads asks, answers, or watches no more. What other
+processes do is polled."""
 
 
 class Question(Struct, frozen=True):
@@ -151,6 +152,7 @@ class QuestionStore:
                 *(question.id, self.state.workspace, msgspec.json.encode(question), question.expires_at),
                 *(owner, now, digest),
             )
+        tell_news()
 
     def wait_for_reply(
         self, question: Question, release_lock: Callable[[], AbstractContextManager[Any]]
@@ -164,10 +166,9 @@ class QuestionStore:
         while self.is_worth_waiting(question.expires_at, session_id):
             # Only reads, since other calls may be writing.
             until = min(self.clock.now() + HEARTBEAT_INTERVAL_S, question.expires_at)
-            with release_lock():
+            with release_lock(), NEWS:  # held while it looks: so no news is missed
                 while (answered := self.find_reply(question.id)) is None and self.is_worth_waiting(until, session_id):
-                    with ANSWERED:
-                        ANSWERED.wait(POLL_INTERVAL_S)
+                    self.clock.wait(NEWS, POLL_INTERVAL_S)
             if answered is not None:
                 break
             self.state.execute("UPDATE approvals SET seen_at=? WHERE id=?", self.clock.now(), question.id)
@@ -234,6 +235,7 @@ class QuestionStore:
         """Take the sign of this watcher away; questions wait on while another one signs."""
         values = (self.state.workspace, watcher or name_this_watcher(), session_id)
         self.state.execute("DELETE FROM watchers WHERE workspace=? AND watcher=? AND session_id=?", *values)
+        tell_news()
 
     def list_open_questions(self) -> list[Question]:
         return [asked.question for asked in self.list_unanswered() if asked.status == "open"]
@@ -274,9 +276,13 @@ class QuestionStore:
                 "UPDATE approvals SET reply=?, answered_at=? WHERE id=? AND reply IS NULL RETURNING question, closed",
                 (msgspec.json.encode(reply), self.clock.now(), question_id),
             ).fetchone()
-        with ANSWERED:
-            ANSWERED.notify_all()
+        tell_news()
         return None if row is None else decode_listed(row)
+
+
+def tell_news() -> None:
+    with NEWS:
+        NEWS.notify_all()
 
 
 def name_this_watcher() -> str:
