@@ -23,8 +23,9 @@ from remit.gate.approval_answers import record_reply
 from remit.gate.state.questions import ApprovalReply
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, serving, wait_until
+from servers.web.console_world import Browser, serving
 from servers.web.test_console import body_for
+from waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,8 +13,8 @@ from e2e.test_console_review import wait_for
 from processes import daemons_of, kill_daemons
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_started_daemon
-from servers.web.console_world import wait_until
 from servers.web.large_session import SESSION, append_events, make_long_session
+from waiting import wait_until
 
 __all__ = ["pytestmark"]
 KEYS = "[...document.querySelectorAll('[data-rows] tr')].map((row) => row.dataset.key)"

@@ -13,11 +13,12 @@ from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, agent, press_key, pytestmark, server, visitor
 from gate.driving import Agent, machine
 from remit.servers.web.server import ConsoleServer
-from servers.web.console_world import Browser, serving, wait_until
+from servers.web.console_world import Browser, serving
 from servers.web.hostile_world import HostileWorld
 from servers.web.remote_world import find_free_port
 from servers.web.test_console import addresses
 from servers.web.test_hostile_texts import list_addresses
+from waiting import wait_until
 
 __all__ = ["agent", "pytestmark", "server", "visitor"]
 AXE_RULES = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}"
