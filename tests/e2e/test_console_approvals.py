@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,20 @@ from playwright.sync_api import Page, sync_playwright
 
 from conftest import run_git
 from e2e.npm import installed
-from e2e.test_console_pages import AHEAD_S, LOOKS, Visitor, press_key
+from e2e.test_console_pages import LOOKS, Visitor, open_context, press_key, stop_clock, wait_while_dead
 from gate.driving import Agent, governed, records
 from remit.gate.approval_answers import record_reply
 from remit.gate.state.questions import ApprovalReply
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, serving, wait_until
+from servers.web.console_world import Browser, serving
 from servers.web.test_console import body_for
+from waiting import WAIT_S, wait_until
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
 ]
-DEAD_S = 0.45
 
 
 @pytest.fixture
@@ -74,13 +73,13 @@ class Call:
 
     @property
     def decision(self) -> str:
-        self.thread.join(60)
+        self.thread.join(WAIT_S)
         assert self.replies, "the agent still waits"
         return str(self.replies[0].get("permissionDecision", "allow"))
 
     @property
     def reason(self) -> str:
-        self.thread.join(60)
+        self.thread.join(WAIT_S)
         return str(self.replies[0].get("permissionDecisionReason", ""))
 
 
@@ -94,8 +93,8 @@ def push(agent: Agent, branch: str = "main") -> Call:
 
 def shown_card(page: Page) -> str:
     """Return the id of the open card, when it takes keys."""
-    page.locator("[data-card]").wait_for(timeout=60_000)
-    time.sleep(DEAD_S)
+    page.locator("[data-card]").wait_for()
+    wait_while_dead(page)
     return str(page.locator("[data-card]").get_attribute("data-card"))
 
 
@@ -123,8 +122,8 @@ def test_of_two_tabs_and_a_terminal_one_answers_and_the_others_say_who(
         record_reply(gate, question, ApprovalReply(False, "the docs are frozen"))
     assert call.decision == "deny"
     for page in (first, second):
-        page.locator(".toasts", has_text="Already denied by a person in a terminal").wait_for(timeout=60_000)
-        page.locator(".empty").wait_for(timeout=60_000)
+        page.locator(".toasts", has_text="Already denied by a person in a terminal").wait_for()
+        page.locator(".empty").wait_for()
     assert [(answer["answer"], answer["by"]) for answer in answers(agent)] == [("deny", "person")]
 
 
@@ -140,7 +139,7 @@ def test_a_key_in_two_tabs_at_once_is_one_answer(agent: Agent, visitor: Visitor)
     press_key(first, "y")
     assert call.decision in ("allow", "deny")
     for page in (first, second):
-        page.locator(".empty").wait_for(timeout=60_000)
+        page.locator(".empty").wait_for()
     assert [answer["id"] for answer in answers(agent)] == [name]
 
 
@@ -190,19 +189,19 @@ def test_the_rule_is_edited_previewed_and_given_as_far_as_was_chosen(agent: Agen
     call = write(agent, "docs/a.md")
     shown_card(page)
     preview = page.locator('[data-part="preview"]')
-    preview.get_by_text("Covers 2 tracked files").wait_for(timeout=60_000)
+    preview.get_by_text("Covers 2 tracked files").wait_for()
     press_key(page, "e")
     wait_until(lambda: page.locator("[data-rule]").evaluate("field => field === document.activeElement"))
     assert page.locator("[data-rule]").input_value() == "docs/**"
     page.keyboard.type("src/**")
-    preview.get_by_text("This yes cannot be given").wait_for(timeout=60_000)
+    preview.get_by_text("This yes cannot be given").wait_for()
     assert page.locator('[data-answer="wider"]').is_disabled()
     press_key(page, "Control+A")
     page.keyboard.type("docs/?.md")
-    preview.get_by_text("Covers 0 tracked files").wait_for(timeout=60_000)
+    preview.get_by_text("Covers 0 tracked files").wait_for()
     press_key(page, "Escape")
     page.click('[data-extent-choice="session"]')
-    preview.get_by_text("of this session").wait_for(timeout=60_000)
+    preview.get_by_text("of this session").wait_for()
     assert "Allow for the session" in page.locator('[data-answer="wider"]').inner_text()
     page.locator("h2").first.click()
     press_key(page, "s")
@@ -224,11 +223,11 @@ def test_equal_cards_of_low_risk_are_listed_and_allowed_with_one_yes(agent: Agen
     assert sheet.is_visible()
     assert all(f"text {number}" in sheet.inner_text() for number in range(3))
     press_key(page, "y")  # keys are dead below a dialog
-    time.sleep(DEAD_S)
+    wait_while_dead(page)
     assert [call.replies for call in calls] == [[], [], []]
     page.click("[data-answer-together]")
     assert [call.decision for call in calls] == ["allow"] * 3
-    page.locator(".empty").wait_for(timeout=60_000)
+    page.locator(".empty").wait_for()
     assert len(answers(agent)) == 3
 
 
@@ -237,15 +236,14 @@ def test_a_finger_put_down_as_a_card_arrives_answers_nothing(agent: Agent, visit
     page.clock.install()
     visitor.go("/approvals")
     visitor.wait_until_live()
-    page.clock.pause_at(time.time() + AHEAD_S)  # the card stays as new as it is
+    stop_clock(page)  # the card stays as new as it is
     call = write(agent, "docs/a.md")
     page.locator("[data-card]").wait_for()
     page.evaluate("document.querySelector('footer [data-answer=once]').click()")
-    time.sleep(0.2)
-    assert call.replies == []
     page.clock.run_for(500)
     press_key(page, "n")
-    assert call.decision == "deny"
+    assert call.decision == "deny"  # the first answer counts
+    assert len(answers(agent)) == 1
 
 
 HELD_CARDS = """
@@ -273,7 +271,7 @@ def test_a_question_that_comes_while_the_next_card_is_on_its_way_is_shown(agent:
     second = push(agent)
     wait_until(lambda: page.title().startswith("(1)"))
     page.evaluate("self.isHolding = false")
-    page.locator("[data-typed-input]").wait_for(timeout=60_000)
+    page.locator("[data-typed-input]").wait_for()
     shown_card(page)
     press_key(page, "n")
     assert (first.decision, second.decision) == ("deny", "deny")
@@ -299,7 +297,7 @@ def test_a_notification_comes_after_two_seconds_and_names_agent_and_intent_only(
     away.go("/")
     away.wait_until_live()
     page.evaluate("self.isAway = true")
-    page.clock.pause_at(time.time() + AHEAD_S)
+    stop_clock(page)
     quick = write(agent, "docs/a.md")
     shown_card(visitor.page)
     wait_until(lambda: page.title().startswith("(1)"))
@@ -327,7 +325,7 @@ def test_a_phone_has_one_card_and_two_buttons_for_a_finger(
     name = shown_card(visitor.page)
     phone = Visitor(chromium, server, ("light", 390, 844))
     page = phone.go(f"/p/{name}")
-    time.sleep(DEAD_S)
+    wait_while_dead(page)
     buttons = page.locator("main button")
     assert buttons.all_inner_texts() == ["Allow once", "Deny"]
     for number in range(2):
@@ -339,10 +337,10 @@ def test_a_phone_has_one_card_and_two_buttons_for_a_finger(
     press_key(page, "y")
     phone.go(f"/p/{name}")
     assert call.replies == []
-    time.sleep(DEAD_S)
+    wait_while_dead(page)
     buttons.nth(1).click()
     assert call.decision == "deny"
-    page.get_by_text("already denied by a person in the console").wait_for(timeout=60_000)
+    page.get_by_text("already denied by a person in the console").wait_for()
     assert phone.complaints == []
     phone.context.close()
 
@@ -422,10 +420,10 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
     def attack() -> None:
         with sync_playwright() as playwright:
             below = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-            context = below.new_context()
+            context = open_context(below)
             page = context.new_page()
             page.goto(server.make_link())
-            page.get_by_text("claude started the process").wait_for(timeout=60_000)
+            page.get_by_text("claude started the process").wait_for()
             context.add_cookies([{"name": "remit_read", "value": owner.cookie, "url": server.guard.origin}])
             page.goto(f"{server.guard.origin}/approvals/{name}")
             found["answer"] = page.evaluate(SEND, [path, body, owner.proof("POST", path, body.encode())])
@@ -433,7 +431,7 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
 
     thread = threading.Thread(target=attack)
     thread.start()
-    thread.join(180)
+    thread.join()
     status, text = found["answer"]
     assert status == 403
     assert "deciding is for people" in text

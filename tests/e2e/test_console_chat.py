@@ -40,17 +40,17 @@ def test_a_person_talks_with_the_agent(
     page.fill("[name='model']", f"scripted:{script}")
     page.screenshot(path=str(tmp_path / "chat-list.png"))
     page.click("button[type='submit']")
-    page.locator("[data-choice]").wait_for(timeout=60_000)
+    page.locator("[data-choice]").wait_for()
     page.evaluate(axe)
     report = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})")
     assert [rule["id"] for rule in report["violations"]] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= look[1]
     page.screenshot(path=str(tmp_path / "chat-asked.png"))
     page.click("[data-choice]")
-    page.get_by_text("So it is <script>.").wait_for(timeout=60_000)
+    page.get_by_text("So it is <script>.").wait_for()
     page.fill("#words", "and now?")
     press_key(page, "Enter")
-    page.get_by_text("Welcome back.").wait_for(timeout=60_000)
+    page.get_by_text("Welcome back.").wait_for()
     assert page.input_value("#words") == ""
     page.screenshot(path=str(tmp_path / "chat-end.png"))
     visitor.context.close()

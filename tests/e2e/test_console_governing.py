@@ -71,11 +71,11 @@ def test_a_collision_is_seen_and_a_call_that_never_ended_is_released(agent: Agen
     assert "1 changed by both" in page.locator(".matrix").inner_text()
     assert page.locator("img").count() == 0
     page.get_by_role("button", name="Release").click()
-    page.get_by_role("button", name="Release").wait_for(state="detached", timeout=60_000)
+    page.get_by_role("button", name="Release").wait_for(state="detached")
     visitor.wait_until_live()
     agent.read("src/app.py")
     agent.write("src/seen.py", "x\n")  # a new record refreshes the lanes
-    page.locator(".lane", has_text="session-").filter(has_text="3 files changed").wait_for(timeout=60_000)
+    page.locator(".lane", has_text="session-").filter(has_text="3 files changed").wait_for()
 
 
 def test_a_call_is_tried_while_it_is_typed(agent: Agent, visitor: Visitor) -> None:
@@ -90,7 +90,7 @@ def test_a_call_is_tried_while_it_is_typed(agent: Agent, visitor: Visitor) -> No
     page.locator(".badge.big.denied").wait_for()
     page.fill("[name=write]", "")
     page.fill("[name=command]", "ls -l")
-    page.locator(".badge.big.allowed").wait_for(timeout=60_000)
+    page.locator(".badge.big.allowed").wait_for()
     page.get_by_role("button", name="Try").click()
     page.wait_for_url("**command=ls*")
     assert page.locator(".badge.big.allowed").is_visible()
@@ -99,9 +99,9 @@ def test_a_call_is_tried_while_it_is_typed(agent: Agent, visitor: Visitor) -> No
 def test_the_mode_and_a_grant_are_changed(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/governed")
     page.get_by_role("button", name="Revoke").click()
-    page.get_by_role("button", name="Revoke").wait_for(state="detached", timeout=60_000)
+    page.get_by_role("button", name="Revoke").wait_for(state="detached")
     page.get_by_role("button", name="observe").click()
-    page.locator(".badge.mode-observe").wait_for(timeout=60_000)
+    page.locator(".badge.mode-observe").wait_for()
 
 
 @pytest.mark.live

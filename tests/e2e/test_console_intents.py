@@ -57,17 +57,17 @@ def test_what_a_scope_owns_follows_what_is_typed_and_is_saved(agent: Agent, visi
     page.wait_for_url("**/new-intent")
     page.fill("[name=name]", "JWT login")
     page.fill("[name=scope]", "src/auth/**\ndocs/*.md")
-    page.locator("[data-files]", has_text="4").wait_for(timeout=60_000)
+    page.locator("[data-files]", has_text="4").wait_for()
     assert "3 are owned by INT-001 too" in page.locator("[data-part=preview]").inner_text()
     page.fill("[name=scope]", "/etc/**")
-    page.locator("[data-part=preview] .finding.error").wait_for(timeout=60_000)
+    page.locator("[data-part=preview] .finding.error").wait_for()
     page.get_by_role("button", name="Make the intent").click()
-    page.locator("[data-problem]").first.wait_for(state="visible", timeout=60_000)
+    page.locator("[data-problem]").first.wait_for(state="visible")
     assert "it is absolute" in page.locator("[data-problem]").inner_text()
     visitor.complaints.clear()  # the browser names the refusal
     page.fill("[name=scope]", "src/auth/**")
     page.get_by_role("button", name="Make the intent").click()
-    page.wait_for_url("**/intents/INT-003", timeout=60_000)
+    page.wait_for_url("**/intents/INT-003")
     assert page.locator("img").count() == 0
     assert "owns 3 of 3" in page.locator(".tree").first.inner_text()
 
@@ -77,13 +77,13 @@ def test_two_edits_meet_and_both_are_seen(agent: Agent, visitor: Visitor) -> Non
     page.fill("[name=name]", "Mine")
     remit(agent.cwd, "intent", "edit", "INT-001", "--name", "Theirs")
     page.get_by_role("button", name="Save").click()
-    page.locator("[data-on-disk]").wait_for(state="visible", timeout=60_000)
+    page.locator("[data-on-disk]").wait_for(state="visible")
     assert "Theirs" in page.locator("[data-on-disk]").inner_text()
     assert page.input_value("[name=name]") == "Mine"
     assert "name: Theirs" in intents_text(agent)
     visitor.complaints.clear()  # the browser names the refusal
     page.get_by_role("button", name="Save").click()
-    page.wait_for_url("**/intents/INT-001", timeout=60_000)
+    page.wait_for_url("**/intents/INT-001")
     assert "name: Mine" in intents_text(agent)
 
 
@@ -96,7 +96,7 @@ def test_a_transition_and_a_filter_by_the_keyboard(agent: Agent, visitor: Visito
     press_key(page, "Enter")
     page.wait_for_url("**/intents/INT-002")
     page.get_by_role("button", name="Start").click()
-    page.locator(".status-IN_PROGRESS").first.wait_for(timeout=60_000)
+    page.locator(".status-IN_PROGRESS").first.wait_for()
     press_key(page, "e")
     page.wait_for_url("**/intents/INT-002/edit")
 

@@ -19,8 +19,9 @@ from remit.ledger.log_files import list_readable_places
 from remit.ledger.reader import measure_log_bytes
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import serving, wait_until
+from servers.web.console_world import serving
 from servers.web.test_chat import SCRIPT
+from waiting import wait_until
 
 pytestmark = pages.pytestmark
 

@@ -51,11 +51,11 @@ def test_a_person_looks_restores_and_takes_it_back(agent: Agent, visitor: Visito
     assert "git clean -fdq src" in page.locator("h1").inner_text()
     assert page.locator(".changes li").count() == 3
     page.get_by_role("button", name="Restore all").click()
-    page.locator(".finding.done").wait_for(timeout=60_000)
+    page.locator(".finding.done").wait_for()
     assert (agent.cwd / "src" / "new.py").read_bytes() == b"fresh = 1\r\n\xff"
     press_key(page, "u")
     page.get_by_role("button", name="Restore all").click()
-    page.locator(".finding.done").wait_for(timeout=60_000)
+    page.locator(".finding.done").wait_for()
     assert not (agent.cwd / "src").exists()
 
 
@@ -67,7 +67,7 @@ def test_chosen_files_come_back_and_a_changed_tree_is_said(agent: Agent, visitor
     page.get_by_label("Restore src/new.py").check()
     (agent.cwd / "README.md").write_text("edited\n")  # as it was then: no longer part of the plan
     button.click()
-    page.locator("[data-problem]").wait_for(state="visible", timeout=60_000)
+    page.locator("[data-problem]").wait_for(state="visible")
     assert "files changed meanwhile" in page.locator("[data-problem]").inner_text()
     assert not (agent.cwd / "src").exists()
     visitor.complaints.clear()  # the browser names the refusal
@@ -75,7 +75,7 @@ def test_chosen_files_come_back_and_a_changed_tree_is_said(agent: Agent, visitor
     page.locator("[data-all]").uncheck()
     page.get_by_label("Restore src/new.py").check()
     button.click()
-    page.locator(".finding.done").wait_for(timeout=60_000)
+    page.locator(".finding.done").wait_for()
     assert [path.name for path in (agent.cwd / "src").iterdir()] == ["new.py"]
 
 

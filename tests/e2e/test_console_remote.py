@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Page
 
 from e2e.test_console_approvals import shown_card
-from e2e.test_console_pages import PATIENT_PAGE, press_key
+from e2e.test_console_pages import PATIENT_PAGE, open_context, press_key
 from gate.driving import Agent, governed, records
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -61,8 +61,7 @@ class Person:
     def __init__(self, away: Chromium, server: ConsoleServer) -> None:
         assert server.remote_settings is not None
         self.origin = server.remote_settings.origin
-        self.context: BrowserContext = away.new_context(viewport={"width": 1389, "height": 868})
-        self.context.set_default_timeout(60_000)
+        self.context = open_context(away, viewport={"width": 1389, "height": 868})
         self.context.add_init_script(PATIENT_PAGE)
         self.complaints: list[str] = []
         self.page: Page = self.context.new_page()
@@ -76,7 +75,7 @@ class Person:
         self.page.get_by_role("link", name="Log in").click()
         self.page.get_by_role("button", name=name, exact=True).click()
         self.page.wait_for_url(f"{self.origin}{address}")
-        self.page.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
+        self.page.locator("[data-live].on").wait_for(state="attached")
 
 
 @pytest.fixture
@@ -114,14 +113,14 @@ def test_a_role_that_reads_is_told_so_and_a_logout_ends_all_tabs(
     shown_card(anna.page)
     assert anna.page.get_by_text("people with the role approve answer").count() == 1
     press_key(anna.page, "y")
-    anna.page.get_by_text("your role here is view").first.wait_for(timeout=60_000)
+    anna.page.get_by_text("your role here is view").first.wait_for()
     assert asked.reply is None
     second = anna.context.new_page()
     second.goto(f"{anna.origin}/settings")
-    second.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
+    second.locator("[data-live].on").wait_for(state="attached")
     anna.page.locator(".side").get_by_role("button", name="Log out").click()
-    anna.page.get_by_text("You are logged out").wait_for(timeout=60_000)
-    second.get_by_text("You are not logged in any more").wait_for(timeout=60_000)
+    anna.page.get_by_text("You are logged out").wait_for()
+    second.get_by_text("You are not logged in any more").wait_for()
     second.goto(f"{anna.origin}/")
     assert second.get_by_role("heading", name=re.compile("not logged in")).count() == 1
     shown_card(ben.page)
@@ -134,5 +133,5 @@ def test_without_a_role_the_page_names_the_next_step(server: ConsoleServer, anna
     anna.page.goto(f"{anna.origin}/")
     anna.page.get_by_role("link", name="Log in").click()
     anna.page.get_by_role("button", name="nemo", exact=True).click()
-    anna.page.get_by_text("ask the person who runs this console for a role").wait_for(timeout=60_000)
+    anna.page.get_by_text("ask the person who runs this console for a role").wait_for()
     assert anna.page.get_by_role("link", name="Log in").count() == 1

@@ -1,6 +1,6 @@
 """A page over a daemon that is killed: the stream goes on where it ended."""
 
-import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -8,13 +8,14 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Request
 
-from e2e.test_console_pages import pytestmark
+from e2e.test_console_pages import open_context, pytestmark
 from e2e.test_console_review import wait_for
 from processes import daemons_of, kill_daemons
+from remit.adapters.agents import HookReply
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_started_daemon
-from servers.web.console_world import wait_until
 from servers.web.large_session import SESSION, append_events, make_long_session
+from waiting import wait_until
 
 __all__ = ["pytestmark"]
 KEYS = "[...document.querySelectorAll('[data-rows] tr')].map((row) => row.dataset.key)"
@@ -22,16 +23,15 @@ KEYS = "[...document.querySelectorAll('[data-rows] tr')].map((row) => row.datase
 
 def serve_console(home: Path) -> str:
     """Return a pairing link of the daemon's console, which is started where none runs."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            reply = ask_started_daemon(home, version("remit"), CONSOLE_AGENT, "open", b"")
-        except DaemonAway:
-            assert time.monotonic() < until
-            continue
-        if reply.exit_code == 0:
-            return reply.stdout.decode()
-        assert time.monotonic() < until, reply.stderr
+    replies: list[HookReply] = []
+
+    def is_served() -> bool:
+        with suppress(DaemonAway):
+            replies.append(ask_started_daemon(home, version("remit"), CONSOLE_AGENT, "open", b""))
+        return bool(replies) and replies[-1].exit_code == 0
+
+    wait_until(is_served, lambda: replies)
+    return replies[-1].stdout.decode()
 
 
 def end_daemons(home: Path) -> None:
@@ -49,7 +49,7 @@ def long(repository: Path, home: Path) -> Path:
 def test_a_page_has_each_record_once_after_its_daemon_was_killed(chromium: Chromium, long: Path, home: Path) -> None:
     link = serve_console(home)
     origin = link.partition("/pair")[0]
-    context = chromium.new_context()
+    context = open_context(chromium)
     tails: list[str] = []
 
     def note_request(request: Request) -> None:
@@ -64,18 +64,18 @@ def test_a_page_has_each_record_once_after_its_daemon_was_killed(chromium: Chrom
     other = context.new_page()
     other.goto(f"{origin}/r/{long.name}/sessions/other-session")
     for each in (page, other):
-        each.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
+        each.locator("[data-live].on").wait_for(state="attached")
     append_events(long, home, 12, start=300)
     wait_for(page, "document.querySelector('[data-records-total]').textContent", wanted="312")
     end_daemons(home)
     for each in (page, other):
-        each.locator("[data-live]:not(.on)").wait_for(state="attached", timeout=60_000)
+        each.locator("[data-live]:not(.on)").wait_for(state="attached")
     append_events(long, home, 12, start=312)
     before = len(tails)
     serve_console(home)
     append_events(long, home, 12, start=324)
     for each in (page, other):
-        each.locator("[data-live].on").wait_for(state="attached", timeout=60_000)
+        each.locator("[data-live].on").wait_for(state="attached")
     wait_for(page, "document.querySelector('[data-records-total]').textContent", wanted="336")
     keys = page.evaluate(KEYS)
     assert len(keys) == len(set(keys))

@@ -1,7 +1,6 @@
 """Changes, a session and code in a real browser: reviewed, followed, explained by keys, and readable without script."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from playwright.sync_api import Error, Page
 
 from conftest import run_git
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor, press_key, pytestmark
+from e2e.test_console_pages import LOOKS, Visitor, open_context, press_key, pytestmark
 from gate.driving import Agent
 from provenance.speaker import Speaker
 from remit.servers.web.server import ConsoleServer
@@ -19,6 +18,7 @@ from servers.web.console_world import serving
 from servers.web.large_session import SESSION, append_events, make_long_session
 from servers.web.remote_world import find_free_port
 from servers.web.review_world import make_branch
+from waiting import wait_until
 
 __all__ = ["pytestmark"]
 
@@ -44,19 +44,18 @@ def visitor(chromium: Chromium, server: ConsoleServer) -> Iterator[Visitor]:
 
 def wait_for(page: Page, script: str, wanted: object = True) -> None:
     """Ask again until the script says what is wanted: the page's policy forbids a waiting script."""
-    found: object = None
-    until = time.monotonic() + 60
-    while True:
+    found: list[object] = [None]
+
+    def says_so() -> bool:
         try:
-            found = page.evaluate(script)
+            found[0] = page.evaluate(script)
         except Error as error:  # the page that was asked has just been left
             if "context was destroyed" not in error.message:
                 raise
-        else:
-            if found == wanted:
-                return
-        assert time.monotonic() < until, (script, found)
-        time.sleep(0.05)
+            return False
+        return found[0] == wanted
+
+    wait_until(says_so, lambda: (script, found))
 
 
 # -- Changes -----------------------------------------------------------------------------------------------------
@@ -64,7 +63,7 @@ def wait_for(page: Page, script: str, wanted: object = True) -> None:
 
 def test_a_review_by_keys_marks_comments_and_takes_back(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/changes")
-    page.locator(".hunk").first.wait_for(timeout=60_000)
+    page.locator(".hunk").first.wait_for()
     assert page.locator("img").count() == 0
     assert page.locator(".look-first tr").first.inner_text().split("\t")[0].strip() == "out of scope"
     page.locator(".look-first a").first.click()
@@ -77,7 +76,7 @@ def test_a_review_by_keys_marks_comments_and_takes_back(agent: Agent, visitor: V
     press_key(page, "c")
     page.keyboard.type("please use hmac here")
     page.reload()
-    page.locator(f'[data-hunk="{name}"].reviewed').wait_for(timeout=60_000)
+    page.locator(f'[data-hunk="{name}"].reviewed').wait_for()
     assert page.locator(f'[data-hunk="{name}"] textarea').input_value() == "please use hmac here"
     send = page.locator("[data-send]")
     assert send.inner_text() == "Send 1 comment to claude-code"
@@ -206,7 +205,7 @@ def test_one_key_leads_from_a_line_to_its_prompt_and_others_to_the_next_block(
     press_key(page, "n")
     wait_for(page, "document.querySelector('tr.chosen')?.dataset.line", wanted="1")
     press_key(page, "w")
-    page.locator("aside.peek blockquote").first.wait_for(timeout=60_000)
+    page.locator("aside.peek blockquote").first.wait_for()
     assert "Greet the <b>world</b> politely" in page.locator("aside.peek").inner_text()
     assert "l=1-" in page.url
     press_key(page, "w")
@@ -245,7 +244,7 @@ def states(agent: Agent) -> list[str]:
 
 def test_each_page_reads_without_script(chromium: Chromium, agent: Agent, visitor: Visitor) -> None:
     cookies = visitor.context.cookies()
-    silent = chromium.new_context(java_script_enabled=False)
+    silent = open_context(chromium, java_script_enabled=False)
     silent.add_cookies(cookies)  # pyright: ignore[reportArgumentType]
     page = silent.new_page()
     for address in states(agent):

@@ -10,14 +10,15 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, Route
 
 from e2e.npm import installed
-from e2e.test_console_pages import LOOKS, Visitor, agent, press_key, pytestmark, server, visitor
+from e2e.test_console_pages import LOOKS, Visitor, agent, open_context, press_key, pytestmark, server, visitor
 from gate.driving import Agent, machine
 from remit.servers.web.server import ConsoleServer
-from servers.web.console_world import Browser, serving, wait_until
+from servers.web.console_world import Browser, serving
 from servers.web.hostile_world import HostileWorld
 from servers.web.remote_world import find_free_port
 from servers.web.test_console import addresses
 from servers.web.test_hostile_texts import list_addresses
+from waiting import wait_until
 
 __all__ = ["agent", "pytestmark", "server", "visitor"]
 AXE_RULES = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}"
@@ -52,15 +53,16 @@ def test_the_palette_goes_anywhere_by_keys_alone(agent: Agent, visitor: Visitor)
 def test_enter_in_the_palette_waits_for_what_the_words_find(agent: Agent, visitor: Visitor) -> None:
     page = visitor.go(f"/r/{agent.cwd.name}/intents")
 
-    def answer_late(route: Route) -> None:
-        time.sleep(0.5)
-        route.continue_()
-
-    page.route("**/search.json?**", answer_late)
     press_key(page, "Control+k")
     page.locator(".palette [role=option]").first.wait_for()
+    held: list[Route] = []
+    page.route("**/search.json?**", lambda route: held.append(route))
     page.keyboard.type("metr")
     press_key(page, "Enter")
+    wait_until(lambda: page.evaluate("true") and held)
+    assert where(page) == f"/r/{agent.cwd.name}/intents"
+    for route in held:
+        route.continue_()
     page.wait_for_url("**/metrics")
 
 
@@ -129,7 +131,7 @@ def test_a_console_that_goes_away_says_since_when_and_comes_back(agent: Agent, c
 
 def test_pairing_leads_to_the_page_that_was_wanted(agent: Agent, server: ConsoleServer, chromium: Chromium) -> None:
     wanted = f"/r/{agent.cwd.name}/ledger?event=denied"
-    context = chromium.new_context()
+    context = open_context(chromium)
     page = context.new_page()
     refused = page.goto(server.guard.origin + wanted)
     assert refused is not None
@@ -181,7 +183,7 @@ def test_settings_are_written_by_the_page_and_an_older_page_overwrites_nothing(a
 def test_every_page_reads_without_script(agent: Agent, server: ConsoleServer, chromium: Chromium) -> None:
     paired = Browser(server)
     paired.pair()
-    context = chromium.new_context(java_script_enabled=False)
+    context = open_context(chromium, java_script_enabled=False)
     cookie = {"name": "remit_read", "value": paired.cookie, "url": server.guard.origin}
     context.add_cookies([cookie])  # pyright: ignore[reportArgumentType]
     page = context.new_page()

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from e2e.claude import run_claude
 from e2e.npm import Result
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.scripted_model import Say, ScriptedModel, Use
+from waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("claude_code")]
 
@@ -108,15 +108,16 @@ def the_log_has_it_all(repository: Path) -> None:
 
 def kept_contents(own: Path, words: str) -> str:
     """The lines with these words in the contents that Remit keeps: the background process puts them there in time."""
-    until = time.monotonic() + 200
-    while True:
+    found: list[str] = []
+
+    def has_kept() -> bool:
         refs = run_git(own, "for-each-ref", "--format=%(refname)", "refs/remit/blobs").split()
-        done = subprocess.run(
-            ["git", "-C", own, "grep", "-h", words, *refs], capture_output=True, text=True, check=False
-        )
-        if (refs and done.stdout) or time.monotonic() > until:
-            return done.stdout
-        time.sleep(0.2)
+        command = ["git", "-C", own, "grep", "-h", words, *refs]
+        found[:] = [subprocess.run(command, capture_output=True, text=True, check=False).stdout] if refs else [""]
+        return bool(found[0])
+
+    wait_until(has_kept, f"no kept content has {words!r}")
+    return found[0]
 
 
 def what_a_reset_threw_away_is_kept(repository: Path, home: Path) -> None:

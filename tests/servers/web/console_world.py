@@ -5,8 +5,7 @@ import hashlib
 import http.client
 import json
 import secrets
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec.structs import replace
 
-from gate.driving import machine
+from gate.driving import Agent, machine
+from remit.core.clock import Clock
 from remit.host.journal.file import Journal, RunDirectory, runs_folder
 from remit.host.journal.lines import QuestionLine, ResultLine, RunLine, TurnLine, UserLine
 from remit.host.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
 from remit.servers.web.pairing import PairedBrowser
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import workspace_at
+from remit.workspace.system_clock import SYSTEM_CLOCK
+from waiting import wait_until
 
 
 class Answered:
@@ -79,7 +82,7 @@ class Browser:
         return found
 
     def proof(self, method: str, path: str, body: bytes, *, at: float = 0.0, nonce: str = "") -> str:
-        stamp, nonce = str(int((at or time.time()) * 1000)), nonce or secrets.token_hex(16)
+        stamp, nonce = str(int((at or self.server.clock.now()) * 1000)), nonce or secrets.token_hex(16)
         signed = "\n".join((method, path, hashlib.sha256(body).hexdigest(), stamp, nonce)).encode()
         r, s = decode_dss_signature(self.key.sign(signed, ec.ECDSA(SHA256())))
         raw = r.to_bytes(32, "big") + s.to_bytes(32, "big")
@@ -106,11 +109,18 @@ def keep_run(root: Path, text: str) -> str:
     return "run-1"
 
 
-def wait_until(holds: Callable[[], Any]) -> None:
-    until = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+def put_on_clock(agent: Agent, clock: Clock) -> Agent:
+    """Let the agent's gate read this clock: a sign of the console is as old for it as for the console."""
+    agent.environment = replace(agent.environment, clock=clock)
+    return agent
+
+
+def sign_everywhere(server: ConsoleServer) -> None:
+    """Sign for a person who answers in each repository, as an open page does; good for a while of the clock."""
+    repositories = server.console.repositories
+    for repository in repositories.list_all():
+        with repositories.open_gate(repository) as gate:
+            gate.questions.mark_watcher_present()
 
 
 def is_watched(server: ConsoleServer) -> bool:
@@ -127,7 +137,7 @@ def is_watched(server: ConsoleServer) -> bool:
 
 def wait_until_answerable(server: ConsoleServer) -> None:
     """Wait until agents know of an open page."""
-    wait_until(lambda: server.console.watcher.answerers > 0 and is_watched(server))
+    wait_until(lambda: server.console.watcher.answerers > 0 and is_watched(server), "no page signs for a person")
 
 
 @contextmanager
@@ -145,8 +155,8 @@ def open_page(browser: Browser) -> Generator[None]:
 
 
 @contextmanager
-def serving(home: Path, port: int = 0) -> Generator[ConsoleServer]:
-    server = ConsoleServer(lambda: machine(home), port)
+def serving(home: Path, port: int = 0, clock: Clock = SYSTEM_CLOCK) -> Generator[ConsoleServer]:
+    server = ConsoleServer(lambda: replace(machine(home), clock=clock), port)
     server.start()
     try:
         yield server

@@ -13,8 +13,9 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, records
 from remit.servers.web.server import ConsoleServer
-from servers.web.console_world import Browser, serving, wait_until
+from servers.web.console_world import Browser, serving
 from servers.web.review_world import make_branch
+from waiting import wait_until
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The console's chat: runs of Remit's own agent, begun and answered by signed words."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from gate.driving import governed
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving
+from waiting import wait_until
 
 EDIT = {"path": "src/app.py", "content": "two\n", "intent_id": "INT-001", "mutation_class": "BUG_FIX"}
 SCRIPT: list[list[dict[str, Any]]] = [
@@ -45,11 +45,9 @@ def model(tmp_path: Path) -> str:
 
 
 def read_until(browser: Browser, address: str, is_there: Callable[[Any], bool]) -> Any:
-    deadline = time.monotonic() + 60
-    while not is_there(data := browser.get(f"{address}.json").data):
-        assert time.monotonic() < deadline, data
-        time.sleep(0.1)
-    return data
+    seen = dict[str, Any]()
+    wait_until(lambda: seen.update(browser.get(f"{address}.json").data) or is_there(seen), lambda: seen)
+    return seen
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,8 @@ from remit.servers.web.render import render_page
 from remit.servers.web.routes import PAGES
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, keep_run, open_page, serving, wait_until
+from servers.web.console_world import Browser, keep_run, open_page, serving
+from waiting import WAIT_S, wait_until
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e{{ 7*7 }}\x1b[31m</script>"
 
@@ -109,7 +109,8 @@ def test_a_link_pairs_once_and_for_a_minute(agent: Agent, server: ConsoleServer)
     assert Browser(server).pair(secret).status == 200
     assert Browser(server).pair(secret).status == 403
     late = server.pairing.make_link_secret()
-    server.pairing.clock = lambda: time.time() + 61
+    later = server.clock.now() + 61
+    server.pairing.clock = lambda: later
     assert Browser(server).pair(late).status == 403
     assert [str(record["metadata"]["dev.remit"]["name"]) for record in records(agent.cwd, "console_paired")] == ["test"]
 
@@ -130,20 +131,18 @@ class Asked:
 
     def __init__(self, agent: Agent, path: str = "docs/b.md") -> None:
         self.reply: dict[str, Any] | None = None
-        self.waited = 0.0
         fields = {"file_path": str(agent.cwd / path), "content": f"{HOSTILE}\n"}
 
         def ask() -> None:
             self.reply = agent.ask("Write", **fields)
-            self.waited = time.monotonic()
 
         self.thread = threading.Thread(target=ask)
         self.thread.start()
 
     @property
     def decision(self) -> str:
-        self.thread.join(60)
-        assert self.reply is not None
+        self.thread.join(WAIT_S)
+        assert self.reply is not None, "the agent still waits"
         return str(self.reply.get("permissionDecision", "allow"))
 
 
@@ -155,11 +154,9 @@ def watched(browser: Browser) -> Iterator[Browser]:
 
 
 def wait_for_card(browser: Browser) -> dict[str, Any]:
-    until = time.monotonic() + 60
-    while not (card := browser.get("/approvals.json").data["card"]):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return dict(card)
+    found = dict[str, Any]()
+    wait_until(lambda: found.update(browser.get("/approvals.json").data["card"] or {}) or found, "no question came")
+    return found
 
 
 def body_for(card: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -209,7 +206,7 @@ def test_what_is_not_signed_by_this_browser_decides_nothing(agent: Agent, watche
     path = f"/approvals/{card['question']['id']}/answer"
     wanted = body_for(card)
     body = json.dumps(wanted).encode()
-    good = watched.proof("POST", path, body)
+    good, then = watched.proof("POST", path, body), watched.server.clock.now() - 90
     other = Browser(watched.server)
     other.id = watched.id
     refused = {
@@ -217,7 +214,7 @@ def test_what_is_not_signed_by_this_browser_decides_nothing(agent: Agent, watche
         "another key": watched.post(path, wanted, proof=other.proof("POST", path, body)),
         "another body": watched.post(path, body_for(card, words="x"), proof=good),
         "another path": watched.post("/unpair/x", wanted, proof=good),
-        "too old": watched.post(path, wanted, proof=watched.proof("POST", path, body, at=time.time() - 90)),
+        "too old": watched.post(path, wanted, proof=watched.proof("POST", path, body, at=then)),
         "another origin": watched.post(path, wanted, Origin="http://evil.com"),
         "no origin": watched.ask("POST", path, body, Remit_Proof=good),
     }

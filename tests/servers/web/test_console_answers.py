@@ -14,12 +14,19 @@ from remit.gate.approval_answers import record_reply
 from remit.gate.state.questions import ApprovalReply
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, is_watched, serving, wait_until
+from servers.web.console_world import Browser, put_on_clock, serving, sign_everywhere
 from servers.web.test_console import Asked, body_for, wait_for_card
+from stepped_clock import SteppedClock
+from waiting import wait_until
 
 
 @pytest.fixture
-def agent(repository: Path, home: Path) -> Agent:
+def clock() -> SteppedClock:
+    return SteppedClock()
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path, clock: SteppedClock) -> Agent:
     governed(repository)
     register_repository(home, workspace_at(repository, repository))
     (repository / "docs").mkdir()
@@ -28,37 +35,24 @@ def agent(repository: Path, home: Path) -> Agent:
         (repository / "docs" / name).write_text("x\n")
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-qm", "docs")
-    found = Agent(repository, home)
+    found = put_on_clock(Agent(repository, home), clock)
     found.select()
     return found
 
 
 @pytest.fixture
 def server(agent: Agent) -> Iterator[ConsoleServer]:
-    with serving(agent.home) as found:
+    with serving(agent.home, clock=agent.environment.clock) as found:
         yield found
 
 
 @pytest.fixture
-def browser(server: ConsoleServer) -> Iterator[Browser]:
-    """A paired browser, and somebody who watches each repository, so that agents ask."""
+def browser(server: ConsoleServer) -> Browser:
+    """A paired browser, and a sign of a person in each repository, so that agents ask. It holds while time stands."""
     found = Browser(server)
     assert found.pair().status == 200
-    stop = threading.Event()
-
-    def sign() -> None:
-        while not stop.is_set():
-            for repository in server.console.repositories.list_all():
-                with server.console.repositories.open_gate(repository) as gate:
-                    gate.questions.mark_watcher_present()
-            stop.wait(1.0)
-
-    thread = threading.Thread(target=sign)
-    thread.start()
-    wait_until(lambda: is_watched(server))
-    yield found
-    stop.set()
-    thread.join()
+    sign_everywhere(server)
+    return found
 
 
 def answers_of(agent: Agent) -> list[dict[str, Any]]:
@@ -284,11 +278,14 @@ def test_a_card_that_changed_since_it_was_shown_takes_no_answer(agent: Agent, br
 
 
 @pytest.mark.slow
-def test_a_question_that_nobody_answered_says_so_and_can_be_answered_late(agent: Agent, browser: Browser) -> None:
+def test_a_question_that_nobody_answered_says_so_and_can_be_answered_late(
+    agent: Agent, browser: Browser, clock: SteppedClock
+) -> None:
     config = agent.cwd / ".orchestration/remit.toml"
     config.write_text(f"{config.read_text()}\n[approvals]\ntimeout_s = 2\n")
     asked = Asked(agent)
-    wait_until(lambda: bool(browser.get("/approvals.json").data["queue"]))  # open, or over by now
+    wait_until(lambda: browser.get("/approvals.json").data["queue"])
+    clock.advance(3)
     [name] = [each["id"] for each in browser.get("/approvals.json").data["queue"]]
     assert asked.decision == "deny"
     assert "Denied: nobody answered in time" in browser.get(f"/p/{name}").text
@@ -299,23 +296,26 @@ def test_a_question_that_nobody_answered_says_so_and_can_be_answered_late(agent:
 
 
 def test_the_inbox_holds_the_questions_of_every_repository_as_often_as_its_json(
-    agent: Agent, server: ConsoleServer, browser: Browser, tmp_path: Path
+    agent: Agent, server: ConsoleServer, browser: Browser, tmp_path: Path, clock: SteppedClock
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
     run_git(other, "init", "-q")
     governed(other)
     register_repository(agent.home, workspace_at(other, other))
-    second = Agent(other, agent.home, session="session-2")
+    second = put_on_clock(Agent(other, agent.home, session="session-2"), server.clock)
     second.select()
-    wait_until(lambda: is_watched(server))
-    asked = [Asked(agent), Asked(agent, "notes/b.md"), Asked(second)]
-    wait_until(lambda: len(browser.get("/approvals.json").data["queue"]) == 3)
+    sign_everywhere(server)
+    asked = list[Asked]()
+    for who, path in ((agent, "docs/b.md"), (second, "docs/b.md"), (agent, "notes/b.md")):
+        asked.append(Asked(who, path))
+        wait_until(lambda: len(browser.get("/approvals.json").data["queue"]) == len(asked))
+        clock.advance(1)
     data = browser.get("/approvals.json").data
     page = browser.get("/approvals").text
     assert page.count("data-ticket=") == len(data["queue"]) == data["waiting"] == 3
     assert {question["repository"] for question in data["queue"]} == {agent.cwd.name, "other"}
-    assert [question["asked_at"] for question in data["queue"]] == sorted(q["asked_at"] for q in data["queue"])
+    assert [question["asked_at"] for question in data["queue"]] == [clock.start, clock.start + 1, clock.start + 2]
     for question in data["queue"]:
         card = browser.get(f"/approvals/{question['id']}.json").data["card"]
         assert browser.post(f"/approvals/{question['id']}/answer", body_for(card, allow=False)).status == 200

@@ -3,40 +3,47 @@
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from gate.driving import Agent, governed, machine
+from gate.driving import Agent, governed
 from remit.gate.gate import Gate
+from remit.servers.web.live import PRESENCE_INTERVAL_S
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, open_page, serving, wait_until
+from servers.web.console_world import Browser, open_page, put_on_clock, serving
 from servers.web.test_console import Asked, body_for, wait_for_card
 from servers.web.test_live_resume import Stream
+from stepped_clock import SteppedClock
+from waiting import wait_until
 
 
 @pytest.fixture
-def server(repository: Path, home: Path) -> Iterator[ConsoleServer]:
+def clock() -> SteppedClock:
+    return SteppedClock()
+
+
+@pytest.fixture
+def server(repository: Path, home: Path, clock: SteppedClock) -> Iterator[ConsoleServer]:
     """A console over a repository in which no agent has made a call yet."""
     governed(repository)
     register_repository(home, workspace_at(repository, repository))
-    with serving(home) as found:
+    with serving(home, clock=clock) as found:
         yield found
 
 
 def test_an_open_page_is_asked_about_the_first_call_ever_made_in_a_repository(
-    server: ConsoleServer, repository: Path, home: Path
+    server: ConsoleServer, repository: Path, home: Path, clock: SteppedClock
 ) -> None:
     browser = Browser(server)
     browser.pair()
     stream = Stream(browser)
     wait_until((workspace_at(repository, repository).state / "state.db").exists)
     with open_page(browser):
-        asked = Asked(Agent(repository, home))
+        asked = Asked(put_on_clock(Agent(repository, home), clock))
         card = wait_for_card(browser)
         assert browser.post(f"/approvals/{card['question']['id']}/answer", body_for(card, allow=False)).status == 200
         assert asked.decision == "deny"
@@ -44,18 +51,20 @@ def test_an_open_page_is_asked_about_the_first_call_ever_made_in_a_repository(
 
 
 def test_an_open_page_is_told_on_after_a_state_could_not_be_written(
-    server: ConsoleServer, repository: Path, home: Path
+    server: ConsoleServer, repository: Path, home: Path, clock: SteppedClock
 ) -> None:
     browser = Browser(server)
     browser.pair()
-    gate = Gate.open(repository, machine(home))
+    gate = Gate.open(repository, put_on_clock(Agent(repository, home), clock).environment)
     with open_page(browser):
         with closing(sqlite3.connect(repository / ".git/remit/state.db", timeout=60, isolation_level=None)) as state:
             state.execute("ALTER TABLE watchers RENAME TO away")
-            time.sleep(2)  # the console signs every second and a half
+            clock.advance(PRESENCE_INTERVAL_S)
             state.execute("ALTER TABLE away RENAME TO watchers")
             state.execute("DELETE FROM watchers")
-        wait_until(gate.questions.is_watcher_present)
+        assert not gate.questions.is_watcher_present()
+        clock.advance(PRESENCE_INTERVAL_S)
+        assert gate.questions.is_watcher_present()
     gate.close()
 
 

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -10,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from gate.driving import Agent, governed, machine, records
+from gate.driving import Agent, governed, records
 from gate.team_hooks.trusted_hooks import trust_all
 from remit.core.config import ConsoleSettings
 from remit.gate.approval_requests import NOBODY_LEFT_REPLY
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.state.questions import WATCHER_TIMEOUT_S, ApprovalReply
+from remit.servers.web.push import LOOK_INTERVAL_S, WAITING_S
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, serving, wait_until
+from servers.web.console_world import Browser, put_on_clock, serving
 from servers.web.test_console import HOSTILE, Asked, body_for
+from stepped_clock import SteppedClock
+from waiting import wait_until
 
 
 class Phone(HTTPServer):
@@ -49,9 +51,6 @@ class Phone(HTTPServer):
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
-    def wait(self, many: int = 1) -> None:
-        wait_until(lambda: len(self.told) >= many)
-
 
 @pytest.fixture
 def phone() -> Iterator[Phone]:
@@ -65,38 +64,55 @@ def phone() -> Iterator[Phone]:
 
 
 @pytest.fixture
-def agent(repository: Path, home: Path, phone: Phone) -> Agent:
+def clock() -> SteppedClock:
+    return SteppedClock()
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path, phone: Phone, clock: SteppedClock) -> Agent:
     governed(repository)
     register_repository(home, workspace_at(repository, repository))
     config = repository / ".orchestration/remit.toml"
     settings = f'[console]\nntfy = "{phone.address}/topic"\nwebhook = "{phone.address}/hook"\n'
     config.write_text(f"{config.read_text()}\n{settings}")
-    found = Agent(repository, home)
+    found = put_on_clock(Agent(repository, home), clock)
     found.select()
     return found
 
 
 @pytest.fixture
-def server(agent: Agent) -> Iterator[ConsoleServer]:
-    with serving(agent.home) as found:
+def server(agent: Agent, clock: SteppedClock) -> Iterator[ConsoleServer]:
+    with serving(agent.home, clock=clock) as found:
+        clock.wait_for_waiter()
         yield found
 
 
-def trust(agent: Agent, server: ConsoleServer) -> Gate:
-    """Trust the addresses, and wait until the console counts as somebody who answers."""
+def trust(agent: Agent, server: ConsoleServer, clock: SteppedClock) -> Gate:
+    """Trust the addresses: from the next look on the console counts as somebody who answers."""
     trust_all(agent.cwd, agent.home)
-    gate = Gate.open(agent.cwd, machine(agent.home))
-    wait_until(lambda: gate.questions.is_watcher_present() and server.is_in_use)
+    gate = Gate.open(agent.cwd, agent.environment)
+    assert not gate.questions.is_watcher_present()
+    clock.advance(LOOK_INTERVAL_S)
+    assert gate.questions.is_watcher_present()
+    assert server.is_in_use
     return gate
+
+
+def ask(agent: Agent, gate: Gate) -> Asked:
+    """Let the agent ask; its question is open."""
+    asked = Asked(agent)
+    wait_until(gate.questions.list_open_questions, has_failed=lambda: asked.reply)
+    return asked
 
 
 @pytest.mark.slow
 def test_a_question_that_waits_is_told_with_agent_and_intent_and_without_what_it_is_about(
-    agent: Agent, server: ConsoleServer, phone: Phone
+    agent: Agent, server: ConsoleServer, phone: Phone, clock: SteppedClock
 ) -> None:
-    trust(agent, server)
-    asked = Asked(agent)
-    phone.wait(2)
+    asked = ask(agent, trust(agent, server, clock))
+    clock.advance(WAITING_S - LOOK_INTERVAL_S)
+    assert phone.told == []
+    clock.advance(LOOK_INTERVAL_S)
     (_, headers, body), (path, _, message) = sorted(phone.told, key=lambda told: told[0], reverse=True)
     assert (headers["Title"], body) == ("claude-code waits for you", b"INT-001")
     told = json.loads(message)
@@ -122,42 +138,35 @@ def test_a_question_that_waits_is_told_with_agent_and_intent_and_without_what_it
     assert browser.post(f"/approvals/{name}/answer", body_for(card)).status == 200
     assert asked.decision == "allow"
     assert "already allowed this once by a person in the console" in browser.get(link).text
-    time.sleep(1.5)
+    clock.advance(3 * LOOK_INTERVAL_S)
     assert len(phone.told) == 2
 
 
 @pytest.mark.slow
-def test_a_question_that_is_answered_at_once_is_not_pushed(agent: Agent, server: ConsoleServer, phone: Phone) -> None:
-    gate = trust(agent, server)
-    began = time.time()
-    server.pushes.clock = lambda: began  # nothing waits for two seconds, however long the answer takes
-    asked = Asked(agent)
-    wait_until(lambda: bool(gate.questions.list_open_questions()))
+def test_a_question_that_is_answered_at_once_is_not_pushed(
+    agent: Agent, server: ConsoleServer, phone: Phone, clock: SteppedClock
+) -> None:
+    gate = trust(agent, server, clock)
+    asked = ask(agent, gate)
     [question] = gate.questions.list_open_questions()
     gate.questions.answer_question(question.id, ApprovalReply(False))
     assert asked.decision == "deny"
-    looks: list[float] = []
-
-    def count_look() -> float:
-        looks.append(time.time() + 10)
-        return looks[-1]
-
-    server.pushes.clock = count_look
-    wait_until(lambda: len(looks) > 2)
+    clock.advance(WAITING_S + 2 * LOOK_INTERVAL_S)
     assert phone.told == []
 
 
 @pytest.mark.slow
 def test_an_address_that_nobody_trusts_is_told_nothing_and_waits_for_nobody(
-    agent: Agent, server: ConsoleServer, phone: Phone
+    agent: Agent, server: ConsoleServer, phone: Phone, clock: SteppedClock
 ) -> None:
-    time.sleep(1.5)
+    clock.advance(2 * LOOK_INTERVAL_S)
     assert Asked(agent).decision == "deny"
     assert not server.is_in_use
-    gate = trust(agent, server)
+    gate = trust(agent, server, clock)
     config = agent.cwd / ".orchestration/remit.toml"
     config.write_text(config.read_text().replace("/topic", "/stolen"))
-    wait_until(lambda: not gate.questions.is_watcher_present())
+    clock.advance(WATCHER_TIMEOUT_S + LOOK_INTERVAL_S)
+    assert not gate.questions.is_watcher_present()
     assert Asked(agent).decision == "deny"
     assert phone.told == []
 
@@ -165,17 +174,22 @@ def test_an_address_that_nobody_trusts_is_told_nothing_and_waits_for_nobody(
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [500, 302])
 def test_after_a_push_that_failed_nobody_is_taken_to_be_there(
-    agent: Agent, server: ConsoleServer, phone: Phone, status: int, capfd: pytest.CaptureFixture[str]
+    agent: Agent,
+    server: ConsoleServer,
+    phone: Phone,
+    clock: SteppedClock,
+    status: int,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     phone.status = status
-    trust(agent, server)
-    assert Asked(agent).decision == "deny"
+    asked = ask(agent, trust(agent, server, clock))
+    clock.advance(WAITING_S + LOOK_INTERVAL_S)
+    assert asked.decision == "deny"
     [answer] = [record["metadata"]["dev.remit"]["approval"] for record in records(agent.cwd, "approval_answered")]
     assert answer["words"] == NOBODY_LEFT_REPLY.words  # and not that its time was over
     assert Asked(agent).decision == "deny"
     assert {path for path, _, _ in phone.told} <= {"/topic", "/hook"}
-    errors: list[str] = []
-    wait_until(lambda: errors.append(capfd.readouterr().err) or f"answered {status}" in "".join(errors))
+    assert f"answered {status}" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

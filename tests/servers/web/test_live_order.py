@@ -18,8 +18,9 @@ from remit.workspace.place.workspace import (
     register_repository,
     workspace_at,
 )
-from servers.web.console_world import Browser, open_page, serving, wait_until
+from servers.web.console_world import Browser, open_page, serving
 from servers.web.test_live_resume import Stream
+from waiting import wait_until
 
 
 @pytest.fixture

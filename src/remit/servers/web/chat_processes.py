@@ -9,14 +9,15 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from remit.core.clock import Clock
 from remit.core.untrusted_input import as_object, as_text
 from remit.servers.environment import AGENT_VARIABLES
 from remit.servers.web.guard import Refused
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 MAX_RUNS = 8
 MAX_QUIET_S = 900.0
@@ -28,7 +29,8 @@ RUN_AGENT = "from remit.cli import main; main()"
 class ChatProcess:
     """The process of one run. `streamed` is the text of the turn under way."""
 
-    def __init__(self, root: str, words: Sequence[str]) -> None:
+    def __init__(self, root: str, words: Sequence[str], clock: Clock) -> None:
+        self.clock = clock
         command = [sys.executable, "-I", "-c", RUN_AGENT, "run", "--json", "--input", "json", "--repo", root, *words]
         # The daemon may have been started by an agent's hook; this run is a person's.
         variables = {name: value for name, value in os.environ.items() if name not in AGENT_VARIABLES}
@@ -37,7 +39,7 @@ class ChatProcess:
         )
         self.id = self.streamed = ""
         self.error: dict[str, Any] = {}
-        self.spoke_at = time.monotonic()
+        self.spoke_at = self.clock.elapsed()
         self.has_begun = threading.Event()
         threading.Thread(target=self.follow, name="console-run", daemon=True).start()
 
@@ -50,7 +52,7 @@ class ChatProcess:
         assert self.process.stdout is not None
         with self.process.stdout as events:
             for line in events:
-                self.spoke_at = time.monotonic()
+                self.spoke_at = self.clock.elapsed()
                 self.take_event(as_object(json.loads(line)))
         self.process.wait()
         self.end()
@@ -74,7 +76,7 @@ class ChatProcess:
     def tell(self, line: dict[str, Any]) -> None:
         """Give the run a line of input. Raises OSError if the process has ended."""
         assert self.process.stdin is not None
-        self.spoke_at = time.monotonic()
+        self.spoke_at = self.clock.elapsed()
         self.process.stdin.write(json.dumps(line).encode() + b"\n")
         self.process.stdin.flush()
 
@@ -88,7 +90,8 @@ class ChatProcess:
 class ChatProcesses:
     """The runs that are open in the console. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
         self.runs: dict[str, ChatProcess] = {}
         self.lock = threading.Lock()
 
@@ -102,7 +105,7 @@ class ChatProcesses:
             self.end_quiet()
             if len(self.runs) >= MAX_RUNS:
                 raise Refused(429, f"{MAX_RUNS} runs are open in the console", "stop one, or use `remit run`")
-            run = ChatProcess(root, words)
+            run = ChatProcess(root, words, self.clock)
             if not run.has_begun.wait(START_LIMIT_S) or not run.id:
                 run.process.kill()
                 message = as_text(run.error.get("message")) or "the agent did not begin"
@@ -122,7 +125,7 @@ class ChatProcesses:
         for run_id, run in list(self.runs.items()):
             if not run.is_open:
                 del self.runs[run_id]
-            elif time.monotonic() - run.spoke_at > MAX_QUIET_S:
+            elif self.clock.elapsed() - run.spoke_at > MAX_QUIET_S:
                 run.end()
                 del self.runs[run_id]
 

@@ -6,16 +6,18 @@ begins with the last id also says which sessions have records since.
 import asyncio
 import binascii
 import sqlite3
-import time
+import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import Struct, json
 
+from remit.core.clock import Clock
 from remit.core.machine_paths import FLEET_PATH
 from remit.core.python_runtime import prepare_type
 from remit.gate.approval_answers import close_orphaned_questions
@@ -24,7 +26,7 @@ from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_
 from remit.ledger.reader import LogLine, LogPosition, measure_log_bytes
 from remit.ledger.tail import MAX_LINES, LogTail
 from remit.servers.web.render import static_version
-from remit.servers.web.repositories import Repositories
+from remit.servers.web.repositories import GovernedRepository, Repositories
 from remit.workspace.place.workspace import locate_workspace
 
 LOOK_INTERVAL_S = 0.05
@@ -33,6 +35,7 @@ HEARTBEAT_S = 15.0
 MAX_STREAMS = 32
 COALESCE_S = 0.1  # new records are told in steps of this length; questions never wait for one
 MAX_SESSIONS = 200  # sessions whose new records are counted, those with the newest ones
+READ_ERRORS = (*RECORDING_ERRORS, *DECODE_ERRORS, sqlite3.Error)  # tried again in a moment; other repositories go on
 
 
 class LiveState(Struct, frozen=True):
@@ -73,28 +76,31 @@ class ChangeWatcher:
     """Watcher of changes in the governed repositories while a page listens; keeps the newest state.
 
     A look costs one `PRAGMA data_version` and a few `stat` calls a repository; questions are read only after a change.
+    Looks and signs have a thread each, so that no page, no answer and no slow look holds up the sign that a person is
+    here.
     """
 
-    def __init__(self, repositories: Repositories, run: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, repositories: Repositories, run: Callable[..., Awaitable[Any]], clock: Clock) -> None:
         self.repositories = repositories
         self.run = run
+        self.clock = clock
         self.state = NO_STATE
         self.state_id = ""
         self.changed = asyncio.Condition()
         self.listeners = 0
         self.answerers = 0  # listeners whose person may answer: only then agents wait for the console
         self.is_closed = False
+        self.closing = threading.Event()
+        self.is_sign_due = threading.Event()  # before its time: a person who may answer came, or the streams end
         self.task: asyncio.Task[None] | None = None
+        self.sign_task: asyncio.Task[None] | None = None
         self.has_looked = False  # since the task began: before, the state is that of the streams before
         self.databases: dict[str, sqlite3.Connection] = {}
         self.versions: dict[str, tuple[int, int]] = {}
-        self.read_at: dict[str, float] = {}
-        self.marked_at: dict[str, float] = {}
-        """When a repository was last told that a person who may answer is here."""
         self.questions: dict[str, list[str]] = {}
         self.tails: dict[str, LogTail] = {}
         self.records: OrderedDict[str, int] = OrderedDict()
-        self.tailed_at = 0.0
+        self.tailed_at = float("-inf")
 
     async def listen(
         self, is_allowed: Callable[[], bool], last_id: str = "", *, can_answer: bool = True
@@ -104,9 +110,13 @@ class ChangeWatcher:
         """
         self.listeners += 1
         self.answerers += can_answer
+        if can_answer:
+            self.is_sign_due.set()
         if self.task is None or self.task.done():
             self.has_looked = False
             self.task = asyncio.create_task(self.watch())
+        if self.sign_task is None or self.sign_task.done():
+            self.sign_task = asyncio.create_task(self.keep_signing())
         sent: LiveState | None = None
         try:
             yield b"retry: 500\n\n"
@@ -148,37 +158,49 @@ class ChangeWatcher:
 
     async def close(self) -> None:
         """End all streams: a server does not stop before they end."""
+        self.closing.set()
+        self.is_sign_due.set()
         async with self.changed:
             self.is_closed = True
             self.changed.notify_all()
 
     async def watch(self) -> None:
-        while self.listeners and not self.is_closed:
-            state = await self.run(self.look)
-            if state != self.state or not self.has_looked:
-                async with self.changed:
-                    self.state = state
-                    self.state_id = encode_positions({name: tail.positions for name, tail in list(self.tails.items())})
-                    self.has_looked = True
-                    self.changed.notify_all()
-            await asyncio.sleep(LOOK_INTERVAL_S)
+        call = asyncio.get_running_loop().run_in_executor
+        with ThreadPoolExecutor(1, "console-look") as thread:
+            while self.listeners and not self.is_closed:
+                state = await call(thread, self.look, self.clock.elapsed())
+                if state != self.state or not self.has_looked:
+                    positions = {name: tail.positions for name, tail in list(self.tails.items())}
+                    async with self.changed:
+                        self.state = state
+                        self.state_id = encode_positions(positions)
+                        self.has_looked = True
+                        self.changed.notify_all()
+                await call(thread, self.clock.wait, self.closing, LOOK_INTERVAL_S)
 
-    def look(self) -> LiveState:
+    async def keep_signing(self) -> None:
+        call = asyncio.get_running_loop().run_in_executor
+        with ThreadPoolExecutor(1, "console-sign") as thread:
+            while self.listeners and not self.is_closed:
+                self.is_sign_due.clear()
+                await call(thread, self.sign)
+                await call(thread, self.clock.wait, self.is_sign_due, PRESENCE_INTERVAL_S)
+
+    def sign(self) -> None:
+        """Tell the agents of each repository that a person who may answer is here, if there is one."""
+        for repository in self.repositories.list_all():
+            with suppress(*READ_ERRORS), self.repositories.open_gate(repository) as gate:
+                if self.answerers:
+                    gate.questions.mark_watcher_present()
+                close_orphaned_questions(gate)
+
+    def look(self, now: float) -> LiveState:
+        """Return the state; `now` is the clock's elapsed time, by which new records are told in steps."""
         sizes: dict[str, int] = {}
         open_questions: list[str] = []
         for repository in self.repositories.list_all():
             try:
-                now = time.monotonic()
-                can_answer = self.answerers > 0
-                last = (self.marked_at if can_answer else self.read_at).get(repository.name, 0.0)
-                if now - last > PRESENCE_INTERVAL_S:
-                    with self.repositories.open_gate(repository) as gate:  # makes the state, where there is none yet
-                        if can_answer:
-                            gate.questions.mark_watcher_present()
-                            self.marked_at[repository.name] = now
-                        close_orphaned_questions(gate)
-                    self.read_at[repository.name] = now
-                version = self.read_version(repository.name, repository.root)
+                version = self.read_version(repository)
                 sizes[repository.name] = version[1]
                 if self.versions.get(repository.name) != version:
                     with self.repositories.open_gate(repository) as gate:
@@ -186,16 +208,15 @@ class ChangeWatcher:
                     self.questions[repository.name] = [question.id for question in listed]
                     self.versions[repository.name] = version
                 open_questions += self.questions.get(repository.name, [])
-            except (*RECORDING_ERRORS, *DECODE_ERRORS, sqlite3.Error):  # looked at again in a moment; others go on
+            except READ_ERRORS:
                 continue
-        self.count_new_records()
+        if now - self.tailed_at >= COALESCE_S:
+            self.tailed_at = now
+            self.count_new_records()
         return LiveState(sorted(open_questions), sizes, dict(self.records), self.read_fleet_version())
 
     def count_new_records(self) -> None:
-        """Count the records that came since the last look by session, at most each COALESCE_S."""
-        if time.monotonic() - self.tailed_at < COALESCE_S:
-            return
-        self.tailed_at = time.monotonic()
+        """Count the records that came since the last count by session."""
         for name, tail in list(self.tails.items()):
             with suppress(OSError, LedgerError):
                 for session, count in count_by_session(tail.read_new_lines()).items():
@@ -227,14 +248,17 @@ class ChangeWatcher:
             found |= {f"{repository.name}/{session}": count for session, count in count_by_session(lines).items()}
         return MissedRecords(found, is_whole)
 
-    def read_version(self, name: str, root: str) -> tuple[int, int]:
+    def read_version(self, repository: GovernedRepository) -> tuple[int, int]:
         """Return numbers that change with the state database and with the log."""
-        workspace = locate_workspace(Path(root))
+        workspace = locate_workspace(Path(repository.root))
         if workspace is None:
             return 0, 0
-        version = self.read_data_version(name, workspace.state / "state.db")
-        if name not in self.tails:
-            self.tails.setdefault(name, LogTail(workspace.log_folder))
+        if repository.name not in self.databases:
+            with self.repositories.open_gate(repository) as gate:
+                gate.questions.list_open_questions()  # makes the state, where there is none yet
+        version = self.read_data_version(repository.name, workspace.state / "state.db")
+        if repository.name not in self.tails:
+            self.tails.setdefault(repository.name, LogTail(workspace.log_folder))
         folders = (workspace.log_folder / place for place in list_readable_places(workspace.log_folder))
         return version, sum(measure_log_bytes(folder) for folder in folders)
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import json
 
+from remit.core.clock import Clock
 from remit.core.config import ConsoleSettings
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.approval_answers import close_orphaned_questions, group_equal_questions
@@ -34,7 +35,7 @@ MISTRUST_S = 600.0  # after a push that failed nobody is taken to be there, for 
 class PushSender:
     """Sender of pushes for all repositories of a user, in a thread of its own."""
 
-    def __init__(self, repositories: Repositories, get_origin: Callable[[], str], clock: Callable[[], float]) -> None:
+    def __init__(self, repositories: Repositories, get_origin: Callable[[], str], clock: Clock) -> None:
         self.repositories = repositories
         self.get_origin = get_origin
         self.clock = clock
@@ -45,7 +46,7 @@ class PushSender:
         self.thread = threading.Thread(target=self.run, name="console-push", daemon=True)
 
     def run(self) -> None:
-        while not self.stopped.wait(LOOK_INTERVAL_S):
+        while not self.clock.wait(self.stopped, LOOK_INTERVAL_S):
             self.look()
 
     def look(self) -> None:
@@ -66,7 +67,7 @@ class PushSender:
         self.is_in_use = is_in_use
 
     def serve(self, repository: GovernedRepository, gate: Gate, settings: ConsoleSettings) -> None:
-        now = self.clock()
+        now = self.clock.now()
         if now - self.failed_at.get(repository.root, -MISTRUST_S) >= MISTRUST_S:
             gate.questions.mark_watcher_present(watcher=WATCHER)
         close_orphaned_questions(gate)

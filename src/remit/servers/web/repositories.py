@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
@@ -98,14 +97,15 @@ class Repositories(Struct, frozen=True):
 
     def list_files(self, repository: GovernedRepository, *, max_age_s: float = FILES_AGE_S) -> list[str]:
         """Return the files that git does not ignore, bytes outside UTF-8 as surrogates; none where git cannot tell."""
-        at, files = self.files.get(repository.root, (0.0, []))
-        if time.monotonic() - at > max_age_s:
+        now = self.environment().clock.elapsed()
+        at, files = self.files.get(repository.root, (float("-inf"), []))
+        if now - at > max_age_s:
             workspace = locate_workspace(Path(repository.root))
             try:
                 files = list_present_files(workspace) if workspace is not None else []
             except GitError:
                 files = []
-            self.files[repository.root] = (time.monotonic(), files)
+            self.files[repository.root] = (now, files)
         return files
 
     def run_command(self, repository: GovernedRepository, *words: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Repositories(Struct, frozen=True):
             folder = gate.workspace.log_folder
             size = sum(measure_log_bytes(folder / place) for place in list_readable_places(folder))
             head = Git(gate.workspace.root).read_head()
-        key = (repository.root, words, head, size, int(time.time() // 3600))
+        key = (repository.root, words, head, size, int(self.environment().clock.now() // 3600))
         answer: dict[str, Any] = self.heavy.ask(key, lambda: self.run_command(repository, *words)).result()
         return answer
 

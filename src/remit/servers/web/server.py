@@ -4,7 +4,6 @@ import asyncio
 import resource
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from remit.gate.intents.refusals import make_refusal
 from remit.gate.machine import Environment
 from remit.gate.records.call_records import violation_document
 from remit.servers.web.app import Console
+from remit.servers.web.chat_processes import ChatProcesses
 from remit.servers.web.guard import Guard
 from remit.servers.web.pairing import DEFAULT_PORT, Login, Logins, PairedBrowser, Pairing
 from remit.servers.web.push import PushSender
@@ -34,6 +34,7 @@ from remit.servers.web.remote.settings import (
     resolve_file,
 )
 from remit.servers.web.repositories import Repositories
+from remit.servers.web.workers import HeavyReads, WorkerPool
 from remit.workspace.place.workspace import locate_workspace
 
 START_TIMEOUT_S = 30.0
@@ -64,6 +65,18 @@ class PunctualLoop(asyncio.SelectorEventLoop):
         return await super().create_server(*arguments, **named)
 
 
+class HttpServer(uvicorn.Server):
+    """HTTP server that tells when it has begun; `has_begun` is also set if it never will."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.has_begun = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.has_begun.set()
+
+
 class PortTaken(OSError):
     """A port in use by a foreign program."""
 
@@ -76,20 +89,26 @@ class ConsoleServer:
 
     def __init__(self, environment: Callable[[], Environment], port: int | None) -> None:
         self.environment = environment
-        home = environment().home
+        home, self.clock = environment().home, environment().clock
         self.remote_settings = read_remote_settings(home)
-        self.pairing = Pairing(home, time.time)
+        self.pairing = Pairing(home, self.clock.now)
         self.socket, self.port = listen(port, self.pairing.state.port)
         if self.pairing.state.port != self.port or not self.pairing.state.browsers:
             self.pairing.change_state(replace(self.pairing.state, port=self.port))
         remote = self.remote_settings
-        self.logins = Logins(home, time.time) if remote else None
-        repositories = Repositories(environment, remote_origin=remote.origin if remote else "")
+        self.logins = Logins(home, self.clock.now) if remote else None
+        repositories = Repositories(
+            environment,
+            WorkerPool(self.clock),
+            ChatProcesses(self.clock),
+            HeavyReads(self.clock),
+            remote_origin=remote.origin if remote else "",
+        )
         self.guard = Guard(self.pairing, self.port, self.record_attempt, self.logins)
         self.console = Console(self.guard, repositories, self.record_pairing)
-        self.pushes = PushSender(repositories, lambda: remote.origin if remote else self.guard.origin, time.time)
+        self.pushes = PushSender(repositories, lambda: remote.origin if remote else self.guard.origin, self.clock)
         self.server = make_server(self.console, {})
-        self.remote: tuple[uvicorn.Server, socket.socket] | None = None
+        self.remote: tuple[HttpServer, socket.socket] | None = None
         if remote:
             try:
                 self.remote = self.open_remote(remote, home)
@@ -99,7 +118,7 @@ class ConsoleServer:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.thread = threading.Thread(target=self.run_loop, name="console", daemon=True)
 
-    def open_remote(self, settings: RemoteSettings, home: Path) -> tuple[uvicorn.Server, socket.socket]:
+    def open_remote(self, settings: RemoteSettings, home: Path) -> tuple[HttpServer, socket.socket]:
         """Return a listening server for other machines. Raises RemoteSetupRefused."""
         # Imported here: the extra `remote`, which most people do not install.
         from remit.servers.web.remote.app import RemoteConsole, RemoteGuard
@@ -133,15 +152,20 @@ class ConsoleServer:
     def start(self) -> None:
         self.thread.start()
         self.pushes.thread.start()
-        until = time.monotonic() + START_TIMEOUT_S
-        servers = [self.server, *([self.remote[0]] if self.remote else [])]
-        while not all(server.started for server in servers) and self.thread.is_alive() and time.monotonic() < until:
-            time.sleep(0.005)
+        for server in self.list_servers():
+            server.has_begun.wait(START_TIMEOUT_S)
+
+    def list_servers(self) -> list[HttpServer]:
+        return [self.server, *([self.remote[0]] if self.remote else [])]
 
     def run_loop(self) -> None:
         # No signal handlers: the daemon's main thread has its own.
-        with asyncio.Runner(loop_factory=PunctualLoop) as runner:
-            runner.run(self.serve())
+        try:
+            with asyncio.Runner(loop_factory=PunctualLoop) as runner:
+                runner.run(self.serve())
+        finally:
+            for server in self.list_servers():
+                server.has_begun.set()
 
     async def serve(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -155,9 +179,8 @@ class ConsoleServer:
         if self.loop is not None and self.loop.is_running():
             with suppress(RuntimeError, TimeoutError):  # the loop ended meanwhile
                 asyncio.run_coroutine_threadsafe(self.console.watcher.close(), self.loop).result(1.0)
-        self.server.should_exit = True
-        if self.remote:
-            self.remote[0].should_exit = True
+        for server in self.list_servers():
+            server.should_exit = True
         self.thread.join(STOP_TIMEOUT_S)
         self.console.repositories.workers.close()
         self.console.repositories.runs.close()
@@ -193,7 +216,7 @@ class ConsoleServer:
         self.append_everywhere(Body(event="denied", intent_id=None, session_id=None, call=call, violation=violation))
 
     def append_everywhere(self, body: Body) -> None:
-        for repository in Repositories(self.environment).list_all():
+        for repository in self.console.repositories.list_all():
             with suppress(*RECORDING_ERRORS):
                 gate = Gate(locate_workspace(Path(repository.root)), self.environment())
                 gate.recorder.append_or_spool([gate.recorder.make_record(body)])
@@ -228,7 +251,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def make_server(console: Console, files: dict[str, Any]) -> uvicorn.Server:
+def make_server(console: Console, files: dict[str, Any]) -> HttpServer:
     """Return a server of the console's pages; `files` are those of TLS. It believes no header about its clients."""
     config = uvicorn.Config(
         console.build_app(),
@@ -243,4 +266,4 @@ def make_server(console: Console, files: dict[str, Any]) -> uvicorn.Server:
         http=PunctualProtocol,
         **files,
     )
-    return uvicorn.Server(config)
+    return HttpServer(config)

@@ -10,7 +10,6 @@ import select
 import subprocess
 import sys
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from remit.core.clock import Clock
 from remit.core.python_runtime import prepare_type
 from remit.core.record import Person
 from remit.gate.context import RECORDING_ERRORS
@@ -29,6 +29,7 @@ from remit.gate.intents.refusals import IntentRefused
 from remit.servers.environment import read_environment
 from remit.servers.web.guard import Refused
 from remit.workspace.intents_file.storage import IntentsFileChanged
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,14 +90,15 @@ def encode_line(value: object) -> bytes:
 class JobProcess:
     """One worker process."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         command = [sys.executable, "-I", "-c", RUN_WORKER]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.used_at = time.monotonic()
+        self.used_at = clock.elapsed()
 
     @property
     def is_reusable(self) -> bool:
-        return self.process.poll() is None and time.monotonic() - self.used_at < REUSED_WITHIN_S
+        return self.process.poll() is None and self.clock.elapsed() - self.used_at < REUSED_WITHIN_S
 
     def ask(self, job: Job | CommandLine) -> bytes:
         """Return the answer's line; empty if the worker ended without. Raises OSError, TimeoutExpired."""
@@ -110,7 +112,7 @@ class JobProcess:
         if not answers.poll(timeout_s * 1000):
             raise subprocess.TimeoutExpired(job.name, timeout_s)
         line: bytes = self.process.stdout.readline()
-        self.used_at = time.monotonic()
+        self.used_at = self.clock.elapsed()
         return line
 
     def end(self) -> None:
@@ -124,7 +126,8 @@ class JobProcess:
 class WorkerPool:
     """Workers that wait for a job. Each job has a worker of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
         self.idle: list[JobProcess] = []
         self.is_closed = False
         self.lock = threading.Lock()
@@ -176,7 +179,7 @@ class WorkerPool:
                 if worker not in usable:
                     worker.end()
             self.idle = usable[1:]
-        return usable[0] if usable else JobProcess()
+        return usable[0] if usable else JobProcess(self.clock)
 
     def give_back(self, worker: JobProcess) -> None:
         with self.lock:
@@ -197,7 +200,8 @@ class WorkerPool:
 class HeavyReads:
     """Answers by question. The work runs in other processes; two threads wait for them. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
         self.pool = ThreadPoolExecutor(2, thread_name_prefix="console-heavy")
         self.lock = threading.Lock()
         self.answers: OrderedDict[Hashable, tuple[float, Future[Any]]] = OrderedDict()
@@ -206,7 +210,7 @@ class HeavyReads:
         """Return the answer to come, or one that is not older than `max_age_s` since it came. Failures are not kept."""
         with self.lock:
             known = self.answers.get(question)
-            if known is not None and (not known[1].done() or time.monotonic() - known[0] <= max_age_s):
+            if known is not None and (not known[1].done() or self.clock.elapsed() - known[0] <= max_age_s):
                 self.answers.move_to_end(question)
                 return known[1]
             future = self.pool.submit(answer)
@@ -222,7 +226,7 @@ class HeavyReads:
                 if done.cancelled() or done.exception() is not None:
                     del self.answers[question]
                 else:
-                    self.answers[question] = (time.monotonic(), done)
+                    self.answers[question] = (self.clock.elapsed(), done)
 
 
 # In the worker

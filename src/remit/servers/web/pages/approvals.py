@@ -2,7 +2,6 @@
 answers one question, or equal ones together.
 """
 
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -207,7 +206,8 @@ def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuesti
     names = {intent.id: intent.title for intent in (document.intents if document else ())}
     command = question.subject.command
     action = command if question.is_command else question.action
-    left = max(0.0, question.expires_at - time.time()) / max(1.0, question.expires_at - question.asked_at)
+    now = gate.environment.clock.now()
+    left = max(0.0, question.expires_at - now) / max(1.0, question.expires_at - question.asked_at)
     card = QuestionCard(
         repository.name,
         question,

@@ -1,6 +1,5 @@
 """Now: sessions with their tasks, sessions waiting for a person, and recent denials."""
 
-import time
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -94,7 +93,7 @@ def read_now(request: PageRequest) -> Now:
 def list_active_sessions(
     repository: GovernedRepository, gate: Gate, index: Index, waiting: set[str]
 ) -> list[ActiveSession]:
-    now = time.time()
+    now = gate.environment.clock.now()
     document = gate.rules.document
     names = {intent.id: intent.title for intent in (document.intents if document else ())}
     open_calls = {call.session.session_id for call in gate.state.list_open_calls() if now - call.at < 600}

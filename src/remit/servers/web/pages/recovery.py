@@ -1,6 +1,5 @@
 """Recovery: the snapshots named by what they precede, what a restore would change, the restore itself, and pins."""
 
-import time
 from typing import Any
 
 from msgspec import Struct
@@ -230,7 +229,7 @@ def refuse_missing(error: NoSuchSnapshot) -> Refused:
 
 
 def list_working_agents(context: WorkspaceContext) -> list[WorkingAgent]:
-    now = time.time()
+    now = context.environment.clock.now()
     return [
         WorkingAgent(call.pending.agent, call.session.session_id, call.tool, max(0, int(now - call.at)))
         for call in context.state.list_open_calls()

@@ -1,6 +1,5 @@
 """Sessions: the list of a repository, and a session as a timeline of records."""
 
-import time
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -131,15 +130,14 @@ def read_sessions(request: PageRequest) -> Sessions:
             for each in first
         }
         waiting = {question.session_id for question in gate.questions.list_open_questions()}
-        calls = {
-            call.session.session_id for call in gate.state.list_open_calls() if time.time() - call.at < OPEN_CALL_S
-        }
+        now = gate.environment.clock.now()
+        calls = {call.session.session_id for call in gate.state.list_open_calls() if now - call.at < OPEN_CALL_S}
     ended = {str(end["metadata"][KEY].get("session_id")): end for end in reversed(ends)}
     statuses: dict[str, SessionStatus] = {}
     for each in first:
         end = ended.get(each.session_id)
         newest = end if end is not None and str(end["timestamp"]) >= each.last_at else None
-        silence = time.time() - parse_seconds(each.last_at)
+        silence = now - parse_seconds(each.last_at)
         is_waiting, has_call = each.session_id in waiting, each.session_id in calls
         statuses[each.session_id] = name_status(newest, silence, is_waiting=is_waiting, has_call=has_call)
     return Sessions(sessions, titles, statuses)
@@ -191,7 +189,7 @@ def read_session(request: PageRequest) -> SessionPage:
 def find_status(gate: Gate, session: IndexedSession, newest: dict[str, Any] | None) -> SessionStatus:
     is_waiting = any(q.session_id == session.session_id for q in gate.questions.list_open_questions())
     has_call = any(call.session.session_id == session.session_id for call in gate.state.list_open_calls())
-    silence = time.time() - parse_seconds(session.last_at)
+    silence = gate.environment.clock.now() - parse_seconds(session.last_at)
     return name_status(newest, silence, is_waiting=is_waiting, has_call=has_call and silence < OPEN_CALL_S)
 
 
