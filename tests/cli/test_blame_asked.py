@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from remit.cli.blame.question_server import DECLINE, QuestionServer
 from remit.servers.daemon import socket_path
 from remit.wiring.hook_client import install_client
 from remit_hook.__main__ import ACK_TIMEOUT_S
+from waiting import wait_until
 
 FORMS: tuple[list[str], ...] = (
     [],
@@ -63,18 +63,11 @@ def daemon(agent: Agent, home: Path) -> Generator[subprocess.Popen[bytes]]:
     """A daemon that the command finds, as the hook client finds it."""
     install_client(home)
     process = subprocess.Popen([sys.executable, "-I", "-c", "from remit.cli import main; main()", "daemon"])
-    wait_until(lambda: is_listening(socket_path(home)))
+    wait_until(lambda: is_listening(socket_path(home)), has_failed=lambda: process.poll() is not None)
     yield process
     process.terminate()
     process.wait(120)
     assert not daemons_of(home)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def is_listening(place: Path) -> bool:

@@ -1,15 +1,14 @@
 """`remit exec`, as a person or an agent's hook runs it: the real program in the real sandbox."""
 
 import os
-import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from cli.running import run_on_terminal
 from gate.driving import governed, overlay
 
 REMIT = [sys.executable, "-m", "remit", "exec", "--intent", "INT-001"]
@@ -74,8 +73,8 @@ def test_a_command_that_is_not_there_ends_with_127(folder: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_the_command_and_what_it_then_does_counts(folder: Path, number: int) -> None:
     text = (
-        f"import signal,time,sys; signal.signal({number}, lambda *a: (open('src/got','w').write('g'), sys.exit(5)));"
-        "print('ready', flush=True); time.sleep(300)"
+        f"import signal,sys; signal.signal({number}, lambda *a: (open('src/got','w').write('g'), sys.exit(5)));"
+        "print('ready', flush=True); signal.pause()"
     )
     with subprocess.Popen([*REMIT, *python(text)], cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -91,7 +90,7 @@ def test_a_signal_that_ends_the_command_shows_in_the_exit_code(folder: Path) -> 
 
 @pytest.mark.slow
 def test_what_a_killed_one_staged_is_swept_by_the_next(folder: Path, home: Path) -> None:
-    words = python("print('ready', flush=True); import time; time.sleep(300)")
+    words = python("print('ready', flush=True); import signal; signal.pause()")
     with subprocess.Popen([*REMIT, *words], cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -104,24 +103,11 @@ def test_what_a_killed_one_staged_is_swept_by_the_next(folder: Path, home: Path)
 
 
 def test_a_terminal_is_one_inside_and_its_interrupt_arrives(folder: Path) -> None:
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(folder)
-        os.execv(sys.executable, [*REMIT, *python("import sys,time; print(sys.stdin.isatty()); time.sleep(300)")])
-    seen, until, sent = b"", time.monotonic() + 120, False
-    while time.monotonic() < until:
-        try:
-            block = os.read(terminal, 4096)
-        except OSError:
-            break
-        seen += block
-        if b"True" in seen and not sent:
-            os.write(terminal, b"\x03")
-            sent = True
-    os.close(terminal)
-    assert b"True" in seen
-    assert b"KeyboardInterrupt" in seen
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in (1, 130)
+    text = "import signal, sys; print(sys.stdin.isatty()); signal.pause()"
+    code, seen = run_on_terminal(folder, [*REMIT[1:], *python(text)], b"True", b"\x03")
+    assert "True" in seen
+    assert "KeyboardInterrupt" in seen
+    assert code in (1, 130)
 
 
 def test_below_an_agent_no_intent_can_be_named(repository: Path, home: Path) -> None:

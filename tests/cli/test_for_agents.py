@@ -1,9 +1,9 @@
 """The commands that an agent may run for itself: its hook acts, the command tells what stands there."""
 
 import json
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -198,28 +198,40 @@ def test_without_a_terminal_a_person_is_told_what_was_seen(agent: Agent) -> None
 
 
 SCRIPT = """
-sleep 0.1
-bash -c 'exec -a claude sleep 300' & claude=$!
-until [ "$(cat /proc/$claude/comm)" = sleep ]; do sleep 0.05; done
+mkfifo $ready $orphaned
+began=$(cut -d ' ' -f 22 /proc/$$/stat)
+until [ "$(sh -c 'cut -d " " -f 22 /proc/$$/stat')" -gt "$began" ]; do :; done
+bash -c 'exec -a claude sh -c "echo > $ready; read -r _ < $ready"' & claude=$!
+read -r _ < $ready
 {run} {python} -m remit mode observe
 code=$?
 kill $claude
+wait $claude
+{then}
 exit $code
 """
+ORPHAN = 'setsid -f sh -c \'read -r _ < $orphaned; exec "$0" "$@"\''
+"""Run a command once its parent has ended."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("run", "code"), [("", 0), ("setsid -w", 3), ('setsid -f sh -c \'sleep 0.3; exec "$0" "$@"\'', 0)]
-)
-def test_a_shell_that_was_there_before_the_agent_is_a_persons(agent: Agent, run: str, code: int) -> None:
+@pytest.mark.parametrize(("run", "then", "code"), [("", "", 0), ("setsid -w", "", 3), (ORPHAN, "echo > $orphaned", 0)])
+def test_a_shell_that_was_there_before_the_agent_is_a_persons(
+    agent: Agent, tmp_path: Path, run: str, then: str, code: int
+) -> None:
     """What a command leaves behind has a session of its own, or nobody above it: that is refused."""
     agent.select()
     assert allowed(agent.ask("Bash", command="python3 src/app.py"))
-    text = SCRIPT.format(run=run, python=sys.executable)
-    done = subprocess.run(
-        ["sh", "-c", text], cwd=agent.cwd, capture_output=True, text=True, check=False, start_new_session=True
+    text = SCRIPT.format(run=run, python=sys.executable, then=then)
+    pipes = {name: str(tmp_path / name) for name in ("ready", "orphaned")}
+    done = subprocess.run(  # until the last process has closed its streams
+        ["sh", "-c", text],
+        cwd=agent.cwd,
+        env={**os.environ, **pipes},
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
     )
     assert done.returncode == code, done
-    time.sleep(1 if "-f" in run else 0)
     assert ('mode = "observe"' in (agent.cwd / ".orchestration/remit.toml").read_text()) == (run == "")

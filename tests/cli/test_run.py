@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
 from remit.host.openai_wires import ChatWire
 from remit.host.scripted_model import Say, ScriptedModel, Use
+from waiting import wait_until
 
 EDIT = {"path": "src/app.py", "content": "def main():\n    return 2\n"}
 CITED = {**EDIT, "intent_id": "INT-001", "mutation_class": "BUG_FIX"}
@@ -297,9 +299,6 @@ def test_an_output_that_takes_no_more_ends_the_run_quietly(repository: Path, scr
 
 @pytest.mark.slow
 def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Path) -> None:
-    import signal
-    import time
-
     with AnthropicWire(ScriptedModel([Say("never whole")])).serve() as wire:
         put_fault(wire, "silence")
         known = {**os.environ, "ANTHROPIC_API_KEY": "dummy", "ANTHROPIC_BASE_URL": wire.url}
@@ -307,10 +306,7 @@ def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Pa
         with subprocess.Popen(
             words, cwd=repository, env=known, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as child:
-            end = time.monotonic() + 120
-            while not wire.requests:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            wait_until(lambda: wire.requests, has_failed=lambda: child.poll() is not None)
             child.send_signal(signal.SIGINT)
             output, errors = child.communicate(timeout=120)
     assert child.returncode == 130
@@ -336,20 +332,20 @@ def test_a_program_talks_with_the_agent_in_json_lines(repository: Path, script: 
             agent.stdin.write(json.dumps(given) + "\n")
             agent.stdin.flush()
 
-        def wait_for(event: str) -> dict[str, Any]:
+        def read_event(event: str) -> dict[str, Any]:
             assert agent.stdout is not None
             return next(found for line in agent.stdout if (found := json.loads(line))["event"] == event)
 
-        assert wait_for("started")["data"]["run"]
+        assert read_event("started")["data"]["run"]
         say(say="Hi")
-        assert wait_for("turn")["data"]["turn"]["parts"][0]["text"] == "Hello."
+        assert read_event("turn")["data"]["turn"]["parts"][0]["text"] == "Hello."
         say(say="Go on")
-        question = wait_for("question")["data"]
+        question = read_event("question")["data"]
         assert question["choices"] == ["red", "blue"]
         say(unknown=1)
         say(answer="q0", words="green")
         say(answer=question["id"], words="blue")
-        assert wait_for("answer")["data"]["words"] == "blue"
+        assert read_event("answer")["data"]["words"] == "blue"
         agent.stdin.close()
         assert "So it is." in agent.stdout.read()
         said = agent.stderr.read()

@@ -1,18 +1,12 @@
 """`remit trust`, in a real terminal and out of one."""
 
-import os
-import pty
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from cli.running import data, run
+from cli.running import data, run, run_on_terminal
 from gate.driving import governed
 from gate.team_hooks.trusted_hooks import hook
-
-REMIT = [sys.executable, "-m", "remit"]
 
 
 @pytest.fixture
@@ -31,26 +25,7 @@ def hooked(repository: Path) -> Path:
 
 def at_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
     """Run `remit trust` in a terminal, and type this once it asks."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(folder)
-        os.execv(REMIT[0], [*REMIT, "trust", *words])
-    seen = b""
-    until = time.monotonic() + 120
-    typed = False
-    while time.monotonic() < until:
-        try:
-            block = os.read(terminal, 4096)
-        except OSError:
-            break
-        if not block:
-            break
-        seen += block
-        if b"[y/N]" in seen and not typed:
-            os.write(terminal, answer.encode() + b"\n")
-            typed = True
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode("utf-8", "replace")
+    return run_on_terminal(folder, ["-m", "remit", "trust", *words], b"[y/N]", answer.encode() + b"\n")
 
 
 def shown(folder: Path) -> dict[str, bool]:

@@ -1,6 +1,7 @@
 """Commands of Remit's own agent that run longer than their call says: they go on in the background."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from gate.driving import body, governed, machine, overlay, records
 from host.driving import drive, lines_of, results, scripted
+from remit.host.events import RunEvent
 from remit.host.gate_access import GateAccess
 from remit.host.journal.file import read_journal
 from remit.host.journal.history import RunHistory
@@ -16,14 +18,18 @@ from remit.host.models.providers import InProcessModel
 from remit.host.offer import AgentToolbox
 from remit.host.scripted_model import ModelRequest, Say, Use
 from remit.host.session import Session, SessionOptions
+from stepped_clock import SteppedClock
 
 SELECT = Use("select_active_intent", {"intent_id": "INT-001"}, "c1")
+TIMEOUT_S = 10.0
+ENDLESS = "echo begun; tail -f /dev/null"
 DONE = Use("attempt_completion", {"result": "Done."}, "c9")
 
 
 @pytest.fixture
 def folder(repository: Path, home: Path) -> Path:
-    script = f"until test -e {home}/go; do sleep 0.02; done; echo made > src/made.txt; echo no > outside.txt"
+    os.mkfifo(home / "go")
+    script = f"echo begun; read -r _ < {home}/go; echo made > src/made.txt; echo no > outside.txt"
     (repository / "src" / "make.sh").write_text(script + "\n")
     root = governed(repository)
     overlay(home)
@@ -34,7 +40,7 @@ def make_toolbox(access: GateAccess) -> AgentToolbox:
     return AgentToolbox(access.gate)
 
 
-def execute(command: str, call_id: str, timeout: float = 0.2) -> Use:
+def execute(command: str, call_id: str, timeout: float = TIMEOUT_S) -> Use:
     return Use("execute_command", {"command": command, "timeout": timeout}, call_id)
 
 
@@ -47,20 +53,33 @@ def run_session(
 ) -> None:
     async def work() -> None:
         options = SessionOptions(task="Mend it", until_completion=whole)
-        async with await Session.open(
-            folder, options, provider=model, make_toolbox=make_toolbox, environment=machine(home)
-        ) as session:
+        async with await open_session(folder, home, options, model) as session:
             await session.wait_until_idle()
             await check(session)
 
     drive(work)
 
 
+async def open_session(folder: Path, home: Path, options: SessionOptions, model: InProcessModel) -> Session:
+    """Open a session whose clock stands still until a command prints something: then its time is over."""
+    clock = SteppedClock()
+    session = await Session.open(
+        folder, options, provider=model, make_toolbox=make_toolbox, environment=machine(home), clock=clock.now
+    )
+
+    def take(event: RunEvent) -> None:
+        if event.event == "output":
+            clock.advance(TIMEOUT_S)
+
+    session.run.listeners.append(take)
+    return session
+
+
 @pytest.mark.slow
 def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folder: Path, home: Path) -> None:
     model = scripted(
         SELECT,
-        execute("echo begun; sleep 300", "c2", timeout=2),
+        execute(ENDLESS, "c2"),
         Use("write_to_file", {"path": "src/other.py", "content": "x = 1\n", "intent_id": "INT-001",
                               "mutation_class": "INTENT_EVOLUTION", "expected_content_hash": None}, "c3"),
         Use("read_command_output", {"artifact_id": "cmd-c2.txt"}, "c4"),
@@ -90,7 +109,7 @@ def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folde
 @pytest.mark.slow
 def test_what_it_wrote_is_judged_at_its_end(folder: Path, home: Path) -> None:
     def wait_for_its_end(_: ModelRequest) -> Use:
-        (home / "go").touch()
+        (home / "go").write_text("\n")
         return Use("read_command_output", {"artifact_id": "cmd-c2.txt", "wait": 200}, "c3")
 
     model = scripted(
@@ -112,7 +131,7 @@ def test_what_it_wrote_is_judged_at_its_end(folder: Path, home: Path) -> None:
 
 
 def test_the_end_of_the_task_ends_what_runs_in_the_background(folder: Path, home: Path) -> None:
-    model = scripted(SELECT, execute("sleep 300", "c2"), DONE)
+    model = scripted(SELECT, execute(ENDLESS, "c2"), DONE)
 
     async def check(session: Session) -> None:
         assert "Ended: it was cancelled" in ends(session)["c2"].text
@@ -125,7 +144,7 @@ def test_the_end_of_the_task_ends_what_runs_in_the_background(folder: Path, home
 
 @pytest.mark.slow
 def test_the_fifth_command_is_ended_at_its_time(folder: Path, home: Path) -> None:
-    commands = [execute(f"sleep {300 + n}", f"b{n}") for n in range(5)]
+    commands = [execute(f"{ENDLESS} {n}", f"b{n}") for n in range(5)]
     model = scripted(SELECT, *commands, DONE)
 
     async def check(session: Session) -> None:
@@ -138,7 +157,7 @@ def test_the_fifth_command_is_ended_at_its_time(folder: Path, home: Path) -> Non
 
 
 def test_a_cancel_ends_it_and_nothing_stays_open(folder: Path, home: Path) -> None:
-    model = scripted(SELECT, execute("sleep 300", "c2"), Say("I wait."))
+    model = scripted(SELECT, execute(ENDLESS, "c2"), Say("I wait."))
 
     async def check(session: Session) -> None:
         assert session.run.background
@@ -152,14 +171,12 @@ def test_a_cancel_ends_it_and_nothing_stays_open(folder: Path, home: Path) -> No
 
 def test_a_run_that_was_killed_says_that_its_command_ended(folder: Path, home: Path) -> None:
     """The journal is cut behind the call's result, as a killed process leaves it; the gate's call is open."""
-    model = scripted(SELECT, execute("sleep 300", "c2"), Say("I wait."), Say("I see."))
+    model = scripted(SELECT, execute(ENDLESS, "c2"), Say("I wait."), Say("I see."))
     kept: list[AnyLine] = []
 
     async def work() -> None:
         options = SessionOptions(task="Mend it")
-        session = await Session.open(
-            folder, options, provider=model, make_toolbox=make_toolbox, environment=machine(home)
-        )
+        session = await open_session(folder, home, options, model)
         await session.wait_until_idle()
         path = session.run.folder.journal_path
         before = path.read_bytes()

@@ -114,18 +114,21 @@ def test_an_output_lies_in_the_run(folder: RunDirectory) -> None:
     assert folder.output_path("cmd-ab_1.txt") == folder.output_path("cmd-ab_1") == str(folder.path / "out/cmd-ab_1.txt")
 
 
+NOW = 1_700_000_000.0
+
+
 def test_old_runs_go_and_runs_at_work_stay(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, tmp_path / ".git", tmp_path / ".git")
     for name in ("old", "held", "fresh"):
         journal = Journal(RunDirectory.create(runs_folder(workspace), name))
         journal.append(UserLine(text="x"))
         journal.close()
-        if name != "fresh":
-            os.utime(journal.folder.journal_path, (1000, 1000))
+        changed_at = NOW if name == "fresh" else 1000
+        os.utime(journal.folder.journal_path, (changed_at, changed_at))
     empty = RunDirectory.create(runs_folder(workspace), "empty").path
     os.utime(empty, (1000, 1000))
     held = Journal(RunDirectory(runs_folder(workspace) / "held"))
-    assert remove_old_runs(workspace, 90, time.time()) == ["old", "empty"]
+    assert remove_old_runs(workspace, 90, NOW) == ["old", "empty"]
     assert [folder.id for folder in list_runs(workspace)] == ["held", "fresh"]
     held.close()
 

@@ -194,7 +194,7 @@ def test_a_limit_of_turns_stops_the_run(folder: Path, home: Path) -> None:
 
 
 class SlowModel:
-    """A model that says a word, then nothing for a long time."""
+    """A model that says a word, then nothing any more."""
 
     id, window = "test:slow", None
 
@@ -204,7 +204,7 @@ class SlowModel:
 
     async def answer(self) -> AsyncIterator[Delta]:
         yield TextDelta("Well, ")
-        await asyncio.sleep(1000)
+        await asyncio.Event().wait()
 
 
 def test_a_cancel_while_streaming_is_idle_at_once_and_keeps_the_text(folder: Path, home: Path) -> None:

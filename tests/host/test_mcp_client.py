@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from remit.core.config import make_mcp_item
 from remit.gate.gate import Gate
 from remit.host.mcp_client import McpConnections, make_mcp_tools
 from remit.workspace.place.config import Trust, write_trust
+from waiting import wait_until
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 ENTRY = {"command": sys.executable, "args": [str(SERVER)]}
@@ -132,7 +132,7 @@ def test_a_server_is_reached_over_http(driver: ToolDriver) -> None:
         port = free.getsockname()[1]
     with subprocess.Popen([sys.executable, str(SERVER), str(port)], stderr=subprocess.DEVNULL) as process:
         try:
-            wait_for(port)
+            wait_until(lambda: is_listening(port), has_failed=lambda: process.poll() is not None)
             opened = McpConnections({"notes": {"url": f"http://127.0.0.1:{port}/mcp"}}, driver.root, {})
             assert call(driver, opened, "add", a=20, b=22).text == "42"
             opened.close()
@@ -140,13 +140,6 @@ def test_a_server_is_reached_over_http(driver: ToolDriver) -> None:
             process.terminate()
 
 
-def wait_for(port: int) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise TimeoutError(port)
+def is_listening(port: int) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0

@@ -136,12 +136,18 @@ def test_words_sent_meanwhile_are_delivered_before_the_next_request(folder: Path
 
 def test_words_for_later_wait_for_the_end_of_the_turn(folder: Path, home: Path) -> None:
     async def work() -> None:
-        model = scripted(Use("nothing", {}, "n"), Say("First."), Say("Second."))
+        session: Session
+        is_asked = asyncio.Event()
+
+        def third(_: ModelRequest) -> Any:
+            session.run.loop.call_soon_threadsafe(is_asked.set)
+            return Say("Second.")
+
+        model = scripted(Use("nothing", {}, "n"), Say("First."), third)
         async with await open_session(folder, home, model) as session:
             session.later.append("Then this.")
             await session.send("Begin")
-            while len(model.requests) < 3:
-                await asyncio.sleep(0.01)
+            await is_asked.wait()
             texts = [item.text for item in model.requests[2].conversation if isinstance(item, UserInput)]
             assert texts == ["Begin", "Then this."]
 
