@@ -208,6 +208,13 @@ class Fleet:
             f"{path.name} {fields(path / 'stat')} {fields(path / 'wchan')} {fields(path / 'cmdline')}" for path in found
         )
 
+    def suspend(self, worker: subprocess.Popen[bytes]) -> None:
+        """Stop a worker, and not within a transaction: it would keep the database from all others."""
+        with self.open_engine() as engine, engine.store.write() as connection:
+            if engine.store.dialect == "postgresql":
+                connection.exec_driver_sql("LOCK TABLE remit.workers IN EXCLUSIVE MODE")
+            worker.send_signal(signal.SIGSTOP)
+
     def abort_workers(self) -> None:
         """End the workers, each with the stacks of its threads in its log."""
         for worker in self.workers:

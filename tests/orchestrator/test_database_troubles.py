@@ -234,7 +234,8 @@ def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: F
     """A lid that is closed: worker and agent stop together, and another one does the work meanwhile."""
     id, worker = start_one(fleet)
     agents = fleet.agents_left()
-    for pid in (worker.pid, *agents):
+    fleet.suspend(worker)
+    for pid in agents:
         os.kill(pid, signal.SIGSTOP)
     fleet.start_worker(1, 0.2)
     fleet.wait_until_landed()
@@ -253,7 +254,7 @@ def test_a_worker_that_was_given_up_and_comes_back_gets_work_again(fleet: Fleet)
     ids = fleet.govern(1)
     first = fleet.start_worker(1, 0.2)
     fleet.wait_for_workers()
-    os.kill(first.pid, signal.SIGSTOP)
+    fleet.suspend(first)
     second = fleet.start_worker(1, 0.2)
     fleet.wait_for_event("lost")
     second.terminate()

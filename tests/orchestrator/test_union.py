@@ -39,7 +39,7 @@ def test_two_tasks_write_the_changelog_at_once_and_both_land(fleet: Fleet) -> No
         fleet.remit("intent", "edit", id, "--add-scope", "CHANGES.md")
     git(fleet.root, "add", "-A")
     git(fleet.root, "commit", "-qm", "changes")
-    script = "echo {intent} >> CHANGES.md; until rm src/{intent}/go; do sleep 0.05; done"
+    script = "echo {intent} >> CHANGES.md; until rm src/*/go; do sleep 0.05; done"
     fleet.start_agents(2, [f"--agent-command=shell=/bin/sh -c '{script}'"])
     assert "1 pair proved apart, 0 not" in fleet.start_plan(ids)
     fleet.wait_for_state("running")
