@@ -12,6 +12,7 @@ from pathlib import Path
 from processes import fields, find_parent, list_below
 
 WAIT_S = 120.0
+MIN_WAIT_S = 60.0
 INTERVAL_S = 0.02
 MAX_LOG_LINES = 30
 
@@ -22,19 +23,22 @@ def wait_until(
     *,
     has_failed: Callable[[], object] = lambda: None,
     logs: Path | None = None,
+    limit_s: float = WAIT_S,
+    interval_s: float = INTERVAL_S,
 ) -> None:
     """Return once something holds. Fail with these words where it never does, with this process's children and logs.
 
     `has_failed` tells why it cannot come any more (a process ended, a plan is stuck), and ends the wait at once.
-    `logs` is a folder whose `*.log` files are shown.
+    `logs` is a folder whose `*.log` files are shown. The interval is longer where a look costs more.
     """
-    until = time.monotonic() + WAIT_S
+    assert limit_s >= MIN_WAIT_S, "a busy machine takes longer"
+    until = time.monotonic() + limit_s
     while not holds():
         reason = has_failed()
         if reason or time.monotonic() >= until:
             words = failure if isinstance(failure, str) else failure()
-            raise AssertionError(f"{words}\n{reason or f'not within {WAIT_S:.0f} s'}\n{describe_surroundings(logs)}")
-        time.sleep(INTERVAL_S)
+            raise AssertionError(f"{words}\n{reason or f'not within {limit_s:.0f} s'}\n{describe_surroundings(logs)}")
+        time.sleep(interval_s)
 
 
 def describe_surroundings(logs: Path | None) -> str:

@@ -5,9 +5,9 @@ Where it matters, the work is done first: nothing of it may be lost.
 """
 
 import os
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 intent = sys.argv[1].lower()
@@ -34,7 +34,7 @@ def commit() -> None:
 work()
 match behaviour:
     case "hangs":
-        time.sleep(600)
+        signal.pause()
     case "garbage":
         sys.stdout.buffer.write(os.urandom(1 << 16) + b"\xff\xfe\0" * 1000 + b"\n" + b"x" * (3 << 20) + b"\n")
         print('{"type": "result", "usage": {"input_tokens": 1' + "0" * 40 + ', "output_tokens": -5}, "num_turns": "x",')

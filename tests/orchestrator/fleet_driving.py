@@ -5,24 +5,27 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from forked_commands import run_command
 from processes import fields, kill_daemons
 from remit.core.untrusted_input import encode_json
+from remit.orchestrator.board import Board
+from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.fleet import name_repository, open_fleet
+from waiting import wait_until
 
 REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
 AGENT = Path(__file__).with_name("small_agent.py")
-WAIT_S = 400.0
+WAIT_S = 600.0
+ENDS = {"landed", "stuck", "blocked", "dropped", "asking"}
+"""States that a task leaves only where a person says so."""
 PACE = "0.4"
 """Intervals are shorter than those of a real fleet: a worker is dead after eight seconds."""
+Tasks = Mapping[str, dict[str, Any]]
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -89,39 +92,106 @@ class Fleet:
         answer = json.loads(self.remit("plan", "status", "--json", *self.database))
         return {task["intent"]: task for task in answer["data"]["tasks"]}
 
-    def read_tasks(self) -> dict[str, dict[str, Any]]:
-        """Return what `status` does, without a process: a wait that starts one at each look keeps a core busy."""
-        engine = open_fleet(self.url, self.home)
-        try:
-            tasks = engine.read_board().tasks.values()
-        finally:
-            engine.store.close()
-        mine = name_repository(self.root)
-        return {task.intent: json.loads(encode_json(task)) for task in tasks if task.repository == mine}
-
     def attempts(self, id: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.remit("task", "show", id, "--json", *self.database))["data"][
             "attempts"
         ]
         return found
 
-    def wait_for(self, holds: Callable[[dict[str, dict[str, Any]]], bool], seconds: float = WAIT_S) -> None:
-        until = time.monotonic() + seconds
-        while not holds(now := self.read_tasks()):
-            if time.monotonic() >= until:
-                log, processes = self.remit("plan", "log", *self.database), self.list_processes()
-                self.abort_workers()
-                pytest.fail(f"{now}\n{log}\n{processes}\n{self.logs()}")
-            time.sleep(0.2)
+    @contextmanager
+    def open_engine(self) -> Generator[DbosEngine]:
+        engine = open_fleet(self.url, self.home, float(self.pace))
+        yield engine
+        engine.store.close()
 
-    def wait_until_landed(self, seconds: float = WAIT_S) -> None:
-        self.wait_for(lambda now: bool(now) and all(task["state"] == "landed" for task in now.values()), seconds)
+    def wait_for(self, holds: Callable[[Tasks], object], explain_end: Callable[[Board], object] = lambda _: "") -> None:
+        """Wait for what the board says, without a process for each look. What explains its end ends it at once."""
+        mine, board = name_repository(self.root), Board(0.0)
+
+        def look() -> object:
+            nonlocal board
+            board = engine.read_board()
+            tasks = (task for task in board.tasks.values() if task.repository == mine)
+            return holds({task.intent: json.loads(encode_json(task)) for task in tasks})
+
+        with self.open_engine() as engine:
+            self.wait_until(look, lambda: explain_end(board))
+
+    def wait_for_state(self, state: str, *ids: str) -> None:
+        """Wait until these tasks, or all, are in a state. It ends at once where one of them comes to another end, its
+        plan is paused, or no worker is left.
+        """
+
+        def explain_end(board: Board) -> str:
+            tasks = [task for task in board.tasks.values() if not ids or task.intent in ids]
+            ended = [f"{task.intent} is {task.state}: {task.why}" for task in tasks if task.state in ENDS - {state}]
+            paused = [f"plan {plan.id} is paused" for plan in board.plans.values() if plan.is_paused]
+            codes = [worker.poll() for worker in self.workers]
+            dead = [f"each worker ended: {codes}"] if codes and None not in codes else []
+            return "\n".join([*ended, *paused, *dead])
+
+        def holds(now: Tasks) -> bool:
+            return bool(now) and all(now[id]["state"] == state for id in ids or now)
+
+        self.wait_for(holds, explain_end)
+
+    def wait_until_landed(self) -> None:
+        self.wait_for_state("landed")
         assert {task["state"] for task in self.status().values()} == {"landed"}
+
+    def wait_for_workers(self, count: int = 1) -> None:
+        """Wait until so many workers have signed."""
+        with self.open_engine() as engine:
+            self.wait_until(lambda: len(engine.read_board().workers) >= count)
+
+    def wait_for_event(self, state: str, count: int = 1) -> None:
+        """Wait until the feed has so many events that tell this state."""
+        with self.open_engine() as engine:
+            self.wait_until(lambda: [event.body.get("state") for event in engine.read_events(0)].count(state) >= count)
+
+    def wait_for_beats(self, lives: int = 1) -> None:
+        """Wait until each worker has signed for so many times as long as a silent one lives."""
+        with self.open_engine() as engine:
+            first = {worker.id: worker.beat_at for worker in engine.read_board().workers.values()}
+            enough = lives * engine.timing.dead_after_s
+
+            def have_signed() -> bool:
+                now = engine.read_board().workers
+                return all(id in now and now[id].beat_at >= at + enough for id, at in first.items())
+
+            assert first
+            self.wait_until(have_signed)
+
+    def wait_until(self, holds: Callable[[], object], has_failed: Callable[[], object] = lambda: None) -> None:
+        """Wait for what this fleet does. Where that never comes, its logs tell the stacks of its workers' threads."""
+        wait_until(holds, self.describe, has_failed=has_failed, limit_s=WAIT_S, interval_s=0.2)
+
+    def describe(self) -> str:
+        """What the plan and its workers were at; ends the workers."""
+        log = run_command(("plan", "log", *self.database), self.root, self.variables or os.environ)
+        processes = self.list_processes()
+        self.abort_workers()
+        return f"{log.stdout}{log.stderr}\n{processes}\n{self.logs()}"
 
     def landings(self) -> list[str]:
         """Return the intent of each landing in the target's history."""
         form = "--format=%(trailers:key=Remit-Intent,valueonly)"
         return git(self.root, "log", "--first-parent", "--merges", form, "remit/next").split()
+
+    def find_worktree(self, id: str) -> Path | None:
+        """Return the worktree of an intent's attempt, once it is made."""
+        listed = git(self.root, "worktree", "list", "--porcelain").split("\n\n")
+        found = [each.split()[1] for each in listed if f"branch refs/heads/remit/{id}/" in each]
+        return Path(found[0]) if found else None
+
+    def touch_go(self, id: str) -> None:
+        """Make the file for which the agent of an intent waits."""
+        self.wait_until(lambda: self.find_worktree(id))
+        tree = self.find_worktree(id)
+        assert tree is not None
+        go = tree / f"src/{id.lower()}/go"
+        go.parent.mkdir(parents=True, exist_ok=True)
+        go.touch()
 
     def has_logged(self, text: str) -> bool:
         """Tell whether a worker ever said this: a library floods the logs while a database is away."""
@@ -138,13 +208,20 @@ class Fleet:
             f"{path.name} {fields(path / 'stat')} {fields(path / 'wchan')} {fields(path / 'cmdline')}" for path in found
         )
 
+    def suspend(self, worker: subprocess.Popen[bytes]) -> None:
+        """Stop a worker, and not within a transaction: it would keep the database from all others."""
+        with self.open_engine() as engine, engine.store.write() as connection:
+            if engine.store.dialect == "postgresql":
+                connection.exec_driver_sql("LOCK TABLE remit.workers IN EXCLUSIVE MODE")
+            worker.send_signal(signal.SIGSTOP)
+
     def abort_workers(self) -> None:
         """End the workers, each with the stacks of its threads in its log."""
         for worker in self.workers:
             worker.send_signal(signal.SIGCONT)
             worker.send_signal(signal.SIGABRT)
         for worker in self.workers:
-            worker.wait(20)
+            worker.wait(WAIT_S)
 
     def stop(self) -> None:
         for worker in self.workers:
@@ -160,15 +237,16 @@ class Fleet:
     def release_agents(self) -> None:
         """Let the agents go on that wait, and those that are about to."""
         released: set[int] = set()
-        until = time.monotonic() + WAIT_S
-        while not released or self.python_agents() - released:
+
+        def release() -> bool:
             for pid in self.python_agents() - released:
                 with suppress(OSError):  # it has ended meanwhile
                     if is_caught(pid, signal.SIGUSR1):
                         os.kill(pid, signal.SIGUSR1)
                         released.add(pid)
-            assert time.monotonic() < until, self.list_processes()
-            time.sleep(0.05)
+            return bool(released) and not self.python_agents() - released
+
+        self.wait_until(release)
 
     def python_agents(self) -> set[int]:
         """Return the agents themselves, and those that are about to become their jails."""
@@ -176,7 +254,7 @@ class Fleet:
         return {pid for pid in left if fields(Path(f"/proc/{pid}/cmdline"))[:1] == [sys.executable]}
 
     def wait_until_agents_end(self) -> None:
-        self.wait_for(lambda _: not self.agents_left())
+        self.wait_until(lambda: not self.agents_left())
 
     def agents_left(self) -> list[int]:
         """Return processes of agents of this home that still run."""
@@ -206,7 +284,11 @@ class PatientFleet(Fleet):
         self.start_worker(2)
         self.start_plan(ids)
         for id in ids:
-            self.wait_for(lambda now, id=id: now[id]["state"] == "running" and self.find_tree(id) is not None)
+            self.wait_until_begun(id)
+
+    def wait_until_begun(self, id: str) -> None:
+        self.wait_for_state("running", id)
+        self.wait_until(lambda: self.find_tree(id))
 
     def find_tree(self, id: str) -> Path | None:
         """Return the worktree in which an agent has begun its work."""

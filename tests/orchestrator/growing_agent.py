@@ -1,7 +1,7 @@
 """An agent that asks for a file outside of its scope until Remit's hook allows it: `python growing_agent.py INTENT`."""
 
+import signal
 import sys
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +17,7 @@ def main(intent: str) -> None:
     while not wanted.exists():
         with suppress(SystemExit):
             write(session, wanted, f"# {intent}\n")
-        time.sleep(0.3)
+        signal.sigtimedwait([signal.SIGUSR1], 0.3)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,12 @@ from remit.orchestrator.database.store import attempts, leader, open_store, read
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import LANDING_WORKFLOW
 from remit.orchestrator.states import FINAL_STATES
+from waiting import wait_until
 
 WORKERS, SLOTS, BATCH = 2, 2, 12
 AGENT_S = 0.5
-LEAVE_S = 30.0
+LOOK_S = 0.25
+FIRST_LOOKS = 20
 KINDS = {"worker": 4, "sweeper": 3, "lander": 3, "agent": 3, "helper": 2, "daemon": 1, "starter": 2, "database": 2}
 """How often each kind of process is chosen. A helper is whatever a worker has started: git, the jail, a hook."""
 KINDS_OF_REMOTE = {"transport": 6, "remote": 2}
@@ -149,10 +151,12 @@ class Killer:
             return
         self.kills[kind] += 1
         self.ended_workers[victim] = time.time()
+        for worker in self.workers:
+            if worker.pid == victim:
+                worker.wait()
         self.replace_workers()
 
     def replace_workers(self) -> None:
-        time.sleep(0.05)  # until the kernel has ended what was killed
         for fleet in self.fleets:
             for worker in list(fleet.workers):
                 if worker.poll() is not None:
@@ -163,10 +167,15 @@ class Killer:
     # -- what goes on meanwhile
 
     def read_board(self) -> Board:
-        while True:
-            with suppress(DBAPIError):
-                return self.engine.read_board()
-            time.sleep(0.2)
+        read: list[Board] = []
+
+        def look() -> list[Board]:
+            with suppress(DBAPIError):  # the server has been killed
+                read.append(self.engine.read_board())
+            return read
+
+        wait_until(look, "the database does not come back", interval_s=LOOK_S)
+        return read[0]
 
     def go_on(self) -> Board:
         """Start the next part of the plan, and answer what waits for a person."""
@@ -206,24 +215,28 @@ class Killer:
             self.kills["starter"] += self.starter.poll() is None and end_process(self.starter.pid)
             self.starter.wait()
 
-    def run(self, ids: list[str], kills: int, seconds: float, pause_s: tuple[float, float] = (0.5, 4.0)) -> None:
-        """Kill so often while the tasks run, and wait until each has landed. Raises AssertionError."""
+    def run(self, ids: list[str], kills: int, seconds: float, looks: tuple[int, int] = (2, 16)) -> None:
+        """Kill so often while the tasks run, and wait until each has landed. Raises AssertionError.
+
+        Between two kills it looks so many times at the plan.
+        """
         self.unstarted = list(ids)
         self.replace_workers()
-        until = time.monotonic() + seconds
-        due = time.monotonic() + 5.0
-        while True:
-            board = self.go_on()
-            states = Counter(str(task.state) for task in board.tasks.values())
-            if states["landed"] == len(ids):
-                return
-            assert time.monotonic() < until, (states, self.describe_rest(board))
-            if sum(self.kills.values()) < kills and time.monotonic() > due:
+        board, due = Board(0.0), FIRST_LOOKS
+
+        def go_on() -> bool:
+            nonlocal board, due
+            board, due = self.go_on(), due - 1
+            if sum(task.state is TaskState.LANDED for task in board.tasks.values()) == len(ids):
+                return True
+            if sum(self.kills.values()) < kills and due <= 0:
                 with suppress(SQLAlchemyError):
                     self.kill()
-                due = time.monotonic() + self.chance.uniform(*pause_s)
-            time.sleep(0.25)
+                due = self.chance.randint(*looks)
             self.replace_workers()
+            return False
+
+        wait_until(go_on, lambda: self.describe_rest(board), limit_s=seconds, interval_s=LOOK_S)
 
     def describe_rest(self, board: Board) -> str:
         rest = [f"{t.intent} {t.state} {t.why}" for t in board.tasks.values() if t.state not in FINAL_STATES]
@@ -271,10 +284,9 @@ class Killer:
 
     def list_left(self) -> list[str]:
         """Return the processes of this fleet that do not end, but its daemons and this one."""
-        until = time.monotonic() + LEAVE_S  # a child of a killed process has to notice that
-        while (left := self.list_running()) and time.monotonic() < until:
-            time.sleep(0.2)
-        return left
+        with suppress(AssertionError):  # a child of a killed process has to notice that
+            wait_until(lambda: not self.list_running(), interval_s=LOOK_S)
+        return self.list_running()
 
     def list_running(self) -> list[str]:
         """Return the processes of this fleet, without its daemons and this one."""

@@ -5,8 +5,8 @@ Run as `python patient_agent.py INTENT`.
 """
 
 import json
+import signal
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def main(intent: str) -> None:
     heard = ""
     while "finish" not in heard:
         heard = read(session, begun)
-        time.sleep(1)  # its calls load the machine
+        signal.sigtimedwait([signal.SIGUSR1], 1.0)  # its calls load the machine
     write(session, folder / "made.py", f"# {' '.join(heard.split())}\n")
 
 

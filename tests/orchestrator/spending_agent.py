@@ -1,15 +1,13 @@
-"""An agent that tells what it spent in one call, and goes on: `python spending_agent.py USD`."""
+"""An agent that tells what it spent in one call, and does not end: `python spending_agent.py USD`."""
 
 import json
+import signal
 import sys
-import time
 
 
 def main(usd: str) -> None:
     print(json.dumps({"type": "result", "num_turns": 1, "total_cost_usd": float(usd)}), flush=True)
-    while True:
-        print(json.dumps({"type": "assistant"}), flush=True)
-        time.sleep(0.5)
+    signal.pause()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -42,6 +42,7 @@ from remit.orchestrator.workers.workplaces import Workplaces
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
 from remit.workspace.worktrees import Worktrees
+from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(find_bubblewrap() is None, reason="NO JAIL TESTED: there is no bubblewrap here")
 
@@ -238,23 +239,14 @@ def test_the_last_line_of_an_agent_counts_however_late_it_is_read(places: Attemp
     assert process.feed.usage.usd == 1.5
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 KILLER = """
-import os, signal, subprocess, sys, time
-from pathlib import Path
+import os, signal, subprocess, sys
 one, two, three = sys.argv[1:]
 child = subprocess.Popen(["setsid", "sh", "-c", f"{one} & {two}"])
 hidden = subprocess.Popen(["env", "-i", "setsid", "-f", *three.split()])
-while not Path("seen").exists():
-    time.sleep(0.05)
+open("seen").read()
 os.kill(os.getppid(), signal.SIGKILL)
-time.sleep(700)
+signal.pause()
 """
 
 
@@ -264,14 +256,17 @@ def test_an_agent_that_ends_its_reaper_is_ended_with_all_it_started(tmp_path: Pa
     variables = {**os.environ, "TMPDIR": str(tmp_path / "own")}
     started = {f"sleep {seconds}.{os.getpid()}" for seconds in (721, 722, 723)}  # of this test alone
     counts: list[int] = []
+    seen = threading.Event()
+    os.mkfifo(tmp_path / "seen")
 
     def list_left() -> set[str]:
         return started & {" ".join(fields(pid / "cmdline")).strip() for pid in Path("/proc").glob("[0-9]*")}
 
     def report(_: AgentFeed) -> None:
         counts.append(len(list_left()))
-        if counts[-2:] == [3, 3]:  # the worker has looked in between
-            (tmp_path / "seen").touch()
+        if counts[-2:] == [3, 3] and not seen.is_set():  # the worker has looked in between
+            seen.set()
+            (tmp_path / "seen").write_text("go")
 
     process = AgentProcess(
         AgentRun((sys.executable, "-c", KILLER, *sorted(started)), variables, jail, tmp_path / "log")

@@ -5,8 +5,7 @@ import resource
 import signal
 import sqlite3
 import subprocess
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,11 +35,10 @@ def server() -> Generator[Postgres]:
         yield made
 
 
-def wait_until(holds: Callable[[], object], fleet: Fleet, seconds: float = WAIT_S) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, fleet.logs()
-        time.sleep(0.2)
+def is_overdue(engine: DbosEngine) -> bool:
+    """Tell whether a worker has not signed when it was due."""
+    board = engine.read_board()
+    return any(board.now - worker.beat_at > engine.timing.beat_s for worker in board.workers.values())
 
 
 def start_one(fleet: Fleet) -> tuple[str, subprocess.Popen[bytes]]:
@@ -48,8 +46,8 @@ def start_one(fleet: Fleet) -> tuple[str, subprocess.Popen[bytes]]:
     ids = fleet.govern(1)
     worker = fleet.start_worker(1, WAIT_S)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
-    wait_until(fleet.agents_left, fleet)
+    fleet.wait_for_state("running", ids[0])
+    fleet.wait_until(fleet.agents_left)
     return ids[0], worker
 
 
@@ -61,6 +59,7 @@ def start_one(fleet: Fleet) -> tuple[str, subprocess.Popen[bytes]]:
         ("newer", f"is of version {NEWER}, and this Remit knows {NEWER - 1}", "update Remit on this machine"),
         ("folder", "its file cannot be written", "look at the rights"),
     ],
+    ids=("damage", "newer", "folder"),
 )
 def test_a_database_that_cannot_be_used_is_named_with_the_next_step(
     fleet: Fleet, home: Path, spoil: str, what: str, fix: str
@@ -160,7 +159,7 @@ def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: F
     assert "Traceback" not in fleet.logs()
     for words, code in ((("plan", "status"), 0), (("fleet", "doctor"), 1)):
         assert "the fleet database has none of them: `remit fleet rebuild`" in fleet.remit(*words, code=code)
-    wait_until(lambda: not fleet.agents_left(), fleet)
+    fleet.wait_until_agents_end()
     fleet.remit("fleet", "rebuild")
     fleet.start_worker(1, 0.2)
     fleet.wait_until_landed()
@@ -175,7 +174,7 @@ def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet
         connection.execute("INSERT INTO migrations (version) VALUES (?)", (NEWER,))
     assert worker.wait(WAIT_S) == UNAVAILABLE
     assert "update Remit on this machine" in fleet.logs()
-    wait_until(lambda: not fleet.agents_left(), fleet)
+    fleet.wait_until_agents_end()
 
 
 @pytest.mark.slow
@@ -183,13 +182,13 @@ def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, 
     fleet.pace = LONG_LEASE_PACE
     fleet.variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # Python keeps what a full disk cut off
     id, worker = start_one(fleet)
-    wait_until(lambda: daemons_of(home), fleet)  # a daemon that starts later inherits the limit
+    fleet.wait_until(lambda: daemons_of(home))  # a daemon that starts later inherits the limit
     size = (home / f"{PATH}-wal").stat().st_size
     unlimited = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (min(size, 32 << 10), resource.RLIM_INFINITY))
-    wait_until(lambda: fleet.has_logged("its disk is full, or fails"), fleet)
+    fleet.wait_until(lambda: fleet.has_logged("its disk is full, or fails"))
     assert fleet.status()[id]["state"] == "running"
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, unlimited)
-    wait_until(lambda: fleet.has_logged("the fleet database answers again"), fleet)
+    fleet.wait_until(lambda: fleet.has_logged("the fleet database answers again"))
     fleet.release_agents()
     fleet.wait_until_landed()
     assert fleet.landings() == [id]
@@ -202,7 +201,8 @@ def test_a_locked_file_stops_nothing_for_good(fleet: Fleet, home: Path) -> None:
     id, _ = start_one(fleet)
     with sqlite3.connect(home / PATH, timeout=WAIT_S) as other:
         other.execute("BEGIN IMMEDIATE")
-        time.sleep(3)
+        with fleet.open_engine() as engine:
+            fleet.wait_until(lambda: is_overdue(engine))
         other.rollback()
     fleet.release_agents()
     fleet.wait_until_landed()
@@ -218,9 +218,9 @@ def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
     try:
         id, _ = start_one(fleet)
         server.stop()
-        wait_until(lambda: fleet.has_logged("the server does not answer"), fleet)
+        fleet.wait_until(lambda: fleet.has_logged("the server does not answer"))
         server.start()
-        wait_until(lambda: fleet.has_logged("the fleet database answers again"), fleet)
+        fleet.wait_until(lambda: fleet.has_logged("the fleet database answers again"))
         fleet.release_agents()
         fleet.wait_until_landed()
         assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]
@@ -234,7 +234,8 @@ def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: F
     """A lid that is closed: worker and agent stop together, and another one does the work meanwhile."""
     id, worker = start_one(fleet)
     agents = fleet.agents_left()
-    for pid in (worker.pid, *agents):
+    fleet.suspend(worker)
+    for pid in agents:
         os.kill(pid, signal.SIGSTOP)
     fleet.start_worker(1, 0.2)
     fleet.wait_until_landed()
@@ -242,7 +243,7 @@ def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: F
     for pid in (worker.pid, *agents):
         with suppress(ProcessLookupError):  # the next attempt on the host has ended the agent
             os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: not fleet.agents_left(), fleet)
+    fleet.wait_until_agents_end()
     assert git(fleet.root, "rev-parse", "remit/next") == landed
     assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["lost", "handed_in"]
     assert worker.poll() is None
@@ -252,14 +253,14 @@ def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: F
 def test_a_worker_that_was_given_up_and_comes_back_gets_work_again(fleet: Fleet) -> None:
     ids = fleet.govern(1)
     first = fleet.start_worker(1, 0.2)
-    wait_until(lambda: "no worker" not in fleet.remit("worker", "list"), fleet)
-    os.kill(first.pid, signal.SIGSTOP)
+    fleet.wait_for_workers()
+    fleet.suspend(first)
     second = fleet.start_worker(1, 0.2)
-    wait_until(lambda: "state=lost" in fleet.remit("plan", "log"), fleet)
+    fleet.wait_for_event("lost")
     second.terminate()
     second.wait(WAIT_S)
     os.kill(first.pid, signal.SIGCONT)
-    wait_until(lambda: fleet.remit("plan", "log").count("state=came") >= 3, fleet)
+    fleet.wait_for_event("came", 3)
     fleet.start_plan(ids)
     fleet.wait_until_landed()
     assert fleet.landings() == ids

@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from remit.orchestrator.board import Worker
-from remit.orchestrator.database.store import open_store
+from remit.orchestrator.database.store import open_store, workers
 from remit.orchestrator.engines.dbos import DbosEngine, Timing
 from remit.orchestrator.engines.workflows import migrate_engine
 from remit.orchestrator.workers.worker import has_worker_ended, name_worker
@@ -23,10 +23,11 @@ def test_an_ended_worker_is_swept_at_once_and_a_slow_one_is_not(tmp_path: Path) 
     slow, away = name_worker(), "elsewhere:1-2:3:4"
     store = open_store(None, tmp_path)
     migrate_engine(store, None)
-    engine = DbosEngine(store, Timing(dead_after_s=0.05))
+    engine = DbosEngine(store)
     for id in (ended, slow, away):
         engine.beat(Worker(id, "host", slots=1))
-    time.sleep(0.1)
+    with store.write() as connection:
+        connection.execute(sa.update(workers).values(beat_at=workers.c.beat_at - engine.timing.dead_after_s - 1))
     engine.sweep(has_worker_ended)
     engine.beat(Worker("host:new", "host", slots=1))
     told = [event.body for event in engine.read_events(0) if event.body.get("state") == "lost"]

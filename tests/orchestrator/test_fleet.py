@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -29,7 +28,7 @@ def test_an_attempt_whose_worker_was_killed_is_superseded_and_its_agent_ends_wit
     ids = fleet.govern(2)
     first = fleet.start_worker(2, 1000)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: all(task["state"] == "running" for task in now.values()))
+    fleet.wait_for_state("running")
     first.kill()
     first.wait()
     fleet.start_worker(2, 0.2)
@@ -45,7 +44,7 @@ def test_an_agent_that_is_refused_leaves_its_task_stuck_and_lands_nothing(fleet:
     ids = fleet.govern(1)
     fleet.start_worker(1, 0.1, "README.md")
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "stuck")
+    fleet.wait_for_state("stuck", ids[0])
     why = fleet.status()[ids[0]]["why"]
     assert why.startswith("the same failure twice: its agent ended with 3")
     assert why.endswith("see `remit task artifacts INT-001 output.log`")
@@ -58,9 +57,10 @@ def test_what_was_stopped_is_dropped_and_its_agent_ended(fleet: Fleet) -> None:
     ids = fleet.govern(1)
     fleet.start_worker(1, 1000)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
+    fleet.wait_for_state("running", ids[0])
     fleet.remit("plan", "stop", ids[0])
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "dropped" and not fleet.agents_left())
+    fleet.wait_for_state("dropped", ids[0])
+    fleet.wait_until_agents_end()
 
 
 def test_two_intents_that_share_a_path_run_one_after_the_other(fleet: Fleet) -> None:
@@ -76,7 +76,6 @@ def test_two_intents_that_share_a_path_run_one_after_the_other(fleet: Fleet) -> 
 def test_a_worker_ends_on_a_signal(fleet: Fleet) -> None:
     fleet.govern(1)
     worker = fleet.start_worker(1)
-    while "no worker" in fleet.remit("worker", "list"):
-        time.sleep(0.5)
+    fleet.wait_for_workers()
     os.kill(worker.pid, signal.SIGTERM)
     assert worker.wait(WAIT_S) == 0

@@ -2,13 +2,12 @@
 
 import os
 import signal
-import time
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import PACE, WAIT_S, Fleet, PatientFleet, git
+from orchestrator.fleet_driving import WAIT_S, Fleet, PatientFleet, git
 from orchestrator.postgres import Postgres, running_postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -62,9 +61,9 @@ def test_work_goes_on_when_the_database_comes_back(home: Path, tmp_path: Path, s
         ids = fleet.govern(2)
         fleet.start_worker(2, WAIT_S)
         fleet.start_plan(ids)
-        fleet.wait_for(lambda now: all(task["state"] == "running" for task in now.values()))
+        fleet.wait_for_state("running")
         server.stop()
-        time.sleep(4)
+        fleet.wait_until(lambda: fleet.has_logged("the server does not answer"))
         server.start()
         fleet.release_agents()
         fleet.wait_until_landed()
@@ -80,7 +79,7 @@ def test_a_paused_agent_waits_at_its_next_call_and_goes_on(patient_fleet: Patien
     fleet.start_patient(ids)
     fleet.remit("plan", "pause", ids[0])
     fleet.remit("task", "steer", ids[0], "finish")
-    time.sleep(40 * float(PACE))  # twice as long as a silent worker lives
+    fleet.wait_for_beats(2)
     assert fleet.status()[ids[0]]["state"] == "paused"
     assert "ended_as" not in fleet.remit("plan", "log")
     fleet.remit("plan", "resume", ids[0])
@@ -92,7 +91,7 @@ def test_a_worker_that_is_told_to_leave_gives_its_tasks_back_at_once(fleet: Flee
     ids = fleet.govern(1)
     worker = fleet.start_worker(1, 1000)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running")
+    fleet.wait_for_state("running", ids[0])
     os.kill(worker.pid, signal.SIGTERM)
     worker.wait(WAIT_S)
     # At once: there is no other worker that would find its lease over.
@@ -106,7 +105,7 @@ def test_a_drained_worker_finishes_what_it_runs_and_takes_nothing_more(patient_f
     ids = fleet.govern(2)
     worker = fleet.start_worker(1)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "running" and fleet.find_tree(ids[0]) is not None)
+    fleet.wait_until_begun(ids[0])
     name = fleet.remit("worker", "list").split()[0]
     fleet.remit("worker", "drain", name)
     fleet.remit("task", "steer", ids[0], "finish")

@@ -30,7 +30,7 @@ def test_an_attempt_may_write_what_a_person_adds_to_its_scope_while_it_runs(flee
     (id,) = fleet.govern(1)
     fleet.start_worker(1)
     fleet.start_plan([id])
-    fleet.wait_for(lambda now: now[id]["state"] == "running")
+    fleet.wait_for_state("running", id)
     fleet.remit("intent", "edit", id, "--add-scope", "docs/**")
     fleet.wait_until_landed()
     assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]

@@ -458,7 +458,6 @@ print(server.wait(60))
     assert attempt.records("intent_selected") or any("INT-001" in str(record) for record in attempt.records())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kind"),
     [
@@ -478,18 +477,20 @@ print(server.wait(60))
     ],
 )
 def test_a_question_of_an_agent_is_about_files_of_its_worktree_alone(
-    attempt: JailedAttempt, home: Path, words: str, kind: str
+    tmp_path: Path, home: Path, words: str, kind: str
 ) -> None:
     (home / "secret").write_text("mine\n")
-    (attempt.tree / "src/out").symlink_to(home / "secret")
-    (attempt.tree / "src/inner/.git").mkdir(parents=True)
+    tree = tmp_path.resolve() / "tree"
+    (tree / "src/inner/.git").mkdir(parents=True)
+    (tree / ".git").touch()
+    (tree / "src/out").symlink_to(home / "secret")
     payload = ASK_VARIABLES + b"".join(word.encode() + b"\0" for word in words.format(home=home).split())
-    assert find_kind(make_request("blame", attempt.tree, payload), attempt.tree) == kind
-    assert find_kind(make_request("blame", attempt.tree / "src/inner", payload), attempt.tree) == "refused"
+    assert find_kind(make_request("blame", tree, payload), tree) == kind
+    assert find_kind(make_request("blame", tree / "src/inner", payload), tree) == "refused"
 
 
-def test_the_launcher_of_contained_commands_is_none_of_an_attempt(attempt: JailedAttempt) -> None:
-    assert find_kind(make_request("exec", attempt.tree, b"plan\0"), attempt.tree) == "refused"
+def test_the_launcher_of_contained_commands_is_none_of_an_attempt(tmp_path: Path) -> None:
+    assert find_kind(make_request("exec", tmp_path, b"plan\0"), tmp_path) == "refused"
 
 
 def make_request(agent: str, folder: Path, payload: bytes) -> HookRequest:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import PACE, Fleet, git
+from orchestrator.fleet_driving import Fleet, git
 from orchestrator.killing import Killer
 from orchestrator.postgres import Postgres, running_postgres
 from processes import fields
@@ -64,16 +64,17 @@ def test_a_frozen_worker_that_wakes_gets_no_call_and_moves_no_ref(fleet: Fleet) 
     ids = fleet.govern(1)
     frozen = fleet.start_worker(1, 1000)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: "SessionStart 0" in read_feed(fleet, ids[0], 1))
-    os.kill(frozen.pid, signal.SIGSTOP)
+    fleet.wait_until(lambda: "SessionStart 0" in read_feed(fleet, ids[0], 1))
+    fleet.suspend(frozen)
     fleet.release_agents()
-    fleet.wait_for(lambda _: asks_hook(fleet))
+    fleet.wait_until(lambda: asks_hook(fleet))
     fleet.start_worker(1, 0.2)
     fleet.wait_until_landed()
     landed = git(fleet.root, "for-each-ref", "refs/heads/remit")
-    fleet.wait_for(lambda _: not fleet.agents_left())  # the next attempt on the host ends those of the lost one
+    fleet.wait_until_agents_end()  # the next attempt on the host ends those of the lost one
     os.kill(frozen.pid, signal.SIGCONT)
-    time.sleep(20 * float(PACE))
+    fleet.wait_for_event("came", 3)
+    fleet.wait_for_beats()
     feed = read_feed(fleet, ids[0], 1)
     assert "PostToolUse" not in feed, feed
     assert git(fleet.root, "for-each-ref", "refs/heads/remit") == landed

@@ -17,7 +17,7 @@ def test_a_plan_that_does_not_land_by_itself_lands_when_a_person_says_so(fleet: 
     ids = fleet.govern(2)
     worker = fleet.start_worker(2, 0.1)
     fleet.remit("plan", "start", *ids, "--yes", "--no-land")
-    fleet.wait_for(lambda now: all(task["state"] == "asking" for task in now.values()))
+    fleet.wait_for_state("asking")
     assert "waits for a person: `remit plan land` lands it" in fleet.remit("plan", "status")
     assert git(fleet.root, "branch", "--list", "remit/next") == ""
     worker.terminate()
@@ -71,7 +71,7 @@ def test_a_target_that_a_person_has_checked_out_moves_only_when_the_person_lands
     branch = branch_of(fleet)
     fleet.start_worker(1, 0.1)
     fleet.remit("plan", "start", *ids, "--yes", "--target", branch)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "asking")
+    fleet.wait_for_state("asking", ids[0])
     assert f"{branch} is checked out in {str(fleet.root)!r}: `remit plan land` brings" in fleet.remit("plan", "status")
     (fleet.root / "README.md").write_text("# Example\n\nA note that is not committed.\n")
     tip = git(fleet.root, "rev-parse", branch)
@@ -93,7 +93,7 @@ def test_an_uncommitted_change_in_the_way_of_a_landing_is_named_and_stays(fleet:
     branch = branch_of(fleet)
     fleet.start_worker(1, 0.1)
     fleet.remit("plan", "start", *ids, "--yes", "--target", branch)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "asking")
+    fleet.wait_for_state("asking", ids[0])
     mine = fleet.root / "src/int-001/made.py"
     mine.parent.mkdir(parents=True)
     mine.write_text("a person's own\n")

@@ -161,7 +161,7 @@ def test_a_check_of_the_settings_runs_once_a_person_trusts_it(home: Path, tmp_pa
         run_git(fleet.root, "commit", "-qam", "settings")
         fleet.start_worker(2, 0.2)
         fleet.start_plan(ids)
-        fleet.wait_for(lambda now: all(task["state"] == "asking" for task in now.values()))
+        fleet.wait_for_state("asking")
         assert "not trusted on this machine" in fleet.status()[ids[0]]["why"]
         assert "ls -R src > all.lock" in fleet.status()[ids[0]]["why"]
         assert len(fleet.attempts(ids[0])) == 1

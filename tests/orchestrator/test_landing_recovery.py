@@ -31,7 +31,7 @@ def test_the_train_of_a_landing_whose_git_is_killed_is_taken_up_by_another_landi
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     fleet.start_worker(1, 0.2)
     fleet.start_plan(ids)
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "landed")
+    fleet.wait_for_state("landed", ids[0])
     assert (tmp_path / "mark").is_dir()
     assert fleet.landings() == ids
     assert "landing  state=broken" in fleet.remit("plan", "log", *fleet.database)

@@ -3,11 +3,10 @@
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from orchestrator.fleet_driving import Fleet, git
+from orchestrator.fleet_driving import Fleet, Tasks, git
 from processes import fields
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -61,7 +60,7 @@ def test_every_misbehaving_agent_is_named_and_survived(fleet: Fleet) -> None:
     fleet.remit("plan", "start", *ids, "--yes", "--workers=3", "--pace=0.2", command)
     finals = {"landed", "stuck"}
 
-    def have_all_ended(now: dict[str, dict[str, Any]]) -> bool:
+    def have_all_ended(now: Tasks) -> bool:
         states = {task["state"] for task in now.values()}
         if "waiting" in states and not states & {"held", "landing"}:
             fleet.remit("plan", "resume")  # a plan of which many tasks are stuck waits for a person

@@ -1,6 +1,5 @@
 """Workers that are not as they should be: started twice in one clone, and with a clock that is days off."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -30,10 +29,9 @@ def test_workers_of_one_clone_with_clocks_days_apart_run_each_task_once(home: Pa
             host.variables |= {"PYTHONPATH": str(folder), "CLOCK_SHIFT_S": str(shift_s)}
             host.start_worker(1, 0.5)
         host.variables.pop("PYTHONPATH")
-        while host.remit("worker", "list").count("slots") < 2:
-            time.sleep(0.5)
+        host.wait_for_workers(2)
         host.start_plan(ids)
-        host.wait_until_landed(600)
+        host.wait_until_landed()
         attempts = {id: host.attempts(id) for id in ids}
         assert [len(of) for of in attempts.values()] == [1, 1, 1, 1]
         assert len({of[0]["worker"] for of in attempts.values()}) == 2

@@ -1,7 +1,6 @@
 """Rivals do one task each from the same commit, and the best work lands; a fresh retry takes on no earlier work."""
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -55,8 +54,7 @@ def test_of_two_rivals_the_smaller_change_lands_and_the_other_one_stays_a_branch
     (id,) = fleet.govern(1)
     agents = [f"--agent-command={name}={sys.executable} {AGENT} {{intent}} {n}" for name, n in (("one", 1), ("two", 9))]
     fleet.start_agents(1, agents)
-    while '"workers":[]' in fleet.remit("plan", "status", "--json"):
-        time.sleep(0.2)
+    fleet.wait_for_workers()
     said = fleet.remit("plan", "fork", id, "--agents", "two,one", "--yes")
     assert "builder    two" in said
     fleet.wait_until_landed()

@@ -3,8 +3,6 @@
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 EXECUTOR = Path(__file__).with_name("bare_executor.py")
 TAKE = "UPDATE workflow_status SET status = 'PENDING', executor_id = ?, recovery_attempts = 1 WHERE workflow_uuid = ?"
 """What a worker does that takes a workflow from its queue."""
-
-
-def wait_for(holds: Callable[[], object], fleet: Fleet, seconds: float = 120.0) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, fleet.logs()
-        time.sleep(0.1)
 
 
 def test_a_launch_that_failed_is_made_anew(home: Path, tmp_path: Path) -> None:
@@ -58,12 +49,12 @@ def test_work_that_was_taken_without_an_answer_is_done_all_the_same(fleet: Fleet
     fleet.govern(1)
     fleet.start_worker(1)
     engine = DbosEngine(open_store(None, home))
-    wait_for(lambda: engine.store.rows(sa.select(workers.c.id)), fleet)
+    fleet.wait_until(lambda: engine.store.rows(sa.select(workers.c.id)))
     [row] = engine.store.rows(sa.select(workers.c.id))
     engine.add_repository(FleetRepository("r", url=str(fleet.root)))
     with engine.store.write() as connection:
         engine.queues.enqueue_landing(connection, "r:1", "r", "remit/next")
         connection.exec_driver_sql(TAKE, (row["id"], "r:1"))
-    wait_for(lambda: engine.queues.find_ended(["r:1"]), fleet)
+    fleet.wait_until(lambda: engine.queues.find_ended(["r:1"]))
     assert engine.queues.find_ended(["r:1"]) == {"r:1": "SUCCESS"}
     engine.store.close()

@@ -106,7 +106,7 @@ def test_an_agent_that_spends_its_plans_money_in_one_call_is_ended_and_a_person_
     toml.write_text(f"{toml.read_text()}\n[[orchestrator.roles]]\nname = 'builder'\nmax_usd = 1.2\n")
     fleet.start_worker(1)
     fleet.remit("plan", "start", id, "--yes", "--max-usd=1.4")
-    fleet.wait_for(lambda now: now[id]["state"] == "asking")
+    fleet.wait_for_state("asking", id)
     (attempt,) = fleet.attempts(id)
     assert (attempt["ended_as"], attempt["usd"]) == ("over_budget", 1.5)
     assert "1.50 USD spent" in fleet.status()[id]["why"]

@@ -54,8 +54,7 @@ class StageFleet(Fleet):
         git(self.root, "commit", "-q", "-m", "roles")
 
     def wait_until_over(self) -> None:
-        self.wait_for(lambda now: now[ID]["state"] in ("landed", "stuck", "asking"))
-        assert self.status()[ID]["state"] == "landed", (self.status(), self.remit("plan", "log", *self.database))
+        self.wait_for_state("landed", ID)
 
     def ends(self) -> list[tuple[str, str]]:
         return [(attempt["role"], attempt["ended_as"]) for attempt in self.attempts(ID)]
@@ -116,7 +115,7 @@ def test_work_that_is_sent_back_a_third_time_goes_to_a_person(fleet: StageFleet)
     fleet.set_roles(ROLES.replace('"tester", ', ""))
     fleet.start_worker(1)
     fleet.start_plan([ID])
-    fleet.wait_for(lambda now: now[ID]["state"] == "asking")
+    fleet.wait_for_state("asking", ID)
     assert fleet.status()[ID]["why"] == "sent back 3 times: still wrong"
     assert [end for _, end in fleet.ends()] == ["handed_in", "sent_back"] * 3
     assert git(fleet.root, "branch", "--list", "remit/next") == ""
@@ -152,29 +151,12 @@ def test_an_attempt_that_wants_a_neighbours_file_waits_until_that_has_landed(fle
     fleet.set_roles(ROLES.replace('"tester", ', ""))
     fleet.start_worker(2)
     fleet.start_plan([one, two])
-    fleet.wait_for(lambda now: now[two]["state"] == "paused")
+    fleet.wait_for_state("paused", two)
     for id in (two, one):
-        release(fleet, id)
-    fleet.wait_for(lambda now: all(task["state"] in ("landed", "stuck", "asking") for task in now.values()))
+        fleet.touch_go(id)
+    fleet.wait_until_landed()
     log = fleet.remit("plan", "log", *fleet.database)
-    assert {task["state"] for task in fleet.status().values()} == {"landed"}, log
     assert "state=paused why=INT-001 holds src/int-001/theirs.py and finishes first" in log
     assert fleet.landings() == [two, one]
     lessons = (fleet.root / ".orchestration" / "AGENT.md").read_text()
     assert "INT-001 and INT-002 met at src/int-001/theirs.py" in lessons
-
-
-def find_tree(fleet: StageFleet, id: str) -> Path | None:
-    """Return the worktree of an intent, once it is made."""
-    listed = git(fleet.root, "worktree", "list", "--porcelain").split("\n\n")
-    found = [each.split()[1] for each in listed if f"branch refs/heads/remit/{id}/" in each]
-    return Path(found[0]) if found else None
-
-
-def release(fleet: StageFleet, id: str) -> None:
-    """Let the command of a builder end."""
-    fleet.wait_for(lambda _: find_tree(fleet, id) is not None)
-    tree = find_tree(fleet, id)
-    assert tree is not None
-    (tree / f"src/{id.lower()}").mkdir(parents=True, exist_ok=True)
-    (tree / f"src/{id.lower()}/go").touch()

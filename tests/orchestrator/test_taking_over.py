@@ -53,7 +53,7 @@ def test_a_message_reaches_the_running_agent_and_another_agent_goes_on_where_it_
     ids = fleet.govern(2)
     fleet.start_patient(ids)
     assert "attempt 1 by patient gets it at its next call" in fleet.remit("task", "steer", ids[0], "please finish now")
-    fleet.wait_for(lambda now: now[ids[0]]["state"] == "landed")
+    fleet.wait_for_state("landed", ids[0])
     made = git(fleet.root, "show", "remit/next:src/int-001/made.py")
     assert "Remit: a person says about this task: please finish now" in made
     assert "kind=steer state=heard" in fleet.remit("plan", "log")
@@ -62,9 +62,9 @@ def test_a_message_reaches_the_running_agent_and_another_agent_goes_on_where_it_
         "task", "reassign", ids[1], "--agent", "nobody", code=2
     )
     fleet.start_worker(1, 0.5, "other")
-    fleet.wait_for(lambda _: "other" in fleet.remit("worker", "list"))
+    fleet.wait_for_workers(2)
     assert "INT-002 is for other" in fleet.remit("task", "reassign", ids[1], "--agent", "other")
-    fleet.wait_for(lambda now: now[ids[1]]["state"] == "landed")
+    fleet.wait_for_state("landed", ids[1])
     assert [(one["agent"], one["ended_as"]) for one in fleet.attempts(ids[1])] == [
         ("patient", "cancelled"),
         ("other", "handed_in"),

@@ -1,6 +1,5 @@
 """Two hosts share a repository by a bare remote and a database: each lands what the other made, and knows who did."""
 
-import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -23,10 +22,9 @@ def test_intents_run_on_two_hosts_and_each_line_is_known_on_both(hosts: tuple[Ho
     a, b, ids = hosts
     for host in (a, b):
         host.start_worker(1, 1)
-    while a.remit("worker", "list", *a.database).count("slots") < 2:
-        time.sleep(0.5)
+    a.wait_for_workers(2)
     a.start_plan(ids)
-    a.wait_until_landed(600)
+    a.wait_until_landed()
     workers = {a.attempts(id)[0]["worker"] for id in ids}
     assert len(workers) == 2
     for host in (a, b):

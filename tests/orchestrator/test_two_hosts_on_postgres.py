@@ -1,6 +1,5 @@
 """Two real workers on two clones share a PostgreSQL and a bare remote; on either host, each log is known by its key."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,9 @@ def test_workers_of_two_hosts_share_a_plan_and_their_logs_are_known_by_their_key
         try:
             for host in hosts:
                 host.start_worker(1, 1)
-            while a.remit("worker", "list", *a.database).count("slots") < 2:
-                time.sleep(0.5)
+            a.wait_for_workers(2)
             a.start_plan(ids)
-            a.wait_until_landed(600)
+            a.wait_until_landed()
             assert len({a.attempts(id)[0]["worker"] for id in ids}) == 2
         finally:
             stop_all(hosts)

@@ -6,7 +6,6 @@ import pytest
 
 from conftest import run_git
 from orchestrator.fleet_driving import Fleet, git
-from remit.orchestrator.board import TaskState
 from remit.workspace.merging import TreeStore
 from remit.workspace.place.workspace import locate_workspace
 
@@ -40,8 +39,11 @@ def test_two_tasks_write_the_changelog_at_once_and_both_land(fleet: Fleet) -> No
         fleet.remit("intent", "edit", id, "--add-scope", "CHANGES.md")
     git(fleet.root, "add", "-A")
     git(fleet.root, "commit", "-qm", "changes")
-    script = "echo {intent} >> CHANGES.md; sleep 3"
+    script = "echo {intent} >> CHANGES.md; until rm src/*/go; do sleep 0.05; done"
     fleet.start_agents(2, [f"--agent-command=shell=/bin/sh -c '{script}'"])
     assert "1 pair proved apart, 0 not" in fleet.start_plan(ids)
-    fleet.wait_for(lambda now: all(task["state"] in (TaskState.LANDED, TaskState.STUCK) for task in now.values()))
+    fleet.wait_for_state("running")
+    for id in ids:
+        fleet.touch_go(id)
+    fleet.wait_until_landed()
     assert sorted(git(fleet.root, "show", "remit/next:CHANGES.md").splitlines()) == ["# Changes", *ids]

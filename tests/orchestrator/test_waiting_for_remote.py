@@ -1,5 +1,6 @@
 """An attempt whose remote is away, slow or refusing: the board says so, nothing is lost, and a person can mend it."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -156,10 +157,17 @@ def test_a_slow_answer_is_an_answer(clones: tuple[Clone, Clone], engine: DbosEng
     a, _ = clones
     far = tmp_path / "far.git"
     commit_work(a, far)
-    go = tmp_path / "go"
-    put_hook(far, "pre-receive", f"until test -e {go}; do sleep 0.05; done")
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    os.mkfifo(begun)
+    os.mkfifo(go)
+    put_hook(far, "pre-receive", f"echo > {begun}; read x < {go}")
     attempt = start(engine, INTENT)
-    threading.Timer(1.5, go.touch).start()
+
+    def answer() -> None:
+        begun.read_text()
+        go.write_text("go\n")
+
+    threading.Thread(target=answer, daemon=True).start()
     assert hand_in(a, engine, attempt, Pauses()) is True
 
 

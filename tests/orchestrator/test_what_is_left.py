@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from remit.orchestrator.workers.worker import FleetWorker
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.processes.reaper import list_descendants
 from remit.workspace.sandbox.jail import find_bubblewrap
+from waiting import wait_until
 
 
 def test_the_next_attempt_clears_temporary_folders_of_ended_ones(tmp_path: Path) -> None:
@@ -39,18 +39,15 @@ def test_the_next_attempt_ends_the_child_of_a_bubblewrap_that_was_killed_while_i
     left = clone.trees.folder / f"{id}-1.tmp"
     left.mkdir(parents=True)
     reading, writing = os.pipe()  # which nobody writes to: it waits in the middle
+    telling, info = os.pipe()
     options = ("--unshare-user", "--unshare-pid", "--die-with-parent", "--userns-block-fd", str(reading))
-    info = os.open(os.devnull, os.O_WRONLY)
     jail = subprocess.Popen(
         [bubblewrap, *options, "--info-fd", str(info), "--ro-bind", "/", "/", "true"],
         env={**os.environ, "TMPDIR": str(left.resolve())},
         pass_fds=[reading, info],
     )
-    until = time.monotonic() + 60
-    while not (children := list_descendants(jail.pid)):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    time.sleep(0.2)
+    assert os.read(telling, 1)  # it has made its child, and waits
+    children = list_descendants(jail.pid)
     jail.kill()
     jail.wait()
     assert [is_running(child) for child in children] == [True]
@@ -58,10 +55,8 @@ def test_the_next_attempt_ends_the_child_of_a_bubblewrap_that_was_killed_while_i
     worker = FleetWorker(engine, WorkerSettings(1, {}, {}, clone.home, clone.gate.environment))
     worker.steps.settle_old_trees(clone.trees)
     engine.store.close()
-    while is_running(children[0]):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    for descriptor in (reading, writing, info):
+    wait_until(lambda: not is_running(children[0]))
+    for descriptor in (reading, writing, telling, info):
         os.close(descriptor)
 
 

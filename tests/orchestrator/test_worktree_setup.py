@@ -19,7 +19,7 @@ def test_worktrees_are_set_up_once_a_person_trusts_the_command(fleet: Fleet) -> 
     git(fleet.root, "add", "-A")
     set_setup_command(fleet, "test ! -e .orchestration && echo yes > ready")
     fleet.remit("plan", "start", "INT-001", "--yes", "--pace=0.2", fleet.agent_option(0.1))
-    fleet.wait_for(lambda now: now["INT-001"]["state"] == "stuck")
+    fleet.wait_for_state("stuck", "INT-001")
     assert "`remit trust` shows it and asks" in fleet.remit("plan", "log")
     trust_all(fleet.root, fleet.home)
     fleet.remit("task", "retry", "INT-001")
@@ -32,5 +32,5 @@ def test_worktrees_are_set_up_once_a_person_trusts_the_command(fleet: Fleet) -> 
     fleet.remit(
         "plan", "start", "INT-002", "--yes", "--database", f"sqlite:///{fleet.home}/.local/state/remit/fleet.db"
     )
-    fleet.wait_for(lambda now: now["INT-002"]["state"] == "stuck")
+    fleet.wait_for_state("stuck", "INT-002")
     assert "the setup command failed (it ended with 3): no package here" in fleet.remit("plan", "log")
