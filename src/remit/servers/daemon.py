@@ -420,7 +420,7 @@ def receive_request(connection: socket.socket) -> bytes:
 
 
 def start_daemon(home: Path) -> int:
-    """Start the daemon in the background, detached from the agent's terminal and pipes. It ends at once if there is one.
+    """Start the daemon in the background, detached from the agent's terminal and pipes. It ends if there is one.
 
     Returns a descriptor to read from: one byte once the daemon listens, the end of the file where it ended before.
     """

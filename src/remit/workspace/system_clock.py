@@ -8,11 +8,8 @@ from remit.core.clock import Waitable
 class SystemClock:
     """The clock of everything but tests."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def elapsed(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.time)
+    elapsed = staticmethod(time.monotonic)
 
     def wait(self, event: Waitable, seconds: float) -> bool:
         return event.wait(seconds)
