@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from cli.running import MAIN, data, run
+from forked_commands import run_command, start_process
 from remit.cli.policy.approvals import SIGN_INTERVAL_S, announce_watcher, parse_answer, shorten_diff
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.approval_requests import MAX_ACTION_CHARS, describe_call
@@ -43,9 +44,7 @@ class Watcher:
 
     def __init__(self, folder: Path) -> None:
         ours, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "approvals", "watch"], cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs
-        )
+        self.process = start_process(["approvals", "watch"], folder, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         self.line = ours
         self.output = b""
@@ -113,13 +112,8 @@ def hook(folder: Path, tool: str, **given: Any) -> dict[str, Any]:
         "tool_input": given,
         "tool_use_id": f"t{next(CALLS)}",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "hook", "claude-code", "pre"],
-        input=json.dumps(payload).encode(),
-        capture_output=True,
-        cwd=folder,
-        check=True,
-    )
+    done = run_command(["hook", "claude-code", "pre"], folder, typed=json.dumps(payload))
+    assert done.returncode == 0, done
     return json.loads(done.stdout)["hookSpecificOutput"] if done.stdout else {}
 
 
@@ -314,14 +308,13 @@ def on_a_terminal(folder: Path, *words: str, code: int = 0) -> str:
     """What the command says to a person."""
     ours, theirs = pty.openpty()
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", MAIN, *words], cwd=folder, stdin=theirs, capture_output=True, text=True, check=False
-        )
+        done = start_process(words, folder, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = b"".join(done.communicate()).decode()
     finally:
         os.close(ours)
         os.close(theirs)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    assert done.returncode == code, said
+    return said
 
 
 def waiting_questions(folder: Path, many: int) -> list[dict[str, Any]]:
@@ -408,8 +401,7 @@ def keep_watch(folder: Path, many: int) -> None:
 def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Path, watcher: Watcher) -> None:
     payload = {"session_id": "s1", "cwd": str(governed), "hook_event_name": "PreToolUse", "tool_name": "Write"}
     payload |= {"tool_input": {"file_path": str(governed / "docs/a.md"), "content": "x\n"}, "tool_use_id": "t"}
-    command = [sys.executable, "-c", MAIN, "hook", "claude-code", "pre"]
-    asker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=governed)
+    asker = start_process(["hook", "claude-code", "pre"], governed, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert asker.stdin is not None
     asker.stdin.write(json.dumps(payload).encode())
     asker.stdin.close()

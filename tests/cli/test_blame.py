@@ -4,15 +4,15 @@ import json
 import random
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.running import MAIN, data, remit
+from cli.running import data, remit, run
 from conftest import run_git
+from forked_commands import run_in_bytes
 from gate.driving import Agent, governed
 from remit.cli.blame.arguments import BlameUsageError, parse_arguments
 from remit.cli.blame.blame import (
@@ -262,9 +262,8 @@ def test_only_lines_of_an_intent_are_shown(agent: Agent) -> None:
     out = remit(agent.cwd, "blame", "--porcelain", "--intent", "INT-001", "src/app.py")
     assert [line for line in out.splitlines() if line.startswith("\t")] == ["\t    x = 2", "\t    return x"]
     for _ in range(2):
-        words = [sys.executable, "-c", MAIN, "blame", "--class", "AST_REFACTOR", "src/app.py"]
-        done = subprocess.run(words, cwd=agent.cwd, capture_output=True, check=True)
-        assert (done.stdout, done.stderr) == (b"", b"None of the 3 lines matches.\n")
+        done = run(agent.cwd, "blame", "--class", "AST_REFACTOR", "src/app.py")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "None of the 3 lines matches.\n")
 
 
 @pytest.mark.parametrize(
@@ -295,14 +294,8 @@ def test_evidence_that_is_too_weak_is_not_believed(agent: Agent) -> None:
 
 
 def test_contents_and_reverse_and_files_in_no_commit_are_blamed(agent: Agent) -> None:
-    text = b"def main():\n    x = 2\nmine\n"
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "blame", "--json", "--contents", "-", "src/app.py"],
-        cwd=agent.cwd,
-        input=text,
-        capture_output=True,
-        check=True,
-    )
+    text = "def main():\n    x = 2\nmine\n"
+    done = run(agent.cwd, "blame", "--json", "--contents", "-", "src/app.py", typed=text)
     assert [n["origin"] for n in json.loads(done.stdout)["data"]["lines"]] == ["unknown", "ai", "unknown"]
     run_git(agent.cwd, "commit", "-q", "--allow-empty", "-m", "more")
     backwards = data(agent.cwd, "blame", "--reverse", "HEAD~1..HEAD", "src/app.py")["lines"]
@@ -330,11 +323,9 @@ def test_contents_and_reverse_and_files_in_no_commit_are_blamed(agent: Agent) ->
     ],
 )
 def test_what_git_refuses_is_told_in_gits_words(agent: Agent, words: tuple[str, ...], said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "blame", *words], cwd=agent.cwd, capture_output=True, check=False
-    )
+    done = run(agent.cwd, "blame", *words)
     assert done.returncode == 2
-    assert said in done.stderr.decode()
+    assert said in done.stderr
     if "--date=bad" not in words:  # how a date looks, JSON does not say
         assert said in json.loads(remit(agent.cwd, "blame", "--json", *words, code=2))["error"]["message"]
 
@@ -347,7 +338,7 @@ def committed(agent: Agent) -> Path:
 
 
 def said(folder: Path, *words: str) -> tuple[int, bytes, str]:
-    done = subprocess.run([sys.executable, "-c", MAIN, *words], cwd=folder, capture_output=True, check=False)
+    done = run_in_bytes(words, folder)
     return done.returncode, done.stdout, done.stderr.decode()
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from cli.test_blame_terminal import on_a_terminal
 from conftest import run_git
+from forked_commands import start_ready
 from gate.driving import Agent, governed
 from processes import daemons_of, fields
 from provenance.test_kept_attributions import PATH, History, commit
@@ -62,17 +63,11 @@ def agent(repository: Path, home: Path) -> Agent:
 def daemon(agent: Agent, home: Path) -> Generator[subprocess.Popen[bytes]]:
     """A daemon that the command finds, as the hook client finds it."""
     install_client(home)
-    process = subprocess.Popen([sys.executable, "-I", "-c", "from remit.cli import main; main()", "daemon"])
-    wait_until(lambda: is_listening(socket_path(home)), has_failed=lambda: process.poll() is not None)
+    process = start_ready(["daemon"])
     yield process
     process.terminate()
     process.wait(120)
     assert not daemons_of(home)
-
-
-def is_listening(place: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as line:
-        return line.connect_ex(str(place)) == 0
 
 
 def run(

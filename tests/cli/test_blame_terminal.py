@@ -4,14 +4,13 @@ import fcntl
 import os
 import pty
 import struct
-import subprocess
-import sys
 import termios
 from pathlib import Path
 
 import pytest
 
 from conftest import run_git
+from forked_commands import run_command, start_process
 from gate.driving import Agent, governed
 
 AUTHOR = "Maximiliane von Hohenlohe"
@@ -30,14 +29,8 @@ def agent(repository: Path, home: Path) -> Agent:
 def on_a_terminal(folder: Path, columns: int, *words: str) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "remit", "blame", *words],
-        cwd=folder,
-        env={**os.environ, "TERM": "xterm-256color", "PAGER": "cat", "NO_COLOR": "1"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=subprocess.STDOUT,
-    )
+    variables = {**os.environ, "TERM": "xterm-256color", "PAGER": "cat", "NO_COLOR": "1"}
+    process = start_process(["blame", *words], folder, variables, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""
     try:
@@ -64,12 +57,5 @@ def test_a_narrow_terminal_shows_code_within_its_first_sixty_columns(agent: Agen
 
 def test_a_form_that_was_asked_for_stays_as_it_is_asked(agent: Agent) -> None:
     assert AUTHOR in on_a_terminal(agent.cwd, 80, "-t", "src/new.py")
-    piped = subprocess.run(
-        [sys.executable, "-m", "remit", "blame", "src/new.py"],
-        cwd=agent.cwd,
-        env={**os.environ, "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    piped = run_command(["blame", "src/new.py"], agent.cwd, {**os.environ, "COLUMNS": "80"}).stdout
     assert AUTHOR in piped

@@ -11,15 +11,15 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli.running import MAIN, data, remit, run
+from cli.running import data, remit, run
 from conftest import run_git
+from forked_commands import start_process
 from gate.approvals.test_ask import Person
 from gate.driving import Agent, body, records, uncontained
 from remit.gate.state.questions import ApprovalReply
@@ -74,7 +74,7 @@ def on_terminal(folder: Path, words: tuple[str, ...], width: int, **around: str)
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 500, width, 0, 0))
     known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     environment = {**known, "TERM": "xterm", **around}
-    process = subprocess.Popen([sys.executable, "-c", MAIN, *words], cwd=folder, stdout=theirs, env=environment)
+    process = start_process(words, folder, environment, stdout=theirs)
     os.close(theirs)
     shown = b""
     try:
@@ -127,8 +127,8 @@ def test_on_a_terminal_times_are_told_from_now_and_a_pager_shows_what_is_long(da
 
 
 def test_log_follows_what_comes(day: Path, home: Path) -> None:
-    argv = [sys.executable, "-c", MAIN, "log", "--follow", "--json", "-n", "1", "--event", "denied"]
-    with subprocess.Popen(argv, cwd=day, stdout=subprocess.PIPE, text=True) as process:
+    words = ["log", "--follow", "--json", "-n", "1", "--event", "denied"]
+    with start_process(words, day, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert body(first)["call"]["command"] == "git clean -fdx"

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from cli.running import run_on_terminal
+from forked_commands import run_command
 from gate.driving import governed, overlay
 
-REMIT = [sys.executable, "-m", "remit", "exec", "--intent", "INT-001"]
+EXEC = ["exec", "--intent", "INT-001"]
+REMIT = [sys.executable, "-m", "remit", *EXEC]
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +27,7 @@ def folder(repository: Path) -> Path:
 
 
 def remit(folder: Path, *command: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*REMIT, *command], cwd=folder, env={**os.environ, **variables}, input=stdin, capture_output=True, text=True
-    )
+    return run_command([*EXEC, *command], folder, {**os.environ, **variables}, stdin)
 
 
 def python(text: str) -> list[str]:

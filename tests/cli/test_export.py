@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,8 @@ from typing import Any
 import arro3.io
 import pytest
 
-from cli.running import MAIN, data, remit
+from cli.running import data, remit
+from forked_commands import run_in_bytes
 from gate.driving import Agent, governed
 from remit.core.diff.contents import hash_git_blob, sha256
 from remit.core.formats.foreign_records import convert_older_record, export_record
@@ -72,8 +71,7 @@ def test_a_filter_that_nothing_can_meet_is_an_error_and_names_what_there_is(
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_an_export_that_fails_writes_nothing(agent: Agent, form: str) -> None:
-    words = [sys.executable, "-c", MAIN, "export", "--as", form, "--intent", "INT-999"]
-    done = subprocess.run(words, cwd=agent.cwd, capture_output=True, check=False)
+    done = run_in_bytes(["export", "--as", form, "--intent", "INT-999"], agent.cwd)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"no record has the intent 'INT-999'" in done.stderr
 
@@ -113,9 +111,7 @@ def test_an_in_toto_statement_names_the_contents_that_a_change_left(agent: Agent
 
 def test_parquet_has_the_rows_of_csv(agent: Agent, tmp_path: Path) -> None:
     rows = list(csv.DictReader(remit(agent.cwd, "export", "--as", "csv").splitlines()))
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "export", "--as", "parquet"], cwd=agent.cwd, capture_output=True, check=True
-    )
+    done = run_in_bytes(["export", "--as", "parquet"], agent.cwd)
     (tmp_path / "x.parquet").write_bytes(done.stdout)
     arrow: Any = arro3.io
     table = arrow.read_parquet(tmp_path / "x.parquet").read_all()

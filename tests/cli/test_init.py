@@ -4,13 +4,13 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cli.wired_home import Person
 from conftest import run_git
+from forked_commands import start_process
 
 
 @pytest.fixture
@@ -116,10 +116,10 @@ def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(person:
 def answer_at_a_terminal(person: Person, repository: Path, typed: bytes, *words: str) -> tuple[int, str]:
     """Run `remit init` with a terminal as its standard input; the exit code, and all that it printed."""
     leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "remit", "init", *words],
-        cwd=repository,
-        env={"PATH": f"{person.home / 'bin'}:/usr/bin:/bin", "HOME": str(person.home), "LANG": "C.UTF-8"},
+    process = start_process(
+        ["init", *words],
+        repository,
+        {"PATH": f"{person.home / 'bin'}:/usr/bin:/bin", "HOME": str(person.home), "LANG": "C.UTF-8"},
         stdin=follower,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

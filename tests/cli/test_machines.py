@@ -3,15 +3,13 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.running import MAIN
 from conftest import run_git
+from forked_commands import run_command
 from remit.core.record import Body, Chain, Record, encode_record
 from remit.ledger.log_files import Head, read_head, write_head
 
@@ -27,14 +25,7 @@ class Machine:
 
     def run(self, *words: str, code: int = 0) -> str:
         environment = {**os.environ, "HOME": str(self.home)}
-        done = subprocess.run(
-            [sys.executable, "-c", MAIN, *words],
-            cwd=self.cwd,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_command(words, self.cwd, environment)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 

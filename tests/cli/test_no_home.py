@@ -1,12 +1,11 @@
 """Without HOME nobody's settings or state are touched, whatever the password database says."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from forked_commands import run_in_bytes
 from gate.driving import Agent, governed
 
 COMMANDS = (("init", "--yes"), ("uninstall", "--yes"), ("status",), ("intent", "new", "x", "--scope", "a"), ("mcp",))
@@ -14,8 +13,7 @@ COMMANDS = (("init", "--yes"), ("uninstall", "--yes"), ("status",), ("intent", "
 
 def without_home(folder: Path, *words: str, home: str | None = None, sent: bytes = b"") -> tuple[int, str, str]:
     environment = {"PATH": "/usr/bin:/bin"} | ({} if home is None else {"HOME": home})
-    command = [sys.executable, "-m", "remit", *words]
-    done = subprocess.run(command, cwd=folder, env=environment, input=sent, capture_output=True, check=False)
+    done = run_in_bytes(words, folder, environment, sent)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

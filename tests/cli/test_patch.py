@@ -3,22 +3,19 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from conftest import run_git
+from forked_commands import run_in_bytes
 from gate.driving import governed, records
 
 BASE = "".join(f"line {n}\n" for n in range(30))
 
 
 def remit(folder: Path, *words: str, given: bytes = b"", **variables: str) -> subprocess.CompletedProcess[bytes]:
-
-    environment = {**os.environ, **variables}
-    command = [sys.executable, "-c", "from remit.cli import main; main()", "patch", *words]
-    return subprocess.run(command, cwd=folder, input=given, capture_output=True, env=environment, check=False)
+    return run_in_bytes(["patch", *words], folder, {**os.environ, **variables}, given)
 
 
 @pytest.fixture

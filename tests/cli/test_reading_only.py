@@ -12,6 +12,7 @@ import pytest
 
 from cli.running import MAIN
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import Agent, governed
 
 READING = (
@@ -55,10 +56,8 @@ def written(repository: Path, home: Path) -> tuple[Path, str]:
     agent.send("SessionEnd", reason="other")
     run_git(repository, "add", "src")
     run_git(repository, "commit", "-q", "-m", "new")
-    remit = [sys.executable, "-c", MAIN]
-    subprocess.run([*remit, "map"], cwd=repository, check=True, capture_output=True)
-    told = subprocess.run([*remit, "log", "--json"], cwd=repository, check=True, capture_output=True)
-    return repository, json.loads(told.stdout)["data"][0]["id"]
+    assert run_command(["map"], repository).returncode == 0
+    return repository, json.loads(run_command(["log", "--json"], repository).stdout)["data"][0]["id"]
 
 
 def on_read_only_mount(root: Path, words: str) -> subprocess.CompletedProcess[str]:
@@ -80,13 +79,7 @@ def test_every_reading_command_works_on_a_read_only_mount(written: tuple[Path, s
     if not can_mount(tmp_path):
         pytest.skip("SKIPPED LOUDLY: this user may not mount")
     for words in READING:
-        here = subprocess.run(
-            [sys.executable, "-c", MAIN, *words.format(record=record).split(" ")],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        here = run_command(words.format(record=record).split(" "), root)
         there = on_read_only_mount(root, words.format(record=record))
         assert there.returncode == here.returncode, (words, there.stdout, there.stderr)
         assert "Errno" not in there.stderr, words

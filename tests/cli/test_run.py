@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.running import MAIN, run
+from forked_commands import run_in_bytes
 from gate.driving import governed
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
@@ -117,8 +118,7 @@ def test_what_cannot_be_run_says_why(repository: Path, words: tuple[str, ...], c
 
 
 def test_a_task_that_is_no_text_is_refused(repository: Path) -> None:
-    words = [sys.executable, "-c", MAIN, "run", "-"]
-    done = subprocess.run(words, cwd=repository, input=b"\xff\xfe", capture_output=True, check=False)
+    done = run_in_bytes(["run", "-"], repository, given=b"\xff\xfe")
     assert done.returncode == 2
     assert b"the task has to be UTF-8" in done.stderr
 
@@ -356,9 +356,6 @@ def test_a_program_talks_with_the_agent_in_json_lines(repository: Path, script: 
 
 def test_a_program_that_leaves_during_a_question_ends_the_run(repository: Path, script: Any) -> None:
     model = script([call("ask_followup_question", question="Which?", follow_up=[{"text": "red"}])])
-    words = (sys.executable, "-c", MAIN, "run", "--json", "--input", "json", "--model", model)
-    done = subprocess.run(
-        words, cwd=repository, input='{"say": "Hi"}\n', capture_output=True, text=True, timeout=200, check=False
-    )
+    done = run(repository, "run", "--json", "--input", "json", "--model", model, typed='{"say": "Hi"}\n')
     assert done.returncode == 0, done.stderr
     assert "Which?" in done.stdout

@@ -3,9 +3,10 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from forked_commands import run_command
 
 VERSIONS = {"claude": "2.1.330 (Claude Code)", "codex": "codex-cli 0.169.0"}
 
@@ -26,15 +27,7 @@ class Person:
         """Run `remit …` in `folder`, without a terminal."""
         environment = {"PATH": f"{self.home / 'bin'}:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8"}
         environment |= self.variables
-        return subprocess.run(
-            [sys.executable, "-m", "remit", *words],
-            cwd=folder,
-            env=environment,
-            input=typed,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_command(words, folder, environment, typed)
 
     def remit(self, folder: Path, *words: str) -> str:
         """The same, where it has to work; its standard output."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from conftest import run_git
 from e2e.claude import Result, run_claude
+from forked_commands import run_command
 from remit.adapters import settings
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Turn, Use
@@ -23,7 +23,7 @@ REMIT = [sys.executable, "-m", "remit"]
 
 def remit(folder: Path, *words: str) -> str:
     """Run the real command; its standard output."""
-    done = subprocess.run([*REMIT, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = run_command(words, folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

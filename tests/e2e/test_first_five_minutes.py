@@ -6,7 +6,6 @@ Nothing is enforced yet: it is what somebody meets who has typed `remit init` an
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from conftest import run_git
 from e2e.claude import run_claude
 from e2e.npm import Result
+from forked_commands import run_command
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.scripted_model import Say, ScriptedModel, Use
 from waiting import wait_until
@@ -36,9 +36,7 @@ WRITTEN = {
 
 def remit(folder: Path, *words: str, code: int = 0) -> str:
     """What a person's command says, on both streams."""
-    done = subprocess.run(
-        [sys.executable, "-m", "remit", *words], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_command(words, folder)
     assert done.returncode == code, done
     return done.stdout + done.stderr
 

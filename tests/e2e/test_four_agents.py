@@ -1,8 +1,6 @@
 """Every wired agent, live: wired by `init`, denied, told why, allowed, recorded, blamed, unwired without a trace."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from e2e.codex import run_codex
 from e2e.gemini import run_gemini
 from e2e.npm import Result
 from e2e.qwen import run_qwen
+from forked_commands import run_command
 from remit.adapters import ROWS
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
 from remit.host.anthropic_wire import AnthropicWire
@@ -98,9 +97,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def remit(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "remit", *words], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_command(words, folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

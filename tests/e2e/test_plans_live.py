@@ -26,6 +26,7 @@ from e2e.npm import clean_environment
 from e2e.qwen import MODEL as QWEN_MODEL
 from e2e.qwen import qwen_command
 from e2e.test_four_agents import AGENTS
+from forked_commands import run_command
 from remit.host.scripted_model import Say, ScriptedModel
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -93,15 +94,7 @@ class LivePlan:
                 (home / path).write_text(text)
 
     def remit(self, *words: str) -> str:
-        done = subprocess.run(
-            [*REMIT, *words],
-            cwd=self.root,
-            env=self.environment,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            check=False,
-        )
+        done = run_command(words, self.root, self.environment)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from forked_commands import run_command
+from forked_commands import run_command, start_process
 from processes import fields, kill_daemons
 from remit.core.untrusted_input import encode_json
 from remit.orchestrator.board import Board
@@ -18,7 +18,6 @@ from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.fleet import name_repository, open_fleet
 from waiting import wait_until
 
-REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
 AGENT = Path(__file__).with_name("small_agent.py")
 WAIT_S = 600.0
 ENDS = {"landed", "stuck", "blocked", "dropped", "asking"}
@@ -81,7 +80,7 @@ class Fleet:
         words = ["worker", f"--slots={slots}", f"--pace={self.pace}", *self.database, *options]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
             variables = {**(self.variables or os.environ), "PYTHONFAULTHANDLER": "1"}
-            worker = subprocess.Popen([*REMIT, *words], env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            worker = start_process(words, None, variables, stdout=log, stderr=log)
         self.workers.append(worker)
         return worker
 

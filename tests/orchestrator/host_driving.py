@@ -5,7 +5,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.fleet_driving import PACE, REMIT, Fleet, git
+from forked_commands import start_process
+from orchestrator.fleet_driving import PACE, Fleet, git
 
 SETTINGS = """
 [orchestrator]
@@ -54,9 +55,7 @@ class Host(Fleet):
     def start_worker(self, slots: int = 2, seconds: float = 0.5, *more: str) -> subprocess.Popen[bytes]:
         words = ["worker", f"--slots={slots}", f"--pace={self.pace}", *self.database, self.agent_option(seconds, *more)]
         with (self.home / f"worker-{len(self.workers)}.log").open("wb") as log:
-            worker = subprocess.Popen(
-                [*REMIT, *words], cwd=self.root, env=self.variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            worker = start_process(words, self.root, self.variables, stdout=log, stderr=log)
         self.workers.append(worker)
         return worker
 

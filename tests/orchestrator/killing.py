@@ -17,7 +17,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from orchestrator.fleet_driving import REMIT, Fleet, git
+from forked_commands import start_process
+from orchestrator.fleet_driving import Fleet, git
 from orchestrator.postgres import Postgres
 from processes import daemons_of, fields
 from remit.orchestrator.board import Attempt, AttemptEnd, Board, Order, OrderKind, TaskState
@@ -200,16 +201,10 @@ class Killer:
         """Start `remit plan start`, which may be killed at any moment: all of its tasks are on the board, or none."""
         started = {intent for _, intent in board.tasks}
         assert not started.intersection(ids)
-        words = [*REMIT, "plan", "start", *ids, "--yes", *self.fleet.database]
+        words = ["plan", "start", *ids, "--yes", *self.fleet.database]
         with (self.fleet.home / "starter.log").open("ab") as log:
-            self.starter = subprocess.Popen(
-                words,
-                cwd=self.fleet.root,
-                env=self.fleet.variables or None,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            variables = self.fleet.variables or os.environ
+            self.starter = start_process(words, self.fleet.root, variables, stdout=log, stderr=log)
         if self.chance.random() < 0.3:
             time.sleep(self.chance.uniform(0.2, 2.5))
             self.kills["starter"] += self.starter.poll() is None and end_process(self.starter.pid)

@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from forked_commands import run_in_bytes
 from orchestrator.clones import Clone, make_clones
 from remit.orchestrator.artifacts import MAX_FILES, MAX_TEXT_BYTES, Artifacts, AttemptFacts, keep_artifacts
 from remit.orchestrator.board import Attempt, AttemptEnd, AttemptState
@@ -38,9 +37,7 @@ def keep(clone: Clone, output: str, files: dict[str, bytes] | None = None, numbe
 
 
 def remit(clone: Clone, *words: str) -> str:
-    command = [sys.executable, "-c", "from remit.cli import main; main()", *words]
-    env = {**os.environ, "HOME": str(clone.home)}
-    done = subprocess.run(command, cwd=clone.root, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = run_in_bytes(words, clone.root, {**os.environ, "HOME": str(clone.home)})
     assert done.returncode == 0, done.stderr
     return (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
 

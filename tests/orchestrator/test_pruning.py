@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from conftest import run_git
+from forked_commands import run_command
 from orchestrator.clones import Clone, make_clones
 from orchestrator.test_remote import put_hook, work
 from remit.orchestrator.board import Board
@@ -169,12 +168,11 @@ def test_the_command_says_what_would_go_and_deletes_nothing_then(clones: tuple[C
     a, b = clones
     a.land(b.hand_in(ONE, 1, work(ONE)))
     before = list_refs(tmp_path / "far.git")
-    words = [sys.executable, "-c", "from remit.cli import main; main()", "fleet", "prune", "--days", "0"]
-    words += ["--database", f"sqlite:///{tmp_path}/fleet.db"]
+    words = ["fleet", "prune", "--days", "0", "--database", f"sqlite:///{tmp_path}/fleet.db"]
     env = {**os.environ, "HOME": str(a.home)}
 
     def run(*more: str, code: int = 0) -> str:
-        done = subprocess.run([*words, *more], cwd=a.root, env=env, capture_output=True, text=True, check=False)
+        done = run_command([*words, *more], a.root, env)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 

@@ -1,13 +1,12 @@
 """A lost board is rebuilt on any host from what the remote has: plans, stages, landings; what nobody knows is said."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from forked_commands import run_command
 from orchestrator.clones import Clone, make_clones
 from orchestrator.small_plan import REPOSITORY, SmallPlan
 from orchestrator.test_remote import work
@@ -126,14 +125,13 @@ def test_the_command_rebuilds_what_was_planned_and_names_what_was_not(
     publish(b, replace(PLAN, id="20260102-030406-cd34"), IDS[2])
     b.land(b.hand_in(IDS[0], 1, work(IDS[0])))
     b.hand_in(IDS[1], 3, work(IDS[1]))
-    words = [sys.executable, "-c", "from remit.cli import main; main()", "fleet", "rebuild"]
-    words += ["--database", f"sqlite:///{tmp_path}/new.db"]
+    words = ["fleet", "rebuild", "--database", f"sqlite:///{tmp_path}/new.db"]
     env = {**os.environ, "HOME": str(a.home)}
     away = (tmp_path / "far.git").rename(tmp_path / "away.git")
-    refused = subprocess.run(words, cwd=a.root, env=env, capture_output=True, text=True, check=False)
+    refused = run_command(words, a.root, env)
     assert "work of other hosts would be done again" in refused.stderr
     away.rename(tmp_path / "far.git")
-    done = subprocess.run(words, cwd=a.root, env=env, capture_output=True, text=True, check=False)
+    done = run_command(words, a.root, env)
     assert done.returncode == 0, done.stderr
     assert sorted(line.split()[0] + " " + line.split()[1] for line in done.stdout.splitlines()) == [
         f"{IDS[0]} landed",

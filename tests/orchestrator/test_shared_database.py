@@ -1,7 +1,5 @@
 """A database that hosts share: an owner and a worker's role, a newer version, and clocks that are wrong."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import ProgrammingError
 
+from forked_commands import run_command
 from orchestrator.postgres import Postgres
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, migrations, open_store, workers
@@ -72,9 +71,8 @@ def test_a_worker_role_runs_workers_and_changes_no_table(
         with pytest.raises(ProgrammingError, match=r"permission denied|must be owner"), store.write() as connection:
             connection.exec_driver_sql(words)
     # A worker of that role really runs: the engine verifies its tables, and changes none.
-    words = [sys.executable, "-c", "from remit.cli import main; main()", "worker", "--until-idle", "--pace=0.2"]
-    words += ["--database", url, "--agent-command=none=true {intent}"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    words = ["worker", "--until-idle", "--pace=0.2", "--database", url, "--agent-command=none=true {intent}"]
+    done = run_command(words, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -94,13 +92,7 @@ def test_a_database_that_a_newer_version_migrated_is_left_alone(
         connection.execute(sa.insert(migrations).values(version=newer, at=0.0))
     with pytest.raises(StoreError, match=f"of version {newer}, and this Remit knows {newer - 1}"):
         opened(url)
-    done = subprocess.run(
-        [sys.executable, "-c", "from remit.cli import main; main()", "worker", "list", "--database", url],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_command(["worker", "list", "--database", url], tmp_path)
     assert done.returncode != 0
     assert "update Remit on this machine" in done.stderr
 

@@ -1,13 +1,12 @@
 """`remit why COMMIT`: the authors of the lines that commits added."""
 
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import governed, machine
 from provenance.speaker import Speaker
 from remit.gate.gate import Gate
@@ -31,8 +30,7 @@ def summary(root: Path, home: Path, wanted: str) -> CommitSummary:
 
 
 def remit(folder: Path, *words: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "remit", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_command(words, folder)
     assert done.returncode == code, done
     return done.stdout + done.stderr
 

@@ -1,18 +1,17 @@
 """The kept attributions of lines answer as a blame without them does."""
 
-import os
 import random
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from sqlite3 import connect
-from subprocess import PIPE, CalledProcessError, Popen
+from subprocess import PIPE, CalledProcessError
 from time import monotonic
 
 import pytest
 
 from conftest import run_git
+from forked_commands import start_process
 from gate.driving import Agent, uncontained
 from provenance.test_blame import blame, commit
 from remit.gate.gate import Gate
@@ -207,8 +206,7 @@ def test_a_blame_does_not_wait_for_a_writer_of_the_index(agent: Agent) -> None:
 def test_two_processes_that_blame_at_once_agree(agent: Agent) -> None:
     for number in range(6):
         write_and_commit(agent, "".join(f"value_{n} = compute_value({n}, {number})\n" for n in range(number + 1)))
-    words = [sys.executable, "-c", "from remit.cli import main; main()", "blame", "--json", PATH]
-    asked = [Popen(words, cwd=agent.cwd, stdout=PIPE, env=os.environ) for _ in range(2)]
+    asked = [start_process(["blame", "--json", PATH], agent.cwd, stdout=PIPE) for _ in range(2)]
     answers = [process.communicate(timeout=240)[0] for process in asked]
     assert answers[0] == answers[1]
     assert agent.session.encode() in answers[0]

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
@@ -134,7 +134,7 @@ def worked(repository: Path, home: Path) -> Path:
 
 
 def remit(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "remit", *words], cwd=repository, capture_output=True, text=True)
+    return run_command(words, repository)
 
 
 def test_every_change_is_in_the_map_and_refactorings_are_not(worked: Path) -> None:

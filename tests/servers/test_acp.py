@@ -16,6 +16,7 @@ from acp.stdio import spawn_agent_process
 
 from cli.running import MAIN, run
 from coroutines import run_coroutine
+from forked_commands import start_process
 from gate.driving import governed
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
@@ -288,10 +289,10 @@ def test_a_session_without_a_key_is_refused_with_the_next_step(repository: Path)
 
 @pytest.mark.slow
 def test_what_is_no_pipe_and_no_json_is_named_without_a_traceback(repository: Path) -> None:
-    words = [sys.executable, "-c", MAIN, "acp-agent"]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=repository, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "an editor starts this command" in done.stderr
+    process = start_process(["acp-agent"], repository, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, b"")
+    assert b"an editor starts this command" in err
     done = run(repository, "acp-agent", typed="{bad\n")
     assert "is no JSON" in done.stderr
     assert "Traceback" not in done.stderr

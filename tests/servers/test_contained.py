@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import remit_hook
+from forked_commands import run_in_bytes, start_ready
 from gate.driving import body, governed, overlay, records
 from processes import daemons_of, kill_daemons
 from remit.servers.daemon import socket_path
@@ -53,8 +54,7 @@ class Place:
         self.daemons: list[subprocess.Popen[bytes]] = []
 
     def daemon(self) -> int:
-        self.daemons.append(subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon"]))
-        wait_until(socket_path(self.home).exists, "the daemon does not listen")
+        self.daemons.append(start_ready(["daemon"]))
         [pid] = daemons_of(self.home)
         return pid
 
@@ -68,14 +68,10 @@ class Place:
         self.number += 1
         payload: dict[str, Any] = {"session_id": "s1", "cwd": str(self.root), "hook_event_name": "PreToolUse"}
         payload |= {"tool_name": "Bash", "tool_use_id": f"t{self.number}", "tool_input": {"command": command}}
-        told = subprocess.run(
-            [sys.executable, "-I", "-c", MAIN, "hook", "claude-code", "pre"],
-            input=json.dumps(payload).encode(),
-            cwd=self.root,
-            env=self.environment,
-            capture_output=True,
-            check=True,
-        )
+        environment = os.environ if self.environment is None else self.environment
+        words = ["hook", "claude-code", "pre"]
+        told = run_in_bytes(words, self.root, environment, json.dumps(payload).encode())
+        assert told.returncode == 0, told
         said: dict[str, Any] = json.loads(told.stdout)["hookSpecificOutput"] if told.stdout else {}
         return said["updatedInput"]["command"] if "updatedInput" in said else ""
 

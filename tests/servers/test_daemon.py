@@ -17,6 +17,7 @@ import pytest
 
 import remit_hook
 from conftest import run_git
+from forked_commands import run_command, start_process, start_ready
 from processes import daemons_of, kill_daemons
 from remit.gate.governing import govern_workspace
 from remit.gate.open_gates import MAX_REPOSITORIES, OpenGates
@@ -61,12 +62,9 @@ class Installed:
         self.path.with_name("hook.conf").write_text("".join(f"{line}\n" for line in lines))
 
     def start(self, idle_s: float = 60, *words: str, path: str = "") -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", str(idle_s), *words],
-            env={**os.environ, "PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]},
-        )
+        variables = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]}
+        process = start_ready(["daemon", "--idle-s", str(idle_s), *words], None, variables)
         self.processes.append(process)
-        self.wait_for_daemon()
         return process
 
     def wait_for_daemon(self) -> None:
@@ -99,13 +97,8 @@ class Installed:
         )
 
     def remit(self, *words: str, folder: Path | None = None) -> str:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", MAIN, *words],
-            cwd=folder or self.repository,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = run_command(words, folder or self.repository)
+        assert done.returncode == 0, done
         return done.stdout
 
     def daemons(self) -> list[int]:
@@ -209,8 +202,7 @@ def test_a_client_of_another_version_makes_the_daemon_leave(installed: Installed
 
 @pytest.mark.slow
 def test_an_idle_daemon_leaves_and_takes_its_socket_along(installed: Installed) -> None:
-    words = [sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", "0.5"]
-    subprocess.run(words, timeout=60, check=True)
+    assert start_process(["daemon", "--idle-s", "0.5"]).wait() == 0
     path = socket_path(installed.home)
     assert path.with_name("daemon.lock").exists(), "another daemon was there"
     assert not path.exists()
@@ -219,8 +211,7 @@ def test_an_idle_daemon_leaves_and_takes_its_socket_along(installed: Installed) 
 @pytest.mark.slow
 def test_a_second_daemon_yields_to_the_first(installed: Installed) -> None:
     installed.start()
-    second = subprocess.run([sys.executable, "-I", "-c", MAIN, "daemon"], timeout=60, check=False)
-    assert second.returncode == 0
+    assert start_process(["daemon"]).wait() == 0
     assert is_denial(installed.call())
 
 

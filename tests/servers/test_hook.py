@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
+from forked_commands import run_in_bytes
 from gate.driving import Agent, allowed, body, governed, records, refusal
 from mounting import mounted
 from remit.gate.state.database import BUSY_TIMEOUT_S
@@ -25,7 +26,7 @@ def hook(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the real command."""
     variables = {**os.environ, **(env or {})}
-    return subprocess.run([*REMIT, kind], input=payload, capture_output=True, cwd=cwd, env=variables, check=False)
+    return run_in_bytes(["hook", "claude-code", kind], Path(cwd), variables, payload)
 
 
 def denied(done: subprocess.CompletedProcess[bytes]) -> str:

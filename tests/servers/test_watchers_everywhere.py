@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import start_ready
 from gate.driving import governed
 from processes import daemons_of
 from remit.gate.gate import Gate
@@ -32,8 +33,7 @@ def client(home: Path) -> Iterator[list[str]]:
     install_script(path)
     settings = (version("remit"), sys.executable, str(socket_path(home)), "20")
     path.with_name("hook.conf").write_text("".join(f"{line}\n" for line in settings))
-    daemon = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", "600"])
-    wait_until(socket_path(home).exists)
+    daemon = start_ready(["daemon", "--idle-s", "600"])
     yield [str(path), "claude-code", "pre"]
     daemon.terminate()
     daemon.wait(60)

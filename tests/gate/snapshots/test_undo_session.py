@@ -1,22 +1,20 @@
 """One session's changes: as a diff, and taken out of the files again."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import Agent, governed
 
 TEN_LINES = "".join(f"line_{number} = {number}\n" for number in range(10))
 
 
 def remit(folder: Path, *words: str, code: int = 0) -> Any:
-    command = [sys.executable, "-m", "remit", *words, "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = run_command([*words, "--json"], folder)
     assert done.returncode == code, done
     return json.loads(done.stdout)["data"]
 

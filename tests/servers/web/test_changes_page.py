@@ -1,8 +1,6 @@
 """The page Changes over a real socket: its findings are those of `remit verify`, and a person's actions take effect."""
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import Agent, records
 from remit.servers.web.server import ConsoleServer
 from servers.web.console_world import Browser, serving
@@ -42,9 +41,7 @@ def address(agent: Agent) -> str:
 
 
 def remit(folder: Path, *words: str) -> dict[str, Any]:
-    command = [sys.executable, "-c", "from remit.cli import main; main()", *words, "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    data: dict[str, Any] = json.loads(done.stdout)["data"]
+    data: dict[str, Any] = json.loads(run_command([*words, "--json"], folder).stdout)["data"]
     return data
 
 
@@ -143,9 +140,7 @@ def test_a_hunk_taken_back_leaves_the_bytes_from_before(
     assert browser.post(f"{address}/revert", body).status == 409
     (restore,) = records(agent.cwd, "restore")
     assert restore["metadata"]["dev.remit"]["paths"] == ["src/tokens.py"]
-    remit_undo = [sys.executable, "-c", "from remit.cli import main; main()", "restore", "undo", "--preview", "--json"]
-    done = subprocess.run(remit_undo, cwd=agent.cwd, capture_output=True, check=True)
-    assert "src/tokens.py" in done.stdout.decode()
+    assert "src/tokens.py" in json.dumps(remit(agent.cwd, "restore", "undo", "--preview"))
 
 
 def test_a_hunk_without_a_last_newline_and_a_new_file_are_taken_back(

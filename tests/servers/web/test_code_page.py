@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import Agent, governed
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -58,8 +57,7 @@ def browser(server: ConsoleServer) -> Browser:
 
 
 def remit(folder: Path, *words: str) -> Any:
-    command = [sys.executable, "-c", "from remit.cli import main; main()", *words]
-    return json.loads(subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout)["data"]
+    return json.loads(run_command(words, folder).stdout)["data"]
 
 
 def test_origins_and_shares_are_those_of_blame(agent: Agent, browser: Browser) -> None:

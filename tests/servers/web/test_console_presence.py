@@ -1,14 +1,13 @@
 """The console as a watcher: open pages are asked, in a repository without a call too, and beside others."""
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from forked_commands import run_command
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
 from remit.servers.web.live import PRESENCE_INTERVAL_S
@@ -69,7 +68,6 @@ def test_an_open_page_is_told_on_after_a_state_could_not_be_written(
 
 
 def test_a_repository_is_known_to_the_console_from_its_setup_on(repository: Path, home: Path) -> None:
-    command = [sys.executable, "-c", "from remit.cli import main; main()", "init", "--yes", "--no-agents"]
-    subprocess.run(command, cwd=repository, check=True, capture_output=True)
+    assert run_command(["init", "--yes", "--no-agents"], repository).returncode == 0
     with serving(home) as server:
         assert [each.root for each in server.console.repositories.list_all()] == [str(repository)]

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import Agent, governed, records
 from remit.gate.gate import Gate
 from remit.servers.web.charts import HEIGHT, WIDTH, make_line, make_treemap
@@ -47,8 +46,7 @@ def browser(server: ConsoleServer) -> Browser:
 
 
 def ask_command(agent: Agent, *words: str) -> Any:
-    command = [sys.executable, "-m", "remit", *words, "--repo", str(agent.cwd), "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, check=False).stdout)["data"]
+    return json.loads(run_command([*words, "--json"], agent.cwd).stdout)["data"]
 
 
 def ask_findings(agent: Agent) -> list[dict[str, Any]]:

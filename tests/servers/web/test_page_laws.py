@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -15,6 +13,7 @@ import schemathesis.checks
 from hypothesis import HealthCheck, given, settings
 
 from conftest import run_git
+from forked_commands import run_command
 from gate.driving import Agent, governed
 from remit.servers.web.render import FOLDER
 from remit.servers.web.routes import PAGES, name_twin
@@ -119,11 +118,7 @@ def test_an_empty_repository_s_pages_say_what_to_do(repository: Path, home: Path
 def test_the_data_of_a_page_are_those_of_the_command(agent: Agent, browser: Browser) -> None:
     for page, (words, find) in COMMANDS.items():
         twin = browser.get(f"/r/{agent.cwd.name}/{page}.json").data
-        done = subprocess.run(
-            [sys.executable, "-m", "remit", *words, "--repo", str(agent.cwd), "--json"],
-            capture_output=True,
-            check=False,
-        )
+        done = run_command([*words, "--json"], agent.cwd)
         assert find(twin) == json.loads(done.stdout)["data"], page
 
 

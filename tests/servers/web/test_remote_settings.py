@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import run_command
 from gate.driving import Agent, governed
 from remit.core.extras import describe_installation
 from remit.core.machine_paths import CONFIG_PATH
@@ -137,9 +138,10 @@ def test_an_agent_does_not_write_the_settings(repository: Path, home: Path) -> N
 
 
 def remit(home: Path, cwd: Path, *words: str, hidden: str = "") -> subprocess.CompletedProcess[str]:
-    run = f"import sys; sys.modules[{hidden!r}] = None; from remit.cli import main; main()" if hidden else ""
-    command = [sys.executable, *(["-c", run] if hidden else ["-m", "remit"]), *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if not hidden:
+        return run_command(words, cwd)
+    run = f"import sys; sys.modules[{hidden!r}] = None; from remit.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", run, *words], cwd=cwd, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.slow
