@@ -1,9 +1,27 @@
-"""Daemons that a test's home left running, from /proc: no test may need procps."""
+"""Daemons that a test starts, and those that its home left running, from /proc: no test may need procps."""
 
 import os
+import select
 import signal
+import subprocess
+import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+READY_S = 120
+
+
+def start_daemon(*words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start the daemon of this home, and return once it listens, or has left this home to another one."""
+    reader, writer = os.pipe()
+    main = [sys.executable, "-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", str(writer)]
+    process = subprocess.Popen([*main, *words], env=env, pass_fds=(writer,))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as ready:
+        assert select.select([ready], [], [], READY_S)[0], "the daemon does not listen"
+        assert ready.read(1) or process.wait(READY_S) == 0, "the daemon failed"
+    return process
 
 
 def daemons_of(home: Path) -> list[int]:

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 import remit_hook
 from conftest import run_git
 from gate.driving import governed
-from processes import daemons_of
+from processes import daemons_of, start_daemon
 from remit.core.assignment import Assignment
 from remit.servers.daemon import socket_path
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.worktrees import Worktrees
-from waiting import WAIT_S, wait_until
+from waiting import WAIT_S
 
 MAIN = "from remit.cli import main; main()"
 TERMS = Assignment(task="p:INT-001", intent="INT-001", attempt=7, token=3, scope=("src/**",))
@@ -52,8 +52,7 @@ def client(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Genera
     place.chmod(0o755)
     lines = (version("remit"), sys.executable, str(socket_path(home)), "20", "made from", "exec")
     place.with_name("hook.conf").write_text("".join(f"{line}\n" for line in lines))
-    process = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon"])
-    wait_until(socket_path(home).exists)
+    process = start_daemon()
     yield [str(place)]
     assert daemons_of(home)
     process.kill()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import governed
-from processes import daemons_of
+from processes import daemons_of, start_daemon
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.servers.daemon import socket_path
@@ -32,11 +32,10 @@ def client(home: Path) -> Iterator[list[str]]:
     install_script(path)
     settings = (version("remit"), sys.executable, str(socket_path(home)), "20")
     path.with_name("hook.conf").write_text("".join(f"{line}\n" for line in settings))
-    daemon = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", "600"])
-    wait_until(socket_path(home).exists)
+    daemon = start_daemon()
     yield [str(path), "claude-code", "pre"]
     daemon.terminate()
-    daemon.wait(60)
+    daemon.wait(WAIT_S)
 
 
 def wait_for_question(store: QuestionStore, watchers: tuple[str, ...]) -> str:
