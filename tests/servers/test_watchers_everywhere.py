@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -48,6 +47,18 @@ def wait_for_question(store: QuestionStore, watchers: tuple[str, ...]) -> str:
     return store.list_open_questions()[0].id
 
 
+def wait_for_look(store: QuestionStore) -> None:
+    """Wait, in one tab, until the asker has looked who is there, and signs that it waits on."""
+
+    def read_sign() -> float:
+        store.mark_watcher_present(watcher="tab")
+        [(seen_at,)] = store.state.fetch_rows("SELECT seen_at FROM approvals WHERE closed=0")
+        return seen_at
+
+    before = read_sign()
+    wait_until(lambda: read_sign() > before)
+
+
 @pytest.mark.parametrize("holder", ["daemon", "fresh"])
 def test_who_leaves_ends_nothing_that_another_watches_and_the_last_one_does(
     repository: Path, home: Path, client: list[str], holder: str
@@ -68,9 +79,7 @@ def test_who_leaves_ends_nothing_that_another_watches_and_the_last_one_does(
         asker.stdin = None
         question = wait_for_question(store, ("tab", "terminal"))
         store.mark_watcher_gone(watcher="terminal")
-        for _ in range(10):
-            store.mark_watcher_present(watcher="tab")
-            time.sleep(0.05)
+        wait_for_look(store)
         assert asker.poll() is None
         if has_answer:
             assert store.answer_question(question, ApprovalReply(False, "not now")) is not None
