@@ -229,7 +229,7 @@ def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm:
     if warm:
         place.daemon()
     done = place.run(
-        "python3 -c \"import time; [open(f'src/{n}','wb').write(b'x' * 2**20) for n in range(24)]; time.sleep(600)\""  # until somebody ends it
+        "python3 -c \"import signal; [open(f'src/{n}','wb').write(b'x' * 2**20) for n in range(24)]; signal.pause()\""
     )
     assert done.returncode == 124
     assert "nothing was kept: it wrote more than 8388608 bytes" in done.stderr

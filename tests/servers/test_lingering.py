@@ -147,6 +147,8 @@ def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> N
     """It is there, it names the file, it even reads it: and it did not write it."""
     leaving.leaves("import signal; f = open(sys.argv[1]); open('.git/reads', 'w'); signal.pause()", "docs/a.md")
     wait_until((leaving.cwd / ".git/reads").exists)
+    looks = leaving.watch.following
+    wait_until(lambda: not any(ended for _, _, ended in looks.recent_looks))  # who left it names the file, too
     (leaving.cwd / "docs" / "a.md").write_text("a person's\n")
     leaving.goes_by(1.5)
     leaving.shell("true")
