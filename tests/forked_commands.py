@@ -89,7 +89,10 @@ def start_ready(
     *,
     log: IO[Any] | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start a daemon or a worker, and return once it takes work. Its words go to the log, else to those of the test."""
+    """Start a daemon or a worker, and return once it takes work, or has left it to another one.
+
+    Its words go to the log, else to those of the test.
+    """
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb", buffering=0) as line:
         try:
@@ -97,9 +100,10 @@ def start_ready(
             process = start_process((*words, *more), folder, environment, stdout=log, stderr=log, pass_fds=[writing])
         finally:
             os.close(writing)
-        if not select.select([line], [], [], READY_S)[0] or not line.read(1):
+        if not select.select([line], [], [], READY_S)[0]:
             process.kill()
-            raise AssertionError(f"{process.args} took no work: it ended with {process.wait()}")
+        if not line.read(1) and (code := process.wait()):
+            raise AssertionError(f"{process.args} took no work: it ended with {code}")
     return process
 
 

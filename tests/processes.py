@@ -1,4 +1,4 @@
-"""Daemons that a test's home left running, from /proc: no test may need procps."""
+"""Daemons that a test's home left running, and other processes, from /proc: no test may need procps."""
 
 import os
 import signal

@@ -3,7 +3,8 @@
 import json
 import os
 import threading
-import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,14 @@ from remit.core.decision import Mode
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.run_command import plan_sandbox, run_contained
 from remit.gate.containment.take_over import ContainedResult
+from remit.gate.enforce import PAUSE_POLL_S
 from remit.gate.gate import Gate
 from remit.gate.governing import set_mode
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import Containment, Limits
+from stepped_clock import SteppedClock
+from waiting import WAIT_S
 
 TERMS = Assignment(task="plan:INT-001", intent="INT-001", attempt=7, token=31, scope=("src/**", "!src/b/**"))
 
@@ -48,7 +52,7 @@ def file(attempt: Workspace) -> AssignmentFile:
 @pytest.fixture
 def agent(attempt: Workspace, file: AssignmentFile, home: Path) -> Agent:
     """An agent that its worktree binds to the intent."""
-    found = Agent(attempt.root, home)
+    found = Agent(attempt.root, home, clock=SteppedClock())
     found.send("SessionStart", source="startup")
     return found
 
@@ -85,8 +89,7 @@ def test_an_ended_assignment_stops_changes_and_leaves_reading(agent: Agent, file
 
 def test_a_lease_that_was_not_renewed_is_over(agent: Agent, file: AssignmentFile) -> None:
     assert allowed(agent.write("src/a.py", "a = 1\n"))
-    file.renew(0.1)
-    time.sleep(0.15)
+    file.renew(0)
     assert refusal(agent.write("src/a.py", "a = 2\n")) == "ASSIGNMENT_ENDED"
     file.renew(600)
     assert allowed(agent.write("src/a.py", "a = 2\n"))
@@ -119,34 +122,52 @@ def test_scope_patterns_that_were_not_proved_stop_the_attempt(agent: Agent, file
 def test_a_call_waits_while_the_attempt_is_paused(agent: Agent, file: AssignmentFile) -> None:
     file.change_state(replace(TERMS, state="paused"), 600)
     assert allowed(agent.read("src/app.py"))
-    answers: list[dict[str, Any]] = []
-    waiting = threading.Thread(target=lambda: answers.append(agent.write("src/a.py", "a = 1\n")))
-    waiting.start()
-    time.sleep(0.5)
-    assert answers == []
-    file.change_state(TERMS, 600)
-    waiting.join()
+    with waiting_write(agent) as answers:
+        clock_of(agent).advance(60)
+        assert answers == []
+        file.change_state(TERMS, 600)
+        clock_of(agent).advance(PAUSE_POLL_S)
     assert allowed(answers[0])
 
 
-@pytest.mark.slow
+def clock_of(agent: Agent) -> SteppedClock:
+    clock = agent.environment.clock
+    assert isinstance(clock, SteppedClock)
+    return clock
+
+
+@contextmanager
+def waiting_write(agent: Agent) -> Generator[list[dict[str, Any]]]:
+    """Let the agent write where it has to wait; the answers have come when the block has ended."""
+    answers: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: answers.append(agent.write("src/a.py", "a = 1\n")))
+    waiting.start()
+    clock_of(agent).wait_for_waiter()
+    yield answers
+    waiting.join(WAIT_S)
+
+
 def test_a_pause_outlasting_the_agents_patience_asks_to_come_again(
     agent: Agent, file: AssignmentFile, repository: Path
 ) -> None:
     config = repository / ".orchestration" / "remit.toml"
-    config.write_text(config.read_text() + "\n[approvals]\ntimeout_s = 1\n")
+    config.write_text(config.read_text() + "\n[approvals]\ntimeout_s = 60\n")
     file.change_state(replace(TERMS, state="paused"), 600)
-    said = agent.write("src/a.py", "a = 1\n")
+    with waiting_write(agent) as answers:
+        clock_of(agent).advance(59)
+        assert answers == []
+        clock_of(agent).advance(2)
+    [said] = answers
     assert refusal(said) == "ASSIGNMENT_PAUSED"
     assert "retry_later" in said["permissionDecisionReason"]
 
 
 def test_an_attempt_that_is_ended_while_it_waits_is_refused(agent: Agent, file: AssignmentFile) -> None:
     file.change_state(replace(TERMS, state="paused"), 600)
-    timer = threading.Timer(0.3, file.change_state, (replace(TERMS, state="ended"), 600))
-    timer.start()
-    assert refusal(agent.write("src/a.py", "a = 1\n")) == "ASSIGNMENT_ENDED"
-    timer.join()
+    with waiting_write(agent) as answers:
+        file.change_state(replace(TERMS, state="ended"), 600)
+        clock_of(agent).advance(PAUSE_POLL_S)
+    assert refusal(answers[0]) == "ASSIGNMENT_ENDED"
 
 
 def test_the_agent_can_neither_write_its_assignment_nor_take_another_intent(agent: Agent, file: AssignmentFile) -> None:

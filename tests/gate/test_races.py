@@ -2,7 +2,6 @@
 
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from gate.driving import Agent, allowed, governed, overlay
+from waiting import wait_until
 
 LATER = "sleep 1; echo evil >> {}"
 
@@ -163,9 +163,7 @@ def test_beside_a_contained_command_the_temporary_folder_is_written_contained(
     )
     running = first.start()
     first.back()
-    while not place.is_symlink():
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.02)
+    wait_until(place.is_symlink, has_failed=lambda: running.poll() is not None and running.communicate())
     second = Call(agent, f"echo x > {home}/tmp/other")
     (home / "tmp/go").touch()
     assert second.contained

@@ -236,13 +236,14 @@ def test_outside_of_enforce_a_lost_calls_effects_stay(agent: Agent) -> None:
 def test_what_a_lost_calls_process_still_writes_is_undone(agent: Agent) -> None:
     words = [sys.executable, ".git/hold.py"]
     (agent.cwd / ".git" / "hold.py").write_text(
-        "import time; f = open('README.md', 'w'); f.write('x\\n'); f.flush(); time.sleep(60)"
+        "f = open('README.md', 'w'); f.write('x\\n'); f.flush(); print(flush=True); input()"
     )
     assert "permissionDecision" not in bare(agent).ask("Bash", command=shlex.join(words))
     variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": agent.session}
-    with subprocess.Popen(words, cwd=agent.cwd, env=variables) as process:
-        while (agent.cwd / "README.md").read_text() != "x\n":
-            assert process.poll() is None
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=agent.cwd, env=variables, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
         agent.send("Stop")
         process.kill()
     assert (agent.cwd / "README.md").read_text() == "# Example\n"

@@ -21,6 +21,7 @@ from gate.driving import governed
 from remit.host.anthropic_wire import AnthropicWire
 from remit.host.models.wire_faults import put_fault
 from remit.host.scripted_model import Say, ScriptedModel, Use
+from waiting import wait_until
 
 WRITTEN = {"path": "src/app.py", "content": "def main():\n    return 2\n"}
 CITED = {"intent_id": "INT-001", "mutation_class": "BUG_FIX"}
@@ -166,8 +167,7 @@ def test_a_cancel_ends_the_prompt_as_cancelled(repository: Path) -> None:
         async def work(agent: Any, editor: Editor) -> None:
             opened = await agent.new_session(cwd=str(repository), mcp_servers=[])
             prompt = asyncio.create_task(agent.prompt(session_id=opened.session_id, prompt=ask("go")))
-            while not wire.requests:
-                await asyncio.sleep(0.02)
+            await asyncio.to_thread(wait_until, lambda: wire.requests)
             await agent.cancel(session_id=opened.session_id)
             assert (await prompt).stop_reason == "cancelled"
 

@@ -1,6 +1,6 @@
 """The daemon has blame's answers found before anybody asks, in a process of its own."""
 
-import time
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from provenance.test_kept_attributions import PATH, kept_rows
 from remit.ledger.index.index import open_index
 from remit.provenance.blame.committed_files import CommittedFiles
 from remit.provenance.stats.answer_fill import FillPosition, fill_answers
-from remit.servers.answer_upkeep import PAUSE_S, AnswerUpkeep
+from remit.servers.answer_upkeep import PAUSE_S, REST_FACTOR, AnswerUpkeep
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.place.workspace import workspace_at
 from servers.test_daemon import Installed, binary, installed
@@ -34,12 +34,13 @@ def agent(repository: Path, home: Path) -> Iterator[Warm]:
     found.watch.close()
 
 
-def wait_for(upkeep: AnswerUpkeep) -> None:
-    def has_ended() -> bool:
-        upkeep.run_if_due(0.0, time.monotonic())
-        return upkeep.process is None
-
-    wait_until(has_ended)
+def finish(upkeep: AnswerUpkeep, now: float) -> None:
+    """Wait for the end of the process that fills, and let it be noticed."""
+    process = upkeep.process
+    assert process is not None
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its words wait in the pipe
+    upkeep.run_if_due(0.0, now)
+    assert upkeep.process is None
 
 
 def test_a_file_that_a_record_or_a_commit_changed_is_blamed_once(agent: Warm) -> None:
@@ -75,12 +76,12 @@ def test_it_runs_after_a_pause_and_not_again_until_something_changed(agent: Warm
     upkeep = AnswerUpkeep(agent.gates)
     agent.write(PATH, TEXT)
     commit(agent.cwd)
-    called = time.monotonic()
+    called = 100.0
     upkeep.run_if_due(called, called + PAUSE_S / 2)
     assert upkeep.process is None
     upkeep.run_if_due(called, called + PAUSE_S)
     assert upkeep.process is not None
-    wait_for(upkeep)
+    finish(upkeep, called + 30)
     assert kept_rows(agent.cwd)
     later = called + 600
     upkeep.run_if_due(called, later)
@@ -88,17 +89,19 @@ def test_it_runs_after_a_pause_and_not_again_until_something_changed(agent: Warm
     run_git(agent.cwd, "commit", "-q", "--amend", "-m", "another message")
     upkeep.run_if_due(called, later)
     assert upkeep.process is not None
-    wait_for(upkeep)
+    finish(upkeep, later + 1)
 
 
 def test_one_that_fails_is_told_of_and_waits(agent: Warm, capsys: pytest.CaptureFixture[str]) -> None:
     upkeep = AnswerUpkeep(agent.gates)
     agent.write(PATH, TEXT)
     upkeep.positions[agent.cwd] = "no position"
-    upkeep.run_if_due(0.0, time.monotonic())
-    wait_for(upkeep)
+    upkeep.run_if_due(0.0, PAUSE_S)
+    finish(upkeep, PAUSE_S + 10)
     assert "left for later" in capsys.readouterr().err
-    assert upkeep.not_before > upkeep.started_at
+    assert upkeep.not_before == PAUSE_S + 10 + REST_FACTOR * 10
+    upkeep.run_if_due(0.0, upkeep.not_before - 1)
+    assert upkeep.process is None
 
 
 @pytest.mark.slow
@@ -113,7 +116,8 @@ def test_a_daemon_of_its_own_does_it(installed: Installed, home: Path) -> None:
 
 
 def test_statistics_find_what_was_filled(agent: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time()) - 60} +0000")  # the next record is clearly later
+    long_ago = int(agent.environment.clock.now()) - 60  # the next record is clearly later
+    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{long_ago} +0000")
     workspace = workspace_at(agent.cwd, agent.cwd)
     position = FillPosition()
     for number in range(3):

@@ -3,7 +3,6 @@
 import socket
 import sys
 import threading
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from gate.driving import governed, machine
 from remit.gate.gate import Gate
 from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question
 from remit.servers.daemon import has_hung_up
-from waiting import wait_until
+from stepped_clock import SteppedClock
+from waiting import WAIT_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: told apart on Linux alone")
 
@@ -30,9 +30,10 @@ def test_a_client_that_is_done_sending_is_there_until_it_closes() -> None:
 
 
 def test_who_waits_for_a_client_stops_when_it_is_gone(repository: Path, home: Path) -> None:
-    gate = Gate.open(governed(repository), machine(home))
+    clock = SteppedClock()
+    gate = Gate.open(governed(repository), machine(home, clock))
     ours, theirs = socket.socketpair()
-    now = time.time()
+    now = clock.now()
     question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", asked_at=now, expires_at=now + 600)
     found: list[ApprovalReply | None] = []
     looks: list[bool] = []
@@ -44,17 +45,19 @@ def test_who_waits_for_a_client_stops_when_it_is_gone(repository: Path, home: Pa
 
     def wait() -> None:
         CLIENT_GONE.set(is_gone)
-        waiting = Gate.open(repository, machine(home)).questions
+        waiting = Gate.open(repository, machine(home, clock)).questions
         waiting.listener = shown.append  # somebody is there, however long it takes
         found.append(waiting.wait_for_reply(question, nullcontext))
 
     gate.questions.put_question(question, "digest")
     thread = threading.Thread(target=wait)
     thread.start()
-    wait_until(lambda: len(looks) > 2)
-    assert found == []
+    clock.wait_for_waiter()
+    clock.advance(60)
+    assert (looks[-1], found) == (False, [])
     theirs.close()
-    thread.join(60)
+    clock.advance(1)
+    thread.join(WAIT_S)
     ours.close()
     assert found == [None]
     assert [a.status for a in gate.questions.list_unanswered()] == ["expired"]

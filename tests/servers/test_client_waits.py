@@ -13,9 +13,9 @@ import pytest
 
 import remit_hook
 from remit.servers.daemon import has_hung_up
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
-PATIENCE_S = 60.0
+PATIENCE_S = WAIT_S
 """How long these tests wait for a client. It may wait ten times as long for an answer: one that waits for what never
 comes has failed.
 """

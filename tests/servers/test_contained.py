@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Generator
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +21,7 @@ from gate.driving import body, governed, overlay, records
 from processes import daemons_of, kill_daemons
 from remit.servers.daemon import socket_path
 from remit.workspace.sandbox.staging import SCRATCH_FOLDER
-from waiting import wait_until
+from waiting import WAIT_S, wait_until
 
 MAIN = "from remit.cli import main; main()"
 
@@ -86,14 +85,11 @@ class Place:
     def bodies(self, event: str) -> list[dict[str, Any]]:
         return [body(r) for r in records(self.root, event)]
 
-    def staged(self, within_s: float = 0) -> list[Path]:
-        """What is staged still, after so long."""
-        until = time.monotonic() + within_s
-        while True:
-            found = [p for p in (self.home / SCRATCH_FOLDER).glob("*-*") if not p.name.startswith("spare-")]
-            if not found or time.monotonic() > until:
-                return found
-            time.sleep(0.02)
+    def staged(self) -> list[Path]:
+        return [p for p in (self.home / SCRATCH_FOLDER).glob("*-*") if not p.name.startswith("spare-")]
+
+    def wait_until_clean(self) -> None:
+        wait_until(lambda: not self.staged(), self.staged)
 
 
 @pytest.fixture(params=["c", "python"])
@@ -142,7 +138,7 @@ def test_it_runs_as_bare_and_what_is_out_of_scope_is_dropped_and_told(place: Pla
     assert (place.root / "src/new").read_text() == "n\n"
     assert [m["call"]["id"] for m in place.bodies("mutation")] == [f"t{place.number}"]
     assert place.bodies("denied")[-1]["violation"]["path"] == "README.md"
-    assert place.staged(60) == []
+    place.wait_until_clean()
 
 
 @pytest.mark.slow
@@ -162,14 +158,14 @@ def test_a_daemon_that_died_meanwhile_is_done_without(quick: Place) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place, number: int) -> None:
     text = (
-        f"import signal,time,sys; signal.signal({number}, lambda *a: (open('src/got','w').write('g'), sys.exit(5)));"
-        "print('ready', flush=True); [time.sleep(0.1) for _ in range(300)]"  # one that comes before a sleep ends none
+        f"import signal,sys; signal.pthread_sigmask(signal.SIG_BLOCK, [{number}]); print('ready', flush=True);"
+        f"signal.sigwait([{number}]); open('src/got','w').write('g'); sys.exit(5)"
     )
     process = quick.start(f'python3 -c "{text}"')
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
-    process.communicate(timeout=120)
+    process.communicate(timeout=WAIT_S)
     assert process.returncode == 5
     assert (quick.root / "src/got").read_text() == "g"
 
@@ -178,19 +174,19 @@ def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place,
 def test_who_kills_the_group_leaves_nothing_running_and_nothing_half_done(quick: Place) -> None:
     word = f"970.{os.getpid():07}"  # of this process of tests alone
     command = (
-        f"python3 -c \"import subprocess,time; open('src/a','w').write('a'); subprocess.Popen(['sleep','{word}']);"
-        "print('ready', flush=True); time.sleep(30)\""
+        f"python3 -c \"import signal,subprocess; open('src/a','w').write('a'); subprocess.Popen(['sleep','{word}']);"
+        "print('ready', flush=True); signal.pause()\""
     )
     process = quick.start(command, start_new_session=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=120)
+    process.communicate(timeout=WAIT_S)
     wait_until(lambda: not running(word), "what the command started is still there")
     assert quick.staged()
     assert not (quick.root / "src/a").exists()
     assert quick.run("eval true").returncode == 0
-    assert quick.staged(60) == []
+    quick.wait_until_clean()
 
 
 def running(word: str) -> bool:
@@ -220,7 +216,7 @@ def test_one_that_runs_too_long_is_ended_with_all_it_started_and_judged(place: P
     assert "it ran longer than 3 s" in done.stderr
     assert (place.root / "src/a").read_text() == "a"
     assert not running(word)
-    assert place.staged(60) == []
+    place.wait_until_clean()
 
 
 @pytest.mark.slow
@@ -230,12 +226,12 @@ def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm:
     if warm:
         place.daemon()
     done = place.run(
-        "python3 -c \"import time; [open(f'src/{n}','wb').write(b'x' * 2**20) for n in range(24)]; time.sleep(30)\""
+        "python3 -c \"import signal; [open(f'src/{n}','wb').write(b'x' * 2**20) for n in range(24)]; signal.pause()\""
     )
     assert done.returncode == 124
     assert "nothing was kept: it wrote more than 8388608 bytes" in done.stderr
     assert list((place.root / "src").glob("[0-9]*")) == []
-    assert place.staged(60) == []
+    place.wait_until_clean()
 
 
 @pytest.mark.slow
@@ -247,7 +243,7 @@ def test_one_that_ends_before_anybody_measured_keeps_no_more(place: Place, warm:
     done = place.run('eval "head -c 3000000 /dev/zero > src/big"')
     assert (done.returncode, "nothing was kept: it wrote more than 1048576 bytes" in done.stderr) == (124, True)
     assert not (place.root / "src/big").exists()
-    assert place.staged(60) == []
+    place.wait_until_clean()
 
 
 @pytest.mark.slow
@@ -324,8 +320,8 @@ def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: 
             "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['TMPDIR']+'/own.sock')\""
         )
         done = quick.start(knock, env=environment)
-        assert done.communicate(timeout=120)[1] == ""
-        running.communicate(timeout=120)
+        assert done.communicate(timeout=WAIT_S)[1] == ""
+        running.communicate(timeout=WAIT_S)
         assert (quick.root / "src/reached").exists()
 
 

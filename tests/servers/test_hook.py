@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from gate.driving import Agent, allowed, body, governed, records, refusal
 from mounting import mounted
 from remit.gate.state.database import BUSY_TIMEOUT_S
 
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")  # the start of a process is told in ticks
 REMIT = [sys.executable, "-m", "remit", "hook", "claude-code"]
 
 
@@ -344,6 +346,12 @@ def test_two_hooks_at_once_lose_nothing(agent: Agent) -> None:
 
 def test_a_process_knows_how_long_the_agent_waits_already(tmp_path: Path) -> None:
     """The client becomes the fresh process: what it waited for a daemon is gone from the agent's patience."""
-    act = "import time; time.sleep(1); from remit.servers.environment import process_age_s; print(process_age_s())"
-    done = subprocess.run([sys.executable, "-I", "-c", act], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert 1 <= float(done.stdout) < 60
+    act = "from remit.servers.environment import process_age_s; print(process_age_s())"
+    words = ["sh", "-c", 'read -r _; exec "$@"', "sh", sys.executable, "-I", "-c", act]
+    before = time.monotonic()
+    with subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-c", "import asyncio"], check=True)  # something that takes its time
+        waited = time.monotonic() - began
+        out, _ = process.communicate("\n")
+    assert waited - TICK_S <= float(out) <= time.monotonic() - before + TICK_S

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and inoti
 
 LATER = """\
 import subprocess, sys
-code = "import os, sys, time\\nwhile not os.path.exists('.git/go'): time.sleep(0.02)\\n" + sys.argv[1]
+code = "import os, sys, time\\nopen('.git/go').read()\\n" + sys.argv[1]
 subprocess.Popen([sys.executable, "-c", code, *sys.argv[2:]], start_new_session=True)
 """
 """A build that starts something and comes back."""
@@ -37,7 +37,7 @@ WRITE = "open(sys.argv[1], 'w').write('two\\n')"
 WRITE_AND_END = f"{WRITE}; os._exit(0)"
 """The time in which an interpreter shuts down on a busy machine is not what is tested."""
 
-HOLD = "f = open('docs/a.md', 'w'); f.write('two\\n'); f.flush(); time.sleep(60)"
+HOLD = "import signal; f = open('docs/a.md', 'w'); f.write('two\\n'); f.flush(); signal.pause()"
 
 
 class Leaving(Warm):
@@ -66,19 +66,31 @@ class Leaving(Warm):
             return any(self.is_left(one) for one in self.watch.following.live_processes)
 
         wait_until(is_seen, lambda: self.watch.status)
-        (self.cwd / ".git" / "go").touch()
+        (self.cwd / ".git" / "go").write_bytes(b"")
 
     def is_left(self, one: SessionProcess) -> bool:
         """Whether this is what is left in the end, of this very test."""
         return one.folder == str(self.cwd) and not any(word in one.argv for word in (".run.py", "sh"))
 
-    def goes_by(self, seconds: float, event: str = "", path: str = "docs/a.md") -> None:
-        """What the daemon does while nobody calls; until such a record of that file is there."""
+    def wait_for_record(self, event: str, path: str = "docs/a.md") -> None:
+        """Do what the daemon does while nobody calls, until such a record of that file is there."""
+
+        def is_recorded() -> bool:
+            self.look()
+            return any(path in str(one) for one in records(self.cwd, event))
+
+        wait_until(is_recorded, lambda: self.watch.status)
+
+    def goes_by(self, seconds: float) -> None:
+        """Do what the daemon does while nobody calls, for so long: nothing tells that nothing will come."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not (event and any(path in str(one) for one in records(self.cwd, event))):
+        while time.monotonic() < until:
             time.sleep(0.1)
-            if self.watches.has_suspects:
-                self.gates.for_each_gate(check_background_changes)
+            self.look()
+
+    def look(self) -> None:
+        if self.watches.has_suspects:
+            self.gates.for_each_gate(check_background_changes)
 
 
 @pytest.fixture
@@ -86,6 +98,7 @@ def leaving(repository: Path, home: Path) -> Iterator[Leaving]:
     working(repository, home)
     (repository / ".gitignore").write_text(".run.*\n")
     run_git(repository, "commit", "-qam", "ignore")
+    os.mkfifo(repository / ".git" / "go")
     found = Leaving(repository, home)
     found.select()
     found.watching()
@@ -109,7 +122,7 @@ WAYS: dict[str, tuple[str, list[str]]] = {
 def test_what_a_process_writes_that_a_call_left_is_undone_and_told(leaving: Leaving, way: str) -> None:
     code, words = WAYS[way]
     leaving.leaves(code, *words)
-    leaving.goes_by(120, "restore")
+    leaving.wait_for_record("restore")
     assert (leaving.cwd / "docs" / "a.md").read_text() == "one\n"
     edit = body(records(leaving.cwd, "human_edit")[-1])
     assert (edit["origin"], edit["files"][0]["path"]) == ("unknown", "docs/a.md")
@@ -123,7 +136,7 @@ def test_what_a_process_writes_that_a_call_left_is_undone_and_told(leaving: Leav
 @pytest.mark.slow
 def test_what_it_writes_in_scope_stays(leaving: Leaving) -> None:
     leaving.leaves(WRITE, "src/app.py")
-    leaving.goes_by(120, "human_edit", "src/app.py")
+    leaving.wait_for_record("human_edit", "src/app.py")
     leaving.send("Stop")
     assert (leaving.cwd / "src" / "app.py").read_text() == "two\n"
     assert records(leaving.cwd, "restore") == []
@@ -132,8 +145,10 @@ def test_what_it_writes_in_scope_stays(leaving: Leaving) -> None:
 @pytest.mark.slow
 def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> None:
     """It is there, it names the file, it even reads it: and it did not write it."""
-    leaving.leaves("open(sys.argv[1]); time.sleep(60)", "docs/a.md")
-    time.sleep(0.5)
+    leaving.leaves("import signal; f = open(sys.argv[1]); open('.git/reads', 'w'); signal.pause()", "docs/a.md")
+    wait_until((leaving.cwd / ".git/reads").exists)
+    looks = leaving.watch.following
+    wait_until(lambda: not any(ended for _, _, ended in looks.recent_looks))  # who left it names the file, too
     (leaving.cwd / "docs" / "a.md").write_text("a person's\n")
     leaving.goes_by(1.5)
     leaving.shell("true")
@@ -150,7 +165,7 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
 ) -> None:
     """It names the file, has it open for writing, and ends then; and it was the person who saved and closed it."""
     script = tmp_path / "gedit"
-    waits = "import os, sys, time\nwhile not os.path.exists('.git/go'): time.sleep(0.02)\n"
+    waits = "import os, sys, time\nopen('.git/go').read()\n"
     script.write_text(f"{waits}f = {WRITE}; time.sleep(0.3)\n")
     words = [sys.executable, str(script if personal == "an editor" else script.with_name("tool.py")), "docs/a.md"]
     script.with_name("tool.py").write_text(script.read_text())
@@ -162,12 +177,13 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
     variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": leaving.session}
     process = subprocess.Popen([sys.executable, "-c", lead, *words], cwd=leaving.cwd, env=variables, stdin=other)
     leaving.tell("Bash", before["call_id"], {"stdout": ""}, command="make")
-    while personal == "a terminal" and not any(
-        one.terminal and leaving.is_left(one) for one in leaving.watch.following.live_processes
-    ):
+
+    def is_seen_there() -> bool:
         leaving.watch.following.note_call()
-        assert process.poll() is None
-        time.sleep(0.02)
+        return any(one.terminal and leaving.is_left(one) for one in leaving.watch.following.live_processes)
+
+    if personal == "a terminal":
+        wait_until(is_seen_there, has_failed=lambda: process.poll() is not None)
     leaving.go()
     process.wait()
     leaving.goes_by(1.5)
@@ -181,7 +197,7 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
 @pytest.mark.slow
 def test_what_a_strangers_process_writes_stays(leaving: Leaving) -> None:
     leaving.leaves(WRITE, "docs/a.md", session="nobody-here")
-    leaving.goes_by(120, "human_edit")
+    leaving.wait_for_record("human_edit")
     assert (leaving.cwd / "docs" / "a.md").read_text() == "two\n"
 
 
@@ -196,12 +212,10 @@ def test_the_next_command_does_not_bring_back_what_was_undone_before_it(leaving:
 def test_without_a_warm_process_what_is_still_open_is_undone_at_the_next_call(repository: Path, home: Path) -> None:
     agent = working(repository, home)
     agent.shell("python3 -c 'pass'")
-    words = [sys.executable, "-c", f"import time; {HOLD}"]
+    words = [sys.executable, "-c", HOLD]
     variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": agent.session}
     with subprocess.Popen(words, cwd=repository, env=variables) as process:
-        while (repository / "docs" / "a.md").read_text() != "two\n":
-            assert process.poll() is None
-            time.sleep(0.02)
+        wait_until(lambda: (repository / "docs" / "a.md").read_text() == "two\n", has_failed=process.poll)
         agent.send("Stop")
         process.kill()
     assert (repository / "docs" / "a.md").read_text() == "one\n"
@@ -212,7 +226,7 @@ def test_without_a_warm_process_what_is_still_open_is_undone_at_the_next_call(re
 def test_outside_of_enforce_the_process_is_named_and_nothing_undone(leaving: Leaving, mode: Any) -> None:
     set_mode(workspace_at(leaving.cwd, leaving.cwd), mode)
     leaving.leaves(WRITE, "docs/a.md")
-    leaving.goes_by(120, "human_edit")
+    leaving.wait_for_record("human_edit")
     assert (leaving.cwd / "docs" / "a.md").read_text() == "two\n"
     assert records(leaving.cwd, "restore") == []
     assert "left running" in str(body(records(leaving.cwd, "human_edit")[-1])["likeliest"])

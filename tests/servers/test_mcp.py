@@ -18,6 +18,7 @@ from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.tools.catalogue import TOOLS
 from remit.tools.coordination import COORDINATION_TOOLS
+from waiting import WAIT_S
 
 ERAS = ("auto", "legacy")
 NO_INTENTS = "active_intents: []\n"
@@ -229,17 +230,17 @@ def test_the_server_demands_an_intent_only_where_one_is_needed(
 
 @pytest.mark.slow
 def test_a_client_is_told_when_its_repository_becomes_governed(repository: Path, home: Path) -> None:
-    heard: list[object] = []
+    told = asyncio.Event()
 
     async def hear(message: object) -> None:
-        heard.append(message)
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
 
     async def work(client: Client) -> list[str]:
         assert (await offer(client))[1] == []
         governed(repository)
-        async with asyncio.timeout(120):
-            while not any(isinstance(message, ToolListChangedNotification) for message in heard):
-                await asyncio.sleep(0.1)
+        async with asyncio.timeout(WAIT_S):
+            await told.wait()
         return (await offer(client))[1]
 
     assert connected(repository, home, work, mode="legacy", hear=hear) == OFFERED
@@ -251,7 +252,7 @@ def test_a_client_that_listens_is_told_when_its_repository_becomes_governed(repo
         assert (await offer(client))[1] == []
         async with client.listen(tools_list_changed=True) as events:
             governed(repository)
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(WAIT_S):
                 async for _ in events:
                     return (await offer(client))[1]
         return []

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from importlib.metadata import version
 from pathlib import Path
@@ -91,7 +90,6 @@ def test_a_paused_attempt_holds_up_nobody_else(file: AssignmentFile, repository:
     assert heard(write(client, root, "attempt", "src/a.py", "t1")) == ""
     file.change_state(replace(TERMS, state="paused"), 600)
     waiting = write(client, root, "attempt", "src/b.py", "t2")
-    time.sleep(0.5)  # it may begin to wait, and does the same where it does not yet
     select = {"command": "remit intent select INT-002"}
     asked = knock(client, repository, "other", "PreToolUse", tool_name="Bash", tool_use_id="u1", tool_input=select)
     asked.communicate(timeout=WAIT_S)

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from remit.servers.daemon import MAX_DELAY_S, QUIET_INTERVAL_S, Upkeep
 from remit.workspace.place.workspace import find_git_root, workspace_at
 from servers.test_daemon import Installed, binary, installed
 from servers.test_watches import Warm
-from waiting import wait_until
+from stepped_clock import SteppedClock
+from waiting import WAIT_S, wait_until
 
 __all__ = ["binary", "installed"]
 """Fixtures of a daemon in a process of its own."""
@@ -45,9 +45,10 @@ def run_to_its_end(upkeep: Upkeep, last_call: float | None = None, now: float = 
 
 
 def test_a_change_is_in_the_map_once_it_is_quiet(agent: Warm) -> None:
-    upkeep = Upkeep(agent.gates)
+    clock = SteppedClock()
+    upkeep = Upkeep(agent.gates, clock)
     agent.write("src/new.py", "def first():\n    return 1\n")
-    called = time.monotonic()
+    called = clock.elapsed()
     upkeep.run_if_due(called, called + QUIET_INTERVAL_S / 2)
     assert not (agent.cwd / MAP).exists()
     run_to_its_end(upkeep, called, called + QUIET_INTERVAL_S)
@@ -59,25 +60,28 @@ def test_a_filter_of_an_agents_runs_again_once_it_is_quiet(agent: Warm, home: Pa
     set_mode(workspace_at(agent.cwd, find_git_root(agent.cwd)), "observe")
     agent.shell(r"sed -i -E 's/(ma)(in)/\2\1/' src/app.py")
     assert not records(agent.cwd, "replay")
-    upkeep = Upkeep(agent.gates)
-    called = time.monotonic()
+    clock = SteppedClock()
+    upkeep = Upkeep(agent.gates, clock)
+    called = clock.elapsed()
     run_to_its_end(upkeep, called, called + QUIET_INTERVAL_S)
     [proof] = [body(record) for record in records(agent.cwd, "replay")]
     assert (proof["replays"], proof["proved"]) == (records(agent.cwd, "mutation")[-1]["id"], 1)
 
 
 def test_an_agent_without_pause_does_not_put_it_off_for_ever(agent: Warm) -> None:
-    upkeep = Upkeep(agent.gates)
+    clock = SteppedClock()
+    upkeep = Upkeep(agent.gates, clock)
     agent.write("src/new.py", "x = 1\n")
-    later = time.monotonic() + MAX_DELAY_S
+    later = clock.elapsed() + MAX_DELAY_S
     run_to_its_end(upkeep, later, later)
     assert "src/new.py" in (agent.cwd / MAP).read_text()
 
 
 def test_without_a_call_nothing_is_looked_at(agent: Warm) -> None:
-    upkeep = Upkeep(agent.gates)
+    clock = SteppedClock()
+    upkeep = Upkeep(agent.gates, clock)
     agent.write("src/new.py", "x = 1\n")
-    now = time.monotonic()
+    now = clock.elapsed()
     run_to_its_end(upkeep, now, now + 1)
     (agent.cwd / MAP).unlink()
     upkeep.run_if_due(now, now + 3600)
@@ -126,7 +130,7 @@ def test_a_daemon_of_its_own_does_it_and_remit_map_changes_nothing(installed: In
     told |= {"hook_event_name": "PostToolUse", "tool_name": "Write"}
     told |= {"tool_input": {"file_path": str(installed.repository / "src/new.py"), "content": "x\n"}}
     client = [installed.path, "claude-code", "post"]
-    subprocess.run(client, input=json.dumps(told).encode(), cwd=installed.repository, timeout=60, check=True)
+    subprocess.run(client, input=json.dumps(told).encode(), cwd=installed.repository, timeout=WAIT_S, check=True)
     path = installed.repository / MAP
     wait_until(lambda: path.exists() and b"#### src/new.py" in path.read_bytes())  # an earlier one is without the file
     text = path.read_bytes()

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -36,7 +35,7 @@ def client(home: Path) -> Iterator[list[str]]:
     daemon = start_ready(["daemon", "--idle-s", "600"])
     yield [str(path), "claude-code", "pre"]
     daemon.terminate()
-    daemon.wait(60)
+    daemon.wait(WAIT_S)
 
 
 def wait_for_question(store: QuestionStore, watchers: tuple[str, ...]) -> str:
@@ -47,6 +46,18 @@ def wait_for_question(store: QuestionStore, watchers: tuple[str, ...]) -> str:
 
     wait_until(has_question)
     return store.list_open_questions()[0].id
+
+
+def wait_for_look(store: QuestionStore) -> None:
+    """Wait, in one tab, until the asker has looked who is there, and signs that it waits on."""
+
+    def read_sign() -> float:
+        store.mark_watcher_present(watcher="tab")
+        [(seen_at,)] = store.state.fetch_rows("SELECT seen_at FROM approvals WHERE closed=0")
+        return seen_at
+
+    before = read_sign()
+    wait_until(lambda: read_sign() > before)
 
 
 @pytest.mark.parametrize("holder", ["daemon", "fresh"])
@@ -69,9 +80,7 @@ def test_who_leaves_ends_nothing_that_another_watches_and_the_last_one_does(
         asker.stdin = None
         question = wait_for_question(store, ("tab", "terminal"))
         store.mark_watcher_gone(watcher="terminal")
-        for _ in range(10):
-            store.mark_watcher_present(watcher="tab")
-            time.sleep(0.05)
+        wait_for_look(store)
         assert asker.poll() is None
         if has_answer:
             assert store.answer_question(question, ApprovalReply(False, "not now")) is not None

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures
 from remit.cli.ready import ready_option
-from remit.servers.daemon import IDLE_TIMEOUT_S, SWEEP_INTERVAL_S, Daemon
+from remit.servers.daemon import IDLE_TIMEOUT_S, Daemon
 from remit.servers.daemon_client import relay_tools
 from remit.servers.environment import read_environment
 from remit.wiring.hook_client import client_path, hash_client, install_client, is_client_current
@@ -110,11 +110,8 @@ def describe_bad_line(record: logging.LogRecord) -> bool:
 @click.option(
     "--idle-s", default=IDLE_TIMEOUT_S, show_default=True, help="Leave after this many seconds without a call."
 )
-@click.option(
-    "--sweep-s", default=SWEEP_INTERVAL_S, show_default=True, help="Look this often for calls that never came back."
-)
 @ready_option
-def daemon(idle_s: float, sweep_s: float, announce_ready: Callable[[], None]) -> None:
+def daemon(idle_s: float, announce_ready: Callable[[], None]) -> None:
     """Answer hook calls from a warm process until nobody calls any more."""
     home = read_environment().home
     try:
@@ -126,6 +123,6 @@ def daemon(idle_s: float, sweep_s: float, announce_ready: Callable[[], None]) ->
                 write_manifest(home, replace(manifest, client=hash_client(home)))
     except (OSError, SettingsError) as error:
         click.echo(f"remit: the hook client could not be brought up to date: {error}", err=True)
-    running = Daemon(home, version("remit"), idle_s, sweep_s)
+    running = Daemon(home, version("remit"), idle_s)
     signal(SIGTERM, lambda _number, _frame: running.stopping.set())
     raise SystemExit(running.serve(announce_ready))

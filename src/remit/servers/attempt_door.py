@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from typing import Literal
 from msgspec import Struct
 
 from remit.adapters import ROWS, HookReply
+from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.governing import find_marked_folder
 from remit.orchestrator.workers.agent import AttemptPlaces, prepare_state
@@ -43,6 +43,7 @@ from remit.servers.daemon import (
     unpack_request,
 )
 from remit.servers.questions import QUESTION_COMMANDS
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 START_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.05
@@ -73,8 +74,8 @@ class DoorTerms(Struct, frozen=True):
 class DaemonStarter:
     """Starts the daemon when none answers: at most once in two seconds, and none while another one is starting."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.home, self.clock = home, clock
         self.lock = threading.Lock()
         self.started: list[subprocess.Popen[bytes]] = []
         self.latest_at = -MAX_START_S
@@ -86,13 +87,13 @@ class DaemonStarter:
 
     def can_answer_soon(self) -> bool:
         self.started = [process for process in self.started if process.poll() is None]
-        return bool(self.started) and time.monotonic() < self.latest_at + MAX_START_S
+        return bool(self.started) and self.clock.elapsed() < self.latest_at + MAX_START_S
 
     def start(self) -> None:
         with self.lock:
-            if self.can_answer_soon() or time.monotonic() < self.latest_at + STARTS_INTERVAL_S:
+            if self.can_answer_soon() or self.clock.elapsed() < self.latest_at + STARTS_INTERVAL_S:
                 return
-            self.latest_at = time.monotonic()
+            self.latest_at = self.clock.elapsed()
             folder = self.home / STATE_FOLDER
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with (folder / "daemon.log").open("ab") as log:
@@ -118,7 +119,8 @@ class AttemptDoor:
         self.patience_s = patience_s
         self.starter = starter
         self.tell = tell
-        self.is_away = self.is_closed = False
+        self.clock, self.closed = starter.clock, threading.Event()
+        self.is_away = False
         self.slots, self.server_slots = threading.Semaphore(MAX_CONNECTIONS), threading.Semaphore(MAX_TOOL_SERVERS)
         self.servers: set[subprocess.Popen[bytes]] = set()
 
@@ -133,7 +135,7 @@ class AttemptDoor:
             try:
                 yield
             finally:
-                self.is_closed = True
+                self.closed.set()
                 with suppress(OSError):
                     listener.shutdown(socket.SHUT_RDWR)
                 for server in list(self.servers):
@@ -141,13 +143,13 @@ class AttemptDoor:
 
     def accept_connections(self, listener: socket.socket) -> None:
         """Accept connections until the door is closed; further ones wait in the kernel until one of these ends."""
-        while not self.is_closed:
+        while not self.closed.is_set():
             self.slots.acquire()
             try:
                 connection, _ = listener.accept()
             except OSError:  # the attempt is over, or this process has no descriptor left
                 self.slots.release()
-                time.sleep(RETRY_INTERVAL_S)
+                self.clock.wait(self.closed, RETRY_INTERVAL_S)
                 continue
             try:
                 threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
@@ -202,18 +204,19 @@ class AttemptDoor:
         self.servers.discard(server)
 
     def ask_daemon(self, client: socket.socket, request: bytes) -> bytes | None:
-        """Return the daemon's answer; None where no daemon comes in time, or the client is gone."""
-        until = time.monotonic() + self.patience_s
+        """Return the daemon's answer; None where none comes in time, the client is gone, or the attempt is over."""
+        until = self.clock.elapsed() + self.patience_s
         while True:
             answer = exchange(socket_path(self.terms.home), request, client)
             if answer is not None or has_hung_up(client):
                 self.report(is_away=False)
                 return answer
-            if time.monotonic() >= until and not self.starter.is_starting():
+            if self.clock.elapsed() >= until and not self.starter.is_starting():
                 self.report(is_away=True)
                 return None
             self.starter.start()
-            time.sleep(RETRY_INTERVAL_S)
+            if self.clock.wait(self.closed, RETRY_INTERVAL_S):
+                return None
 
     def report(self, *, is_away: bool) -> None:
         """Tell the person at the worker once when the daemon stops answering, and once when it is back."""

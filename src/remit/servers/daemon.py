@@ -29,7 +29,6 @@ import socket
 import struct
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -40,6 +39,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import HookReply
+from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.containment.contained_command import ContainedCommand
@@ -73,6 +73,7 @@ from remit.workspace.place.workspace import Workspace, has_replays, locate_works
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
 from remit.workspace.sandbox.git_folder_checks import check_objects
+from remit.workspace.system_clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from remit.servers.web.server import ConsoleServer
@@ -84,6 +85,7 @@ FINISH_TIMEOUT_S = 10.0
 
 FOLD_AFTER_S = 2.0
 SWEEP_INTERVAL_S = 60.0
+LOOK_INTERVAL_S = 1.0  # between two looks at what is due
 
 QUIET_INTERVAL_S = 0.5  # required pause after a call before upkeep: agents' calls come in pairs, and often in rows
 MAX_DELAY_S = 5.0  # without such a pause upkeep starts after this delay
@@ -163,17 +165,22 @@ class Daemon:
     """Listener on the daemon's socket; `serve` returns after idleness, a stop, or a client of another version."""
 
     def __init__(
-        self, home: Path, version: str, idle_s: float = IDLE_TIMEOUT_S, sweep_s: float = SWEEP_INTERVAL_S
+        self,
+        home: Path,
+        version: str,
+        idle_s: float = IDLE_TIMEOUT_S,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.home, self.version = home, version
-        self.idle_s, self.sweep_s = idle_s, sweep_s
+        self.home, self.version, self.clock = home, version, clock
+        self.idle_s = idle_s
         self.stopping = threading.Event()
         self.watches = WorktreeWatchers()
         self.gates = OpenGates(self.stopping, self.watches)
-        self.upkeep = Upkeep(self.gates)
+        self.upkeep = Upkeep(self.gates, clock)
         self.answers = AnswerUpkeep(self.gates)
         self.questions = QuestionProcess()
-        self.last_call_at = time.monotonic()
+        self.last_call_at = clock.elapsed()
+        self.folded_at = self.swept_at = self.collected_at = clock.elapsed()
         self.active_calls = 0
         self.calls_changed = threading.Condition()
         self.socket_inode = 0
@@ -231,7 +238,7 @@ class Daemon:
     def accept_calls(self, listener: socket.socket) -> None:
         """Accept calls, each in its own thread, until stopped or idle."""
         listener.settimeout(min(1.0, self.idle_s))
-        while not self.stopping.is_set() and (self.is_busy or time.monotonic() - self.last_call_at < self.idle_s):
+        while not self.stopping.is_set() and (self.is_busy or self.clock.elapsed() - self.last_call_at < self.idle_s):
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
@@ -253,36 +260,40 @@ class Daemon:
     def count_call(self, step: int) -> None:
         with self.calls_changed:
             self.active_calls += step
-            self.last_call_at = time.monotonic()
+            self.last_call_at = self.clock.elapsed()
             self.calls_changed.notify_all()
 
     def run_upkeep(self) -> None:
         """Do background work in its own thread; calls are accepted meanwhile."""
-        folded = swept = collected = time.monotonic()
-        while not self.stopping.wait(min(1.0, self.sweep_s)):
-            now = time.monotonic()
-            is_quiet = collected <= self.last_call_at and now - self.last_call_at >= QUIET_INTERVAL_S
-            if is_quiet or now - collected >= COLLECTION_INTERVAL_S:
-                collected = now
-                gc.collect()
-            if folded <= self.last_call_at and now - self.last_call_at > FOLD_AFTER_S:
-                folded = now
-                self.fold_contents(lambda _: True)
-                for act in (tidy_stores, write_notes, report_watching):
-                    self.gates.for_each_gate(act)
-                self.store_conversations()
-            elif folded <= self.last_call_at and now >= self.fold_not_before:
-                self.fold_contents(ContentStore.is_full)
-            self.upkeep.run_if_due(self.last_call_at, now)
-            if not self.upkeep.has_backlog:
-                self.answers.run_if_due(self.last_call_at, now)
-            if self.watches.has_suspects:
-                self.gates.for_each_gate(check_background_changes)
-            if now - swept >= self.sweep_s:
-                swept = now
-                self.fold_contents(lambda _: True)  # what could not be folded before
-                for act in (take_spooled, settle_idle_calls, write_notes):
-                    self.gates.for_each_gate(act)
+        while not self.clock.wait(self.stopping, self.step()):
+            pass
+
+    def step(self) -> float:
+        """Do the background work that is due; return the seconds until the next look."""
+        now = self.clock.elapsed()
+        is_quiet = self.collected_at <= self.last_call_at and now - self.last_call_at >= QUIET_INTERVAL_S
+        if is_quiet or now - self.collected_at >= COLLECTION_INTERVAL_S:
+            self.collected_at = now
+            gc.collect()
+        if self.folded_at <= self.last_call_at and now - self.last_call_at > FOLD_AFTER_S:
+            self.folded_at = now
+            self.fold_contents(lambda _: True)
+            for act in (tidy_stores, write_notes, report_watching):
+                self.gates.for_each_gate(act)
+            self.store_conversations()
+        elif self.folded_at <= self.last_call_at and now >= self.fold_not_before:
+            self.fold_contents(ContentStore.is_full)
+        self.upkeep.run_if_due(self.last_call_at, now)
+        if not self.upkeep.has_backlog:
+            self.answers.run_if_due(self.last_call_at, now)
+        if self.watches.has_suspects:
+            self.gates.for_each_gate(check_background_changes)
+        if now - self.swept_at >= SWEEP_INTERVAL_S:
+            self.swept_at = now
+            self.fold_contents(lambda _: True)  # what could not be folded before
+            for act in (take_spooled, settle_idle_calls, write_notes):
+                self.gates.for_each_gate(act)
+        return LOOK_INTERVAL_S
 
     def fold_contents(self, is_due: Callable[[ContentStore], bool]) -> None:
         """Fold pending contents if due. Git works outside the repository's turn, for a store of its own: calls
@@ -302,7 +313,7 @@ class Daemon:
                 folded[state] = fold_into_git(store)
             except RECORDING_ERRORS as error:
                 write_log_line(f"contents were left for later: {error}")
-                self.fold_not_before = time.monotonic() + self.sweep_s
+                self.fold_not_before = self.clock.elapsed() + SWEEP_INTERVAL_S
         if any(folded.values()):
             self.gates.for_each_gate(lambda gate: mark_kept(gate.state, folded.pop(gate.workspace.state, set())))
 
@@ -311,7 +322,7 @@ class Daemon:
         wanted: list[TranscriptIntake] = []
         self.gates.for_each_gate(lambda gate: wanted.append(intake_of_all_sessions(gate)))
         for each in wanted:
-            trouble = each.store_new(time.time())
+            trouble = each.store_new(self.clock.now())
             if trouble:
                 write_log_line(trouble)
 
@@ -354,7 +365,7 @@ class Daemon:
         connection.sendall(pack_reply(self.answer_request(request)))
 
     def answer_request(self, request: HookRequest) -> HookReply:
-        environment, frame = make_environment(request.variables), request.frame
+        environment, frame = replace(make_environment(request.variables), clock=self.clock), request.frame
         if frame.agent == CONSOLE_AGENT:
             return self.answer_console(request)
         if frame.agent == LAUNCHER_AGENT:
@@ -503,9 +514,9 @@ class Upkeep:
     reported error of each job: a lasting error is logged once.
     """
 
-    def __init__(self, gates: OpenGates) -> None:
-        self.gates = gates
-        self.started_at = time.monotonic()
+    def __init__(self, gates: OpenGates, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.gates, self.clock = gates, clock
+        self.started_at = clock.elapsed()
         self.not_before = 0.0
         self.has_backlog = False
         self.reported_errors: dict[str, str] = {}
@@ -516,7 +527,8 @@ class Upkeep:
         if self.has_backlog or (last_call >= self.started_at and waited and now >= self.not_before):
             self.started_at = now
             self.run_all_jobs()
-            self.not_before = time.monotonic() + REST_FACTOR * (time.monotonic() - now)
+            ended_at = self.clock.elapsed()
+            self.not_before = ended_at + REST_FACTOR * (ended_at - now)
 
     def run_all_jobs(self) -> None:
         wanted: dict[str, Job] = {}
@@ -525,10 +537,10 @@ class Upkeep:
 
     def run_job(self, name: str, job: Job) -> bool:
         """Do one step of a job; return True if work is left. Failures are logged."""
-        end = time.monotonic() + MAX_STEP_S
+        end = self.clock.elapsed() + MAX_STEP_S
         said, is_unfinished = "", False
         try:
-            is_unfinished = job(lambda: time.monotonic() > end)
+            is_unfinished = job(lambda: self.clock.elapsed() > end)
         except LockTimeout:
             is_unfinished = True
         except Exception as error:  # noqa: BLE001  records of others are read, and whatever they break, the rest goes on

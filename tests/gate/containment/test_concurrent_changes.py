@@ -26,13 +26,13 @@ def meanwhile(gate: Gate, script: str) -> subprocess.Popen[bytes]:
     """What a person does once a command has come to its `pause`."""
     begun, done = places(gate)
     begun.parent.mkdir(exist_ok=True)
-    return subprocess.Popen(["sh", "-c", f"{wait_for(begun)}; {script}; touch {done}"], cwd=gate.workspace.root)
+    return subprocess.Popen(["sh", "-c", f"{until_there(begun)}; {script}; touch {done}"], cwd=gate.workspace.root)
 
 
 def pause(gate: Gate) -> str:
     """The words by which a command waits until the person has done it."""
     begun, done = places(gate)
-    return f"touch {begun}; {wait_for(done)}"
+    return f"touch {begun}; {until_there(done)}"
 
 
 def places(gate: Gate) -> tuple[Path, Path]:
@@ -40,7 +40,7 @@ def places(gate: Gate) -> tuple[Path, Path]:
     return gate.environment.temporary / "begun", gate.environment.temporary / "done"
 
 
-def wait_for(place: Path) -> str:
+def until_there(place: Path) -> str:
     return f"until test -e {place}; do sleep 0.02; done"
 
 

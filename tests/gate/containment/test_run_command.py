@@ -8,7 +8,6 @@ import resource
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Generator
 from contextlib import ExitStack
 from datetime import datetime
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 
 from gate.driving import body, overlay, records
 from policy.test_corpus import WATCHED_COMMANDS, WatchedCommand, place
+from processes import fields
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.run_command import run_contained
 from remit.gate.containment.take_over import ContainedResult
@@ -233,9 +233,10 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(gate: Gate, how
 
 @pytest.mark.slow
 def test_what_runs_on_in_the_background_ends_with_the_command(gate: Gate, how: Containment) -> None:
-    done = run(gate, how, "(sleep 1.5; echo late > src/late) & setsid sleep 1000 & echo ok > src/ok")
+    long = f"1000.{os.getpid()}"  # of this test alone
+    done = run(gate, how, f"(sleep {long}; echo late > src/late) & setsid sleep {long} & echo ok > src/ok")
     assert done.code == 0  # not that of the limit
-    time.sleep(1.6)
+    wait_until(lambda: not any(long in fields(place / "cmdline") for place in Path("/proc").glob("[0-9]*")))
     assert not (gate.workspace.root / "src/late").exists()
     assert (gate.workspace.root / "src/ok").exists()
 
