@@ -213,7 +213,9 @@ def test_what_is_cut_off_stays_named_after_the_log_goes_on(folder: Path) -> None
     assert [(f.code, f.severity, f.seq, f.last_seq) for f in verify_log(folder)] == [("removed", "error", 3, 4)]
 
 
-@pytest.mark.parametrize(("old", "new"), [(b"INT-001", b"INT-009"), (b'"INT-001"', b'"INT-001,')])
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"INT-001", b"INT-009"), (b'"INT-001"', b'"INT-001,'), (b'"seq":2}', b'"seq":9}')]
+)
 def test_a_last_line_altered_in_place_stays_named_after_the_log_goes_on(folder: Path, old: bytes, new: bytes) -> None:
     open_log(folder).append([record(n) for n in range(3)])
     *before, last = _lines(folder)
