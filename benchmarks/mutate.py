@@ -45,7 +45,6 @@ MAX_TEST_SECONDS = 60.0
 LIMIT_FACTOR, LIMIT_SECONDS = 20, 20
 """A mutant gets this many times the CPU seconds of its tests, and these on top: afterwards it loops, and is caught."""
 MAX_WALL_SECONDS = 600.0
-SELECTED = "not slow and not live and not exhaustive"
 
 
 # -- running -------------------------------------------------------------------------------------------------
@@ -91,6 +90,7 @@ class MutationRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        gc.unfreeze()  # what is frozen is in no list of objects
         live = find_live_functions(self.mutants)
         self.caches = [one for one in gc.get_objects() if is_own_cache(one)]
         gc.collect()
@@ -262,7 +262,7 @@ def draw_mutants(options: Namespace) -> list[Mutant]:
 def run_room(room: Room, mutants: list[Mutant], folder: Path, console: TextIO) -> None:
     """Collect the room's tests, try the mutants, and write what came of them to `result.json`."""
     run = MutationRun(room, mutants, lambda line: print(line, file=console, flush=True), folder)
-    words = ("-q", "--no-header", "-p", "no:cacheprovider", "-m", SELECTED)
+    words = ("-q", "--no-header", "-p", "no:cacheprovider", "-m", room.tiers)
     log = folder / "pytest.log"
     with log.open("w") as file:
         os.dup2(file.fileno(), 1)

@@ -18,24 +18,17 @@ MAX_TEXT_CHARS = 160
 
 @dataclass(frozen=True)
 class Room:
-    """Files that are mutated, as patterns below `src/remit`, and the tests that must notice."""
+    """Files that are mutated, as patterns below `src/remit`, and the tests, of these tiers, that must notice."""
 
     name: str
     files: tuple[str, ...]
     tests: tuple[str, ...]
+    tiers: str = "unit"
 
 
-ORCHESTRATOR_TESTS = ("schedule", "states", "trains", "spending", "limits", "stages", "engines_agree", "growing")
 GATE_TESTS = (
-    "gate",
-    "records",
-    "setbacks",
-    "undo",
-    "effects",
-    "redirected_writes",
-    "replays",
-    "stray_commits",
-    "trail",
+    *("gate", "records", "setbacks", "undo", "effects", "redirected_writes", "replays", "stray_commits", "trail"),
+    *("companions", "changes_between_calls", "stated_differences", "unrecorded_calls", "waiting_bound"),
 )
 ROOMS = (
     Room("policy", ("policy/**/*.py",), ("tests/policy",)),
@@ -43,10 +36,16 @@ ROOMS = (
     Room(
         "orchestrator",
         tuple(f"orchestrator/{name}.py" for name in ("schedule", "budget", "states", "trains")),
-        tuple(f"tests/orchestrator/test_{name}.py" for name in ORCHESTRATOR_TESTS),
+        ("tests/orchestrator",),
     ),
     Room("provenance", ("provenance/blame/*.py", "provenance/origins/*.py"), ("tests/provenance",)),
-    Room("gate", ("gate/enforce.py", "gate/remember.py"), tuple(f"tests/gate/test_{name}.py" for name in GATE_TESTS)),
+    # Each test of the gate has a real repository: none is a unit.
+    Room(
+        "gate",
+        ("gate/enforce.py", "gate/remember.py"),
+        tuple(f"tests/gate/test_{name}.py" for name in GATE_TESTS),
+        "unit or system",
+    ),
 )
 
 # -- operators -----------------------------------------------------------------------------------------------
