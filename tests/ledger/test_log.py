@@ -129,6 +129,15 @@ def test_a_log_that_was_deleted_under_an_open_one_begins_again(folder: Path) -> 
     assert verify_log(folder) == ()
 
 
+def test_a_log_that_another_machine_begins_meanwhile_is_left_to_it(folder: Path) -> None:
+    ours = open_log(folder, name="4b1d/ours")
+    open_log(folder, name="4b1d/theirs").append([record(0)])
+    ours.append([record(1)])
+    assert ours.folder == folder / "machines" / "ours"
+    assert (seqs(folder), seqs(ours.folder)) == ([0], [0])
+    assert verify_log(folder, "4b1d/theirs") == verify_log(ours.folder, "4b1d/ours") == ()
+
+
 def test_threads_share_one_log(folder: Path) -> None:
     log = open_log(folder)
 
