@@ -13,7 +13,7 @@ export UV_SYSTEM_CERTS = 1
 COMPILE = .venv/bin/python -m compileall -q src
 PYTEST = .ci/in-memory .venv/bin/python -m pytest -n auto --dist worksteal $(WORDS)
 
-.PHONY: everyday pictures release bench bench-provenance help setup demo unit test live test-all test-crash stress lint types reference docs wheel ci clean
+.PHONY: everyday pictures release bench bench-provenance help setup demo unit test live test-all test-crash stress mutate lint types reference docs wheel ci clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ test-crash: .venv/ready  ## a kill at every single write of a hook, a call and a
 stress: .venv/ready  ## changed rooms' tests under load and with stopped processes; WORDS="--all", WORDS="--test NAME"
 	$(COMPILE)
 	.venv/bin/python tests/stress.py $(WORDS)
+
+mutate: .venv/ready  ## change conditions of the pure rooms, and see that tests notice; WORDS="--changed main", "--count 0"
+	nice .venv/bin/python -m benchmarks.mutate $(WORDS)
 
 lint: .venv/ready  ## style, imports, dependencies, dead code
 	.venv/bin/ruff check

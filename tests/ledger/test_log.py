@@ -129,6 +129,48 @@ def test_a_log_that_was_deleted_under_an_open_one_begins_again(folder: Path) -> 
     assert verify_log(folder) == ()
 
 
+def test_a_log_that_another_machine_begins_meanwhile_is_left_to_it(folder: Path) -> None:
+    ours = open_log(folder, name="4b1d/ours")
+    open_log(folder, name="4b1d/theirs").append([record(0)])
+    ours.append([record(1)])
+    assert ours.folder == folder / "machines" / "ours"
+    assert (seqs(folder), seqs(ours.folder)) == ([0], [0])
+    assert verify_log(folder, "4b1d/theirs") == verify_log(ours.folder, "4b1d/ours") == ()
+
+
+def test_the_end_of_the_newest_segment_is_read_from_a_place_on(folder: Path) -> None:
+    log = open_log(folder)
+    assert log.read_end(99) == b""
+    _, second, third = log.append([record(n) for n in range(3)])
+    raw = (folder / second.segment).read_bytes()
+    for reader in (log, open_log(folder)):
+        assert reader.read_end(10**6) == raw
+        assert reader.read_end(10) == raw[-10:]
+        assert reader.read_end(10**6, (second.segment, second.offset)) == raw[second.offset :]
+        assert reader.read_end(10, (second.segment, second.offset)) == raw[-10:]
+        assert reader.read_end(10**6, ("000000000009.jsonl", second.offset)) == raw
+        assert reader.read_end(10**6, (third.segment, third.end)) == b""
+
+
+def test_a_full_segment_is_left_for_the_one_that_another_process_began(folder: Path) -> None:
+    size = sum(line.length + 1 for line in open_log(folder.with_name("like")).append([record(0)]))
+    log = open_log(folder, segment_bytes=size)
+    log.append([record(0)])
+    last = open_log(folder, segment_bytes=size).append([record(1)])[0]
+    assert log.read_end(10**6) == last.line + b"\n"
+
+
+def test_a_closed_log_leaves_no_open_file_and_opens_again(folder: Path) -> None:
+    before = len(list(Path("/dev/fd").iterdir()))
+    log = open_log(folder)
+    log.append([record(0)])
+    log.close()
+    assert len(list(Path("/dev/fd").iterdir())) == before
+    log.append([record(1)])
+    assert seqs(folder) == [0, 1]
+    log.close()
+
+
 def test_threads_share_one_log(folder: Path) -> None:
     log = open_log(folder)
 
@@ -194,6 +236,24 @@ def test_a_torn_tail_is_moved_aside_and_recorded(folder: Path) -> None:
     assert verify_log(folder) == ()
 
 
+def test_each_torn_tail_and_each_loss_is_recorded_once(folder: Path) -> None:
+    fill(folder, [record(0), record(1)])
+    segment = folder / "000000000000.jsonl"
+    segment.write_bytes(_lines(folder)[0] + b'\n{"half')
+    log = open_log(folder)
+    log.append([record(2)])
+    log.append([record(3)])
+    told = [own(document).get("reason") for document in documents(folder)]
+    assert told == [None, "torn_tail", "tail_lost", None, None]
+
+
+def test_the_head_of_a_single_record_is_missed(folder: Path) -> None:
+    fill(folder, [record(0)])
+    (folder / "head").unlink()
+    fill(folder, [record(1)])
+    assert [own(document)["event"] for document in documents(folder)] == ["tool_use", "recovery", "tool_use"]
+
+
 def test_a_segment_that_holds_only_a_torn_line_is_begun_again(folder: Path) -> None:
     fill(folder, [record(n) for n in range(3)], segment_bytes=100)
     (folder / "000000000003.jsonl").write_bytes(b"{")
@@ -213,7 +273,9 @@ def test_what_is_cut_off_stays_named_after_the_log_goes_on(folder: Path) -> None
     assert [(f.code, f.severity, f.seq, f.last_seq) for f in verify_log(folder)] == [("removed", "error", 3, 4)]
 
 
-@pytest.mark.parametrize(("old", "new"), [(b"INT-001", b"INT-009"), (b'"INT-001"', b'"INT-001,')])
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"INT-001", b"INT-009"), (b'"INT-001"', b'"INT-001,'), (b'"seq":2}', b'"seq":9}')]
+)
 def test_a_last_line_altered_in_place_stays_named_after_the_log_goes_on(folder: Path, old: bytes, new: bytes) -> None:
     open_log(folder).append([record(n) for n in range(3)])
     *before, last = _lines(folder)

@@ -14,6 +14,8 @@ from remit.core.scope.path_patterns import RepoPath
 from remit.policy.decide import CHECKS, decide, waiver_for
 
 INTENT = Intent("INT-001", ("src/**",), status="IN_PROGRESS")
+OUTSIDE = Target(raw="/tmp/x", resolved="/tmp/x", path=None, tolerated=True)
+GENERATED = Target(raw="build/x", resolved="/w/build/x", path=RepoPath.parse("build/x", "/w"), generated=True)
 TERMS = Assignment(task="plan:INT-001", intent="INT-001", attempt=7, token=31, scope=("src/**", "!src/b/**"))
 
 
@@ -40,6 +42,9 @@ CASES: list[tuple[Facts, Effect, ErrorType | None]] = [
     (situation("src/a/x", replace(TERMS, effects=("read",))), "write", "SCOPE_VIOLATION"),
     (situation("src/a/x", replace(TERMS, effects=("read", "write"))), "execute", "SCOPE_VIOLATION"),
     (situation("src/a/x", replace(TERMS, scope=())), "write", "SCOPE_VIOLATION"),
+    (replace(situation("src/a/x"), targets=(OUTSIDE,)), "write", None),
+    (replace(situation("src/a/x"), targets=(GENERATED,)), "execute", None),
+    (replace(situation("src/a/x"), targets=(replace(GENERATED, generated=False),)), "execute", "SCOPE_VIOLATION"),
     (situation("docs/x", intent="INT-002"), "write", "INTENT_MISMATCH"),
     (situation("src/a/x", replace(TERMS, state="paused")), "write", "ASSIGNMENT_PAUSED"),
     (situation("src/a/x", replace(TERMS, state="paused"), "its lease has run out"), "write", "ASSIGNMENT_ENDED"),

@@ -1,11 +1,13 @@
 """The finding of each check."""
 
 import pytest
+from msgspec.structs import replace
 
 from remit.core.call import Citation, SessionKey, ToolCall
-from remit.core.decision import DeniedPath, ErrorType, Facts, Grant, SessionFacts, Target
+from remit.core.decision import DeniedPath, ErrorType, Facts, Finding, Grant, SessionFacts, Target, Verdict
 from remit.core.intent import Intent, IntentSet, LintFinding, Status
 from remit.core.scope.path_patterns import RepoPath
+from remit.policy.checks.detour import mark_repeated_denial
 from remit.policy.decide import CHECKS
 
 SHA, OTHER = "a" * 64, "b" * 64
@@ -69,6 +71,7 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("outside", CALL, facts(target(strange="has other names")), "OUTSIDE_WORKSPACE"),
     ("outside", CALL, facts(target(strange="has other names", protected="git's")), None),
     ("outside", CALL, facts(TOLERATED_TARGET), None),
+    ("outside", CALL, facts(replace(OUTSIDE, protected="the agent's")), None),
     ("active_intent", CALL, facts(session=SessionFacts()), "MISSING_OR_INVALID_INTENT"),
     ("active_intent", CALL, facts(), None),
     ("active_intent", CALL, facts(session=SessionFacts("INT-009")), "INTENT_NOT_FOUND"),
@@ -78,6 +81,8 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("active_intent", CALL, facts(ignored_intents=frozenset({"INT-001"})), "INTENT_IGNORED"),
     ("mismatch", CITING, facts(), "INTENT_MISMATCH"),
     ("mismatch", WITH_HASH, facts(), None),
+    ("mismatch", CALL, facts(), None),
+    ("mismatch", CITING, facts(session=SessionFacts()), None),
     ("ignored", CALL, facts(target(ignored_by="*.lock")), "INTENTIGNORE_PATH_BLOCKED"),
     ("scope", CALL, facts(target()), None),
     ("scope", CALL, facts(target(), target("docs/x")), "SCOPE_VIOLATION"),
@@ -95,10 +100,12 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("stale", CALL, facts(target(sha256=None, seen_sha256=OTHER)), "STALE_FILE"),
     ("stale", CALL, facts(target(sha256=SHA, seen_sha256=None)), None),
     ("stale", EDIT, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
+    ("stale", CALL, facts(replace(TOLERATED_TARGET, sha256=SHA, seen_sha256=OTHER)), None),
     ("stale", WITH_HASH, facts(target(sha256=OTHER)), "STALE_FILE"),
     ("stale", WITH_HASH, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
     ("lease", CALL, facts(target()), None),
     ("lease", CALL, facts(target(), target("src/y", leased_by="other")), "FILE_LEASED"),
+    ("lease", CALL, facts(replace(TOLERATED_TARGET, leased_by="other")), None),
     ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "x", 2, 4)), None),
     ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "x", 3, 0)), "CIRCUIT_OPEN"),
     ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "", 0, 5)), "CIRCUIT_OPEN"),
@@ -124,6 +131,104 @@ def test_a_scope_violation_names_who_owns_the_path() -> None:
     assert found is not None
     assert found.context["owning_intents"] == ["INT-002"]
     assert found.message.startswith("Scope Violation: INT-001 is not authorized to edit docs/x.")
+
+
+def run(command: str, **fields: object) -> ToolCall:
+    """A call of a shell with this command."""
+    return replace(SHELL, command=command, **fields)  # pyright: ignore[reportArgumentType]
+
+
+SECOND_OF_TWO = DeniedPath("docs/x", "SCOPE_VIOLATION", "Write", ("", "w/docs/x", "docs/x"))
+ELSEWHERE = Grant("h", "SCOPE_VIOLATION", "session", "lib/**", session_id="s")
+
+COMMAND_CASES: list[tuple[str, ToolCall, Facts, Verdict | None]] = [
+    ("blinding", CALL, facts(), None),
+    ("blinding", run("git update-index --add x"), facts(), None),
+    ("blinding", run("git update-index --assume-unchanged x"), facts(), "deny"),
+    ("blinding", run("git -C a update-index --skip x"), facts(), "deny"),
+    ("blinding", run("git push --all"), facts(), None),
+    ("blinding", run("git push --mirror"), facts(), "deny"),
+    ("blinding", run("git push origin refs/remit/log"), facts(), "deny"),
+    ("command", CALL, facts(), None),
+    ("command", run("make x"), facts(containable=True), None),
+    ("command", run("remit mode observe"), facts(), "deny"),
+    ("command", run("./remit status"), facts(), "deny"),
+    ("command", run("git reset --hard"), facts(), "ask"),
+    ("command", run("rm -rf /"), facts(), "ask"),
+    ("command", run("git push origin 0123abc"), facts(unjudged=("0123abc",)), "deny"),
+    ("command", run("git pull && make"), facts(containable=True), "deny"),
+    ("command", run("git pull && make"), facts(containable=False), None),
+    ("command", run("git pull"), facts(containable=True), None),
+    ("detour", run("make docs/x"), facts(denied=(DENIED_PATH,)), "deny"),
+    ("detour", run("make docs/'x'"), facts(denied=(DENIED_PATH,)), "deny"),
+    ("detour", run("make docs/xy"), facts(denied=(DENIED_PATH,)), None),
+    ("detour", run("make docs/x"), facts(denied=(SECOND_OF_TWO,)), "deny"),
+    ("detour", run("make lib/y"), facts(denied=(SECOND_OF_TWO,)), None),
+    ("detour", run("cat docs/x > src/y"), facts(denied=(DENIED_PATH,)), None),
+    ("detour", run("cat docs/x > src/y", unproved="a setting"), facts(denied=(DENIED_PATH,)), "deny"),
+    ("detour", run("cp a/x docs"), facts(denied=(DENIED_PATH,)), "deny"),
+    ("detour", SHELL, facts(denied=(DENIED_PATH,), session=SessionFacts()), "deny"),
+    ("detour", SHELL, facts(denied=(DENIED_PATH,), grants=(ELSEWHERE, GRANT)), None),
+    ("detour", SHELL, facts(denied=(DENIED_PATH,), grants=(ELSEWHERE,)), "deny"),
+    ("lingering", CALL, facts(bare="no overlay"), None),
+    ("lingering", run("python3 x.py &"), facts(), None),
+    ("lingering", run("python3 x.py"), facts(bare="no overlay"), None),
+    ("lingering", run("echo a > src/b &"), facts(bare="no overlay"), None),
+    ("lingering", run("python3 x.py &"), facts(bare="no overlay"), "deny"),
+    ("unwatched", run("python3"), facts(), None),
+    ("unwatched", run("python3 x.py", has_unwatched_stdin=True), facts(), None),
+    ("unwatched", run("python3", has_unwatched_stdin=True), facts(), "deny"),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "situation", "expected"), COMMAND_CASES)
+def test_a_check_of_commands_has_its_verdict(
+    name: str, asked: ToolCall, situation: Facts, expected: Verdict | None
+) -> None:
+    found = CHECKS[name](asked, situation)
+    assert (found.verdict if found else None) == expected
+    assert found is None or (found.rule, found.code) == (name, "COMMAND_BLOCKED")
+
+
+REFUSAL = Finding("scope", "SCOPE_VIOLATION", "m", path="docs/x", context={"a": 1})
+BY_OTHERS = replace(DENIED_PATH, path="docs/y")
+
+
+@pytest.mark.parametrize(
+    ("finding", "denied", "is_marked"),
+    [
+        (REFUSAL, (), False),
+        (REFUSAL, (DENIED_PATH,), True),
+        (REFUSAL, (BY_OTHERS, DENIED_PATH), True),
+        (REFUSAL, (BY_OTHERS,), False),
+        (REFUSAL, (replace(DENIED_PATH, tool="Bash"),), False),
+        (replace(REFUSAL, context={"detour": True}), (DENIED_PATH,), False),
+    ],
+)
+def test_a_second_try_with_another_tool_is_marked(
+    finding: Finding, denied: tuple[DeniedPath, ...], is_marked: bool
+) -> None:
+    first = {"error_type": "SCOPE_VIOLATION", "path": "docs/x", "tool": "Write"}
+    mark = {"detour": True, "first_denial": first} if is_marked else {}
+    found = mark_repeated_denial(finding, SHELL, facts(denied=denied))
+    assert found.context == {**finding.context, **mark}
+
+
+def test_what_lies_outside_is_denied_and_a_file_with_other_names_is_asked_about() -> None:
+    strange = target("src/x", strange="has other names")
+    for targets, verdict in (((OUTSIDE, strange), "deny"), ((strange,), "ask")):
+        found = CHECKS["outside"](CALL, facts(*targets))
+        assert found is not None
+        assert found.verdict == verdict
+
+
+def test_a_broken_intents_file_is_named_by_its_first_error() -> None:
+    warning = LintFinding("UNKNOWN_KEY", "warning", "odd", line=1, column=1)
+    for findings, more in (((warning, ERROR), False), ((warning, ERROR, ERROR), True)):
+        found = CHECKS["intents_file"](CALL, facts(intents_state="invalid", intents_findings=findings))
+        assert found is not None
+        assert found.context == {"line": 3, "column": 4, "code": "YAML_PARSE_ERROR"}
+        assert ("and 1 more" in found.message) is more
 
 
 COMPANIONS = IntentSet((Intent("INT-001", ("src/**", "!tests/kept/**"), status="IN_PROGRESS", companions=True),))

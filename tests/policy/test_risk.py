@@ -12,7 +12,7 @@ from remit.core.call import Effect, SessionKey, ToolCall
 from remit.core.decision import HIGH_RISK, Decision, ErrorType, Facts, Finding, Grant, SessionFacts, Target
 from remit.core.intent import Intent, IntentSet
 from remit.core.scope.path_patterns import RepoPath
-from remit.policy.decide import apply_threshold, decide
+from remit.policy.decide import apply_threshold, decide, target_contents
 from remit.policy.risk import RiskContext, is_sensitive_path, weigh_risk
 
 FINE = Decision("allow", "allow", "destructive", "enforce")
@@ -196,3 +196,37 @@ def test_a_grant_covers_the_question_of_the_threshold_up_to_high_risk(
     found = replace(situation("src/a.py"), grants=(grant,))
     decision = apply_threshold(FINE, call(), found, 20, (weight, ()))
     assert (decision.verdict, decision.grants) == (verdict, grants)
+
+
+@pytest.mark.parametrize(
+    ("decision", "weight", "expected"),
+    [
+        (FINE, 19, ("allow", "allow")),
+        (FINE, 20, ("ask", "deny")),
+        (replace(FINE, verdict="contain", effect="contain"), 20, ("ask", "deny")),
+        (replace(FINE, verdict="deny", effect="deny"), 20, ("deny", "deny")),
+        (replace(FINE, call_class="safe"), 20, ("allow", "allow")),
+    ],
+)
+def test_a_change_is_asked_about_from_the_threshold_on(
+    decision: Decision, weight: int, expected: tuple[str, str]
+) -> None:
+    found = apply_threshold(decision, call(), situation("src/a.py", "src/b.py"), 20, (weight, ("a", "b")))
+    assert (found.verdict, found.effect) == expected
+    if found is not decision:
+        assert found.leading is not None
+        assert (found.leading.rule, found.leading.code, found.leading.path) == (
+            "threshold",
+            "USER_REJECTED",
+            "src/a.py",
+        )
+        assert found.leading.context == {"risk": 20, "reasons": ["a", "b"], "paths": ["src/a.py", "src/b.py"]}
+
+
+def test_a_yes_to_the_very_contents_answers_the_threshold() -> None:
+    found = situation("src/a.py")
+    waived = replace(found, waived=frozenset({("STALE_FILE", target_contents(found))}))
+    decision = apply_threshold(FINE, call(), waived, 20, (99, ()))
+    assert (decision.verdict, decision.grants) == ("allow", ("once",))
+    other = replace(found, waived=frozenset({("STALE_FILE", target_contents(situation("src/b.py")))}))
+    assert apply_threshold(FINE, call(), other, 20, (99, ())).verdict == "ask"
