@@ -32,20 +32,16 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-class Fleet:
-    """A repository with intents of a folder each, and the workers that a test started."""
+class PlanRepository:
+    """A repository with intents of a folder each, whose plans a person drives by commands; no worker runs."""
 
-    agent = AGENT
-
-    def __init__(self, home: Path, root: Path, database: str | None = None, pace: str = PACE) -> None:
+    def __init__(self, home: Path, root: Path, database: str | None = None) -> None:
         self.home = home
         self.root = root
         self.url = database
-        self.pace = pace
         self.database = ["--database", database] if database else []
         self.variables: dict[str, str] = {}
         """The environment of its processes, where that is not the test's."""
-        self.workers: list[subprocess.Popen[bytes]] = []
 
     def remit(self, *words: str, code: int = 0) -> str:
         done = run_command(words, self.root, self.variables or os.environ)
@@ -69,6 +65,35 @@ class Fleet:
         git(self.root, "commit", "-q", "-m", "first")
         return ids
 
+    def start_plan(self, ids: list[str]) -> str:
+        return self.remit("plan", "start", *ids, "--yes", *self.database)
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        answer = json.loads(self.remit("plan", "status", "--json", *self.database))
+        return {task["intent"]: task for task in answer["data"]["tasks"]}
+
+    def attempts(self, id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.remit("task", "show", id, "--json", *self.database))["data"][
+            "attempts"
+        ]
+        return found
+
+    def landings(self) -> list[str]:
+        """Return the intent of each landing in the target's history."""
+        form = "--format=%(trailers:key=Remit-Intent,valueonly)"
+        return git(self.root, "log", "--first-parent", "--merges", form, "remit/next").split()
+
+
+class Fleet(PlanRepository):
+    """Such a repository, and the workers that a test started."""
+
+    agent = AGENT
+
+    def __init__(self, home: Path, root: Path, database: str | None = None, pace: str = PACE) -> None:
+        super().__init__(home, root, database)
+        self.pace = pace
+        self.workers: list[subprocess.Popen[bytes]] = []
+
     def agent_option(self, seconds: float = 0.5, *more: str) -> str:
         return f"--agent-command=small={sys.executable} {self.agent} {{intent}} {seconds} {' '.join(more)}"
 
@@ -84,24 +109,13 @@ class Fleet:
         self.workers.append(worker)
         return worker
 
-    def start_plan(self, ids: list[str]) -> str:
-        return self.remit("plan", "start", *ids, "--yes", *self.database)
-
-    def status(self) -> dict[str, dict[str, Any]]:
-        answer = json.loads(self.remit("plan", "status", "--json", *self.database))
-        return {task["intent"]: task for task in answer["data"]["tasks"]}
-
-    def attempts(self, id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.remit("task", "show", id, "--json", *self.database))["data"][
-            "attempts"
-        ]
-        return found
-
     @contextmanager
     def open_engine(self) -> Generator[DbosEngine]:
         engine = open_fleet(self.url, self.home, float(self.pace))
-        yield engine
-        engine.store.close()
+        try:
+            yield engine
+        finally:
+            engine.store.close()
 
     def wait_for(self, holds: Callable[[Tasks], object], explain_end: Callable[[Board], object] = lambda _: "") -> None:
         """Wait for what the board says, without a process for each look. What explains its end ends it at once."""
@@ -171,11 +185,6 @@ class Fleet:
         processes = self.list_processes()
         self.abort_workers()
         return f"{log.stdout}{log.stderr}\n{processes}\n{self.logs()}"
-
-    def landings(self) -> list[str]:
-        """Return the intent of each landing in the target's history."""
-        form = "--format=%(trailers:key=Remit-Intent,valueonly)"
-        return git(self.root, "log", "--first-parent", "--merges", form, "remit/next").split()
 
     def find_worktree(self, id: str) -> Path | None:
         """Return the worktree of an intent's attempt, once it is made."""

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from gate.driving import machine
-from orchestrator.fleet_driving import Fleet
+from orchestrator.fleet_driving import PlanRepository
 from remit.orchestrator.board import Worker
 from remit.orchestrator.database.store import workers
 from remit.orchestrator.fleet import open_fleet
@@ -20,36 +19,35 @@ from remit.orchestrator.workers.worker import FleetWorker
 
 
 @pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Generator[Fleet]:
-    made = Fleet(home, tmp_path / "work")
+def plans(home: Path, tmp_path: Path) -> PlanRepository:
+    made = PlanRepository(home, tmp_path / "work")
     made.govern(1)
     engine = open_fleet(None, home)
     engine.beat(Worker("w:1", "here", slots=9, agents=("other",)))
     with engine.store.write() as connection:  # no machine is so slow that it counts as gone
         connection.execute(sa.update(workers).values(beat_at=workers.c.beat_at + 3600))
     engine.store.close()
-    yield made
-    made.stop()
+    return made
 
 
 @pytest.mark.slow
-def test_a_command_is_not_lost_where_a_worker_without_it_is_alive(fleet: Fleet) -> None:
-    shown = fleet.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}")
+def test_a_command_is_not_lost_where_a_worker_without_it_is_alive(plans: PlanRepository) -> None:
+    shown = plans.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}")
     (worker,) = re.findall(r"^worker (\d+) runs in the background", shown, re.MULTILINE)
     with suppress(ProcessLookupError):  # its work may be over
         os.kill(int(worker), 9)
 
 
 @pytest.mark.slow
-def test_a_command_is_read_and_an_unknown_agent_refused_before_a_plan_opens(fleet: Fleet) -> None:
-    assert "is no NAME=COMMAND" in fleet.remit("plan", "start", "--yes", "--agent-command=mine", code=2)
-    shown = fleet.remit("plan", "start", "--yes", "--agent", "nosuch", code=2)
+def test_a_command_is_read_and_an_unknown_agent_refused_before_a_plan_opens(plans: PlanRepository) -> None:
+    assert "is no NAME=COMMAND" in plans.remit("plan", "start", "--yes", "--agent-command=mine", code=2)
+    shown = plans.remit("plan", "start", "--yes", "--agent", "nosuch", code=2)
     assert "no worker offers 'nosuch'; known: other" in shown
-    database = f"--database=sqlite:///{fleet.home}/.local/state/remit/fleet.db"
-    shown = fleet.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}", database, code=2)
+    database = f"--database=sqlite:///{plans.home}/.local/state/remit/fleet.db"
+    shown = plans.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}", database, code=2)
     assert "no worker offers 'mine'" in shown
     assert "remit worker '--agent-command=mine=true {intent}'" in shown
-    assert fleet.status() == {}
+    assert plans.status() == {}
 
 
 OWN_PLAY = AgentCommand(("./play.sh", "{prompt}"))

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import run_git
 from orchestrator.both_engines import PATIENT
-from orchestrator.fleet_driving import Fleet, git
+from orchestrator.fleet_driving import PlanRepository, git
 from remit.orchestrator.board import AttemptEnd, AttemptState, Claim, Order, OrderKind, TaskState, Worker
 from remit.orchestrator.database.holds import claim_task
 from remit.orchestrator.database.landings import list_ready
@@ -23,59 +23,59 @@ START = ("plan", "start", "--yes", "--agent-command=small=true {intent}")
 
 
 @pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Fleet:
-    return Fleet(home, tmp_path / "work", f"sqlite:///{tmp_path / 'fleet.db'}")
+def plans(home: Path, tmp_path: Path) -> PlanRepository:
+    return PlanRepository(home, tmp_path / "work", f"sqlite:///{tmp_path / 'fleet.db'}")
 
 
-def edit(fleet: Fleet, old: str, new: str) -> None:
-    path = fleet.root / INTENTS
+def edit(plans: PlanRepository, old: str, new: str) -> None:
+    path = plans.root / INTENTS
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
 
 
-def make_circle(fleet: Fleet) -> None:
-    edit(fleet, "name: make INT-001", "name: make INT-001\n    dependencies: [INT-002]")
-    edit(fleet, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
+def make_circle(plans: PlanRepository) -> None:
+    edit(plans, "name: make INT-001", "name: make INT-001\n    dependencies: [INT-002]")
+    edit(plans, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
 
 
-def name_unknown_need(fleet: Fleet) -> None:
-    edit(fleet, "name: make INT-001", "name: make INT-001\n    dependencies: [INT-077]")
+def name_unknown_need(plans: PlanRepository) -> None:
+    edit(plans, "name: make INT-001", "name: make INT-001\n    dependencies: [INT-077]")
 
 
-def break_file(fleet: Fleet) -> None:
-    edit(fleet, "name: make INT-001", "name: [make INT-001")
+def break_file(plans: PlanRepository) -> None:
+    edit(plans, "name: make INT-001", "name: [make INT-001")
 
 
-def add_unknown_status(fleet: Fleet) -> None:
-    path = fleet.root / INTENTS
+def add_unknown_status(plans: PlanRepository) -> None:
+    path = plans.root / INTENTS
     path.write_text(f"{path.read_text()}  - id: INT-003\n    status: SOON\n    owned_scope: [src/**]\n")
 
 
-def close_all(fleet: Fleet) -> None:
+def close_all(plans: PlanRepository) -> None:
     for id in ("INT-001", "INT-002"):
-        fleet.remit("intent", "set-status", id, "ABORTED")
+        plans.remit("intent", "set-status", id, "ABORTED")
 
 
-def detach(fleet: Fleet) -> None:
-    git(fleet.root, "checkout", "-q", "--detach")
+def detach(plans: PlanRepository) -> None:
+    git(plans.root, "checkout", "-q", "--detach")
 
 
-def leave_changes(fleet: Fleet) -> None:
-    (fleet.root / "README.md").write_text("# Not committed\n")
+def leave_changes(plans: PlanRepository) -> None:
+    (plans.root / "README.md").write_text("# Not committed\n")
 
 
-def use_own_branch(fleet: Fleet) -> list[str]:
-    return ["--target", git(fleet.root, "branch", "--show-current").strip()]
+def use_own_branch(plans: PlanRepository) -> list[str]:
+    return ["--target", git(plans.root, "branch", "--show-current").strip()]
 
 
-def list_changes(fleet: Fleet) -> list[str]:
+def list_changes(plans: PlanRepository) -> list[str]:
     """Return what git says of the work tree, and each ref but the record of a plan."""
-    refs = git(fleet.root, "for-each-ref").splitlines()
-    return [git(fleet.root, "status", "--porcelain"), *(ref for ref in refs if f"\t{PLAN_REFS}" not in ref)]
+    refs = git(plans.root, "for-each-ref").splitlines()
+    return [git(plans.root, "status", "--porcelain"), *(ref for ref in refs if f"\t{PLAN_REFS}" not in ref)]
 
 
-def nothing(fleet: Fleet) -> list[str]:
+def nothing(plans: PlanRepository) -> list[str]:
     return []
 
 
@@ -95,46 +95,46 @@ def nothing(fleet: Fleet) -> list[str]:
     ],
 )
 def test_a_plan_is_refused_with_the_next_step_or_starts(
-    fleet: Fleet,
-    prepare: Callable[[Fleet], object],
-    more: Callable[[Fleet], list[str]],
+    plans: PlanRepository,
+    prepare: Callable[[PlanRepository], object],
+    more: Callable[[PlanRepository], list[str]],
     code: int,
     texts: list[str],
 ) -> None:
-    fleet.govern(2)
-    options = more(fleet)
-    prepare(fleet)
-    before = list_changes(fleet)
-    shown = fleet.remit(*START, *options, *fleet.database, code=code)
+    plans.govern(2)
+    options = more(plans)
+    prepare(plans)
+    before = list_changes(plans)
+    shown = plans.remit(*START, *options, *plans.database, code=code)
     assert [text for text in texts if text not in shown] == [], shown
-    assert list_changes(fleet) == before
-    assert len(git(fleet.root, "for-each-ref", PLAN_REFS).splitlines()) == (0 if code else 1)
-    assert len(fleet.status()) == (0 if code else 2)
+    assert list_changes(plans) == before
+    assert len(git(plans.root, "for-each-ref", PLAN_REFS).splitlines()) == (0 if code else 1)
+    assert len(plans.status()) == (0 if code else 2)
 
 
-def test_a_repository_without_a_commit_is_refused(fleet: Fleet) -> None:
-    fleet.root.mkdir()
-    run_git(fleet.root, "init", "-q")
-    fleet.remit("init", "--yes")
-    fleet.remit("intent", "new", "one", "--scope", "src/**")
-    shown = fleet.remit(*START, *fleet.database, code=1)
+def test_a_repository_without_a_commit_is_refused(plans: PlanRepository) -> None:
+    plans.root.mkdir()
+    run_git(plans.root, "init", "-q")
+    plans.remit("init", "--yes")
+    plans.remit("intent", "new", "one", "--scope", "src/**")
+    shown = plans.remit(*START, *plans.database, code=1)
     assert "the repository has no commit" in shown
     assert "git commit --allow-empty" in shown
 
 
 @pytest.mark.slow
-def test_an_intent_runs_in_one_plan_and_two_plans_may_have_one_target(fleet: Fleet) -> None:
-    fleet.govern(2)
-    fleet.remit(*START, "INT-001", *fleet.database)
-    refused = fleet.remit(*START, "INT-001", *fleet.database, code=2)
+def test_an_intent_runs_in_one_plan_and_two_plans_may_have_one_target(plans: PlanRepository) -> None:
+    plans.govern(2)
+    plans.remit(*START, "INT-001", *plans.database)
+    refused = plans.remit(*START, "INT-001", *plans.database, code=2)
     assert "INT-001 is waiting in plan" in refused
-    fleet.remit(*START, "INT-002", *fleet.database)
-    assert {task["plan"] for task in fleet.status().values()} == {fleet.status()[i]["plan"] for i in fleet.status()}
-    assert len({task["plan"] for task in fleet.status().values()}) == 2
+    plans.remit(*START, "INT-002", *plans.database)
+    assert {task["plan"] for task in plans.status().values()} == {plans.status()[i]["plan"] for i in plans.status()}
+    assert len({task["plan"] for task in plans.status().values()}) == 2
 
 
-def open_engine(fleet: Fleet, home: Path) -> DbosEngine:
-    return DbosEngine(open_store(fleet.database[1], home), PATIENT)
+def open_engine(plans: PlanRepository, home: Path) -> DbosEngine:
+    return DbosEngine(open_store(plans.database[1], home), PATIENT)
 
 
 def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, usd: float = 0.0) -> None:
@@ -148,144 +148,146 @@ def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, 
 
 
 @pytest.mark.slow
-def test_a_plan_is_forked_from_what_it_has_not_landed(fleet: Fleet, home: Path) -> None:
-    ids = fleet.govern(4)
-    edit(fleet, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
-    fleet.remit(*START, *fleet.database)
-    engine = open_engine(fleet, home)
+def test_a_plan_is_forked_from_what_it_has_not_landed(plans: PlanRepository, home: Path) -> None:
+    ids = plans.govern(4)
+    edit(plans, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
+    plans.remit(*START, *plans.database)
+    engine = open_engine(plans, home)
     for _ in range(2):
         end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3")
-    fleet.remit("plan", "stop", "INT-003", *fleet.database)
+    plans.remit("plan", "stop", "INT-003", *plans.database)
     (old,) = engine.read_board().plans
     # What needs the stuck one is blocked at the next scheduling.
     engine.beat(Worker("w:1", "here", slots=1, agents=(), draining=True))
     engine.drain_worker("w:1")
     engine.dispatch()
-    states = [task["state"] for task in fleet.status().values()]
+    states = [task["state"] for task in plans.status().values()]
     assert states == ["stuck", "blocked", "dropped", "waiting"]
 
-    assert "there is no plan 'other' here; known: " + old in fleet.remit(
-        "plan", "fork", "other", *fleet.database, code=2
+    assert "there is no plan 'other' here; known: " + old in plans.remit(
+        "plan", "fork", "other", *plans.database, code=2
     )
-    assert "INT-004 did not end without landing" in fleet.remit(
-        "plan", "fork", old, "--from", "INT-004", *fleet.database, code=2
+    assert "INT-004 did not end without landing" in plans.remit(
+        "plan", "fork", old, "--from", "INT-004", *plans.database, code=2
     )
-    shown = fleet.remit("plan", "fork", old, "--from", "INT-001", "--dry-run", *fleet.database)
+    shown = plans.remit("plan", "fork", old, "--from", "INT-001", "--dry-run", *plans.database)
     assert [id for id in ids if f"\n{id}  " in shown] == ["INT-001", "INT-002"]
-    fleet.remit("intent", "set-status", "INT-003", "ABORTED")
-    shown = fleet.remit("plan", "fork", old, "--yes", *fleet.database)
+    plans.remit("intent", "set-status", "INT-003", "ABORTED")
+    shown = plans.remit("plan", "fork", old, "--yes", *plans.database)
     assert "left out: INT-003, which is ABORTED" in shown
     assert f"goes on where {old} ended" in shown
-    now = fleet.status()
+    now = plans.status()
     assert {id: now[id]["state"] for id in ids if now[id]["plan"] != old} == {
         "INT-001": "waiting",
         "INT-002": "waiting",
     }
     assert now["INT-001"]["attempts"] == 2  # the next one is the third
     assert now["INT-001"]["agents"] == ["small"]
-    assert "nothing left to do anew" in fleet.remit("plan", "fork", old, *fleet.database, code=2)
+    assert "nothing left to do anew" in plans.remit("plan", "fork", old, *plans.database, code=2)
 
 
 @pytest.mark.slow
-def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(fleet: Fleet, home: Path) -> None:
-    fleet.govern(1)
-    fleet.remit(*START, "--no-land", *fleet.database)
-    engine = open_engine(fleet, home)
+def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(plans: PlanRepository, home: Path) -> None:
+    plans.govern(1)
+    plans.remit(*START, "--no-land", *plans.database)
+    engine = open_engine(plans, home)
     end_attempt(engine, "INT-001", AttemptEnd.HANDED_IN, "")
     (repository,) = engine.read_board().repositories
-    assert fleet.status()["INT-001"]["state"] == "asking"
-    refused = fleet.remit("task", "give-back", "INT-001", *fleet.database, code=2)
+    assert plans.status()["INT-001"]["state"] == "asking"
+    refused = plans.remit("task", "give-back", "INT-001", *plans.database, code=2)
     assert "nobody has taken it over" in refused
     assert "remit plan land INT-001" in refused
-    assert fleet.status()["INT-001"]["state"] == "asking"
-    told = fleet.remit("plan", "resume", *fleet.database)
+    assert plans.status()["INT-001"]["state"] == "asking"
+    told = plans.remit("plan", "resume", *plans.database)
     assert told == "INT-001  still asks: answer it with `remit plan resume INT-001`\n"
-    found = fleet.remit("fleet", "doctor", *fleet.database, code=1)
-    assert f"INT-001 in {str(fleet.root)!r} is asking" in found
+    found = plans.remit("fleet", "doctor", *plans.database, code=1)
+    assert f"INT-001 in {str(plans.root)!r} is asking" in found
     assert "there: `remit plan land INT-001`" in found
-    assert fleet.remit("plan", "resume", "INT-001", *fleet.database) == "INT-001  handed_in\n"
+    assert plans.remit("plan", "resume", "INT-001", *plans.database) == "INT-001  handed_in\n"
     assert engine.read_board().tasks[repository, "INT-001"].state is TaskState.HANDED_IN
     with engine.store.read() as connection:
         assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
 
 
 @pytest.mark.slow
-def test_every_task_is_dropped_only_after_a_yes(fleet: Fleet) -> None:
-    fleet.govern(2)
-    fleet.remit(*START, *fleet.database)
-    refused = fleet.remit("plan", "stop", *fleet.database, code=2)
+def test_every_task_is_dropped_only_after_a_yes(plans: PlanRepository) -> None:
+    plans.govern(2)
+    plans.remit(*START, *plans.database)
+    refused = plans.remit("plan", "stop", *plans.database, code=2)
     assert "this drops INT-001, INT-002" in refused
-    assert {task["state"] for task in fleet.status().values()} == {"waiting"}
-    fleet.remit("plan", "stop", "--yes", *fleet.database)
-    assert {task["state"] for task in fleet.status().values()} == {"dropped"}
-    assert "nothing to stop" in fleet.remit("plan", "stop", *fleet.database)
+    assert {task["state"] for task in plans.status().values()} == {"waiting"}
+    plans.remit("plan", "stop", "--yes", *plans.database)
+    assert {task["state"] for task in plans.status().values()} == {"dropped"}
+    assert "nothing to stop" in plans.remit("plan", "stop", *plans.database)
 
 
 @pytest.mark.slow
-def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(fleet: Fleet, home: Path) -> None:
-    fleet.govern(1)
-    fleet.remit(*START, *fleet.database)
-    engine = open_engine(fleet, home)
+def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(plans: PlanRepository, home: Path) -> None:
+    plans.govern(1)
+    plans.remit(*START, *plans.database)
+    engine = open_engine(plans, home)
     (first,) = engine.read_board().plans
-    assert "nothing to resume" in fleet.remit("plan", "resume", *fleet.database)
-    assert "INT-001  paused" in fleet.remit("plan", "pause", first, *fleet.database)
-    assert "INT-001  waiting" in fleet.remit("plan", "resume", first, *fleet.database)
+    assert "nothing to resume" in plans.remit("plan", "resume", *plans.database)
+    assert "INT-001  paused" in plans.remit("plan", "pause", first, *plans.database)
+    assert "INT-001  waiting" in plans.remit("plan", "resume", first, *plans.database)
     for _ in range(2):
         end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3")
-    assert "`remit task retry INT-001` tries it again" in fleet.remit("plan", "resume", "INT-001", *fleet.database)
-    fleet.remit("plan", "fork", first, "--yes", *fleet.database)
-    assert "later plans have its intents" in fleet.remit("plan", "stop", first, *fleet.database, code=2)
+    assert "`remit task retry INT-001` tries it again" in plans.remit("plan", "resume", "INT-001", *plans.database)
+    plans.remit("plan", "fork", first, "--yes", *plans.database)
+    assert "later plans have its intents" in plans.remit("plan", "stop", first, *plans.database, code=2)
 
 
 @pytest.mark.slow
-def test_a_budget_that_is_used_up_says_what_counted_and_is_raised(fleet: Fleet, home: Path) -> None:
-    fleet.govern(1)
-    fleet.remit(*START, "--max-usd=0.5", *fleet.database)
-    engine = open_engine(fleet, home)
+def test_a_budget_that_is_used_up_says_what_counted_and_is_raised(plans: PlanRepository, home: Path) -> None:
+    plans.govern(1)
+    plans.remit(*START, "--max-usd=0.5", *plans.database)
+    engine = open_engine(plans, home)
     end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3", usd=0.5)
     engine.dispatch()
-    why = fleet.status()["INT-001"]["why"]
+    why = plans.status()["INT-001"]["why"]
     assert "an attempt that reports no cost counts as its limit" in why
     needed = why.split("`remit plan resume INT-001 --max-usd ")[1].split("` raises it")[0]
-    assert "say which plan" in fleet.remit("plan", "resume", "--max-usd=2", *fleet.database, code=2)
-    fleet.remit("plan", "resume", "INT-001", f"--max-usd={needed}", *fleet.database)
+    assert "say which plan" in plans.remit("plan", "resume", "--max-usd=2", *plans.database, code=2)
+    plans.remit("plan", "resume", "INT-001", f"--max-usd={needed}", *plans.database)
     assert [claim.intent for claim in schedule(engine.read_board()).claims] == ["INT-001"]
-    assert f"at most {needed} USD" in fleet.remit("plan", "status", *fleet.database)
+    assert f"at most {needed} USD" in plans.remit("plan", "status", *plans.database)
 
 
-def land_and_undo(fleet: Fleet, intent: str) -> None:
+def land_and_undo(plans: PlanRepository, intent: str) -> None:
     """Leave the commits of a landing and of its undo on the target."""
     lander = ["-c", "user.name=Remit", "-c", "user.email=remit@localhost"]
     commit = "HEAD"
     for message in (f"{intent}\n\nRemit-Intent: {intent}", f"Undo\n\nRemit-Intent: {intent}\nRemit-Undone: {{}}"):
         words = ["commit-tree", "HEAD^{tree}", "-p", commit, "-m", message.format(commit)]
-        commit = git(fleet.root, *lander, *words).strip()
-    git(fleet.root, "branch", "-f", "remit/next", commit)
+        commit = git(plans.root, *lander, *words).strip()
+    git(plans.root, "branch", "-f", "remit/next", commit)
 
 
 @pytest.mark.slow
-def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(fleet: Fleet, tmp_path: Path) -> None:
-    fleet.govern(3)
-    fleet.remit(*START, *fleet.database)
-    fleet.remit("plan", "stop", "INT-002", *fleet.database)
-    land_and_undo(fleet, "INT-003")
-    fleet.database = ["--database", f"sqlite:///{tmp_path / 'new.db'}"]
-    told = fleet.remit("fleet", "rebuild", *fleet.database)
-    assert {id: task["state"] for id, task in fleet.status().items()} == {"INT-001": "waiting"}
+def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(
+    plans: PlanRepository, tmp_path: Path
+) -> None:
+    plans.govern(3)
+    plans.remit(*START, *plans.database)
+    plans.remit("plan", "stop", "INT-002", *plans.database)
+    land_and_undo(plans, "INT-003")
+    plans.database = ["--database", f"sqlite:///{tmp_path / 'new.db'}"]
+    told = plans.remit("fleet", "rebuild", *plans.database)
+    assert {id: task["state"] for id, task in plans.status().items()} == {"INT-001": "waiting"}
     assert "INT-002 was in no plan, or dropped from its plan: `remit plan start INT-002` starts it" in told
     assert "INT-003 was undone, and is in no plan since" in told
-    assert "nothing has to be rebuilt" in fleet.remit("fleet", "rebuild", *fleet.database)
+    assert "nothing has to be rebuilt" in plans.remit("fleet", "rebuild", *plans.database)
     # What a person asks for comes back.
-    fleet.remit("fleet", "rebuild", "--all", *fleet.database)
-    assert {task["state"] for task in fleet.status().values()} == {"waiting"}
-    assert len(fleet.status()) == 3
+    plans.remit("fleet", "rebuild", "--all", *plans.database)
+    assert {task["state"] for task in plans.status().values()} == {"waiting"}
+    assert len(plans.status()) == 3
 
 
 @pytest.mark.slow
-def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:
-    fleet.govern(1)
-    fleet.remit(*START, *fleet.database)
-    engine = open_engine(fleet, home)
+def test_a_pause_is_no_silence(plans: PlanRepository, home: Path) -> None:
+    plans.govern(1)
+    plans.remit(*START, *plans.database)
+    engine = open_engine(plans, home)
     (repository,) = engine.read_board().repositories
     engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
     with engine.store.write() as connection:
@@ -296,15 +298,16 @@ def test_a_pause_is_no_silence(fleet: Fleet, home: Path) -> None:
     assert engine.read_board().attempts[attempt.key].last_event_at > before
 
 
+@pytest.mark.live
 @pytest.mark.slow
-def test_a_thousand_intents_are_checked_in_bounded_time(fleet: Fleet) -> None:
-    fleet.govern(1)
-    path = fleet.root / INTENTS
+def test_a_thousand_intents_are_checked_in_bounded_time(plans: PlanRepository) -> None:
+    plans.govern(1)
+    path = plans.root / INTENTS
     lines = [
         f"  - id: INT-{number}\n    name: part\n    status: DRAFT\n    owned_scope: [src/part{number}/**]\n"
         for number in range(1001, 2000)
     ]
     path.write_text(path.read_text().rstrip("\n") + "\n" + "".join(lines))
-    answer = json.loads(fleet.remit("plan", "check", "--json"))["data"]
+    answer = json.loads(plans.remit("plan", "check", "--json"))["data"]
     assert len(answer["tasks"]) == 1000
     assert answer["pairs_apart"] == 1000 * 999 // 2

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from orchestrator.fleet_driving import WAIT_S, Fleet, git
+from orchestrator.fleet_driving import WAIT_S, Fleet, PlanRepository, git
 from orchestrator.postgres import Postgres, running_postgres
 from processes import daemons_of
 from remit.orchestrator.board import Worker
@@ -62,10 +62,11 @@ def start_one(fleet: Fleet) -> tuple[str, subprocess.Popen[bytes]]:
     ids=("damage", "newer", "folder"),
 )
 def test_a_database_that_cannot_be_used_is_named_with_the_next_step(
-    fleet: Fleet, home: Path, spoil: str, what: str, fix: str
+    home: Path, tmp_path: Path, spoil: str, what: str, fix: str
 ) -> None:
-    fleet.govern(1)
-    fleet.remit("plan", "status")
+    plans = PlanRepository(home, tmp_path / "work")
+    plans.govern(1)
+    plans.remit("plan", "status")
     path = home / PATH
     match spoil:
         case "damage":
@@ -78,7 +79,7 @@ def test_a_database_that_cannot_be_used_is_named_with_the_next_step(
         case _:
             path.unlink()
             path.mkdir()
-    shown = fleet.remit("plan", "status", code=UNAVAILABLE)
+    shown = plans.remit("plan", "status", code=UNAVAILABLE)
     assert what in shown
     assert fix in shown
 

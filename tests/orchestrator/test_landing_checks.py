@@ -10,20 +10,20 @@ from conftest import run_git
 from gate.driving import machine
 from gate.team_hooks.trusted_hooks import trust_all
 from orchestrator.fleet_driving import Fleet as RunningFleet
-from orchestrator.test_landing import TARGET, Fleet, bisect, work
+from orchestrator.test_landing import TARGET, LandingRepository, bisect, work
 from remit.orchestrator.landing.checks import CheckResult, ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms
 from remit.workspace.place.workspace import Workspace
 
 
 @pytest.fixture
-def fleet(repository: Path, tmp_path: Path, home: Path) -> Fleet:
-    return Fleet(repository, tmp_path / "trees", home)
+def landing(repository: Path, tmp_path: Path, home: Path) -> LandingRepository:
+    return LandingRepository(repository, tmp_path / "trees", home)
 
 
 @pytest.fixture
-def members(fleet: Fleet) -> list[LandingMember]:
-    return [fleet.attempt("INT-001", work("INT-001", "a")), fleet.attempt("INT-002", work("INT-002", "b"))]
+def members(landing: LandingRepository) -> list[LandingMember]:
+    return [landing.attempt("INT-001", work("INT-001", "a")), landing.attempt("INT-002", work("INT-002", "b"))]
 
 
 LATE = "ended after 2 s"
@@ -44,13 +44,13 @@ BAD_COMMANDS = {
 
 @pytest.mark.parametrize("name", BAD_COMMANDS)
 def test_a_command_that_cannot_pass_is_named_and_blames_no_member(
-    fleet: Fleet, members: list[LandingMember], name: str
+    landing: LandingRepository, members: list[LandingMember], name: str
 ) -> None:
     command, said = BAD_COMMANDS[name]
     limit_s = 2 if said == LATE else 120  # which ends by itself may take its time to do so
-    checks = ContainedChecks(machine(fleet.home), fleet.trees.folder / "checks", timeout_s=limit_s)
+    checks = ContainedChecks(machine(landing.home), landing.trees.folder / "checks", timeout_s=limit_s)
     began = time.monotonic()
-    done = Lander(fleet.gate, fleet.trees, checks.run, bisect).land(LandingTerms(checks=(command,)), members)
+    done = Lander(landing.gate, landing.trees, checks.run, bisect).land(LandingTerms(checks=(command,)), members)
     assert time.monotonic() - began < 200  # each of them, and what it leaves, would take ten minutes
     assert [(fault.intent, fault.kind) for fault in done.faults] == [
         ("INT-001", "red_target"),
@@ -60,13 +60,13 @@ def test_a_command_that_cannot_pass_is_named_and_blames_no_member(
     assert said in done.faults[0].why
     assert "\x1b" not in done.faults[0].why
     assert done.landed == {}
-    assert subprocess.run(["git", "-C", fleet.root, "rev-parse", "-q", "--verify", TARGET], check=False).returncode
+    assert subprocess.run(["git", "-C", landing.root, "rev-parse", "-q", "--verify", TARGET], check=False).returncode
     # The next landing is not disturbed by what the command left.
-    assert list(fleet.lander.land(LandingTerms(checks=("test -e src/a/new.py",)), members[:1]).landed) == ["INT-001"]
+    assert list(landing.lander.land(LandingTerms(checks=("test -e src/a/new.py",)), members[:1]).landed) == ["INT-001"]
 
 
 def test_a_check_that_is_red_and_green_for_the_same_files_names_nobody(
-    fleet: Fleet, members: list[LandingMember]
+    landing: LandingRepository, members: list[LandingMember]
 ) -> None:
     runs: list[str] = []
 
@@ -74,30 +74,30 @@ def test_a_check_that_is_red_and_green_for_the_same_files_names_nobody(
         runs.append(run_git(tree.root, "rev-parse", "HEAD"))
         return CheckResult(command, is_green=len(runs) > 2)
 
-    done = Lander(fleet.gate, fleet.trees, toss, bisect).land(LandingTerms(checks=("toss",)), members)
+    done = Lander(landing.gate, landing.trees, toss, bisect).land(LandingTerms(checks=("toss",)), members)
     assert {(fault.intent, fault.kind) for fault in done.faults} == {("INT-001", "flaky"), ("INT-002", "flaky")}
     assert done.landed == {}
 
 
-def test_an_endless_check_is_not_repeated(fleet: Fleet, members: list[LandingMember]) -> None:
+def test_an_endless_check_is_not_repeated(landing: LandingRepository, members: list[LandingMember]) -> None:
     runs: list[str] = []
 
     def hang(tree: Workspace, command: str) -> CheckResult:
         runs.append(command)
         return CheckResult(command, is_green=False, is_late=True)
 
-    Lander(fleet.gate, fleet.trees, hang, bisect).land(LandingTerms(checks=("hang",)), members)
+    Lander(landing.gate, landing.trees, hang, bisect).land(LandingTerms(checks=("hang",)), members)
     assert len(runs) == 2  # the train, and the target without it
 
 
-def test_a_verification_tree_that_is_no_worktree_any_more_is_made_anew(fleet: Fleet) -> None:
+def test_a_verification_tree_that_is_no_worktree_any_more_is_made_anew(landing: LandingRepository) -> None:
     """git in a folder without `.git` works in the repository above: there `clean` would remove a person's files."""
-    above = fleet.trees.folder
-    place = fleet.trees.prepare_for_verification("main").root
+    above = landing.trees.folder
+    place = landing.trees.prepare_for_verification("main").root
     run_git(above, "init", "-q")
     (above / "mine.txt").write_text("a person's file\n")
     (place / ".git").unlink()
-    assert fleet.trees.prepare_for_verification("main").root == place
+    assert landing.trees.prepare_for_verification("main").root == place
     assert (above / "mine.txt").read_text() == "a person's file\n"
     assert run_git(place, "status", "--porcelain") == ""
     assert (above / ".git" / "HEAD").exists()
@@ -118,29 +118,33 @@ NO_FILES = {
 
 
 def test_common_files_are_found_by_patterns_and_nothing_else_that_the_command_wrote_lands(
-    fleet: Fleet, members: list[LandingMember]
+    landing: LandingRepository, members: list[LandingMember]
 ) -> None:
     commons = (CommonFiles(("*.lock", "made/**"), f"mkdir -p made; echo stray > src/stray.py; {LOCK}"),)
-    done = fleet.lander.land(LandingTerms(commons=commons), members)
-    made = set(run_git(fleet.root, "diff", "--name-only", f"{done.landed['INT-002']}", done.new).split())
+    done = landing.lander.land(LandingTerms(commons=commons), members)
+    made = set(run_git(landing.root, "diff", "--name-only", f"{done.landed['INT-002']}", done.new).split())
     assert made == {"deps.lock", "made/extra.lock"}
     removed = (CommonFiles(("*.lock", "made/**"), "rm deps.lock"),)
-    again = fleet.lander.land(LandingTerms(commons=removed), [fleet.attempt("INT-003", work("INT-003", "c"))])
-    assert "deps.lock" not in run_git(fleet.root, "ls-tree", "--name-only", again.new)
+    again = landing.lander.land(LandingTerms(commons=removed), [landing.attempt("INT-003", work("INT-003", "c"))])
+    assert "deps.lock" not in run_git(landing.root, "ls-tree", "--name-only", again.new)
 
 
 @pytest.mark.parametrize("name", BAD_MAKES)
-def test_common_files_that_cannot_be_made_land_nothing(fleet: Fleet, members: list[LandingMember], name: str) -> None:
+def test_common_files_that_cannot_be_made_land_nothing(
+    landing: LandingRepository, members: list[LandingMember], name: str
+) -> None:
     command, said = BAD_MAKES[name]
-    done = fleet.lander.land(LandingTerms(commons=(CommonFiles(("**/*.lock",), command),)), members)
+    done = landing.lander.land(LandingTerms(commons=(CommonFiles(("**/*.lock",), command),)), members)
     assert {fault.kind for fault in done.faults} == {"commons"}
     assert said in done.faults[0].why
     assert done.landed == {}
 
 
 @pytest.mark.parametrize("name", NO_FILES)
-def test_what_git_does_not_call_a_file_is_not_taken_over(fleet: Fleet, members: list[LandingMember], name: str) -> None:
-    done = fleet.lander.land(LandingTerms(commons=(CommonFiles(("**/*.lock",), NO_FILES[name]),)), members)
+def test_what_git_does_not_call_a_file_is_not_taken_over(
+    landing: LandingRepository, members: list[LandingMember], name: str
+) -> None:
+    done = landing.lander.land(LandingTerms(commons=(CommonFiles(("**/*.lock",), NO_FILES[name]),)), members)
     assert done.new == done.landed["INT-002"]
 
 

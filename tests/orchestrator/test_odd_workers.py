@@ -7,7 +7,7 @@ import pytest
 from orchestrator.fleet_driving import git
 from orchestrator.host_driving import Host
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(900)]
 
 WRONG_CLOCK = """\
 import os, time
@@ -17,7 +17,6 @@ time.time_ns = lambda: true_ns() + shift * 10**9
 """
 
 
-@pytest.mark.live
 def test_workers_of_one_clone_with_clocks_days_apart_run_each_task_once(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "wrong-clock"
     folder.mkdir()

@@ -81,7 +81,7 @@ def test_a_file_of_sqlite_has_no_roles(opened: Callable[[str | None], Store]) ->
         opened(None).grant_worker("somebody")
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.live)])
 def test_a_database_that_a_newer_version_migrated_is_left_alone(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, opened: Callable[[str | None], Store]
 ) -> None:

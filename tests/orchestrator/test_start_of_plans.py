@@ -4,55 +4,55 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import Fleet, git
+from orchestrator.fleet_driving import PlanRepository, git
 
 START = ("plan", "start", "INT-001", "--yes", "--agent-command=small=true {intent}")
 
 
 @pytest.fixture
-def fleet(home: Path, tmp_path: Path) -> Fleet:
-    made = Fleet(home, tmp_path / "work", f"sqlite:///{tmp_path / 'fleet.db'}")
+def plans(home: Path, tmp_path: Path) -> PlanRepository:
+    made = PlanRepository(home, tmp_path / "work", f"sqlite:///{tmp_path / 'fleet.db'}")
     made.govern(2)
     git(made.root, "branch", "remit/next")
     commit(made)
     return made
 
 
-def commit(fleet: Fleet) -> None:
-    git(fleet.root, "commit", "-q", "--allow-empty", "-m", "later")
+def commit(plans: PlanRepository) -> None:
+    git(plans.root, "commit", "-q", "--allow-empty", "-m", "later")
 
 
-def read(fleet: Fleet, name: str) -> str:
-    return git(fleet.root, "rev-parse", name)
+def read(plans: PlanRepository, name: str) -> str:
+    return git(plans.root, "rev-parse", name)
 
 
 @pytest.mark.slow
-def test_a_merged_target_moves_forward_to_head(fleet: Fleet) -> None:
-    assert "TARGET_BEHIND" not in fleet.remit("plan", "check")
-    shown = fleet.remit(*START, *fleet.database)
+def test_a_merged_target_moves_forward_to_head(plans: PlanRepository) -> None:
+    assert "TARGET_BEHIND" not in plans.remit("plan", "check")
+    shown = plans.remit(*START, *plans.database)
     assert "remit/next moved forward by 1 commit to HEAD" in shown
-    assert read(fleet, "remit/next") == read(fleet, "HEAD")
+    assert read(plans, "remit/next") == read(plans, "HEAD")
 
 
-def test_a_target_with_unmerged_work_stays_and_the_lack_is_named(fleet: Fleet) -> None:
-    landed = git(fleet.root, "commit-tree", "-p", "remit/next", "-m", "landed", "remit/next^{tree}").strip()
-    git(fleet.root, "update-ref", "refs/heads/remit/next", landed)
-    shown = fleet.remit(*START, *fleet.database)
+def test_a_target_with_unmerged_work_stays_and_the_lack_is_named(plans: PlanRepository) -> None:
+    landed = git(plans.root, "commit-tree", "-p", "remit/next", "-m", "landed", "remit/next^{tree}").strip()
+    git(plans.root, "update-ref", "refs/heads/remit/next", landed)
+    shown = plans.remit(*START, *plans.database)
     assert "TARGET_BEHIND: remit/next lacks 1 commit of HEAD, and holds 1 commit that HEAD lacks" in shown
     assert "git merge remit/next" in shown
-    assert read(fleet, "remit/next").strip() == landed
+    assert read(plans, "remit/next").strip() == landed
 
 
-def test_a_target_of_a_person_stays(fleet: Fleet) -> None:
-    git(fleet.root, "branch", "mine", "HEAD^")
-    fleet.remit(*START, "--target=mine", *fleet.database)
-    assert read(fleet, "mine") == read(fleet, "HEAD^")
+def test_a_target_of_a_person_stays(plans: PlanRepository) -> None:
+    git(plans.root, "branch", "mine", "HEAD^")
+    plans.remit(*START, "--target=mine", *plans.database)
+    assert read(plans, "mine") == read(plans, "HEAD^")
 
 
 @pytest.mark.slow
-def test_intents_that_are_not_committed_are_named(fleet: Fleet) -> None:
-    assert "NOT_COMMITTED" not in fleet.remit("plan", "check")
-    fleet.remit("intent", "new", "later", "--scope", "later/**")
-    for shown in (fleet.remit("plan", "check"), fleet.remit(*START, "INT-003", *fleet.database)):
+def test_intents_that_are_not_committed_are_named(plans: PlanRepository) -> None:
+    assert "NOT_COMMITTED" not in plans.remit("plan", "check")
+    plans.remit("intent", "new", "later", "--scope", "later/**")
+    for shown in (plans.remit("plan", "check"), plans.remit(*START, "INT-003", *plans.database)):
         assert "NOT_COMMITTED: HEAD lacks INT-003 as planned here" in shown
         assert "git commit .orchestration/active_intents.yaml" in shown

@@ -172,6 +172,7 @@ def test_migrating_twice_changes_nothing_and_a_newer_database_is_refused(store: 
         store.migrate()
 
 
+@pytest.mark.system
 def test_the_tables_of_remit_have_other_names_than_those_of_the_engine() -> None:
     from dbos import run_dbos_database_migrations
 

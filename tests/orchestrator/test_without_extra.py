@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.fleet_driving import Fleet
+from orchestrator.fleet_driving import PlanRepository
 
 BLOCK = """
 import importlib.abc, sys
@@ -31,7 +31,7 @@ NEVER_LOADED = ("dbos", "sqlalchemy", "psycopg", "remit.orchestrator.engines.dbo
     "words", [["plan", "start", "--yes"], ["worker"], ["plan", "status"], ["task", "show", "INT-001"]]
 )
 def test_without_the_extra_a_command_names_it(words: list[str], home: Path, tmp_path: Path) -> None:
-    fleet = Fleet(home, tmp_path / "work")
+    fleet = PlanRepository(home, tmp_path / "work")
     fleet.govern(1)
     run = [sys.executable, "-c", BLOCK, *words]
     done = subprocess.run(run, cwd=fleet.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -42,7 +42,7 @@ def test_without_the_extra_a_command_names_it(words: list[str], home: Path, tmp_
 
 @pytest.mark.parametrize("words", [["--help"], ["plan", "--help"], ["plan", "check"], ["status"], ["intent", "list"]])
 def test_other_commands_load_nothing_of_the_engine(words: list[str], home: Path, tmp_path: Path) -> None:
-    fleet = Fleet(home, tmp_path / "work")
+    fleet = PlanRepository(home, tmp_path / "work")
     fleet.govern(1)
     show = "import atexit, json, sys; atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
     run = [sys.executable, "-c", f"{show}; from remit.cli import main; main()", *words]
@@ -73,7 +73,7 @@ FOR_A_PERSON = (
 
 @pytest.mark.slow
 def test_below_an_agent_only_reading_commands_run(home: Path, tmp_path: Path) -> None:
-    fleet = Fleet(home, tmp_path / "work")
+    fleet = PlanRepository(home, tmp_path / "work")
     fleet.govern(1)
     fleet.variables = {**os.environ, "CLAUDECODE": "1"}
     log = fleet.root / ".git/remit/log"
