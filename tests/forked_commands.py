@@ -29,7 +29,7 @@ from typing import IO, Any, AnyStr
 
 MAIN = "from remit.cli import main; main()"
 MAX_REQUEST_BYTES = 100_000
-HEAVY_MODULES = ("remit.orchestrator.engines.dbos", "rich.console", "rich.table")
+HEAVY_MODULES = ("remit.orchestrator.engines.dbos", "remit.servers.web.routes", "rich.console", "rich.table")
 """What commands import when they run, beside their own modules."""
 MAX_DESCRIPTORS = 16
 FREE_DESCRIPTOR = 100
@@ -107,8 +107,9 @@ def start_ready(
     return process
 
 
-def open_process(words: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
-    argv = [sys.executable, "-c", MAIN, *words]
+def open_process(words: Sequence[str], code: str = MAIN, **options: Any) -> "subprocess.Popen[Any]":
+    """Start a process with these words that runs the code."""
+    argv = [sys.executable, "-c", code, *words]
     small = sum(map(len, (*argv, *options["env"].keys(), *options["env"].values()))) < MAX_REQUEST_BYTES // 2
     return ForkedProcess(argv, **options) if sys.platform == "linux" and small else subprocess.Popen(argv, **options)
 
@@ -198,8 +199,8 @@ def import_commands() -> None:
             import_module(name)
 
 
-def fork_commands(line: socket.socket) -> None:
-    """Fork a process for each request. Returns in that process, ready to run its command, and ends all others."""
+def fork_commands(line: socket.socket) -> str:
+    """Fork a process for each request. Returns in that process the code that it has to run, and ends all others."""
     while True:
         request, descriptors, _, _ = socket.recv_fds(line, MAX_REQUEST_BYTES, MAX_DESCRIPTORS)
         if not request:
@@ -207,8 +208,7 @@ def fork_commands(line: socket.socket) -> None:
         if os.fork() == 0:
             line.close()
             wait_for_command(descriptors)
-            become_command(json.loads(request), descriptors[1:])
-            return
+            return become_command(json.loads(request), descriptors[1:])
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -230,8 +230,8 @@ def wait_for_command(descriptors: list[int]) -> None:
     os._exit(0)
 
 
-def become_command(request: list[Any], given: list[int]) -> None:
-    """Give this process the command's words, folder, environment and descriptors."""
+def become_command(request: list[Any], given: list[int]) -> str:
+    """Give this process the command's words, folder, environment and descriptors, and return its code."""
     argv, folder, environment, wanted = request
     moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, FREE_DESCRIPTOR) for descriptor in given]
     for descriptor in given:
@@ -253,6 +253,7 @@ def become_command(request: list[Any], given: list[int]) -> None:
     )
     if environment.get("PYTHONFAULTHANDLER"):
         faulthandler.enable()
+    return str(argv[2])
 
 
 def show(fields: list[str], place: int, size: int) -> None:
@@ -266,7 +267,4 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    fork_commands(socket.socket(fileno=int(sys.argv[1])))
-    from remit.cli import main
-
-    main()
+    exec(fork_commands(socket.socket(fileno=int(sys.argv[1]))))

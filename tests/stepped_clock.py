@@ -20,6 +20,7 @@ class Wait:
 
     thread: threading.Thread
     due: float
+    event: Waitable
 
 
 @dataclass(eq=False)
@@ -39,14 +40,16 @@ class SteppedClock:
 
     def wait(self, event: Waitable, seconds: float) -> bool:
         """Wait for an event until the test has moved this clock by so many seconds."""
-        mine = Wait(threading.current_thread(), self.passed + seconds)
+        mine = Wait(threading.current_thread(), self.passed + seconds, event)
+        # A condition keeps no news for a thread that does not wait just then: only news or a due time end its wait.
+        pause_s = WAIT_S if isinstance(event, threading.Condition) else POLL_S
         with self.changed:
             self.waits.append(mine)
             self.changed.notify_all()
         try:
-            while not (came := event.wait(POLL_S)) and self.passed < mine.due:
+            while not (came := event.wait(pause_s)) and self.passed < mine.due:
                 pass
-            return came
+            return came and (self.passed < mine.due or pause_s == POLL_S)
         finally:
             with self.changed:
                 self.waits.remove(mine)
@@ -58,6 +61,9 @@ class SteppedClock:
         while (due := self.find_next_due(end)) is not None:
             woken = [wait for wait in self.waits if wait.due <= due]
             self.passed = max(self.passed, due)
+            for condition in (wait.event for wait in woken if isinstance(wait.event, threading.Condition)):
+                with condition:
+                    condition.notify_all()
             self.wait_for_threads([wait for wait in woken if wait.thread is not threading.current_thread()])
         self.passed = end
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from remit.core.clock import Clock
 from remit.workspace.system_clock import SYSTEM_CLOCK
-from stepped_clock import SteppedClock
+from stepped_clock import POLL_S, SteppedClock
+from waiting import WAIT_S
 
 
 def test_an_event_that_is_set_ends_a_wait_at_once() -> None:
@@ -53,3 +54,43 @@ def test_each_wait_ends_at_its_own_time_in_the_order_of_times(pauses: list[float
         while at <= minutes:
             beats, at = [*beats, at], at + pause
         assert [when for when, who in woken if who == number] == beats
+
+
+def test_news_of_a_condition_that_comes_between_two_looks_is_not_missed() -> None:
+    clock, news = SteppedClock(), threading.Condition()
+    told: list[str] = []
+    seen: list[str] = []
+
+    def follow() -> None:
+        with news:
+            while not told:
+                clock.wait(news, 60)
+            seen.extend(told)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    clock.wait_for_waiter()
+    with news:
+        threading.Event().wait(3 * POLL_S)  # longer than a look at an event takes
+        told.append("news")
+        news.notify_all()
+    thread.join(WAIT_S)
+    assert seen == ["news"]
+
+
+def test_time_that_is_due_ends_the_wait_for_a_condition() -> None:
+    clock, news = SteppedClock(), threading.Condition()
+    found: list[bool] = []
+
+    def follow() -> None:
+        with news:
+            found.append(clock.wait(news, 60))
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    clock.wait_for_waiter()
+    clock.advance(59)
+    assert found == []
+    clock.advance(1)
+    thread.join(WAIT_S)
+    assert found == [False]

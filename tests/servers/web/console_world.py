@@ -4,7 +4,9 @@ import base64
 import hashlib
 import http.client
 import json
+import os
 import secrets
+import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec.structs import replace
 
+from forked_commands import open_process
 from gate.driving import Agent, machine
 from remit.core.clock import Clock
 from remit.host.journal.file import Journal, RunDirectory, runs_folder
@@ -23,6 +26,7 @@ from remit.host.journal.lines import QuestionLine, ResultLine, RunLine, TurnLine
 from remit.host.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
 from remit.servers.web.pairing import PairedBrowser
 from remit.servers.web.server import ConsoleServer
+from remit.servers.web.workers import RUN_WORKER
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.system_clock import SYSTEM_CLOCK
 from waiting import wait_until
@@ -154,9 +158,15 @@ def open_page(browser: Browser) -> Generator[None]:
         connection.close()
 
 
+def fork_worker() -> "subprocess.Popen[bytes]":
+    """Start a worker process of the console that has imported what it needs; it ends with the console."""
+    return open_process((), RUN_WORKER, env=os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 @contextmanager
 def serving(home: Path, port: int = 0, clock: Clock = SYSTEM_CLOCK) -> Generator[ConsoleServer]:
     server = ConsoleServer(lambda: replace(machine(home), clock=clock), port)
+    server.console.repositories.workers.start = fork_worker
     server.start()
     try:
         yield server

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 from gate.driving import machine
 from remit.core.machine_paths import CONFIG_PATH
 from remit.servers.web.server import ConsoleServer
-from servers.web.console_world import Answered, Browser
+from servers.web.console_world import Answered, Browser, fork_worker
 from servers.web.openid_provider import CLIENT, SECRET
 
 HOSTS = ("localhost", "remit.test")
@@ -105,6 +105,7 @@ def settings_of(provider: ProviderProcess, home: Path, host: str = "localhost", 
 @contextmanager
 def serving_remote(home: Path) -> Generator[ConsoleServer]:
     server = ConsoleServer(lambda: machine(home), 0)
+    server.console.repositories.workers.start = fork_worker
     server.start()
     try:
         yield server

@@ -56,6 +56,7 @@ def test_an_open_page_is_told_on_after_a_state_could_not_be_written(
     browser.pair()
     gate = Gate.open(repository, put_on_clock(Agent(repository, home), clock).environment)
     with open_page(browser):
+        clock.wait_for_waiter(3)  # looks, signs and pushes: none of them still makes the tables
         with closing(sqlite3.connect(repository / ".git/remit/state.db", timeout=60, isolation_level=None)) as state:
             state.execute("ALTER TABLE watchers RENAME TO away")
             clock.advance(PRESENCE_INTERVAL_S)

@@ -87,13 +87,17 @@ def encode_line(value: object) -> bytes:
     return json.dumps(to_builtins(value)).encode() + b"\n"
 
 
+def start_worker() -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-I", "-c", RUN_WORKER]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
 class JobProcess:
     """One worker process."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", clock: Clock) -> None:
+        self.process = process
         self.clock = clock
-        command = [sys.executable, "-I", "-c", RUN_WORKER]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.used_at = clock.elapsed()
 
     @property
@@ -128,6 +132,7 @@ class WorkerPool:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
+        self.start = start_worker
         self.idle: list[JobProcess] = []
         self.is_closed = False
         self.lock = threading.Lock()
@@ -179,7 +184,7 @@ class WorkerPool:
                 if worker not in usable:
                     worker.end()
             self.idle = usable[1:]
-        return usable[0] if usable else JobProcess(self.clock)
+        return usable[0] if usable else JobProcess(self.start(), self.clock)
 
     def give_back(self, worker: JobProcess) -> None:
         with self.lock:
