@@ -92,9 +92,9 @@ def run_on_terminal(place: Place) -> None:
     words = [sys.executable, "-c", MAIN, "run", TASK, "--model", place.model]
     try:
         terminal.start(words, place.root, {**kept, "TERM": "screen-256color"})
-        terminal.wait_for("completed add() adds.")
+        terminal.wait_to_see("completed add() adds.")
         terminal.press("C-d")
-        terminal.wait_for("exit 0")
+        terminal.wait_to_see("exit 0")
     finally:
         terminal.close()
 

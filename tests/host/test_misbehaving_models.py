@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -25,6 +24,7 @@ from coroutines import run_coroutine
 from gate.driving import INTENTS, body, governed, machine, overlay, records
 from gate.team_hooks.trusted_hooks import trust_all
 from host.driving import lines_of, scripted
+from processes import fields
 from remit.cli.terminal.runs import export_run
 from remit.gate.machine import Environment
 from remit.host.gate_access import GateAccess
@@ -36,10 +36,11 @@ from remit.host.scripted_model import ModelRequest, Say, Step, StepParts, Use
 from remit.host.session import Session, SessionOptions
 from remit.ledger.verify_log import verify_log
 from remit.workspace.place.workspace import locate_workspace
+from waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-MAX_TURNS, MAX_SECONDS, BACKGROUND_S = 24, 240, 1.0
+MAX_TURNS, MAX_SECONDS = 24, 240
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 CITED = {"intent_id": "INT-001", "mutation_class": "BUG_FIX"}
 VERIFIED_INTENT = """\
@@ -395,13 +396,13 @@ PROCESSES = (
     row(
         "goes on in the background",
         sh(
-            f"setsid sh -c 'sleep {BACKGROUND_S / 2}; echo taken > docs/late.txt; echo taken > ../outside/kept.txt'"
+            "setsid sh -c 'read -r _ < ~/go; echo taken > docs/late.txt; echo taken > ../outside/kept.txt'"
             " >/dev/null 2>&1 &"
         ),
     ),
     row(
         "ignores the end",
-        sh("trap '' TERM INT HUP; (trap '' TERM; sleep 30; echo taken > README.md) & sleep 30", timeout=1),
+        sh("trap '' TERM INT HUP; (trap '' TERM; read -r _ < ~/go; echo taken > README.md) & wait", timeout=1),
     ),
     row("prints for ever", sh("yes"), told="it printed more than"),
     row("fills the output", sh("head -c 30000000 /dev/zero | tr '\\0' x"), told="OUTPUT TRUNCATED"),
@@ -551,12 +552,24 @@ def misbehave(case: Misbehaviour, folder: Path, home: Path) -> list[AnyLine]:
     return run_coroutine(work())
 
 
+def let_all_go_on(home: Path) -> None:
+    """Wake what still waits for the pipe, and wait until no command of the run is left that could change something."""
+    with os.fdopen(os.open(home / "go", os.O_RDWR), "wb") as pipe:
+        pipe.write(b"\n" * 10)
+        pipe.flush()
+        wait_until(lambda: not any(waits_for_pipe(process, home) for process in Path("/proc").glob("[0-9]*")))
+
+
+def waits_for_pipe(process: Path, home: Path) -> bool:
+    return "~/go" in " ".join(fields(process / "cmdline")) and f"HOME={home}" in fields(process / "environ")
+
+
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name[:40])
 def test_no_effect_goes_beyond_the_scope_and_the_run_ends(case: Misbehaviour, folder: Path, home: Path) -> None:
+    os.mkfifo(home / "go")
     before = watch(folder, home)
     lines = misbehave(case, folder, home)
-    if case in PROCESSES:
-        time.sleep(BACKGROUND_S)
+    let_all_go_on(home)
     after = watch(folder, home)
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     found = [line for line in lines if isinstance(line, ResultLine)]

@@ -4,13 +4,13 @@ import gzip
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from killing import count_calls, start_process, wait_for_end
 from ledger.makers import NAME, dump_rows, fill, mutation, open_log, record
 from remit.core.record import compute_root, hash_leaf
 from remit.ledger.archive import (
@@ -242,7 +242,6 @@ COMPACT = """
 import sys
 from pathlib import Path
 from remit.ledger.retention import compact
-print("begun", flush=True)
 compact(Path(sys.argv[1]))
 """
 
@@ -250,15 +249,12 @@ compact(Path(sys.argv[1]))
 @pytest.mark.slow
 def test_killed_at_any_moment_every_line_is_there_and_the_next_run_finishes(log: Path, tmp_path: Path) -> None:
     before = everything(log)
+    whole = copy(log, tmp_path / "whole")
+    calls = count_calls(lambda: compact(whole))
     for attempt in range(20):
         folder = copy(log, tmp_path / str(attempt))
-        running = subprocess.Popen([sys.executable, "-c", COMPACT, str(folder)], stdout=subprocess.PIPE)
-        assert running.stdout
-        running.stdout.readline()
-        time.sleep(attempt * 0.002)
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-        running.stdout.close()
+        dying = start_process(lambda folder=folder: compact(folder), 1 + calls * attempt // 20)
+        assert wait_for_end(dying) == -signal.SIGKILL
         assert everything(folder) == before
         compact(folder)
         assert everything(folder) == before

@@ -7,35 +7,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from killing import start_process, wait_for_end
 from ledger.makers import documents, open_log, own, record, seqs
 from remit.ledger.log_files import hold_lock
 from remit.ledger.verify_log import verify_log
-from waiting import wait_until
 
-MIN_ROUND_BYTES = 240  # twelve acknowledged records, or more
-
-
-def forked(work: Callable[[], None]) -> int:
-    """Run `work` in a forked child; its pid. The child leaves with 0 if it returned."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        work()
-        code = 0
-    finally:
-        os._exit(code)
+MAX_CALLS = 300  # of a writer until it is killed: some twenty appends
 
 
 def finish(children: list[int]) -> list[int]:
-    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    return [wait_for_end(pid) for pid in children]
 
 
 @pytest.mark.slow
@@ -49,7 +34,7 @@ def test_eight_processes_lose_and_interleave_nothing(tmp_path: Path, each: int, 
         for n in range(each):
             inherited.append([record(n, id=f"{writer}-{n}")], sync=sync, views=[view] if views else [])
 
-    children = [forked(lambda writer=writer: write(writer)) for writer in range(8)]
+    children = [start_process(lambda writer=writer: write(writer)) for writer in range(8)]
     assert finish(children) == [0] * 8
     assert seqs(folder) == list(range(8 * each + 1))
     assert verify_log(folder) == ()
@@ -81,12 +66,10 @@ def test_two_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) ->
     chance = random.Random(7)
     for round_number in range(50):
         names = [f"{round_number}-{n}" for n in range(4)]
-        enough = os.fstat(descriptor).st_size + MIN_ROUND_BYTES
-        children = [forked(lambda name=name: writer_until_killed(folder, descriptor, name)) for name in names]
-        wait_until(lambda enough=enough: os.fstat(descriptor).st_size >= enough)
-        for pid in children:
-            time.sleep(chance.uniform(0.001, 0.03))
-            os.kill(pid, signal.SIGKILL)
+        children = [
+            start_process(lambda name=name: writer_until_killed(folder, descriptor, name), chance.randint(1, MAX_CALLS))
+            for name in names
+        ]
         assert finish(children) == [-signal.SIGKILL] * 4
     os.close(descriptor)
     promised = set(acknowledged.read_text().splitlines())
@@ -106,7 +89,7 @@ def test_a_writer_that_died_holding_the_lock_holds_it_no_more(tmp_path: Path) ->
         with hold_lock(log.folder / "lock"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    finish([forked(die)])
+    finish([start_process(die)])
     open_log(tmp_path).append([record(1)])  # raises where the lock is still held
 
 

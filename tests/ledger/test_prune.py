@@ -1,13 +1,13 @@
 """Pruning: what is dropped is gone, what is left proves itself, and nothing goes without a record that says so."""
 
+import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from killing import count_calls, start_process, wait_for_end
 from ledger.makers import NAME, fill, mutation, open_log, record, stamp
 from remit.core.record import Record, compute_root
 from remit.ledger.archive import open_archive
@@ -165,15 +165,16 @@ def test_only_segments_go_that_are_old_signed_and_sound(folder: Path) -> None:
     assert "differs from its stored hash" in altered.skipped[0]
 
 
-PRUNE = """
-import sys
-from pathlib import Path
-from remit.ledger.retention import build_keep_rule, plan_pruning, prune
-folder = Path(sys.argv[1])
-plan = plan_pruning(folder, sys.argv[2], 999, (), build_keep_rule(folder, None))
-print("begun", flush=True)
-prune(folder, plan)
-"""
+def copy(folder: Path, name: str) -> Path:
+    to = folder.with_name(name)
+    subprocess.run(["cp", "-r", str(folder), str(to)], check=True)
+    return to
+
+
+def make_pruning(folder: Path) -> Callable[[], object]:
+    """Plan, and return the pruning itself."""
+    plan = plan_pruning(folder, LATE, 999, (), build_keep_rule(folder, None))
+    return lambda: prune(folder, plan)
 
 
 def test_killed_while_it_prunes_what_was_to_stay_is_there_and_the_next_run_finishes(folder: Path) -> None:
@@ -181,14 +182,10 @@ def test_killed_while_it_prunes_what_was_to_stay_is_there_and_the_next_run_finis
     kept = [line.raw for line in read_lines(folder) if b"intent_changed" in line.raw or b"tree_head" in line.raw]
     plan = plan_pruning(folder, LATE, 999, (), build_keep_rule(folder, None))
     fill(folder, [record(0, event="pruned", detail=build_pruning_detail(plan, ()))], segment_bytes=BYTES)
-    for attempt in range(6):
-        again = folder.with_name(str(attempt))
-        subprocess.run(["cp", "-r", str(folder), str(again)], check=True)
-        with subprocess.Popen([sys.executable, "-c", PRUNE, str(again), LATE], stdout=subprocess.PIPE) as running:
-            assert running.stdout
-            running.stdout.readline()
-            time.sleep(attempt * 0.001)
-            running.kill()
+    calls = count_calls(make_pruning(copy(folder, "whole")))
+    for attempt in range(20):
+        again = copy(folder, str(attempt))
+        assert wait_for_end(start_process(make_pruning(again), 1 + calls * attempt // 20)) == -signal.SIGKILL
         assert verify_log(again, NAME) == ()
         pruned(again, standing=None)
         assert verify_log(again, NAME) == ()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,8 @@ from provenance.test_notes import by_notes, write_notes
 from remit.core.formats.authorship_notes import parse_note
 from remit.workspace.place.workspace import find_git_root, workspace_at
 from remit.workspace.sharing.shared_refs import NotesRef
+
+LONG_AGO = 1_600_000_000  # before any call
 
 GENERATE = "python3 tool.py src/made.py"
 TOOL = "import sys\nname = 'generated' + '_value'\nopen(sys.argv[1], 'w').write(f'{name} = 41\\n{name}_two = 42\\n')\n"
@@ -92,9 +93,8 @@ def test_a_file_that_an_editor_has_open_is_unknown(agent: Agent) -> None:
 
 
 def test_a_file_with_an_older_time_was_brought(agent: Agent) -> None:
-    old = time.time() - 3600
     (agent.cwd.parent / "elsewhere.py").write_text("kept_somewhere_else = 1\nby_somebody_else = 2\n")
-    os.utime(agent.cwd.parent / "elsewhere.py", (old, old))
+    os.utime(agent.cwd.parent / "elsewhere.py", (LONG_AGO, LONG_AGO))
     (agent.cwd / "bring.py").write_text("import shutil; shutil.copy2('../elsewhere.py', 'src/made.py')\n")
     agent.shell("python3 bring.py")
     assert origins_and_grades(agent.cwd, "src/made.py") == UNKNOWN
@@ -113,7 +113,7 @@ def test_a_file_with_an_older_time_was_brought(agent: Agent) -> None:
 )
 def test_lines_brought_by_git_within_a_script_have_no_author(agent: Agent, bring: str) -> None:
     made = agent.cwd / "src/made.py"
-    when = f"{int(time.time()) - 60} +0000"
+    when = f"{LONG_AGO} +0000"
     os.environ["GIT_COMMITTER_DATE"] = when
     try:
         run_git(agent.cwd, "checkout", "-q", "-b", "side")
@@ -178,7 +178,7 @@ def test_lines_that_a_contained_command_took_from_an_older_commit_are_not_exact(
     agent = uncontained(repository, home)
     (repository / "src").mkdir(exist_ok=True)
     (repository / "src/kept.py").write_text("a_person_wrote_this_line = 1\n")
-    os.environ["GIT_COMMITTER_DATE"] = f"{int(time.time()) - 60} +0000"
+    os.environ["GIT_COMMITTER_DATE"] = f"{LONG_AGO} +0000"
     try:
         commit(repository)
         (repository / "src/kept.py").unlink()

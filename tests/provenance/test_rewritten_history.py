@@ -15,6 +15,8 @@ from remit.ledger.index.index import open_index
 from remit.provenance.origins.commits_before_call import CommitPath
 from remit.provenance.origins.file_histories import FileHistories
 
+LONG_AGO = 1_600_000_000  # before any call
+
 CALLER = "def run(args):\n    try:\n        return subprocess.call(args)\n    except OSError:\n        return None\n"
 BLOCK = "def measured_total(rows):\n    total = sum(row.price for row in rows)\n    return total\n"
 
@@ -26,7 +28,7 @@ def block(name: str) -> str:
 @pytest.fixture
 def agent(repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
     """An agent in a repository whose first commits are old."""
-    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time()) - 10**8} +0000")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{LONG_AGO} +0000")
     (repository / "src/lock").write_text('requires-python = ">=3.8"\nresolution = "highest"\n')
     (repository / "src/project").write_text('requires-python = ">=3.8"\n')
     commit(repository)
@@ -51,7 +53,7 @@ def move_to_subfolder(root: Path) -> None:
 def test_a_move_of_all_history_to_a_subfolder_makes_no_old_line_the_agents(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, pruned: bool
 ) -> None:
-    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time()) - 3600} +0000")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{LONG_AGO + 1000} +0000")
     (agent.cwd / "src/app.py").write_text(f"import subprocess\n\n\n{CALLER}")
     commit(agent.cwd)
     monkeypatch.delenv("GIT_COMMITTER_DATE")
@@ -107,7 +109,7 @@ def test_repeated_blocks_of_two_sessions_keep_their_authors_when_all_is_indented
 
 def on_branch(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits of yesterday: plain lines by the agent, in a file that a person changes beside."""
-    monkeypatch.setenv("GIT_AUTHOR_DATE", f"{int(time.time()) - 80_000} +0000")
+    monkeypatch.setenv("GIT_AUTHOR_DATE", f"{LONG_AGO + 2000} +0000")
     lines = [f"setting_{n} = {n}\n" for n in range(40)]
     (agent.cwd / "src/plain.py").write_text("".join(lines))
     commit(agent.cwd)

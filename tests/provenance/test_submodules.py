@@ -11,6 +11,8 @@ from gate.driving import Agent, governed
 from provenance.test_blame import ME, commit
 from provenance.test_moved_lines import BLOCK, HUMAN
 
+LONG_AGO = 1_600_000_000  # before any call
+
 PATH = "src/sm/lib.py"
 AGENTS = BLOCK.count("\n")
 PERSONS = HUMAN.count("\n")
@@ -86,7 +88,7 @@ def test_what_a_person_committed_before_the_call_is_not(agent: Agent, monkeypatc
     """The records name HEAD of the outer repository only, so the date of a commit tells which calls came later."""
     inner = agent.cwd / "src/sm"
     run_git(inner, "checkout", "-q", "--", ".")
-    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time()) - 3600} +0000")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", f"{LONG_AGO} +0000")
     (inner / "old.py").write_text(BLOCK)
     commit_all(inner)
     monkeypatch.delenv("GIT_COMMITTER_DATE")

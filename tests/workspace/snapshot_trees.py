@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.snapshots.git_store import GitSnapshotStore
 from remit.workspace.snapshots.restore import Restorer, RestoreResult
 from remit.workspace.snapshots.snapshot import Occasion, Snapshot, SnapshotStore, read_files, take_snapshot
-from remit.workspace.system_clock import SYSTEM_CLOCK
+from stepped_clock import SteppedClock
 
 MACHINE = "0123456789ab"
 
@@ -25,7 +24,13 @@ class Worksite:
         if found is None:
             raise AssertionError("the tests made a workspace")
         self.root, self.workspace, self.most_mib = root, found, most_mib
+        self.clock = SteppedClock()
         self.store: SnapshotStore = store or GitSnapshotStore(found, MACHINE)
+
+    def tell_time(self) -> float:
+        """Return the time; a second has passed since it was told last."""
+        self.clock.advance(1)
+        return self.clock.now()
 
     @property
     def own(self) -> Path:
@@ -36,12 +41,13 @@ class Worksite:
         """A snapshot of the tree as it is."""
         about = Occasion(kind="call", command=command, **occasion)
         files = read_files(self.workspace)
-        return take_snapshot(self.store, self.workspace, about, files, at=time.time(), max_mib=self.most_mib)
+        return take_snapshot(self.store, self.workspace, about, files, at=self.tell_time(), max_mib=self.most_mib)
 
     @property
     def restoring(self) -> Restorer:
         """Its restores."""
-        return Restorer(self.workspace, self.store, SYSTEM_CLOCK, self.most_mib)
+        self.clock.advance(1)
+        return Restorer(self.workspace, self.store, self.clock, self.most_mib)
 
     def restore(self, point: Snapshot, *only: str) -> RestoreResult:
         """Go back."""

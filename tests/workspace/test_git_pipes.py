@@ -1,19 +1,15 @@
-"""Pipes that are called like files that git reads hold up no git of ours."""
+"""Pipes that are called like files that git reads hold up no git of ours: one that waits is an error after a minute."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from conftest import run_git
-from remit.workspace.git.command import PATIENCE_S, TIMEOUT_S, Git, GitError, find_pipes, release_pipe, run_git_process
+from remit.workspace.git.command import TIMEOUT_S, Git, GitError, find_pipes, release_pipe, run_git_process
 from remit.workspace.observe.observation import observe_workspace
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.safe_files import hash_large_file
-
-LIMIT_S = 0.9 * TIMEOUT_S
-"""Far above what it takes (a second for the first git), and below what a git takes that waits."""
 
 
 @pytest.fixture
@@ -34,13 +30,11 @@ FILES = [".gitignore", "src/.gitignore", "src/.gitattributes", ".gitmodules", ".
 @pytest.mark.parametrize("name", [*FILES, ".git/info/attributes", ".git/objects/info/alternates"])
 def test_git_takes_a_pipe_for_an_empty_file(grown: Path, name: str) -> None:
     os.mkfifo(grown / name)
-    began = time.monotonic()
     for _ in range(3):
         out = Git(grown).run("status", "--porcelain", "-z", "--untracked-files=all")
         assert out == b" M src/a.txt\0?? src/new.txt\0"
     assert Git(grown).run("check-ignore", "-z", "--stdin", stdin=b"src/new.txt\0", ok=(0, 1)) == b""
     assert Git(grown).run("diff", "--stat").startswith(b" src/a.txt")
-    assert time.monotonic() - began < LIMIT_S
 
 
 @pytest.mark.slow
@@ -50,26 +44,21 @@ def test_many_pipes_are_let_go_one_after_the_other(grown: Path) -> None:
         os.mkfifo(grown / f"d{number}" / ".gitignore")
         os.mkfifo(grown / f"d{number}" / ".gitattributes")
         (grown / f"d{number}" / "x").write_text("x\n")
-    began = time.monotonic()
     run_git_of_ours = Git(grown).run("status", "--porcelain", "-z", "--untracked-files=all")
     assert run_git_of_ours.count(b"\0") == 42
-    assert time.monotonic() - began < LIMIT_S
 
 
 def test_the_whole_workspace_is_observed_all_the_same(grown: Path, home: Path) -> None:
     os.mkfifo(grown / ".gitignore")
-    began = time.monotonic()
     assert {"src/a.txt", "src/new.txt"} <= set(observe_workspace(workspace_at(grown, grown)).files)
-    assert time.monotonic() - began < LIMIT_S
 
 
 def test_a_pipe_in_gits_own_folder_ends_in_an_error(grown: Path) -> None:
     (grown / ".git" / "HEAD").unlink()
     os.mkfifo(grown / ".git" / "HEAD")
-    began = time.monotonic()
-    with pytest.raises(GitError):
+    with pytest.raises(GitError) as caught:
         Git(grown).run("status")
-    assert time.monotonic() - began < LIMIT_S
+    assert "did not end" not in str(caught.value)
 
 
 def test_settings_in_a_pipe_are_refused(grown: Path) -> None:
@@ -104,6 +93,7 @@ def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.system
 def test_a_git_that_is_slow_to_read_gets_all_of_a_long_input(tmp_path: Path) -> None:
-    slow = ["sh", "-c", f"sleep {PATIENCE_S + 0.2}; wc -c"]
+    os.mkfifo(tmp_path / ".gitignore")
+    slow = ["sh", "-c", f"read -r _ < {tmp_path}/.gitignore; wc -c"]  # is let go after the first wait for an end
     question = b"x" * 1_000_000
-    assert run_git_process(slow, question, LIMIT_S, str(tmp_path)) == (0, b"%d\n" % len(question), b"")
+    assert run_git_process(slow, question, TIMEOUT_S, str(tmp_path)) == (0, b"%d\n" % len(question), b"")

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -108,7 +107,7 @@ def test_what_is_forgotten_takes_no_room_after_tidying(site: Worksite) -> None:
 
 def test_nothing_is_dropped_while_an_importer_runs(site: Worksite) -> None:
     running = GitSnapshotStore(site.workspace, MACHINE, keeps_importer=True)
-    take_snapshot(running, site.workspace, Occasion("call"), read_files(site.workspace), at=time.time())
+    take_snapshot(running, site.workspace, Occasion("call"), read_files(site.workspace), at=site.tell_time())
     assert not RemitRepository(site.workspace).drop_unused_objects()
     running.close()
     assert RemitRepository(site.workspace).drop_unused_objects()

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -314,7 +313,7 @@ def test_many_snapshots_are_few_packs_and_do_not_bring_on_gc(site: Worksite) -> 
     for number in range(300):
         (site.root / "src" / "app.py").write_text(f"x = {number}\n")
         files = read_files(site.workspace, ["src/app.py"])
-        take_snapshot(store, site.workspace, Occasion("call"), files, at=time.time())
+        take_snapshot(store, site.workspace, Occasion("call"), files, at=site.tell_time())
         if number % 60 == 59:
             store.tidy()
     store.tidy()
@@ -330,7 +329,7 @@ def test_many_snapshots_are_few_packs_and_do_not_bring_on_gc(site: Worksite) -> 
 
 def test_a_writer_that_was_killed_leaves_packs_that_are_folded(site: Worksite) -> None:
     store = GitSnapshotStore(site.workspace, MACHINE, keeps_importer=True)
-    take_snapshot(store, site.workspace, Occasion("call"), read_files(site.workspace), at=time.time())
+    take_snapshot(store, site.workspace, Occasion("call"), read_files(site.workspace), at=site.tell_time())
     assert store.importer is not None
     store.importer.process.kill()
     store.importer.process.wait()

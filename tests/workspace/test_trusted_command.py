@@ -45,12 +45,15 @@ def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> No
 
 
 def test_one_that_closes_its_output_and_goes_on_is_ended_in_time(tmp_path: Path) -> None:
-    assert ran("exec >&- 2>&-; sleep 1000", tmp_path, timeout_s=0.5).exit_code is None
+    assert ran("mkfifo pipe; exec >&- 2>&-; read -r _ < pipe", tmp_path, timeout_s=0.5).exit_code is None
 
 
 @pytest.mark.slow
 def test_what_is_left_behind_ends_with_it(tmp_path: Path) -> None:
-    long = f"1001.{os.getpid()}"  # of this test alone
-    assert ran(f"(sleep {long}; touch late) & echo said", tmp_path).output == b"said\n"
-    wait_until(lambda: not any(long in fields(place / "cmdline") for place in Path("/proc").glob("[0-9]*")))
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    assert ran(f"(read -r _ < {pipe}; touch late) & echo said", tmp_path).output == b"said\n"
+    wait_until(
+        lambda: not any(pipe in word for place in Path("/proc").glob("[0-9]*") for word in fields(place / "cmdline"))
+    )
     assert not (tmp_path / "late").exists()

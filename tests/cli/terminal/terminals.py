@@ -64,7 +64,7 @@ class Terminal:
     def read_screen(self) -> list[str]:
         return [line.rstrip() for line in self.tmux("capture-pane", "-p").splitlines()]
 
-    def wait_for(self, seen: str | Callable[[list[str]], bool]) -> list[str]:
+    def wait_to_see(self, seen: str | Callable[[list[str]], bool]) -> list[str]:
         """Wait until a text is in a line, or the condition holds; the lines then."""
         lines = list[str]()
 

@@ -43,7 +43,7 @@ def start_model(terminal: Terminal, repository: Path, model: str, *task: str, **
     command = [sys.executable, str(CLOCKED_RUN), str(terminal.clock), model, *task]
     kept = {name: os.environ[name] for name in ("HOME", "PATH")}
     terminal.start(command, repository, {**kept, "TERM": "screen-256color", **variables})
-    terminal.wait_for(lambda lines: any("no intent" in line or "code ·" in line for line in lines))
+    terminal.wait_to_see(lambda lines: any("no intent" in line or "code ·" in line for line in lines))
 
 
 def is_idle(lines: list[str]) -> bool:
@@ -74,9 +74,9 @@ def test_every_finished_line_stands_once_and_in_order_through_resizes(terminal: 
     terminal.press("Enter")
     columns, rows = terminal.size
     for number, size in ((40, (columns - 20, rows)), (120, (columns + 15, rows + 6)), (200, (columns, rows - 3))):
-        terminal.wait_for(f"line {number:03}")
+        terminal.wait_to_see(f"line {number:03}")
         terminal.resize(*size)
-    lines = terminal.wait_for("All of it is done.")
+    lines = terminal.wait_to_see("All of it is done.")
     found = [int(match[1]) for line in lines if (match := re.search(r"line (\d{3})\b", line))]
     assert found == list(range(300))
     stream = terminal.read_stream()
@@ -91,7 +91,7 @@ def test_the_live_lines_are_at_most_six(terminal: Terminal, repository: Path) ->
     terminal.write("second")
     terminal.press("C-j")
     terminal.write("third")
-    terminal.wait_for("third")
+    terminal.wait_to_see("third")
     screen = [line for line in terminal.read_screen() if line]
     prompt = next(at for at, line in enumerate(screen) if line.startswith("second"))
     assert len(screen) - prompt <= 6
@@ -103,10 +103,10 @@ def test_a_conversation_goes_on_after_its_answer_and_can_be_resumed(terminal: Te
     for word, answer in (("one", "The first answer."), ("two", "The second answer.")):
         terminal.write(word)
         terminal.press("Enter")
-        terminal.wait_for(answer)
-        terminal.wait_for(is_idle)
+        terminal.wait_to_see(answer)
+        terminal.wait_to_see(is_idle)
     terminal.press("C-d")
-    lines = terminal.wait_for("exit 0")
+    lines = terminal.wait_to_see("exit 0")
     assert sum("The first answer." in line for line in lines) == 1
     assert any(re.fullmatch(r"go on with: remit run --resume [0-9a-f-]{36}", line) for line in lines)
 
@@ -117,22 +117,22 @@ def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, reposit
     start(terminal, repository, [[WRITE], [DONE]])
     terminal.write("go")
     terminal.press("Enter")
-    terminal.wait_for(is_asked)
+    terminal.wait_to_see(is_asked)
     terminal.press("y")
-    terminal.wait_for("why not: y")
+    terminal.wait_to_see("why not: y")
     for _ in range(3):  # a person who goes on typing: after each key the prompt is empty, and it is never quiet
         terminal.pass_time(0.6 * QUIET_S)
         terminal.press("C-u")
-        terminal.wait_for(is_asked)
+        terminal.wait_to_see(is_asked)
         terminal.pass_time(0.6 * QUIET_S)
         terminal.press("y")
-        terminal.wait_for("why not: y")
+        terminal.wait_to_see("why not: y")
     assert not (repository / "new.py").exists(), "the card was answered by letters typed ahead"
     terminal.press("C-u")
-    terminal.wait_for(is_asked)
+    terminal.wait_to_see(is_asked)
     terminal.pass_time(2 * QUIET_S)
     terminal.write("y")
-    terminal.wait_for("All of it is done.")
+    terminal.wait_to_see("All of it is done.")
     assert (repository / "new.py").read_text() == "x = 1\n"
 
 
@@ -141,7 +141,7 @@ def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repositor
     governed(repository)
 
     def write_late(_: object) -> Use:
-        terminal.wait_for("> mind the tests")
+        terminal.wait_to_see("> mind the tests")
         return Use("write_to_file", WRITTEN)
 
     with AnthropicWire(
@@ -151,16 +151,16 @@ def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repositor
         start_model(terminal, repository, "anthropic:m-1", **known)
         terminal.write("go")
         terminal.press("Enter")
-        terminal.wait_for(lambda _: len(wire.requests) == 1)
+        terminal.wait_to_see(lambda _: len(wire.requests) == 1)
         terminal.write("mind the tests")
-        terminal.wait_for(lambda lines: any(line.endswith("why not: mind the tests") for line in lines))
+        terminal.wait_to_see(lambda lines: any(line.endswith("why not: mind the tests") for line in lines))
         terminal.pass_time(2 * QUIET_S)
         terminal.press("Enter")
-        terminal.wait_for(is_asked)
+        terminal.wait_to_see(is_asked)
         assert not (repository / "new.py").exists()
         terminal.pass_time(2 * QUIET_S)
         terminal.write("y")
-        terminal.wait_for("All of it is done.")
+        terminal.wait_to_see("All of it is done.")
     assert (repository / "new.py").read_text() == "x = 1\n"
     assert "mind the tests" in str(wire.requests[-1].messages)
 
@@ -171,14 +171,14 @@ def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Ter
     seen = list[str]()
 
     def look(_: object) -> Use:
-        seen.extend(terminal.wait_for("INT-001 · code"))
+        seen.extend(terminal.wait_to_see("INT-001 · code"))
         return Use("attempt_completion", {"result": "All of it is done."})
 
     model = ScriptedModel([Use("select_active_intent", {"intent_id": "INT-001"}), look])
     with AnthropicWire(model).serve() as wire:
         known = {"ANTHROPIC_API_KEY": "dummy", "ANTHROPIC_BASE_URL": wire.url}
         start_model(terminal, repository, "anthropic:m-1", "go", **known)
-        terminal.wait_for("All of it is done.")
+        terminal.wait_to_see("All of it is done.")
     assert seen
 
 
@@ -188,15 +188,15 @@ def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Pat
     start(terminal, repository, [[WRITE], [DONE]])
     terminal.write("go")
     terminal.press("Enter")
-    terminal.wait_for("y once")
+    terminal.wait_to_see("y once")
     terminal.pass_time(2 * QUIET_S)
     terminal.write("n")
-    terminal.wait_for(lambda lines: "why not:" in lines)
+    terminal.wait_to_see(lambda lines: "why not:" in lines)
     terminal.write("put it below src")
-    terminal.wait_for("why not: put it below src")
+    terminal.wait_to_see("why not: put it below src")
     terminal.pass_time(2 * QUIET_S)
     terminal.press("Enter")
-    lines = terminal.wait_for("All of it is done.")
+    lines = terminal.wait_to_see("All of it is done.")
     assert any("put it below src" in line for line in lines)
     assert not (repository / "new.py").exists()
 
@@ -207,13 +207,13 @@ def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, r
     start(terminal, repository, [[{"tool": "ask_followup_question", "input": given}], [DONE]])
     terminal.write("go")
     terminal.press("Enter")
-    terminal.wait_for("Which colour?")
-    terminal.wait_for("a number, or your own words:")
+    terminal.wait_to_see("Which colour?")
+    terminal.wait_to_see("a number, or your own words:")
     terminal.pass_time(2 * QUIET_S)
     terminal.write("2")
     terminal.press("Enter")
-    terminal.wait_for("answered: blue")
-    terminal.wait_for("All of it is done.")
+    terminal.wait_to_see("answered: blue")
+    terminal.wait_to_see("All of it is done.")
 
 
 @pytest.mark.slow
@@ -224,12 +224,12 @@ def test_escape_cancels_a_request_and_the_conversation_stays(terminal: Terminal,
         start_model(terminal, repository, "anthropic:m-1", **known)
         terminal.write("go")
         terminal.press("Enter")
-        terminal.wait_for(lambda _: len(wire.requests) == 1)
+        terminal.wait_to_see(lambda _: len(wire.requests) == 1)
         terminal.press("Escape")
-        terminal.wait_for(is_idle)
+        terminal.wait_to_see(is_idle)
         terminal.write("again")
         terminal.press("Enter")
-        terminal.wait_for("The next answer.")
+        terminal.wait_to_see("The next answer.")
 
 
 def test_a_long_paste_is_a_mark_in_the_prompt_and_whole_in_the_message(terminal: Terminal, repository: Path) -> None:
@@ -238,43 +238,43 @@ def test_a_long_paste_is_a_mark_in_the_prompt_and_whole_in_the_message(terminal:
     pasted.write_text("\n".join(f"pasted {number}" for number in range(240)))
     terminal.tmux("load-buffer", str(pasted))
     terminal.tmux("paste-buffer", "-p")
-    terminal.wait_for("[paste 1: 240 lines]")
+    terminal.wait_to_see("[paste 1: 240 lines]")
     terminal.press("Enter")
-    lines = terminal.wait_for("> pasted 239")
+    lines = terminal.wait_to_see("> pasted 239")
     assert any("> pasted 0" in line for line in lines)
 
 
 @pytest.mark.slow
 def test_commands_modes_and_leaving(terminal: Terminal, repository: Path) -> None:
     start(terminal, repository, [[DONE]])
-    terminal.wait_for("run ")
+    terminal.wait_to_see("run ")
     terminal.write("/cos")
     terminal.press("Tab", "Enter")
-    terminal.wait_for("0.0k")
+    terminal.wait_to_see("0.0k")
     terminal.press("BTab")
-    terminal.wait_for("mode: architect (by person)")
+    terminal.wait_to_see("mode: architect (by person)")
     terminal.write("/model scripted:" + str(terminal.stream.with_name("script.json")))
     terminal.press("Enter")
-    terminal.wait_for("model: scripted:")
+    terminal.wait_to_see("model: scripted:")
     terminal.write("/model anthropic:m")
     terminal.press("Enter")
-    terminal.wait_for("there is no key for anthropic")
-    terminal.wait_for(lambda lines: any(line.startswith("hint: set ANTHROPIC_API_KEY") for line in lines))
+    terminal.wait_to_see("there is no key for anthropic")
+    terminal.wait_to_see(lambda lines: any(line.startswith("hint: set ANTHROPIC_API_KEY") for line in lines))
     terminal.write("/later")
     terminal.press("Enter")
-    terminal.wait_for("expected: /later WORDS")
+    terminal.wait_to_see("expected: /later WORDS")
     terminal.write("/nothing")
     terminal.press("Enter")
-    terminal.wait_for("there is no /nothing")
+    terminal.wait_to_see("there is no /nothing")
     terminal.press("C-c", "C-c")
-    terminal.wait_for("exit 0")
-    terminal.wait_for("Ctrl-C again leaves")
+    terminal.wait_to_see("exit 0")
+    terminal.wait_to_see("Ctrl-C again leaves")
 
 
 def test_a_terminal_that_shows_no_run_says_why(terminal: Terminal, repository: Path) -> None:
     words = [sys.executable, "-c", MAIN, "run", "--model", "anthropic:m"]
     kept = {name: os.environ[name] for name in ("HOME", "PATH")}
     terminal.start(words, repository, {**kept, "TERM": "screen-256color"})
-    lines = terminal.wait_for("exit 2")
+    lines = terminal.wait_to_see("exit 2")
     assert any("there is no key for anthropic" in line for line in lines)
     assert any("set ANTHROPIC_API_KEY" in line for line in lines)

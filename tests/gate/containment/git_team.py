@@ -48,8 +48,7 @@ class Team:
         shell(self.mate, "echo '# mate' >> src/a.py; echo mate >> docs/x.md; echo h > src/h.py; git add -A; "
                          "git commit -qm mate; git push -q origin main")  # fmt: skip
         self.how = overlay(home)
-        # The remote lies in a temporary folder, wherever tests lie: what a command pushes there is thrown away.
-        self.gate = Gate.open(governed(self.root), replace(machine(home), temporary=folder))
+        self.gate = Gate.open(governed(self.root), machine(home))
         self.gate.intents.select(SessionKey("s1"), "test", "INT-001")
         self.calls = 0
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import run_git
 from gate.containment.git_team import Team, shell
@@ -83,6 +84,8 @@ def test_no_other_name_takes_it_either(team: Team, naming: str) -> None:
     ],
 )
 def test_a_name_of_the_first_command_is_no_way_for_a_second(team: Team, second: str) -> None:
+    # The remote lies in a temporary folder, wherever tests lie: what a command pushes there is thrown away.
+    team.gate = Gate.open(team.root, replace(team.gate.environment, temporary=team.folder))
     team.run(f"{STRANGER}git update-ref refs/notes/zz $made")
     before = shell(team.root, NAMED)
     team.run(second)
