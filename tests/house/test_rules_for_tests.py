@@ -15,11 +15,11 @@ TESTS = Path(__file__).parents[1]
 LEAST_LIMIT_S = 60
 
 BOUNDS = {
-    "sleeps": 0,
-    "short limits": 0,
-    "own waits": 0,
-    "present times": 0,
-    "shortened intervals": 0,
+    "sleeps": 15,
+    "short limits": 21,
+    "own waits": 3,
+    "present times": 10,
+    "shortened intervals": 5,
 }
 SLEEP = re.compile(r"\bsleep\((?!0\))")
 LIMITS = {"timeout", "seconds", "timeout_s", "limit_s"}

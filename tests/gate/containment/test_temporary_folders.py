@@ -12,7 +12,7 @@ from gate.driving import governed, machine, overlay
 from mounting import mounted
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.workspace.sandbox import staging
+from remit.workspace.sandbox.staging import MAX_SHOWN_ENTRIES
 
 CHANGES = "echo changed > inner/note; rm inner/old; echo new > inner/new; echo new > new"
 
@@ -59,11 +59,9 @@ def test_writes_beside_a_mount_in_a_temporary_folder_are_thrown_away(gate: Gate,
     assert (temporary / "inner/note").read_text() == "inner/note\n"
 
 
-def test_of_very_many_entries_beside_a_mount_the_newest_are_shown(
-    gate: Gate, temporary: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(staging, "MAX_SHOWN_ENTRIES", 2)
-    (temporary / "newest").write_text("")
+def test_of_very_many_entries_beside_a_mount_the_newest_are_shown(gate: Gate, temporary: Path, home: Path) -> None:
+    for number in range(MAX_SHOWN_ENTRIES):
+        (temporary / f"newer-{number}").touch()
     assert run(gate, overlay(home), "ls .. > src/seen").code == 0
-    assert "newest" in (temporary / "repo/src/seen").read_text().split()
+    assert "newer-1" in (temporary / "repo/src/seen").read_text().split()
     assert "note" not in (temporary / "repo/src/seen").read_text().split()
