@@ -20,7 +20,7 @@ AGENTS = (
 )
 STORIES = {
     "adapters": AGENTS,
-    "gate": ("test_claude_code", "test_four_agents", "test_contained_live", "test_detours_live"),
+    "gate": ("test_claude_code", "test_contained_live", "test_detours_live", "test_everyday", "test_four_agents"),
     "host": ("test_agent_faces", "test_console_chat"),
     "orchestrator": ("test_plans_live",),
     "policy": ("test_four_agents", "test_own_rules_live"),
@@ -28,6 +28,7 @@ STORIES = {
     "remit_hook": AGENTS,
     "servers": ("test_console_*", "test_claude_code", "test_failing_live", "test_hooks_live"),
     "wiring": AGENTS,
+    "workspace": ("test_everyday",),
 }
 """The stories of `tests/e2e` by the room of `src/remit` that they start; other rooms have none there."""
 

@@ -23,8 +23,8 @@ settings.load_profile("remit")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Start one worker more than there are cores: tests also wait for processes, locks and disks."""
-    return 1 + (os.cpu_count() or 1)
+    """Start two workers more than there are cores: tests also wait for processes, locks and disks."""
+    return 2 + (os.cpu_count() or 1)
 
 
 def pytest_configure() -> None:

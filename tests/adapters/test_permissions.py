@@ -110,7 +110,6 @@ def test_no_spelling_hides_a_program_from_a_rule_that_denies(command: str) -> No
     assert evaluate_own_rules("gemini", rules, split_command(command), "", words).effect == "deny"
 
 
-@pytest.mark.slow
 def test_no_rule_and_no_command_takes_long() -> None:
     """A repository may bring the rule, and an agent the command."""
     began = time.thread_time()

@@ -146,7 +146,6 @@ def keys_of(place: Any) -> list[Any]:
     return list(place) if hasattr(place, "keys") else list(range(len(place)))
 
 
-@pytest.mark.slow
 @given(st.data(), st.sampled_from(sorted(TRANSCRIPT_READERS)))
 @settings(max_examples=300, deadline=None)
 def test_no_value_anywhere_in_a_real_line_makes_reading_fail(data: st.DataObject, agent: str) -> None:

@@ -139,14 +139,12 @@ def records(folder: Path, event: str) -> list[dict[str, Any]]:
     return [r["metadata"]["dev.remit"] for r in found]
 
 
-@pytest.mark.slow
 def test_with_nobody_there_a_denial_comes_at_once(governed: Path) -> None:
     answer = Waiting(governed, "a.md").answered()  # a question would wait for minutes
     assert "SCOPE_VIOLATION" in answer["permissionDecisionReason"]
     assert records(governed, "approval_requested") == []
 
 
-@pytest.mark.slow
 def test_a_new_card_rings_the_bell_and_an_answer_is_confirmed(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"\a")
@@ -160,7 +158,6 @@ def test_a_new_card_rings_the_bell_and_an_answer_is_confirmed(governed: Path, wa
     watcher.expect(b"refused: not there")
 
 
-@pytest.mark.slow
 def test_a_question_mark_explains_the_answers_and_refuses_nothing(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -199,7 +196,6 @@ def test_a_card_takes_the_answers_that_it_offers_and_no_others(
     assert expected == (None if reply is None else (reply.allow, reply.extent, reply.pattern or reply.words))
 
 
-@pytest.mark.slow
 def test_a_yes_lets_exactly_this_call_through(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -215,7 +211,6 @@ def test_a_yes_lets_exactly_this_call_through(governed: Path, watcher: Watcher) 
     assert again.answered()["permissionDecision"] == "deny"
 
 
-@pytest.mark.slow
 def test_a_no_reaches_the_model_in_the_persons_words(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -225,7 +220,6 @@ def test_a_no_reaches_the_model_in_the_persons_words(governed: Path, watcher: Wa
     assert "the docs are frozen this week" in reason
 
 
-@pytest.mark.slow
 def test_a_yes_for_the_intent_covers_the_folder_and_ends_with_the_intent(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -239,14 +233,12 @@ def test_a_yes_for_the_intent_covers_the_folder_and_ends_with_the_intent(governe
     assert elsewhere.answered()["permissionDecision"] == "deny"
 
 
-@pytest.mark.slow
 def test_a_protected_path_is_nobodys_to_waive(governed: Path, watcher: Watcher) -> None:
     answer = hook(governed, "Write", file_path=str(governed / ".orchestration/remit.toml"), content="mode='observe'")
     assert "PROTECTED_PATH" in answer["permissionDecisionReason"]
     assert records(governed, "approval_requested") == []
 
 
-@pytest.mark.slow
 def test_a_question_ends_when_the_person_leaves(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -255,7 +247,6 @@ def test_a_question_ends_when_the_person_leaves(governed: Path, watcher: Watcher
     assert "could have answered went away" in answer["permissionDecisionReason"]
 
 
-@pytest.mark.slow
 def test_a_yes_without_a_terminal_is_refused(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -267,7 +258,6 @@ def test_a_yes_without_a_terminal_is_refused(governed: Path, watcher: Watcher) -
     assert waiting.answered()["permissionDecision"] == "deny"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("mode", "observe"), ("approvals", "deny", "x"), ("intent", "new", "n", "-s", "a/**")]
 )
@@ -283,7 +273,6 @@ def test_commands_for_people_are_refused_below_an_agent(governed: Path, tmp_path
     assert "enforce" in output(governed, "mode")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [("approvals", "allow", "x"), ("approvals", "watch"), ("mode", "observe")])
 def test_what_an_agent_tries_with_such_a_command_is_recorded(
     governed: Path, tmp_path: Path, words: tuple[str, ...]
@@ -298,7 +287,6 @@ def test_what_an_agent_tries_with_such_a_command_is_recorded(
     assert (attempt["violation"]["error_type"], attempt["call"]["effect"]) == ("COMMAND_BLOCKED", "execute")
 
 
-@pytest.mark.slow
 def test_a_yes_without_a_terminal_is_recorded_too(governed: Path) -> None:
     assert run(governed, "approvals", "allow", "x").returncode == 3
     assert [r["call"]["name"] for r in records(governed, "denied")] == ["remit approvals allow"]
@@ -343,7 +331,6 @@ def test_a_watcher_goes_on_to_be_announced_after_its_state_could_not_be_written(
     announcing.join()
 
 
-@pytest.mark.slow
 def test_equal_cards_fold_and_are_answered_at_once(governed: Path, watcher: Watcher) -> None:
     paths = ["docs/a.md", "docs/b.md", "other/c.md"]
     calls = [Waiting(governed, path) for path in paths]
@@ -357,7 +344,6 @@ def test_equal_cards_fold_and_are_answered_at_once(governed: Path, watcher: Watc
     assert calls[2].answered()["permissionDecision"] == "deny"
 
 
-@pytest.mark.slow
 def test_a_watcher_answers_a_whole_card(governed: Path, watcher: Watcher) -> None:
     stop_between_writes(governed, watcher)
     calls = [Waiting(governed, path) for path in ("docs/a.md", "docs/b.md")]
@@ -397,7 +383,6 @@ def keep_watch(folder: Path, many: int) -> None:
     wait_until(has_asked)
 
 
-@pytest.mark.slow
 def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Path, watcher: Watcher) -> None:
     payload = {"session_id": "s1", "cwd": str(governed), "hook_event_name": "PreToolUse", "tool_name": "Write"}
     payload |= {"tool_input": {"file_path": str(governed / "docs/a.md"), "content": "x\n"}, "tool_use_id": "t"}
@@ -422,7 +407,6 @@ def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Pa
     assert hook(governed, "Write", **call)["permissionDecision"] == "deny"
 
 
-@pytest.mark.slow
 def test_a_yes_says_what_it_covers_and_refuses_to_go_too_far(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     [question] = waiting_questions(governed, 1)
@@ -436,7 +420,6 @@ def test_a_yes_says_what_it_covers_and_refuses_to_go_too_far(governed: Path, wat
     assert hook(governed, "Write", file_path=str(governed / "docs/b.md"), content="x") == {}
 
 
-@pytest.mark.slow
 def test_a_watcher_names_another_rule_and_a_wrong_one_leaves_the_question_open(
     governed: Path, watcher: Watcher
 ) -> None:
@@ -455,7 +438,6 @@ def test_a_watcher_names_another_rule_and_a_wrong_one_leaves_the_question_open(
     assert "grants" not in (governed / ".orchestration" / "remit.toml").read_text()
 
 
-@pytest.mark.slow
 def test_what_was_typed_before_a_card_stood_there_answers_nothing(governed: Path, watcher: Watcher) -> None:
     first = Waiting(governed, "docs/a.md")
     watcher.expect(b"docs/a.md")

@@ -305,7 +305,6 @@ def test_contents_and_reverse_and_files_in_no_commit_are_blamed(agent: Agent) ->
     assert "\tnew here" in remit(agent.cwd, "blame", "-p", "src/fresh.py")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -371,7 +370,6 @@ def test_a_line_break_in_a_name_splits_no_line(repository: Path) -> None:
     assert (code, out.count(b" new?line ")) == (0, 2)
 
 
-@pytest.mark.slow
 def test_a_name_that_is_not_utf8_is_blamed(committed: Path) -> None:
     name = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
     (committed / name).write_text("one\n")

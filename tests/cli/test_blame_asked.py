@@ -88,7 +88,6 @@ def run_fresh(agent: Agent, home: Path, *words: str, folder: str = ".") -> subpr
         away.rename(settings)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 def test_the_daemon_answers_what_a_fresh_process_answers(agent: Agent, home: Path) -> None:
     for form in FORMS:
@@ -102,7 +101,6 @@ def test_the_daemon_answers_what_a_fresh_process_answers(agent: Agent, home: Pat
     assert on_a_terminal(agent.cwd, 80, "src/new.py") == shown
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 def test_an_answer_larger_than_a_sockets_buffer_comes_whole(agent: Agent, home: Path) -> None:
     agent.write("src/large.py", "".join(f"value_{n} = compute_value({n})\n" for n in range(9000)))
@@ -112,7 +110,6 @@ def test_an_answer_larger_than_a_sockets_buffer_comes_whole(agent: Agent, home: 
     assert len(asked.stdout) > 500_000
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 @pytest.mark.parametrize(
     "words", [["src/none.py"], ["--no-such-option", "src/new.py"], ["--help"], ["--contents", "-", "src/new.py"], []]
@@ -123,7 +120,6 @@ def test_what_the_daemon_declines_the_command_answers_itself(agent: Agent, home:
     assert (whole.returncode, whole.stdout, whole.stderr) == (fresh.returncode, fresh.stdout, fresh.stderr)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("daemon")
 def test_another_environment_is_not_answered_for(agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert run(agent, "src/new.py", asked=True).returncode == 0
@@ -135,7 +131,6 @@ def test_another_environment_is_not_answered_for(agent: Agent, monkeypatch: pyte
     assert run(agent, "src/new.py", asked=True).returncode == UNANSWERED
 
 
-@pytest.mark.slow
 def test_a_daemon_whose_question_process_died_answers_the_next_question(
     agent: Agent, daemon: subprocess.Popen[bytes]
 ) -> None:
@@ -160,7 +155,6 @@ def read_words(pid: int) -> str:
     return " ".join(fields(Path(f"/proc/{pid}/cmdline")))
 
 
-@pytest.mark.slow
 def test_a_question_that_is_not_accepted_in_time_leaves_the_socket_to_calls(agent: Agent, home: Path) -> None:
     install_client(home)
     place = socket_path(home)
@@ -181,8 +175,7 @@ def make_message(agent: Agent, *words: str) -> bytes:
     return b"".join(os.fsencode(field) + b"\0" for field in fields)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.live)])
 def test_a_remembered_answer_is_the_answer_of_a_new_question(agent: Agent, seed: int) -> None:
     history, server = History(agent, seed), QuestionServer()
     for _ in range(30):

@@ -97,7 +97,6 @@ def normalised(text: str, root: Path) -> str:
     return text
 
 
-@pytest.mark.slow
 def test_the_views_of_a_day_are_as_they_were(day: Path) -> None:
     PICTURES.mkdir(exist_ok=True)
     for name, words in VIEWS.items():
@@ -116,7 +115,6 @@ def test_the_views_of_a_day_are_as_they_were(day: Path) -> None:
             assert found == picture.read_text(), picture.name
 
 
-@pytest.mark.slow
 def test_on_a_terminal_times_are_told_from_now_and_a_pager_shows_what_is_long(day: Path, tmp_path: Path) -> None:
     assert re.search(r"now|\d+ (s|min) ago", on_terminal(day, ("log", "-n", "3"), 80))
     paged = tmp_path / "paged"

@@ -32,7 +32,6 @@ def examined(person: Person, repository: Path, *words: str) -> tuple[int, dict[s
     return done.returncode, found
 
 
-@pytest.mark.slow
 def test_a_fresh_wiring_is_healthy_and_its_latency_measured(person: Person, repository: Path) -> None:
     code, found = examined(person, repository)
     assert code == 0, found
@@ -41,7 +40,6 @@ def test_a_fresh_wiring_is_healthy_and_its_latency_measured(person: Person, repo
     assert "2.1.330" in found["claude-code"][0]["message"]
 
 
-@pytest.mark.slow
 def test_what_is_broken_is_found_and_repaired(person: Person, repository: Path) -> None:
     (person.home / ".local/share/remit/bin/hook").unlink()
     (repository / ".git/remit/enforce").unlink()
@@ -57,7 +55,6 @@ def test_what_is_broken_is_found_and_repaired(person: Person, repository: Path) 
     assert (repository / ".git/remit/enforce").exists()
 
 
-@pytest.mark.slow
 def test_a_call_of_the_agent_shows_as_its_last_one(person: Person, repository: Path) -> None:
     payload = {
         "session_id": "s",
@@ -90,7 +87,6 @@ def test_a_live_run_is_ok_only_where_the_write_was_refused_by_us(told: list[str]
     assert judge_run("claude-code", told, written).level == level
 
 
-@pytest.mark.slow
 def test_another_program_in_the_clients_place_is_told_not_run_and_replaced(person: Person, repository: Path) -> None:
     client, ran = person.home / ".local/share/remit/bin/hook", person.home / "ran"
     client.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
@@ -102,14 +98,12 @@ def test_another_program_in_the_clients_place_is_told_not_run_and_replaced(perso
     assert not client.read_bytes().startswith(b"#!/bin/sh\ntouch")
 
 
-@pytest.mark.slow
 def test_init_replaces_a_client_that_is_not_ours(person: Person, repository: Path) -> None:
     (person.home / ".local/share/remit/bin/hook").write_text("#!/bin/sh\n")
     person.remit(repository, "init", "--yes")
     assert examined(person, repository)[0] == 0
 
 
-@pytest.mark.slow
 def test_an_altered_end_of_the_log_has_a_line_of_its_own(person: Person, repository: Path) -> None:
     person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
     assert examined(person, repository)[1]["log"][0]["level"] == "ok"
@@ -120,7 +114,6 @@ def test_an_altered_end_of_the_log_has_a_line_of_its_own(person: Person, reposit
     assert found["log"][0]["level"] == "fail"
 
 
-@pytest.mark.slow
 def test_dropped_calls_are_told_from_the_daemons_log(person: Person, repository: Path) -> None:
     assert examined(person, repository)[1]["daemon"][0]["level"] == "ok"
     assert daemon.DROPPED_CALL.encode() == doctor_checks.DROPPED_CALL
@@ -131,7 +124,6 @@ def test_dropped_calls_are_told_from_the_daemons_log(person: Person, repository:
     assert found["message"].startswith("3 calls were dropped")
 
 
-@pytest.mark.slow
 def test_the_persons_own_rules_are_told(person: Person, repository: Path) -> None:
     settings = person.home / ".claude/settings.json"
     held = json.loads(settings.read_text())
@@ -144,7 +136,6 @@ def test_the_persons_own_rules_are_told(person: Person, repository: Path) -> Non
     assert f"Claude Code, {said}" in person.remit(repository, "mode", "enforce")
 
 
-@pytest.mark.slow
 def test_hooks_that_were_taken_out_are_loud_in_status(person: Person, repository: Path) -> None:
     assert "HOOKS" not in person.remit(repository, "status")
     settings = person.home / ".claude/settings.json"
@@ -158,7 +149,6 @@ def test_hooks_that_were_taken_out_are_loud_in_status(person: Person, repository
     assert "HOOKS" not in person.remit(repository, "status")
 
 
-@pytest.mark.slow
 def test_status_says_where_no_agent_is_wired(person: Person, repository: Path) -> None:
     person.remit(repository, "uninstall", "--agent", "claude-code")
     assert "no agent is wired" in person.remit(repository, "status")

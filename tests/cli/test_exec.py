@@ -88,7 +88,6 @@ def test_a_signal_that_ends_the_command_shows_in_the_exit_code(folder: Path) -> 
     assert remit(folder, *python("import os; os.kill(os.getpid(), 15)")).returncode == 143
 
 
-@pytest.mark.slow
 def test_what_a_killed_one_staged_is_swept_by_the_next(folder: Path, home: Path) -> None:
     words = python("print('ready', flush=True); import signal; signal.pause()")
     with subprocess.Popen([*REMIT, *words], cwd=folder, stdout=subprocess.PIPE) as process:

@@ -47,7 +47,6 @@ def test_filters_narrow_an_export(agent: Agent) -> None:
     assert data(agent.cwd, "export", "--since", "yesterday")["lines"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -69,7 +69,6 @@ def test_reading_needs_no_intent(agent: Agent, command: str) -> None:
     assert allowed(agent.ask("Bash", command=command))
 
 
-@pytest.mark.slow
 def test_why_takes_lines_ranges_and_odd_names(agent: Agent) -> None:
     agent.select()
     agent.write("src/a:1.py", "one\ntwo\n")
@@ -109,7 +108,6 @@ def test_a_folder_that_is_everything_is_not_listed_by_the_workspaces_names(agent
     assert "/only-here.txt" not in (found["writes"] or ())
 
 
-@pytest.mark.slow
 def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
     agent.select()
     before = len(records(agent.cwd))
@@ -134,7 +132,6 @@ def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
     assert len(records(agent.cwd)) == before
 
 
-@pytest.mark.slow
 def test_the_way_from_observing_to_enforcing(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository, mode="observe", intents='version: "1.0"\nactive_intents: []\n'), home)
     agent.write("src/a.py", "x\n")
@@ -164,7 +161,6 @@ def test_completion_knows_the_commands(tmp_path: Path, shell: str) -> None:
     assert "_REMIT_COMPLETE" in done.stdout
 
 
-@pytest.mark.slow
 def test_records_show_the_class_of_a_change_and_are_found_by_a_hash(agent: Agent) -> None:
     agent.select()
     agent.write("src/a.py", "def f():\n    return 1\n")
@@ -214,7 +210,6 @@ ORPHAN = 'setsid -f sh -c \'read -r _ < $orphaned; exec "$0" "$@"\''
 """Run a command once its parent has ended."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("run", "then", "code"), [("", "", 0), ("setsid -w", "", 3), (ORPHAN, "echo > $orphaned", 0)])
 def test_a_shell_that_was_there_before_the_agent_is_a_persons(
     agent: Agent, tmp_path: Path, run: str, then: str, code: int

@@ -42,7 +42,6 @@ def repository_of_tricks(repository: Path, home: Path) -> Path:
     return repository
 
 
-@pytest.mark.slow
 def test_no_command_passes_on_what_a_terminal_would_obey(repository_of_tricks: Path) -> None:
     for words in COMMANDS:
         said = output(repository_of_tricks, *words)

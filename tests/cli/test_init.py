@@ -42,7 +42,6 @@ def test_init_wires_what_is_on_the_path_and_governs(person: Person, repository: 
     assert "active_intents: []" in (repository / ".orchestration/active_intents.yaml").read_text()
 
 
-@pytest.mark.slow
 def test_a_second_run_has_nothing_to_do(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes", "--trust-codex", "--mode", "enforce")
     before = person.files()
@@ -57,7 +56,6 @@ def test_the_diff_shows_every_line_that_comes_in(person: Person, repository: Pat
     assert '+    "remit": {' in done.stdout
 
 
-@pytest.mark.slow
 def test_the_starter_file_takes_an_intent(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes", "--no-agents")
     assert "INT-001" in person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
@@ -74,7 +72,6 @@ def test_an_intents_file_that_is_there_stays(person: Person, repository: Path) -
     assert (folder / "active_intents.yaml").read_text() == "active_intents: []  # mine\n"
 
 
-@pytest.mark.slow
 def test_only_the_agent_that_was_named_is_wired(person: Person, repository: Path) -> None:
     assert person.data(repository, "init", "--yes", "--agent", "codex")["agents"] == ["codex"]
     assert not (person.home / ".claude").exists()
@@ -131,7 +128,6 @@ def answer_at_a_terminal(person: Person, repository: Path, typed: bytes, *words:
     return process.returncode, said
 
 
-@pytest.mark.slow
 def test_at_a_terminal_one_question_is_asked_and_says_what_it_grants(person: Person, repository: Path) -> None:
     code, said = answer_at_a_terminal(person, repository, b"d\ny\n")
     assert code == 0, said
@@ -145,7 +141,6 @@ def test_at_a_terminal_one_question_is_asked_and_says_what_it_grants(person: Per
     assert (repository / ".orchestration/remit.toml").read_text() == 'mode = "observe"\n'
 
 
-@pytest.mark.slow
 def test_at_a_terminal_codex_is_not_told_to_trust_where_the_option_says_no(person: Person, repository: Path) -> None:
     code, said = answer_at_a_terminal(person, repository, b"y\n", "--no-trust-codex")
     assert code == 0, said
@@ -158,7 +153,6 @@ def test_a_yes_without_a_look_does_not_trust_hooks(person: Person, repository: P
     assert "hooks.state" not in (person.home / ".codex/config.toml").read_text()
 
 
-@pytest.mark.slow
 def test_git_tracks_nothing_of_a_private_workspace(person: Person, repository: Path) -> None:
     code, said = answer_at_a_terminal(person, repository, b"p\n", "--no-agents")
     assert code == 0, said
@@ -195,7 +189,6 @@ def test_what_git_tracks_already_cannot_become_private(person: Person, repositor
     assert "git rm -r --cached .orchestration" in done.stderr
 
 
-@pytest.mark.slow
 def test_an_agents_folder_is_where_its_variable_says(person: Person, repository: Path, tmp_path: Path) -> None:
     """Written there, examined there later without the variable, protected, and taken out again."""
     folders = {"CLAUDE_CONFIG_DIR": tmp_path / "claude", "CODEX_HOME": repository / "codex-home"}
@@ -231,7 +224,6 @@ def test_a_relative_folder_of_an_agent_is_refused(person: Person, repository: Pa
     assert not (repository / ".orchestration").exists()
 
 
-@pytest.mark.slow
 def test_in_a_second_repository_the_agents_that_are_wired_already_are_named(
     person: Person, repository: Path, tmp_path: Path
 ) -> None:

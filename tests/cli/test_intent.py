@@ -91,7 +91,6 @@ def test_a_parent_is_closed_before_its_child_only_by_force(agent: Agent, words: 
     assert "INT-001: IN_PROGRESS -> DONE" in done.stdout
 
 
-@pytest.mark.slow
 def test_older_versions_of_an_intent_are_shown(agent: Agent) -> None:
     run(agent.cwd, "status")
     agent.select()
@@ -114,7 +113,6 @@ def test_older_versions_of_an_intent_are_shown(agent: Agent) -> None:
     assert (done.returncode, "no version of 'INT-009'" in done.stderr) == (2, True)
 
 
-@pytest.mark.slow
 def test_a_deleted_intent_has_its_history(agent: Agent) -> None:
     assert run(agent.cwd, "intent", "new", "Draft", "--scope", "x/**", "--id", "INT-003").returncode == 0
     assert run(agent.cwd, "intent", "delete", "INT-003").returncode == 0
@@ -143,7 +141,6 @@ def template(agent: Agent, name: str, text: str) -> None:
     (folder / f"{name}.yaml").write_text(text)
 
 
-@pytest.mark.slow
 def test_an_intent_begins_with_a_template_of_the_team(agent: Agent) -> None:
     template(agent, "migration", TEMPLATE)
     words = ("--template", "migration", "--constraint", "No data is lost", "--reference", "INT-001", "--owner", "me")

@@ -35,7 +35,6 @@ def segment(root: Path) -> Path:
     return next(log_folder(root).glob("0*.jsonl"))
 
 
-@pytest.mark.slow
 def test_a_session_that_ends_leaves_a_head_beside_the_log_in_it_and_in_the_commit(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     (made,) = records(agent.cwd, "tree_head")
@@ -48,7 +47,6 @@ def test_a_session_that_ends_leaves_a_head_beside_the_log_in_it_and_in_the_commi
     assert (found["findings"], found["witnessed"], found["unwitnessed"]) == ([], body(made)["size"], 1)
 
 
-@pytest.mark.slow
 def test_a_commit_is_witnessed_once_head_moved(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     agent.send("SessionEnd", reason="other")
@@ -66,7 +64,6 @@ def test_where_notes_are_shared_the_witness_stands_in_the_users_repository(agent
     assert run_git(agent.cwd, "notes", "--ref=remit", "show", "HEAD") == body(made)["note"]
 
 
-@pytest.mark.slow
 def test_a_commits_note_convicts_a_log_whose_folder_was_cut_with_all_its_heads(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     folder = log_folder(agent.cwd)
@@ -78,7 +75,6 @@ def test_a_commits_note_convicts_a_log_whose_folder_was_cut_with_all_its_heads(a
     assert [f["message"][:14] for f in found if f["code"] == "truncated"] == ["note of commit"]
 
 
-@pytest.mark.slow
 def test_a_shared_log_convicts_one_whose_folder_was_cut_with_all_its_heads(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     path = segment(agent.cwd)
@@ -108,7 +104,6 @@ def make_tree(root: Path, listed: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.slow
 def test_verify_says_from_where_a_damaged_log_is_whole_again(agent: Agent) -> None:
     assert data(agent.cwd, "ledger", "verify")["whole_from"] == 0
     path = segment(agent.cwd)
@@ -120,7 +115,6 @@ def test_verify_says_from_where_a_damaged_log_is_whole_again(agent: Agent) -> No
     assert f"from record {last + 1} on the chain is whole" in remit(agent.cwd, "ledger", "verify", code=5)
 
 
-@pytest.mark.slow
 def test_a_change_inside_is_said_at_the_next_head_and_verify_stays_red(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     path = segment(agent.cwd)
@@ -147,7 +141,6 @@ def test_a_head_is_made_after_many_records_without_an_end(agent: Agent) -> None:
     assert read_frontier(log_folder(agent.cwd)) is not None
 
 
-@pytest.mark.slow
 def test_heads_of_two_machines_share_a_commits_note(agent: Agent) -> None:
     remit(agent.cwd, "ledger", "witness")
     first = run_git(agent.cwd, "notes", "--ref=remit", "show", "HEAD")
@@ -158,12 +151,10 @@ def test_heads_of_two_machines_share_a_commits_note(agent: Agent) -> None:
     assert data(agent.cwd, "ledger", "verify")["witnessed"] > 0
 
 
-@pytest.mark.slow
 def test_what_is_no_commit_is_said(agent: Agent) -> None:
     assert "NOT_FOUND" in remit(agent.cwd, "ledger", "witness", "--json", "--", "--bad", code=2)
 
 
-@pytest.mark.slow
 def test_a_teammates_log_is_trusted_by_its_key(agent: Agent, tmp_path: Path, home: Path) -> None:
     agent.send("SessionEnd", reason="other")
     key = data(agent.cwd, "ledger", "key")["key"]

@@ -147,7 +147,6 @@ def test_nothing_is_pushed_where_nobody_said_so(agent: Agent, remote: Path) -> N
     assert run_git(remote, "for-each-ref", "refs/remit") == ""
 
 
-@pytest.mark.slow
 def test_a_teammate_reads_a_shared_log_and_trusts_it_by_its_key(
     agent: Agent, remote: Path, tmp_path: Path, home: Path
 ) -> None:
@@ -206,7 +205,6 @@ def test_a_remote_that_rewrote_a_log_is_told_and_not_followed(
     assert run_git(other, "rev-parse", ref) == before
 
 
-@pytest.mark.slow
 def test_what_was_pruned_after_it_was_shared_stays_shared(agent: Agent, remote: Path) -> None:
     share(agent.cwd)
     files = data(agent.cwd, "ledger", "push")["files"]

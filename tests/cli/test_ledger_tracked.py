@@ -121,7 +121,6 @@ def test_another_clone_blames_and_trusts_by_the_key(agent: Agent, tmp_path: Path
     assert "src/new.py" in (other / ".orchestration" / "intent_map.md").read_text()
 
 
-@pytest.mark.slow
 def test_two_clones_of_one_machine_are_two_files(agent: Agent, tmp_path: Path, home: Path) -> None:
     data(agent.cwd, "ledger", "push")
     other = tmp_path / "second"
@@ -166,7 +165,6 @@ def test_a_merge_that_conflicts_is_said_and_settled(agent: Agent) -> None:
     assert clean(agent.cwd)
 
 
-@pytest.mark.slow
 def test_a_rebase_that_conflicts_goes_on_after_a_push(agent: Agent) -> None:
     main = on_two_branches(agent)
     run_git(agent.cwd, "checkout", "-q", "side")
@@ -242,7 +240,6 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-@pytest.mark.slow
 def test_a_colleagues_damaged_file_is_read_as_far_as_it_is_true(agent: Agent, tmp_path: Path, home: Path) -> None:
     data(agent.cwd, "ledger", "push")
     other = clone(agent, tmp_path, home)
@@ -344,7 +341,6 @@ def test_a_ledger_that_was_cut_is_convicted_by_its_tracked_file(agent: Agent) ->
     assert "INTEGRITY" in remit(agent.cwd, "ledger", "push", "--json", code=5)
 
 
-@pytest.mark.slow
 def test_what_was_pruned_after_it_was_shared_stays_in_the_file(agent: Agent) -> None:
     recorder = Gate.open(agent.cwd, agent.environment).recorder
     recorder.append(
@@ -399,7 +395,6 @@ def hooked(agent: Agent) -> None:
     hook.chmod(0o755)
 
 
-@pytest.mark.slow
 def test_a_pre_commit_hook_lets_it_travel_with_each_commit(agent: Agent) -> None:
     hooked(agent)
     for arguments in (("-qm", "plain"), ("-qam", "all")):

@@ -59,7 +59,6 @@ def intents(machine: Machine) -> list[str]:
     return list(dict.fromkeys(r["metadata"]["dev.remit"]["intent_id"] for r in reversed(found)))
 
 
-@pytest.mark.slow
 def test_each_machine_has_a_log_of_its_own_and_all_are_read(host: Machine, container: Machine) -> None:
     container.run("intent", "new", "two", "--scope", "docs/**")
     host.run("intent", "new", "three", "--scope", "tools/**")
@@ -73,7 +72,6 @@ def test_each_machine_has_a_log_of_its_own_and_all_are_read(host: Machine, conta
     assert read_head(host.log_of("")).seq == 1  # type: ignore[union-attr]
 
 
-@pytest.mark.slow
 def test_what_another_machine_wrote_is_unproved_without_its_key(host: Machine, container: Machine) -> None:
     container.run("intent", "new", "two", "--scope", "docs/**")
     container.run("ledger", "head")
@@ -87,7 +85,6 @@ def test_what_another_machine_wrote_is_unproved_without_its_key(host: Machine, c
     assert host.data("ledger", "verify")["findings"] == []
 
 
-@pytest.mark.slow
 def test_a_head_under_another_home_harms_nothing(host: Machine, container: Machine) -> None:
     assert "the log is empty" in container.run("ledger", "head", "--json", code=2)
     container.run("intent", "new", "two", "--scope", "docs/**")
@@ -99,7 +96,6 @@ def test_a_head_under_another_home_harms_nothing(host: Machine, container: Machi
         assert not [f for f in machine.data("ledger", "verify")["findings"] if f["severity"] == "error"]
 
 
-@pytest.mark.slow
 def test_a_lost_state_folder_begins_a_log_and_the_old_one_is_read_on(host: Machine) -> None:
     host.run("ledger", "head")
     shutil.rmtree(host.home / ".local/state/remit")
@@ -109,7 +105,6 @@ def test_a_lost_state_folder_begins_a_log_and_the_old_one_is_read_on(host: Machi
     host.run("verify")
 
 
-@pytest.mark.slow
 def test_a_copy_of_the_repository_on_another_computer_goes_on(host: Machine, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(host.cwd, copy, symlinks=True)
@@ -120,7 +115,6 @@ def test_a_copy_of_the_repository_on_another_computer_goes_on(host: Machine, tmp
     host.run("verify")
 
 
-@pytest.mark.slow
 def test_logs_of_both_machines_are_shared_under_their_names(host: Machine, container: Machine, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     run_git(tmp_path, "init", "-q", "--bare", str(bare))
@@ -141,7 +135,6 @@ def test_logs_of_both_machines_are_shared_under_their_names(host: Machine, conta
     assert {"INT-001", "INT-002"} <= set(intents(third))
 
 
-@pytest.mark.slow
 def test_the_index_comes_back_the_same_from_both_logs(host: Machine, container: Machine) -> None:
     for number, machine in enumerate((container, host, container, host)):
         machine.run("intent", "new", f"more {number}", "--scope", f"more{number}/**")
@@ -184,7 +177,6 @@ def broken(host: Machine, container: Machine) -> Machine:
     return host
 
 
-@pytest.mark.slow
 def test_one_command_repairs_what_an_older_version_left(broken: Machine, container: Machine) -> None:
     before = (broken.log_of("") / "000000000000.jsonl").read_bytes()
     codes = [f["code"] for f in broken.data("ledger", "verify", code=5)["findings"]]
@@ -204,7 +196,6 @@ def test_one_command_repairs_what_an_older_version_left(broken: Machine, contain
     container.run("verify")
 
 
-@pytest.mark.slow
 def test_a_repaired_log_is_whole_only_while_nobody_alters_it(broken: Machine) -> None:
     broken.run("ledger", "repair", "--yes")
     segment = broken.log_of("") / "000000000000.jsonl"
@@ -213,7 +204,6 @@ def test_a_repaired_log_is_whole_only_while_nobody_alters_it(broken: Machine) ->
     assert {"altered", "rewritten"} <= codes
 
 
-@pytest.mark.slow
 def test_an_acknowledgement_that_no_key_signed_counts_for_nothing(broken: Machine) -> None:
     finding = broken.data("ledger", "verify", code=5)["findings"][0]
     folder = broken.log_of("")
@@ -232,7 +222,6 @@ def test_an_acknowledgement_that_no_key_signed_counts_for_nothing(broken: Machin
     assert codes == ["wrong_log"]
 
 
-@pytest.mark.slow
 def test_an_agent_may_not_repair(broken: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDECODE", "1")
     broken.run("ledger", "repair", "--yes", code=3)
@@ -241,7 +230,6 @@ def test_an_agent_may_not_repair(broken: Machine, monkeypatch: pytest.MonkeyPatc
 # --- forgeries ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_forged_records_do_not_pass_for_another_machines(host: Machine, container: Machine) -> None:
     container.run("intent", "new", "two", "--scope", "docs/**")
     own = container.log_of("machines") / container.name / "000000000000.jsonl"
@@ -251,7 +239,6 @@ def test_forged_records_do_not_pass_for_another_machines(host: Machine, containe
     container.run("verify", code=5)
 
 
-@pytest.mark.slow
 def test_a_pipe_in_place_of_another_machines_log_is_not_waited_for(host: Machine) -> None:
     folder = host.log_of("machines") / ("a" * 12)
     folder.mkdir(parents=True)
@@ -260,14 +247,12 @@ def test_a_pipe_in_place_of_another_machines_log_is_not_waited_for(host: Machine
     assert intents(host) == ["INT-001"]
 
 
-@pytest.mark.slow
 def test_a_log_cannot_be_given_another_owner(host: Machine) -> None:
     (host.log_of("") / "owner").write_text(f"{'a' * 40}/{'b' * 12}\n")
     host.run("verify", code=5)
     assert "wrong_log" in host.run("ledger", "verify", code=5)
 
 
-@pytest.mark.slow
 def test_a_log_whose_owner_is_not_noted_is_its_first_writers(host: Machine, container: Machine) -> None:
     (host.log_of("") / "owner").unlink()
     container.run("intent", "new", "two", "--scope", "docs/**")
@@ -276,7 +261,6 @@ def test_a_log_whose_owner_is_not_noted_is_its_first_writers(host: Machine, cont
     host.run("verify")
 
 
-@pytest.mark.slow
 def test_the_live_view_doubles_no_record(host: Machine, container: Machine) -> None:
     container.run("intent", "new", "two", "--scope", "docs/**")
     exported = [json.loads(line)["id"] for line in host.run("export", "--as", "agent-trace").splitlines() if line]
@@ -284,7 +268,6 @@ def test_the_live_view_doubles_no_record(host: Machine, container: Machine) -> N
     assert intents(host) == ["INT-001", "INT-002"]
 
 
-@pytest.mark.slow
 def test_altered_records_are_not_repaired(host: Machine) -> None:
     segment = host.log_of("") / "000000000000.jsonl"
     host.run("intent", "new", "two", "--scope", "docs/**")
@@ -293,7 +276,6 @@ def test_altered_records_are_not_repaired(host: Machine) -> None:
     host.run("verify", code=5)
 
 
-@pytest.mark.slow
 def test_a_head_that_an_older_version_signed_over_anothers_log_is_no_error(broken: Machine, container: Machine) -> None:
     # Heads are signed for `<repository>/<machine>`; the older version took the log that lay there for its own.
     from remit.core.tree_head import TreeHead, sign_head

@@ -17,7 +17,6 @@ def without_home(folder: Path, *words: str, home: str | None = None, sent: bytes
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("value", [None, "", "here"])
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
 def test_a_command_refuses_and_says_what_to_set(repository: Path, words: tuple[str, ...], value: str | None) -> None:

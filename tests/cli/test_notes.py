@@ -33,7 +33,6 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
-@pytest.mark.slow
 def test_notes_travel_to_a_clone_that_knows_nothing(agent: Agent, tmp_path: Path) -> None:
     root = agent.cwd
     run_git(tmp_path, "clone", "-q", "--bare", str(root), "hub.git")
@@ -145,7 +144,6 @@ def trace(content: str, start: int, end: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "array", "lines"])
 def test_a_trace_of_another_tool_is_evidence_where_the_lines_are_those(agent: Agent, tmp_path: Path, form: str) -> None:
     (agent.cwd / "src" / "app.py").write_text(BODY)
@@ -169,7 +167,6 @@ def test_a_trace_of_another_tool_is_evidence_where_the_lines_are_those(agent: Ag
     assert [line["agent"] for line in data(agent.cwd, "blame", "src/app.py")["lines"]] == [None, None, "other-tool"]
 
 
-@pytest.mark.slow
 def test_what_is_imported_again_in_another_layout_is_there_once_in_the_order_of_time(
     agent: Agent, tmp_path: Path
 ) -> None:

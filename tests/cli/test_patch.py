@@ -37,7 +37,6 @@ def made(repository: Path) -> Path:
     return repository
 
 
-@pytest.mark.slow
 def test_a_patch_is_checked_and_applied_under_an_intent(made: Path) -> None:
     document = json.loads((made / "p.json").read_bytes())
     assert (document["schema"], document["intent_id"], document["attempt"]) == ("remit.patch/1", "INT-002", 3)

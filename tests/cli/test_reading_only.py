@@ -73,7 +73,7 @@ def can_mount(folder: Path) -> bool:
     return told.returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_every_reading_command_works_on_a_read_only_mount(written: tuple[Path, str], tmp_path: Path) -> None:
     root, record = written
     if not can_mount(tmp_path):
@@ -90,7 +90,6 @@ def test_every_reading_command_works_on_a_read_only_mount(written: tuple[Path, s
     assert record[-12:] in on_read_only_mount(root, "log").stdout
 
 
-@pytest.mark.slow
 def test_writing_commands_there_say_what_to_do(written: tuple[Path, str], tmp_path: Path) -> None:
     root, _ = written
     if not can_mount(tmp_path):
@@ -151,7 +150,6 @@ def others(written: tuple[Path, str], tmp_path: Path) -> tuple[Path, Path]:
     return root, home
 
 
-@pytest.mark.slow
 def test_gits_refusal_is_told_with_the_command_that_mends_it(others: tuple[Path, Path]) -> None:
     root, home = others
     for words in ("verify", "blame src/app.py"):
@@ -160,7 +158,6 @@ def test_gits_refusal_is_told_with_the_command_that_mends_it(others: tuple[Path,
         assert f"git config --global --add safe.directory {root}" in done.stderr, words
 
 
-@pytest.mark.slow
 def test_reading_commands_work_in_a_repository_of_somebody_else(others: tuple[Path, Path]) -> None:
     root, home = others
     (home / ".gitconfig").write_text(f"[safe]\n\tdirectory = {root}\n")

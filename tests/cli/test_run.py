@@ -92,7 +92,6 @@ def test_lines_are_blamed_on_the_agent_and_its_intent(repository: Path, script: 
     assert (lines[1]["origin"], lines[1]["agent"], lines[1]["intent_id"]) == ("ai", "remit", "INT-001")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -162,7 +161,6 @@ def test_limits_end_a_run_with_1(repository: Path, script: Any) -> None:
     assert "stopped the limit of 2 turns is reached" in done.stdout
 
 
-@pytest.mark.slow
 def test_an_unknown_price_is_no_price_of_nothing(repository: Path) -> None:
     with ChatWire(ScriptedModel([Use("read_file", {"path": "README.md"})] * 3)).serve() as wire:
         done = run(
@@ -173,7 +171,7 @@ def test_an_unknown_price_is_no_price_of_nothing(repository: Path) -> None:
     assert "the price of the model is unknown" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_a_real_provider_is_reached_by_its_variables(repository: Path) -> None:
     turns = [(Say("I read."), Use("read_file", {"path": "README.md"})), Use("attempt_completion", {"result": "Read."})]
     with AnthropicWire(ScriptedModel(turns)).serve() as wire:
@@ -191,7 +189,6 @@ def test_a_real_provider_is_reached_by_its_variables(repository: Path) -> None:
     assert "sk-ant-dummy" not in done.stdout + done.stderr
 
 
-@pytest.mark.slow
 def test_a_key_that_is_refused_ends_with_2_and_no_retries(repository: Path) -> None:
     with AnthropicWire(ScriptedModel([])).serve() as wire:
         wire.answer = lambda method, path, body: wire.refusal(401, "invalid x-api-key")  # type: ignore[method-assign]
@@ -201,7 +198,6 @@ def test_a_key_that_is_refused_ends_with_2_and_no_retries(repository: Path) -> N
     assert "failed auth: 401: invalid x-api-key" in done.stdout
 
 
-@pytest.mark.slow
 def test_runs_are_listed_taken_up_again_and_copied(repository: Path, script: Any) -> None:
     model = script([{"say": "One."}], [{"say": "Two."}], [DONE], [{"say": "Four."}], [DONE])
     first = run(repository, "run", "begin", "--max-turns", "1", "--model", model)
@@ -246,7 +242,7 @@ def test_the_prompt_is_printed_the_same_twice(repository: Path) -> None:
     assert "Git root" in first
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_an_image_is_shown_to_the_model(repository: Path, tmp_path: Path) -> None:
     image = tmp_path / "shot.png"
     image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
@@ -263,7 +259,6 @@ def test_an_image_is_shown_to_the_model(repository: Path, tmp_path: Path) -> Non
     assert "is no image" in refused.stderr
 
 
-@pytest.mark.slow
 def test_without_the_extra_a_script_still_runs_and_a_provider_names_the_command(repository: Path, script: Any) -> None:
     blocked = "import sys; sys.modules.update(dict.fromkeys(['pydantic_ai', 'prompt_toolkit', 'keyring', 'acp']));"
     for words, code, said in (
@@ -297,7 +292,7 @@ def test_an_output_that_takes_no_more_ends_the_run_quietly(repository: Path, scr
     assert listed["state"] == "open"
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_an_interrupt_ends_the_run_with_130_and_says_how_to_go_on(repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Say("never whole")])).serve() as wire:
         put_fault(wire, "silence")

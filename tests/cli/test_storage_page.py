@@ -33,7 +33,6 @@ def used(repository: Path, home: Path) -> Path:
     return repository
 
 
-@pytest.mark.slow
 def test_every_file_of_remits_is_named_on_the_page(used: Path, home: Path) -> None:
     page = PAGE.read_text("utf-8")
     for folder in (used / ".git/remit", home / ".local/state/remit", used / ".orchestration"):
@@ -42,7 +41,6 @@ def test_every_file_of_remits_is_named_on_the_page(used: Path, home: Path) -> No
             assert name.endswith(".lock") or f"{name}`" in page or f"{name}/`" in page, path
 
 
-@pytest.mark.slow
 def test_a_purge_leaves_nothing_in_the_repository(used: Path) -> None:
     remit(used, "uninstall", "--purge", "--yes")
     assert not (used / ".git/remit").exists()

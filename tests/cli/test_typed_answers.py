@@ -55,7 +55,6 @@ def test_the_prompt_and_the_help_offer_what_the_card_takes() -> None:
     assert describe_answers(HIGH).startswith("a1b2 and Enter")
 
 
-@pytest.mark.slow
 def test_a_forced_push_waits_for_the_typed_word(governed: Path, watcher: Watcher) -> None:
     answers: list[dict[str, Any]] = []
 
@@ -77,7 +76,6 @@ def test_a_forced_push_waits_for_the_typed_word(governed: Path, watcher: Watcher
     assert answer["approval"]["answer"] == "allow"
 
 
-@pytest.mark.slow
 def test_the_whole_of_a_long_diff_is_seen_on_a_key(governed: Path, watcher: Watcher) -> None:
     (governed / "docs").mkdir(exist_ok=True)
     waiting = Waiting(governed, "docs/a.md", "".join(f"line {n}\n" for n in range(100)))

@@ -20,7 +20,6 @@ def person(tmp_path: Path) -> Person:
     return someone
 
 
-@pytest.mark.slow
 def test_everything_is_as_it_was(person: Person, repository: Path) -> None:
     before = person.files()
     person.remit(repository, "init", "--yes", "--trust-codex", "--mode", "enforce")
@@ -54,7 +53,6 @@ def test_one_agent_can_be_taken_out_alone(person: Person, repository: Path) -> N
     assert (repository / ".git/remit/governed").exists()
 
 
-@pytest.mark.slow
 def test_a_purge_needs_a_yes(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes")
     assert person.run(repository, "uninstall", "--purge").returncode == 2
@@ -64,7 +62,6 @@ def test_a_purge_needs_a_yes(person: Person, repository: Path) -> None:
     assert not (repository / ".orchestration").exists()
 
 
-@pytest.mark.slow
 def test_other_repositories_that_are_still_marked_are_named(person: Person, repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -73,7 +70,6 @@ def test_other_repositories_that_are_still_marked_are_named(person: Person, repo
     assert person.data(repository, "uninstall", "--yes")["still_governed"] == [str(other)]
 
 
-@pytest.mark.slow
 def test_who_else_would_lose_the_hooks_is_said_and_asked(person: Person, repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -92,7 +88,6 @@ def test_who_else_would_lose_the_hooks_is_said_and_asked(person: Person, reposit
     assert person.remit(other, "mode").startswith("enforce")
 
 
-@pytest.mark.slow
 def test_a_repository_that_init_never_saw_is_named_too(person: Person, repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -105,7 +100,6 @@ def test_a_repository_that_init_never_saw_is_named_too(person: Person, repositor
     assert str(other) in person.run(repository, "uninstall").stderr
 
 
-@pytest.mark.slow
 def test_nothing_of_ours_is_left_that_is_not_named(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes")
     person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
@@ -127,14 +121,12 @@ def test_an_agent_that_was_not_wired_is_said_to_be_so(person: Person, repository
     assert "still wired: claude-code, codex" in said
 
 
-@pytest.mark.slow
 def test_the_mode_that_comes_back_is_said(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes", "--mode", "enforce")
     person.remit(repository, "uninstall")
     assert "mode: enforce, as .orchestration/ says from before" in person.remit(repository, "init", "--yes")
 
 
-@pytest.mark.slow
 def test_a_purge_of_tracked_files_is_said(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes")
     run_git(repository, "add", ".orchestration")

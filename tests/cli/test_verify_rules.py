@@ -156,7 +156,6 @@ HELPED = "work\n\nCo-authored-by: Claude Code <noreply@anthropic.com>\n"
 SIGNED = "work\n\nSigned-off-by: Claude Code <noreply@anthropic.com>\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "message", "expected"),
     [

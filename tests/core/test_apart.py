@@ -100,7 +100,6 @@ def test_what_folding_does_not_cover_is_unproved() -> None:
     assert "beyond ASCII" in answer.why
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fold", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_brute_force_over_short_paths_agrees(seed: int, fold: bool) -> None:
@@ -140,7 +139,6 @@ def test_no_proof_stands_against_a_path_that_both_match(a: tuple[str, ...], b: t
             assert decide_apart(Scope(a), Scope(b), fold=fold) != Apart()
 
 
-@pytest.mark.slow
 def test_what_folds_together_is_never_less_shared_than_what_is_spelled_alike() -> None:
     draw = random.Random(7)
     for _ in range(300):

@@ -174,7 +174,6 @@ def test_the_last_entry_wins_and_a_key_that_is_nobodys_does_not_count() -> None:
     assert find_line_keys(note, "src/other.rs", [1]) == {}
 
 
-@pytest.mark.slow
 @given(st.lists(entries, max_size=6), st.sets(st.integers(1, 80)))
 def test_claims_are_those_of_the_plain_rule(given_entries: list[Attestation], wanted: set[int]) -> None:
     keys = {entry.key.partition("::")[0] for entry in given_entries}

@@ -86,7 +86,6 @@ def c_quoted(text: str) -> str:
     return '"' + "".join(f"\\{ord(char):03o}" for char in text) + '"'
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_patterns_match_as_git_does(tmp_path: Path, seed: int) -> None:
     """Each pattern gives paths an attribute of its own, so that one process answers for all.
@@ -338,7 +337,6 @@ def test_an_exclusion_never_makes_more_match(
     assert less.matches(path, fold=fold) <= Scope(lines).matches(path, fold=fold)
 
 
-@pytest.mark.slow
 @law
 @given(good_lines, good_pattern, good_pattern, st.sampled_from(["", "!"]), any_path, st.booleans())
 def test_the_order_of_two_neighbours_of_one_kind_does_not_matter(

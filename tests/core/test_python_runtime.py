@@ -81,7 +81,6 @@ def list_decoded_types(tree: ast.Module) -> Iterator[ast.expr]:
             yield from named
 
 
-@pytest.mark.slow
 def test_every_type_that_holds_a_struct_is_prepared_before_it_is_decoded() -> None:
     found = [
         f"{path.relative_to(SOURCES)}:{kind.lineno}: {ast.unparse(kind)}"

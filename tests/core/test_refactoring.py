@@ -173,7 +173,6 @@ def test_bytes_of_any_kind_are_only_read(suffix: str, before: bytes, after: byte
     classify_change([FileChange(f"a{suffix}", before, after)])
 
 
-@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_word_put_in_the_place_of_another_is_never_called_a_refactoring_where_the_bytecode_differs(

@@ -27,8 +27,6 @@ from remit.ledger.verify_log import verify_log
 from remit.servers.environment import read_environment
 from remit.workspace.place.workspace import locate_workspace
 
-pytestmark = pytest.mark.slow
-
 TIMEOUT_S = 120
 TASK = "Make add() add."
 CHECK = "python3 -B -m unittest -q tests.test_app"

@@ -27,7 +27,6 @@ from servers.web.test_console import body_for
 from waiting import WAIT_S, wait_until
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
 ]
 

@@ -15,7 +15,7 @@ from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import serving
 from servers.web.test_chat import SCRIPT
 
-pytestmark = [pytest.mark.slow, pytest.mark.live]
+pytestmark = pytest.mark.live
 
 
 @pytest.fixture

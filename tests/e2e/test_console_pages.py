@@ -22,7 +22,6 @@ from servers.web.test_console import HOSTILE, Asked, addresses
 from waiting import WAIT_S
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
 ]
 

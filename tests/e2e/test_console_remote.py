@@ -19,7 +19,6 @@ from servers.web.remote_world import ProviderProcess, serving_remote, settings_o
 from servers.web.test_console import Asked
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),
 ]
 

@@ -16,7 +16,7 @@ from remit.host.scripted_model import Say, ScriptedModel
 
 __all__ = ["name"]
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 
 OUTSIDE = "open('side.md', 'w').write('sneaky')"
 INSIDE = "open('src/new.py', 'w').write('x = 1\\ny = 2\\n'); print('seen'); raise SystemExit(7)"

@@ -32,7 +32,7 @@ from remit.host.scripted_model import ModelRequest, Use
 
 __all__ = ["name", "workspace"]
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 
 SHELL = {
     "python": f"python3 -c \"open('{{path}}', 'w').write('{AFTER.strip()}' + chr(10))\"",

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent.parent
 NO_OVERLAY = 3
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_everyday_commands_come_out_as_without_remit() -> None:
     run = [sys.executable, "benchmarks/everyday.py", "--quick"]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True)

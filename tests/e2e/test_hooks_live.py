@@ -12,7 +12,7 @@ from remit.adapters import ROWS
 
 __all__ = ["name"]
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 
 SCRIPT = """\
 import json, sys

@@ -19,7 +19,7 @@ from gate.driving import overlay
 from remit.adapters import ROWS
 from remit.host.scripted_model import Say, ScriptedModel
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 
 COMMAND = "python3 src/app.py"
 

@@ -31,7 +31,6 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["blame", "why", "approval"])
 def test_a_picture_shows_what_the_command_prints_today(drawn: Path, name: str) -> None:
     """Where this fails, the output changed: look at the new picture, and run `python docs/pictures.py`."""

@@ -29,7 +29,7 @@ from e2e.test_four_agents import AGENTS
 from forked_commands import run_command
 from remit.host.scripted_model import Say, ScriptedModel
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 
 REMIT = [sys.executable, "-c", "from remit.cli import main; main()"]
 WAIT_S = 200.0

@@ -37,7 +37,6 @@ print(refused or "I wrote a greeting.")
 """
 
 
-@pytest.mark.slow
 def test_the_first_five_minutes_of_the_readme_come_out_as_shown(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from e2e.transcripts import files, fits, play, report, steps
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "commands"), [("first-intent", 25), ("watch-and-decide", 18)])
 def test_a_tutorial_comes_out_as_shown(tmp_path: Path, name: str, commands: int) -> None:
     """Every page of the tutorial uses the pretend agent of the first one."""
@@ -21,7 +20,6 @@ def test_a_tutorial_comes_out_as_shown(tmp_path: Path, name: str, commands: int)
     assert not (wrong := report(played)), wrong
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda p: p.stem)
 def test_a_how_to_comes_out_as_shown(page: Path, repository: Path) -> None:
     text = page.read_text("utf-8")

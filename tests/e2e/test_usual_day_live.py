@@ -17,7 +17,7 @@ from remit.adapters import ROWS
 
 __all__ = ["name", "workspace"]
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 
 
 def free_port() -> int:

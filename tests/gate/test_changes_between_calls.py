@@ -73,7 +73,6 @@ def test_a_command_that_writes_what_its_text_says_leaves_nothing_running(agent: 
     assert ("person", ["src/own.py"]) in edits(agent.cwd)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -36,7 +36,6 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settled", "whose"),
     [

@@ -62,7 +62,6 @@ def enumerate_points(
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "every", [29, pytest.param(3, marks=pytest.mark.live), pytest.param(1, marks=pytest.mark.exhaustive)]
@@ -76,7 +75,6 @@ def test_a_program_killed_at_any_write_and_resumed_leaves_what_an_undisturbed_on
     assert report["unequal"] == []
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "every", [29, pytest.param(3, marks=pytest.mark.live), pytest.param(1, marks=pytest.mark.exhaustive)]

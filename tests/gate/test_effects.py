@@ -49,7 +49,6 @@ SHELL: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("command", "expected"), SHELL, ids=[c for c, _ in SHELL])
 def test_what_a_shell_command_changed_is_recorded(agent: Agent, command: str, expected: dict[str, str]) -> None:
     found = agent.shell(command)
@@ -247,7 +246,6 @@ def test_a_repository_inside_the_workspace_does_not_escape_it(repository: Path, 
     assert agent.ask("Bash", command="echo x > y")["permissionDecision"] == "deny"
 
 
-@pytest.mark.slow
 def test_a_commit_of_many_files_is_recorded(agent: Agent) -> None:
     agent.shell("mkdir src/m; for i in $(seq 600); do echo $i > src/m/$i; done; git add -A; git commit -qm many")
     assert len(effects(agent.cwd)) == 600

@@ -81,7 +81,6 @@ def test_what_git_ignores_is_kept_in_and_out_of_scope_and_counted_once(agent: Ag
     assert f"sha256:{sha256(listing)}" == counted["digest"]
 
 
-@pytest.mark.slow
 def test_an_ignored_folder_may_be_changed_and_taken_away(agent: Agent) -> None:
     (agent.cwd / "dist").mkdir()
     (agent.cwd / "dist" / "old.js").write_text("old")
@@ -112,7 +111,6 @@ def test_an_existing_ignored_file_that_stands_alone_is_judged_like_any_other(age
     assert not generated(agent.cwd)
 
 
-@pytest.mark.slow
 def test_a_file_that_a_command_itself_left_may_be_made_anew_until_a_person_changes_it(agent: Agent) -> None:
     for text in ("one", "two"):
         _, done = run(agent, python(f"open('run.log', 'w').write('{text}')"))
@@ -133,7 +131,6 @@ def test_what_programs_load_by_its_name_is_judged_like_any_other(agent: Agent, p
     assert not generated(agent.cwd)
 
 
-@pytest.mark.slow
 def test_rules_that_the_command_or_an_earlier_one_wrote_hide_nothing(agent: Agent) -> None:
     run(agent, write_files({"src/.gitignore": "*\n", "src/evil.py": "evil = 1\n"}))
     assert not generated(agent.cwd)
@@ -176,7 +173,6 @@ def test_governing_files_in_an_ignored_folder_stay_protected(agent: Agent) -> No
     assert not list(agent.cwd.glob("node_modules/x/.git/hooks/*")), done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -210,7 +206,6 @@ def test_where_there_is_no_git_and_no_commit_nothing_is_ignored(tmp_path: Path, 
     assert not (folder / "dist").exists()
 
 
-@pytest.mark.slow
 def test_a_change_of_ignored_files_says_nothing_at_stop(agent: Agent) -> None:
     run(agent, write_files({f"node_modules/{n}.js": "x" for n in range(20)}))
     reply = agent.send("Stop")
@@ -222,7 +217,6 @@ def set_generated(agent: Agent, *patterns: str) -> None:
     config.write_text(config.read_text() + f"\n[containment]\ngenerated = {json.dumps(patterns)}\n")
 
 
-@pytest.mark.slow
 def test_patterns_that_a_repository_brings_count_only_once_a_person_trusts_them(agent: Agent, home: Path) -> None:
     set_generated(agent, "**")
     _, done = run(agent, write_files({"docs/evil.md": "evil"}))
@@ -243,7 +237,6 @@ def test_patterns_cover_no_tracked_file(agent: Agent, home: Path) -> None:
     assert (agent.cwd / "README.md").read_text() == "# Example\n"
 
 
-@pytest.mark.slow
 def test_other_patterns_than_the_trusted_ones_count_no_more(agent: Agent, home: Path) -> None:
     set_generated(agent, "docs/made/**")
     trust_all(agent.cwd, home)
@@ -264,7 +257,6 @@ def test_a_bare_command_hides_nothing_by_rules_of_its_own(repository: Path, home
     assert {"src/new.py", "src/.gitignore", "src/x/y.py"} <= found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("made", ["open('dist', 'w').write('evil')", "os.symlink('docs', 'dist')"])
 def test_an_ignored_folder_gives_no_leave_to_a_file_in_its_place(agent: Agent, made: str) -> None:
     (agent.cwd / "dist").mkdir()
@@ -275,7 +267,6 @@ def test_an_ignored_folder_gives_no_leave_to_a_file_in_its_place(agent: Agent, m
     assert not (agent.cwd / "dist").is_symlink()
 
 
-@pytest.mark.slow
 def test_a_link_in_an_ignored_folder_lends_nothing(agent: Agent) -> None:
     (agent.cwd / "dist").mkdir()
     run(agent, python("import os; os.symlink('../docs', 'dist/d')"))
@@ -284,7 +275,6 @@ def test_a_link_in_an_ignored_folder_lends_nothing(agent: Agent) -> None:
     assert not (agent.cwd / "docs" / "new.md").exists()
 
 
-@pytest.mark.slow
 def test_a_pattern_file_of_the_user_that_lies_in_the_workspace_does_not_count(agent: Agent, home: Path) -> None:
     with (home / ".gitconfig").open("a") as config:
         config.write(f"[core]\n\texcludesFile = {agent.cwd}/src/ignore\n")

@@ -106,7 +106,6 @@ def test_where_nothing_can_be_recorded_it_does_not_run_either(agent: Agent) -> N
     assert allowed(agent.ask("Bash", command="make x"))
 
 
-@pytest.mark.slow
 def test_policy_test_says_the_same(agent: Agent) -> None:
     for command, effect in (("git push --force", "ask"), ("git reset --hard", "allow")):
         said = remit(agent.cwd, "policy", "test", "--command", command, "--json")

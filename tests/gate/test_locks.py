@@ -50,7 +50,6 @@ def test_a_lock_is_waited_for_within_its_time_and_taken_where_it_gets_free(tmp_p
         lock_file(mine.fileno(), path, timeout_s=0.2)
 
 
-@pytest.mark.slow
 def test_a_hook_answers_while_another_process_holds_a_lock(repository: Path, home: Path) -> None:
     root = governed(repository)
     agent = Agent(root, home)

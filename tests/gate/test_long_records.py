@@ -83,7 +83,6 @@ def test_one_file_of_very_many_ranges_has_room_and_keeps_what_attribution_reads(
     assert longest(repository) <= MAX_LINE_BYTES
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -102,7 +101,6 @@ def test_what_no_file_makes_long_is_counted_with_a_digest(gate: Gate, repository
     assert "_digest': 'sha256:" in text
 
 
-@pytest.mark.slow
 def test_two_thousand_files_of_one_command_are_each_found(repository: Path, home: Path) -> None:
     overlay(home)
     governed(repository)

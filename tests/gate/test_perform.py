@@ -235,7 +235,6 @@ def test_words_of_a_contained_command_are_told_once(contained: Gate, tmp_path: P
     assert later.messages == ()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["echo x > src/a; sleep 1000", "echo x > src/a; trap '' TERM; sleep 1000"])
 def test_a_cancelled_command_ends_and_leaves_nothing(contained: Gate, tmp_path: Path, text: str) -> None:
     command = script(contained, text)

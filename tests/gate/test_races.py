@@ -113,7 +113,6 @@ def test_the_second_part_of_a_split_file_goes_through_no_link(agent: Agent, vict
     call.run()
 
 
-@pytest.mark.slow
 def test_a_link_that_leads_away_is_not_made_under_a_command_that_writes_later(agent: Agent, victim: Path) -> None:
     first = Call(agent, LATER.format("src/f"))  # let through: it may write at any time from here on
     said = Call(agent, link("src/f", victim)).run()
@@ -133,7 +132,6 @@ def test_a_command_beside_one_that_is_not_contained_is(agent: Agent) -> None:
     assert (first.contained, second.contained) == (False, True)
 
 
-@pytest.mark.slow
 def test_what_writes_in_the_background_is_contained(agent: Agent, victim: Path) -> None:
     first = Call(agent, LATER.format("src/f"), run_in_background=True)
     assert first.contained
@@ -153,7 +151,6 @@ def test_no_link_is_made_in_the_temporary_folder_under_a_command_that_writes_lat
     assert place.read_text() == "evil\n"
 
 
-@pytest.mark.slow
 def test_beside_a_contained_command_the_temporary_folder_is_written_contained(
     agent: Agent, home: Path, victim: Path
 ) -> None:

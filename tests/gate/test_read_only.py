@@ -33,7 +33,6 @@ def shell(agent: Agent, command: str) -> str:
     return str(agent.tell("Bash", before["call_id"], response, command=given).get("additionalContext", ""))
 
 
-@pytest.mark.slow
 def test_a_write_that_bind_mode_refused_is_told_as_remits_and_recorded(repository: Path, home: Path) -> None:
     only_bind(home)
     governed(repository)
@@ -48,7 +47,6 @@ def test_a_write_that_bind_mode_refused_is_told_as_remits_and_recorded(repositor
     assert not shell(agent, "python3 -c \"open('src/CHANGES.md', 'w')\"")
 
 
-@pytest.mark.slow
 def test_a_write_to_the_rest_of_the_machine_is_told_as_remits(repository: Path, home: Path) -> None:
     overlay(home)
     governed(repository)

@@ -137,7 +137,6 @@ def test_each_line_of_a_formatted_file_stays_with_its_writer(
     assert grades(agent) == found
 
 
-@pytest.mark.slow
 def test_a_question_runs_what_waits(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     shell(agent, FILTERS["sed"], monkeypatch)
     assert has_replays(place(agent))
@@ -224,7 +223,6 @@ def test_a_program_that_runs_again_reaches_nothing_but_its_scratch_folder(
     assert not Path("/tmp/left_by_replay").exists()
 
 
-@pytest.mark.slow
 def test_a_program_that_never_ends_is_ended(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     (agent.cwd / "src/f.py").write_text(PERSONS)
     commit(agent.cwd)

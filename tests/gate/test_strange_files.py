@@ -44,7 +44,6 @@ def test_what_is_behind_proc_is_no_file_of_anybody_s(agent: Agent) -> None:
     assert write(agent, "/proc/self/cwd/src/x") == "INVALID_ARGUMENTS"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["src/.gitignore", ".gitattributes"])
 def test_a_pipe_with_a_name_of_gits_holds_up_no_hook(agent: Agent, name: str) -> None:
     """A git that waits at it would take all its time in each of the nine hooks."""

@@ -83,7 +83,6 @@ EFFECTS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", EFFECTS)
 def test_what_lies_outside_the_scope_is_as_before_and_what_lies_inside_stays(
     repo: Path, home: Path, script: str

@@ -82,7 +82,6 @@ def test_what_a_call_did_waits_too(agent: Agent) -> None:
     assert of_call(agent, "t1") == ["tool_use ", "mutation ", "tool_result "]
 
 
-@pytest.mark.slow
 def test_a_call_is_recorded_while_another_process_keeps_the_state_locked(agent: Agent) -> None:
     holder = sqlite3.connect(gate(agent).workspace.state / "state.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

@@ -131,7 +131,6 @@ def test_a_mode_and_a_task_narrow_what_may_be_changed(folder: Path, home: Path) 
     ]
 
 
-@pytest.mark.slow
 def test_a_command_that_ignores_sigterm_is_cancelled_and_leaves_nothing_open(folder: Path, home: Path) -> None:
     command = {"command": "trap '' TERM; echo begun; tail -f /dev/null; echo late > src/late.txt"}
     model = scripted(

@@ -75,7 +75,6 @@ async def open_session(folder: Path, home: Path, options: SessionOptions, model:
     return session
 
 
-@pytest.mark.slow
 def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folder: Path, home: Path) -> None:
     model = scripted(
         SELECT,
@@ -106,7 +105,6 @@ def test_a_long_command_goes_on_while_the_agent_works_and_is_recorded_once(folde
     assert [call["id"] for call in calls].count("c2") == 1
 
 
-@pytest.mark.slow
 def test_what_it_wrote_is_judged_at_its_end(folder: Path, home: Path) -> None:
     def wait_for_its_end(_: ModelRequest) -> Use:
         (home / "go").write_text("\n")
@@ -142,7 +140,6 @@ def test_the_end_of_the_task_ends_what_runs_in_the_background(folder: Path, home
     run_session(folder, home, model, check)
 
 
-@pytest.mark.slow
 def test_the_fifth_command_is_ended_at_its_time(folder: Path, home: Path) -> None:
     commands = [execute(f"{ENDLESS} {n}", f"b{n}") for n in range(5)]
     model = scripted(SELECT, *commands, DONE)

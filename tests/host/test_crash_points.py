@@ -61,7 +61,6 @@ def crash(shim: Path, place: Path, repository: Path, home: Path, *numbers: int) 
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "every", [97, pytest.param(11, marks=pytest.mark.live), pytest.param(1, marks=pytest.mark.exhaustive)]
 )

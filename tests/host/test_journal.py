@@ -197,7 +197,6 @@ def check_law(conversation: tuple[Any, ...]) -> None:
     assert len(calls) == len(set(calls))
 
 
-@pytest.mark.slow
 @settings(max_examples=500)
 @given(LINES, st.data())
 def test_any_prefix_of_any_journal_settles_to_exactly_one_result_a_call(lines: list[AnyLine], data: Any) -> None:

@@ -56,7 +56,6 @@ def record_bodies(wire: ModelWire) -> list[Any]:
     return bodies
 
 
-@pytest.mark.slow
 def test_a_turn_comes_as_deltas_and_whole(provider: str) -> None:
     with WIRES[provider](ScriptedModel([TURN])).serve() as wire:
         deltas, turn = stream_turn(LibraryModel(endpoint_of(provider, wire)))

@@ -54,7 +54,6 @@ def test_what_a_server_changes_is_compared_and_recorded(driver: ToolDriver, conn
     assert [file["path"] for file in body(records(driver.root, "mutation")[-1])["files"]] == ["note.txt"]
 
 
-@pytest.mark.slow
 def test_images_and_failures_come_as_what_they_are(driver: ToolDriver, connections: McpConnections) -> None:
     output = call(driver, connections, "picture")
     (image,) = output.data["images"]
@@ -81,7 +80,6 @@ def test_a_wrong_call_is_answered_with_what_the_server_has(driver: ToolDriver, c
     assert driver.fail(use, server_name="other", tool_name="x").error_type == "NO_SUCH_SERVER"
 
 
-@pytest.mark.slow
 def test_a_server_that_left_is_started_again_for_the_next_call(driver: ToolDriver, connections: McpConnections) -> None:
     use, _ = make_mcp_tools(connections)
     assert call(driver, connections, "add", a=1, b=2).text == "3"
@@ -126,7 +124,6 @@ def test_servers_of_the_person_need_no_trust(driver: ToolDriver, home: Path) -> 
     assert make_mcp_tools(McpConnections({}, driver.root, {})) == ()
 
 
-@pytest.mark.slow
 def test_a_server_is_reached_over_http(driver: ToolDriver) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -38,8 +38,6 @@ from remit.ledger.verify_log import verify_log
 from remit.workspace.place.workspace import locate_workspace
 from waiting import wait_until
 
-pytestmark = pytest.mark.slow
-
 MAX_TURNS, MAX_SECONDS = 24, 240
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 CITED = {"intent_id": "INT-001", "mutation_class": "BUG_FIX"}

@@ -75,7 +75,6 @@ def test_vertex_opens_with_a_project() -> None:
     )
 
 
-@pytest.mark.slow
 def test_bedrock_says_which_extra_brings_its_sdk() -> None:
     code = (
         "import sys; sys.modules['boto3'] = sys.modules['botocore'] = None\n"

@@ -54,7 +54,6 @@ def write(path: str, content: str, id: str | None = None) -> Use:
     return Use("write_to_file", {"path": path, "content": content}, id)
 
 
-@pytest.mark.slow
 def test_messages_of_a_request_begin_with_those_of_the_request_before(folder: Path, home: Path) -> None:
     """Over 200 turns, with words of a person, tails and changed files between them, nothing that was sent changes."""
     steps: list[Any] = []

@@ -103,7 +103,6 @@ def test_the_hook_says_nothing_and_takes_little_where_nothing_is_governed(reposi
     assert not (repository / ".git" / "remit").exists()
 
 
-@pytest.mark.slow
 def test_the_hook_takes_little_where_it_decides(repository: Path) -> None:
     run("-m", "remit", "init", "--yes", "--no-agents", "--mode", "enforce", cwd=repository)
     run("-m", "remit", "intent", "new", "Names", "--scope", "src/**", cwd=repository)
@@ -172,7 +171,6 @@ def test_the_gate_is_there_for_programs_and_loaded_when_it_is_asked_for(tmp_path
     assert "msgspec" not in done.stdout.split()
 
 
-@pytest.mark.slow
 def test_one_file_imports_the_library_of_models() -> None:
     importing = {
         str(path.relative_to(SOURCE))

@@ -27,7 +27,6 @@ def traces() -> dict[str, dict[str, int]]:
     return rows
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tool", MAX_FILES_OF_CALL)
 def test_a_tool_call_runs_through_no_more_files_than_before(tool: str, traces: dict[str, dict[str, int]]) -> None:
     assert traces[tool]["files"] <= MAX_FILES_OF_CALL[tool]
@@ -38,7 +37,6 @@ def test_no_folder_holds_more_modules_than_a_reader_takes_in() -> None:
     assert {str(folder): size for folder, size in sizes.items() if size > MAX_MODULES_OF_FOLDER} == {}
 
 
-@pytest.mark.slow
 def test_a_public_class_name_stands_for_one_class() -> None:
     names = Counter(
         node.name

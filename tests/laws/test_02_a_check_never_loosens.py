@@ -1,6 +1,5 @@
 """Law 2: adding a check never loosens a decision."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,6 @@ def test_one_more_check_is_never_looser(call: ToolCall, situation: Facts, few: s
     assert all(finding in with_it.findings for finding in without.findings)
 
 
-@pytest.mark.slow
 @given(calls, facts(), st.sampled_from(STRICTNESS))
 def test_a_foreign_check_can_only_tighten(call: ToolCall, situation: Facts, verdict: Verdict) -> None:
     def foreign(call: ToolCall, facts: Facts) -> Finding | None:

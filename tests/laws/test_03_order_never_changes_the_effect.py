@@ -1,6 +1,5 @@
 """Law 3: the order of the checks never changes what is done, only what is said first."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +9,6 @@ from remit.core.decision import Facts
 from remit.policy.decide import CHECKS, decide
 
 
-@pytest.mark.slow
 @given(calls, facts(), st.permutations(list(CHECKS)))
 def test_any_order_gives_the_same_effect_and_findings(call: ToolCall, situation: Facts, order: list[str]) -> None:
     usual = decide(call, situation)

@@ -78,7 +78,6 @@ def payloads(draw: st.DrawFn, row: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("agent", sorted(ROWS))
 @given(st.data())
 @settings(max_examples=300)

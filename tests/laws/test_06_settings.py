@@ -118,7 +118,6 @@ def test_wired_and_unwired_is_the_same_bytes(document: tuple[dict[str, Any], str
     assert unmerge_json(wired, insertions) == text
 
 
-@pytest.mark.slow
 @given(odd_json(), wishes())
 def test_twice_is_once(document: tuple[dict[str, Any], str], wanted: dict[str, Any]) -> None:
     wired, _ = merged(document[1], wanted)
@@ -127,7 +126,6 @@ def test_twice_is_once(document: tuple[dict[str, Any], str], wanted: dict[str, A
     assert (insertions.edits, insertions.entries) == ((), ())
 
 
-@pytest.mark.slow
 @given(odd_json(), wishes())
 def test_an_agent_that_rewrites_its_settings_costs_nothing_but_its_rewriting(
     document: tuple[dict[str, Any], str], wanted: dict[str, Any]
@@ -139,7 +137,6 @@ def test_an_agent_that_rewrites_its_settings_costs_nothing_but_its_rewriting(
     assert unmerge_json(rewritten, insertions) == json.dumps(value, indent=2, ensure_ascii=False)
 
 
-@pytest.mark.slow
 @given(odd_json(), wishes(), GROUP, VALUES, st.data())
 def test_what_others_write_meanwhile_stays(
     document: tuple[dict[str, Any], str], wanted: dict[str, Any], group: Any, other: Any, data: st.DataObject
@@ -161,7 +158,6 @@ def test_what_others_write_meanwhile_stays(
     assert value_of(unmerge_json(rewritten, insertions)) == edited(value)
 
 
-@pytest.mark.slow
 @given(odd_json(), wishes())
 def test_an_outdated_entry_is_replaced(document: tuple[dict[str, Any], str], wanted: dict[str, Any]) -> None:
     old = json.loads(json.dumps(wanted).replace("/home/Zoë Q", "/old").replace("/home/Zo\\u00eb Q", "/old"))

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,7 +97,6 @@ def test_codex(command: tuple[str, list[str]], given_rules: list[tuple[list[str]
     assert found in ("agent", "as written", "deny"), "an allow of ours would count for more than its rules do"
 
 
-@pytest.mark.slow
 @given(commands(), st.lists(st.tuples(prefixes, decisions), max_size=4), st.booleans())
 def test_gemini(command: tuple[str, list[str]], given_rules: list[tuple[list[str], str]], yolo: bool) -> None:
     text, parts = command

@@ -163,7 +163,6 @@ content = st.lists(
 ).map(b"".join)
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content, st.data())
 def test_any_bytes_come_back_at_any_offset(tmp_path: Path, raw: bytes, data: st.DataObject) -> None:
@@ -246,7 +245,6 @@ compact(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_every_line_is_there_and_the_next_run_finishes(log: Path, tmp_path: Path) -> None:
     before = everything(log)
     whole = copy(log, tmp_path / "whole")

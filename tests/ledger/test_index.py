@@ -237,7 +237,6 @@ events = st.one_of(
 )
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches=st.lists(st.lists(events, max_size=6), max_size=6), segment_bytes=st.sampled_from([700, 10**6]))
 def test_rebuilt_equals_built_step_by_step(
@@ -255,7 +254,7 @@ def test_rebuilt_equals_built_step_by_step(
     log.close()
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_a_large_index_deleted_comes_back_the_same(log: MachineLog) -> None:
     for start in range(0, 100_000, 5_000):
         log.append([record(n, id=f"{n:08d}") for n in range(start, start + 5_000)], sync=False)

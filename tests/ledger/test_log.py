@@ -482,7 +482,6 @@ def test_the_recovery_factory_gets_only_plain_values(folder: Path) -> None:
     assert make_recovery({"bytes": detail["bytes"]}).body.detail == {"bytes": 4}
 
 
-@pytest.mark.slow
 def test_logs_that_nobody_closed_leave_no_open_file(folder: Path) -> None:
     open_log(folder).append([record()])
     gc.collect()

@@ -23,7 +23,6 @@ def finish(children: list[int]) -> list[int]:
     return [wait_for_end(pid) for pid in children]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("each", "sync", "views"), [(2500, False, False), (60, True, True)])
 def test_eight_processes_lose_and_interleave_nothing(tmp_path: Path, each: int, sync: bool, views: bool) -> None:
     folder, view = tmp_path / "log", tmp_path / "view"

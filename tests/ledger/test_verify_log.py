@@ -61,7 +61,6 @@ def test_a_log_as_appended_is_clean(size: int) -> None:
         assert log.findings() == ()
 
 
-@pytest.mark.slow
 @LAWS
 @given(sizes, st.data())
 def test_any_flipped_bit_is_reported_and_names_its_record(size: int, data: st.DataObject) -> None:
@@ -76,7 +75,6 @@ def test_any_flipped_bit_is_reported_and_names_its_record(size: int, data: st.Da
         assert log.named() == ({k, k + 1} if newline_lost else {k})
 
 
-@pytest.mark.slow
 @LAWS
 @given(sizes, st.data())
 def test_any_other_bytes_in_a_line_are_reported_and_name_it(size: int, data: st.DataObject) -> None:
@@ -87,7 +85,6 @@ def test_any_other_bytes_in_a_line_are_reported_and_name_it(size: int, data: st.
         assert log.named() == {k}
 
 
-@pytest.mark.slow
 @LAWS
 @given(sizes, st.data())
 def test_a_forged_seq_does_not_mislead(size: int, data: st.DataObject) -> None:
@@ -101,7 +98,6 @@ def test_a_forged_seq_does_not_mislead(size: int, data: st.DataObject) -> None:
         assert log.named() == {k}
 
 
-@pytest.mark.slow
 @LAWS
 @given(sizes, st.data())
 def test_removed_lines_are_reported_and_named(size: int, data: st.DataObject) -> None:
@@ -113,7 +109,6 @@ def test_removed_lines_are_reported_and_named(size: int, data: st.DataObject) ->
         assert {f.code for f in log.findings()} == {"truncated" if last == size - 1 else "removed"}
 
 
-@pytest.mark.slow
 @LAWS
 @given(sizes, st.data())
 def test_a_duplicate_anywhere_is_reported_and_named(size: int, data: st.DataObject) -> None:
@@ -124,7 +119,6 @@ def test_a_duplicate_anywhere_is_reported_and_named(size: int, data: st.DataObje
         assert [(f.code, f.seq) for f in log.findings()] == [("duplicated", k)]
 
 
-@pytest.mark.slow
 @LAWS
 @given(st.integers(2, 40), st.data())
 def test_two_swapped_lines_are_both_named(size: int, data: st.DataObject) -> None:
@@ -137,7 +131,6 @@ def test_two_swapped_lines_are_both_named(size: int, data: st.DataObject) -> Non
         assert log.named() == {i, j}
 
 
-@pytest.mark.slow
 @LAWS
 @given(sizes, st.data())
 def test_a_tail_cut_at_any_byte_is_reported_and_names_what_is_gone(size: int, data: st.DataObject) -> None:
@@ -151,7 +144,6 @@ def test_a_tail_cut_at_any_byte_is_reported_and_names_what_is_gone(size: int, da
         assert bool(torn) == (not content[:end].endswith(b"\n") and end > 0)
 
 
-@pytest.mark.slow
 @LAWS
 @given(sizes, st.data())
 def test_what_was_done_stays_named_after_the_log_went_on(size: int, data: st.DataObject) -> None:

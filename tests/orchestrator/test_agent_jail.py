@@ -228,7 +228,6 @@ class SlowFeed(AgentFeed):
         super().read_output(stream)
 
 
-@pytest.mark.slow
 def test_the_last_line_of_an_agent_counts_however_late_it_is_read(places: AttemptPlaces, home: Path) -> None:
     words = ("echo", '{"type": "result", "total_cost_usd": 1.5}')
     jail = make_jail(places, "", words, Environment(home=home, temporary=home / "tmp"), os.environ["PATH"])

@@ -30,7 +30,6 @@ def plans(home: Path, tmp_path: Path) -> PlanRepository:
     return made
 
 
-@pytest.mark.slow
 def test_a_command_is_not_lost_where_a_worker_without_it_is_alive(plans: PlanRepository) -> None:
     shown = plans.remit("plan", "start", "--yes", "--agent-command=mine=true {intent}")
     (worker,) = re.findall(r"^worker (\d+) runs in the background", shown, re.MULTILINE)
@@ -38,7 +37,6 @@ def test_a_command_is_not_lost_where_a_worker_without_it_is_alive(plans: PlanRep
         os.kill(int(worker), 9)
 
 
-@pytest.mark.slow
 def test_a_command_is_read_and_an_unknown_agent_refused_before_a_plan_opens(plans: PlanRepository) -> None:
     assert "is no NAME=COMMAND" in plans.remit("plan", "start", "--yes", "--agent-command=mine", code=2)
     shown = plans.remit("plan", "start", "--yes", "--agent", "nosuch", code=2)

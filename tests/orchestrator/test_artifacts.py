@@ -42,7 +42,6 @@ def remit(clone: Clone, *words: str) -> str:
     return (done.stdout + done.stderr).decode("utf-8", "surrogateescape")
 
 
-@pytest.mark.slow
 def test_another_host_reads_what_an_attempt_left_without_its_secrets(clones: tuple[Clone, Clone]) -> None:
     a, b = clones
     given = {"page.png": PNG, "report.txt": f"token {TOKEN}\n".encode(), "junk.bin": b"a\0b", ".env": b"A=1"}
@@ -98,7 +97,6 @@ def test_an_artefact_is_bounded_and_keeps_both_ends_of_its_output(clones: tuple[
     assert len(facts.left) == 6
 
 
-@pytest.mark.slow
 def test_what_a_remote_that_was_away_did_not_get_goes_with_the_next(
     clones: tuple[Clone, Clone], tmp_path: Path
 ) -> None:
@@ -115,7 +113,6 @@ def test_what_a_remote_that_was_away_did_not_get_goes_with_the_next(
     assert [facts.attempt.attempt for facts in Artifacts(a.gate).read_facts()] == [1, 2]
 
 
-@pytest.mark.slow
 def test_what_somebody_else_put_under_such_a_ref_is_passed_over(clones: tuple[Clone, Clone]) -> None:
     a, b = clones
     keep(b, "one")

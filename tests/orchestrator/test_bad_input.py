@@ -79,7 +79,6 @@ def nothing(plans: PlanRepository) -> list[str]:
     return []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "more", "code", "texts"),
     [
@@ -122,7 +121,6 @@ def test_a_repository_without_a_commit_is_refused(plans: PlanRepository) -> None
     assert "git commit --allow-empty" in shown
 
 
-@pytest.mark.slow
 def test_an_intent_runs_in_one_plan_and_two_plans_may_have_one_target(plans: PlanRepository) -> None:
     plans.govern(2)
     plans.remit(*START, "INT-001", *plans.database)
@@ -147,7 +145,6 @@ def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, 
     assert engine.end_attempt(attempt.token, attempt.key, how, failure, failure)
 
 
-@pytest.mark.slow
 def test_a_plan_is_forked_from_what_it_has_not_landed(plans: PlanRepository, home: Path) -> None:
     ids = plans.govern(4)
     edit(plans, "name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]")
@@ -186,7 +183,6 @@ def test_a_plan_is_forked_from_what_it_has_not_landed(plans: PlanRepository, hom
     assert "nothing left to do anew" in plans.remit("plan", "fork", old, *plans.database, code=2)
 
 
-@pytest.mark.slow
 def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(plans: PlanRepository, home: Path) -> None:
     plans.govern(1)
     plans.remit(*START, "--no-land", *plans.database)
@@ -209,7 +205,6 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(plans: P
         assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
 
 
-@pytest.mark.slow
 def test_every_task_is_dropped_only_after_a_yes(plans: PlanRepository) -> None:
     plans.govern(2)
     plans.remit(*START, *plans.database)
@@ -221,7 +216,6 @@ def test_every_task_is_dropped_only_after_a_yes(plans: PlanRepository) -> None:
     assert "nothing to stop" in plans.remit("plan", "stop", *plans.database)
 
 
-@pytest.mark.slow
 def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(plans: PlanRepository, home: Path) -> None:
     plans.govern(1)
     plans.remit(*START, *plans.database)
@@ -237,7 +231,6 @@ def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(pla
     assert "later plans have its intents" in plans.remit("plan", "stop", first, *plans.database, code=2)
 
 
-@pytest.mark.slow
 def test_a_budget_that_is_used_up_says_what_counted_and_is_raised(plans: PlanRepository, home: Path) -> None:
     plans.govern(1)
     plans.remit(*START, "--max-usd=0.5", *plans.database)
@@ -263,7 +256,6 @@ def land_and_undo(plans: PlanRepository, intent: str) -> None:
     git(plans.root, "branch", "-f", "remit/next", commit)
 
 
-@pytest.mark.slow
 def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(
     plans: PlanRepository, tmp_path: Path
 ) -> None:
@@ -283,7 +275,6 @@ def test_what_was_dropped_or_undone_is_in_no_plan_of_a_board_that_is_built_anew(
     assert len(plans.status()) == 3
 
 
-@pytest.mark.slow
 def test_a_pause_is_no_silence(plans: PlanRepository, home: Path) -> None:
     plans.govern(1)
     plans.remit(*START, *plans.database)
@@ -299,7 +290,6 @@ def test_a_pause_is_no_silence(plans: PlanRepository, home: Path) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.slow
 def test_a_thousand_intents_are_checked_in_bounded_time(plans: PlanRepository) -> None:
     plans.govern(1)
     path = plans.root / INTENTS

@@ -94,7 +94,6 @@ def test_a_worker_names_the_place_in_an_intents_file_that_stays_broken(plan: Sma
         plan.open_worker(0.005).host.move_intent(REPOSITORY, "INT-001", "IN_PROGRESS")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["merge", "squash"])
 def test_what_a_person_took_out_does_not_come_back_with_the_next_plan(plan: SmallPlan, form: str) -> None:
     with (plan.root / ".orchestration/remit.toml").open("a") as settings:

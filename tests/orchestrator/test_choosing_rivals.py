@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from gate.team_hooks.trusted_hooks import trust_all
@@ -23,7 +22,6 @@ def have_rivals(engine: DbosEngine, repository: str, intent: str, *numbers: int)
         store_task(engine.store, connection, task, replace(task, finished=numbers))
 
 
-@pytest.mark.slow
 def test_a_rival_whose_work_is_not_here_does_not_hold_up_the_others(
     repository: Path, tmp_path: Path, home: Path
 ) -> None:
@@ -45,7 +43,6 @@ def test_a_rival_whose_work_is_not_here_does_not_hold_up_the_others(
     )
 
 
-@pytest.mark.slow
 def test_rivals_are_chosen_among_once_the_remote_that_has_their_work_answers(tmp_path: Path, home: Path) -> None:
     a, b, ids = make_clones(tmp_path, 2)
     engine, far = open_engine(tmp_path, a.root, ids), tmp_path / "far.git"

@@ -51,7 +51,6 @@ def start_one(fleet: Fleet) -> tuple[str, subprocess.Popen[bytes]]:
     return ids[0], worker
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "what", "fix"),
     [
@@ -84,7 +83,6 @@ def test_a_database_that_cannot_be_used_is_named_with_the_next_step(
     assert fix in shown
 
 
-@pytest.mark.slow
 def test_a_server_that_is_away_at_the_start_is_named(fleet: Fleet, server: Postgres) -> None:
     fleet.govern(1)
     server.stop()
@@ -148,7 +146,6 @@ def test_a_file_that_was_replaced_is_not_used_on(home: Path) -> None:
         pass
 
 
-@pytest.mark.slow
 def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: Fleet, home: Path) -> None:
     """It would go on in a file that nobody else sees, beside the attempts of the database that is built anew."""
     id, worker = start_one(fleet)
@@ -168,7 +165,6 @@ def test_a_worker_whose_database_is_deleted_ends_its_agents_and_says_so(fleet: F
     assert [attempt["attempt"] for attempt in fleet.attempts(id)] == [1, 2]
 
 
-@pytest.mark.slow
 def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet, home: Path) -> None:
     _, worker = start_one(fleet)
     with sqlite3.connect(home / PATH, timeout=WAIT_S) as connection:
@@ -178,7 +174,6 @@ def test_a_worker_ends_once_a_newer_remit_has_migrated_its_database(fleet: Fleet
     fleet.wait_until_agents_end()
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, home: Path) -> None:
     fleet.pace = LONG_LEASE_PACE
     fleet.variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # Python keeps what a full disk cut off
@@ -196,7 +191,6 @@ def test_a_full_disk_is_named_and_work_goes_on_once_there_is_room(fleet: Fleet, 
     assert worker.poll() is None
 
 
-@pytest.mark.slow
 def test_a_locked_file_stops_nothing_for_good(fleet: Fleet, home: Path) -> None:
     fleet.pace = LONG_LEASE_PACE
     id, _ = start_one(fleet)
@@ -211,7 +205,6 @@ def test_a_locked_file_stops_nothing_for_good(fleet: Fleet, home: Path) -> None:
     assert [attempt["ended_as"] for attempt in fleet.attempts(id)] == ["handed_in"]
 
 
-@pytest.mark.slow
 def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
     home: Path, tmp_path: Path, server: Postgres
 ) -> None:
@@ -230,7 +223,6 @@ def test_a_server_that_is_started_again_is_named_and_nothing_is_lost(
         fleet.stop()
 
 
-@pytest.mark.slow
 def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: Fleet) -> None:
     """A lid that is closed: worker and agent stop together, and another one does the work meanwhile."""
     id, worker = start_one(fleet)
@@ -250,7 +242,6 @@ def test_a_worker_that_was_suspended_loses_its_place_and_ends_its_agent(fleet: F
     assert worker.poll() is None
 
 
-@pytest.mark.slow
 def test_a_worker_that_was_given_up_and_comes_back_gets_work_again(fleet: Fleet) -> None:
     ids = fleet.govern(1)
     first = fleet.start_worker(1, 0.2)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
 from remit.orchestrator.board import Worker
@@ -17,7 +16,6 @@ from remit.orchestrator.workers.worker import has_worker_ended, name_worker
 NAME = "from remit.orchestrator.workers.worker import name_worker; print(name_worker())"
 
 
-@pytest.mark.slow
 def test_an_ended_worker_is_swept_at_once_and_a_slow_one_is_not(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", NAME], capture_output=True, text=True, check=True).stdout.strip()
     slow, away = name_worker(), "elsewhere:1-2:3:4"

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import dbos
-import pytest
 
 from remit.orchestrator.engines import workflows as engine
 
@@ -23,7 +22,6 @@ CALLED = {
 }
 
 
-@pytest.mark.slow
 def test_one_module_imports_the_engine_and_only_public_names() -> None:
     users: dict[str, set[str]] = {}
     for path in SOURCE.rglob("*.py"):

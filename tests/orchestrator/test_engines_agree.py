@@ -186,7 +186,6 @@ def open_both(empty: Path, folder: Path) -> tuple[InlineEngine, DbosEngine]:
     return inline, durable
 
 
-@pytest.mark.slow
 @example(deeds=[("dispatch", 0, 0), ("start", 0, 0), ("order", 0, ONE_ORDERS.index(OrderKind.RETRY)), ("fail", 0, 0)])
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(deeds=DEEDS)

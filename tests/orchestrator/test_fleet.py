@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.fleet_driving import WAIT_S, Fleet, git
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_three_intents_land_each_once_and_a_plan_without_a_worker_starts_one(fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.fleet_driving import WAIT_S, Fleet, PatientFleet, git
 from orchestrator.postgres import Postgres, running_postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ def fleet(home: Path, tmp_path: Path) -> Generator[GrowingFleet]:
     made.stop()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_attempt_may_write_what_a_person_adds_to_its_scope_while_it_runs(fleet: GrowingFleet) -> None:
     (id,) = fleet.govern(1)

@@ -206,7 +206,6 @@ def describe_files(folder: Path, *, besides: str = "") -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.slow
 def test_what_a_hostile_agent_tries_in_its_jail_comes_to_nothing(
     attempt: JailedAttempt, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +242,6 @@ def test_what_a_hostile_agent_tries_in_its_jail_comes_to_nothing(
     assert daemons_of(home) != []
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(find_inner_bubblewrap() is None, reason="NO JAIL WITHIN A JAIL TESTED: bubblewrap cannot make one")
 def test_what_a_command_of_remits_own_agent_tries_comes_to_nothing_and_is_recorded(
     attempt: JailedAttempt, home: Path
@@ -285,7 +283,6 @@ print(perform("echo mine > LICENSE; kill -TERM 0; sleep 60", "t3"))
     assert not (attempt.tree / "LICENSE").exists(), "undone, since it is out of scope"
 
 
-@pytest.mark.slow
 def test_each_call_is_judged_and_recorded_although_the_records_are_out_of_reach(attempt: JailedAttempt) -> None:
     with attempt.open_door():
         _, printed = attempt.run("""
@@ -306,7 +303,6 @@ print(shell("git add -A && git commit -qm mine && git log --format=%s -1", "t5")
     assert not (attempt.tree / "LICENSE").exists(), "undone from outside"
 
 
-@pytest.mark.slow
 def test_a_daemon_that_dies_is_started_again_and_no_call_is_lost(attempt: JailedAttempt, home: Path) -> None:
     with attempt.open_door():
         attempt.run("hook('SessionStart', 'note', source='startup')")
@@ -320,7 +316,6 @@ def test_a_daemon_that_dies_is_started_again_and_no_call_is_lost(attempt: Jailed
     assert [body(record)["call"]["id"] for record in attempt.records("tool_result")] == ["t1"]
 
 
-@pytest.mark.slow
 def test_without_a_door_every_call_is_denied_and_says_what_to_do(attempt: JailedAttempt) -> None:
     end, printed = attempt.run("""
 import functools
@@ -356,7 +351,6 @@ print(hook("SessionEnd", "note", reason="exit")[0])
     assert attempt.records("tool_result") == []
 
 
-@pytest.mark.slow
 def test_a_daemon_that_starts_slowly_is_waited_for_and_no_other_one_is_started(
     attempt: JailedAttempt, home: Path
 ) -> None:
@@ -434,7 +428,6 @@ subprocess.run("git -c core.fsmonitor= add src/inner", shell=True)
     assert not (home / "ran").exists()
 
 
-@pytest.mark.slow
 def test_the_tools_of_an_agent_work_through_the_door(attempt: JailedAttempt) -> None:
     with attempt.open_door():
         _, printed = attempt.run("""

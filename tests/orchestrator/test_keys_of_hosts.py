@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from gate.driving import Agent
 from orchestrator.clones import Clone, make_clones
 from orchestrator.test_remote import work
@@ -17,7 +15,6 @@ def key_of(clone: Clone) -> str:
     return format_verifier_key(clone.gate.recorder.log.name, derive_public_key(read_private_key(clone.home)))
 
 
-@pytest.mark.slow
 def test_a_log_names_its_key_until_it_is_trusted_and_then_it_is_proved_by_it(tmp_path: Path, home: Path) -> None:
     a, b, _ = make_clones(tmp_path, 1)
     b.hand_in("INT-001", 1, work("INT-001"))
@@ -38,7 +35,6 @@ def test_a_log_names_its_key_until_it_is_trusted_and_then_it_is_proved_by_it(tmp
         )
 
 
-@pytest.mark.slow
 def test_a_shared_log_that_was_altered_after_it_was_signed_is_named(tmp_path: Path, home: Path) -> None:
     a, b, _ = make_clones(tmp_path, 1)
     b.hand_in("INT-001", 1, work("INT-001"))

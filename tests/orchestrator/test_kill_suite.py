@@ -17,7 +17,7 @@ from orchestrator.killing import Killer
 from orchestrator.postgres import Postgres, running_postgres
 from processes import fields
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 SEED = int(os.environ.get("REMIT_SEED", "20261127"))
 SOME = (3, 4)
 MANY = (int(os.environ.get("REMIT_TASKS", "200")), int(os.environ.get("REMIT_KILLS", "200")))

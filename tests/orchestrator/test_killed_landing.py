@@ -50,7 +50,6 @@ def hand_in(engine: DbosEngine, clone: Clone, intent: str) -> None:
     engine.give_order(Order(0, REPOSITORY, OrderKind.RESUME, intent=intent))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("has_moved_target", [False, True])
 def test_what_a_killed_landing_of_one_host_had_taken_is_landed_by_the_other(
     tmp_path: Path, home: Path, has_moved_target: bool

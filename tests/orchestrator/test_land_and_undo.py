@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.fleet_driving import WAIT_S, Fleet, git
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def branch_of(fleet: Fleet) -> str:

@@ -116,7 +116,6 @@ def work(intent: str, part: str) -> dict[str, str]:
     return {f"src/{part}/old.py": f"import machinery_{part}\n{old}", f"src/{part}/new.py": new}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["merge", "squash"])
 def test_every_line_keeps_its_intent(landing: LandingRepository, form: str) -> None:
     given = {"INT-001": work("INT-001", "a"), "INT-002": work("INT-002", "b"), "INT-003": work("INT-003", "c")}
@@ -140,7 +139,6 @@ def test_every_line_keeps_its_intent(landing: LandingRepository, form: str) -> N
     assert right == lines > 60
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["merge", "squash"])
 def test_a_person_asks_who_wrote_a_landed_line_and_why(landing: LandingRepository, form: str) -> None:
     members = [landing.attempt("INT-001", work("INT-001", "a")), landing.attempt("INT-002", work("INT-002", "b"))]
@@ -328,7 +326,6 @@ def test_a_remote_is_moved_first_and_only_from_where_it_was(landing: LandingRepo
 # Checks
 
 
-@pytest.mark.slow
 def test_a_red_train_names_who_does_not_fit_whom_and_lands_the_rest(landing: LandingRepository) -> None:
     members = [
         landing.attempt("INT-001", {"src/a/limit.py": "LIMIT = 1\n"}),
@@ -373,7 +370,6 @@ def test_common_files_are_made_anew_once(landing: LandingRepository) -> None:
 # The way back
 
 
-@pytest.mark.slow
 def test_an_intent_is_taken_out_and_lines_go_back_to_who_wrote_them(landing: LandingRepository) -> None:
     terms = LandingTerms()
     landing.lander.land(
@@ -408,7 +404,6 @@ def test_an_intent_is_taken_out_though_the_intents_file_was_changed_beside_it(la
     assert after.count("a new name") == changed.count("a new name")
 
 
-@pytest.mark.slow
 def test_what_a_landed_intent_needs_is_not_taken_out_alone(landing: LandingRepository) -> None:
     terms = LandingTerms()
     for intent, part in (("INT-001", "a"), ("INT-002", "b")):

@@ -150,7 +150,7 @@ def test_what_git_does_not_call_a_file_is_not_taken_over(
 
 # From the settings to the target
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.live

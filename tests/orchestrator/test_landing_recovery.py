@@ -18,7 +18,6 @@ exec {git} "$@"
 """
 
 
-@pytest.mark.slow
 def test_the_train_of_a_landing_whose_git_is_killed_is_taken_up_by_another_landing(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

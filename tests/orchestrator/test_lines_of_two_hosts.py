@@ -9,7 +9,7 @@ from conftest import run_git
 from orchestrator.clones import Clone, make_clones
 from remit.provenance.blame.blame import Blamer
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(1500)]
 INTENTS = 20
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from orchestrator.world import Settings, find_bound, run_seed
 
-pytestmark = pytest.mark.slow
 SEEDS = range(30)
 MANY_SEEDS = range(100)
 """A twentieth of them is enough to say what the slowest twentieth takes."""

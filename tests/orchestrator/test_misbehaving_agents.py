@@ -9,7 +9,7 @@ import pytest
 from orchestrator.fleet_driving import Fleet, Tasks, git
 from processes import fields
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 FAKE = Path(__file__).with_name("fake_agent.py")
 

@@ -14,7 +14,6 @@ def plan(repository: Path, tmp_path: Path, home: Path) -> SmallPlan:
     return SmallPlan(repository, tmp_path, home)
 
 
-@pytest.mark.slow
 def test_a_branch_that_was_moved_after_the_hand_in_does_not_land_and_is_named(plan: SmallPlan) -> None:
     plan.hand_in("INT-001", "INT-002")
     handed_in = run_git(plan.root, "rev-parse", "remit/INT-001/1").strip()

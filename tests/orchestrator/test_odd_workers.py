@@ -7,7 +7,7 @@ import pytest
 from orchestrator.fleet_driving import git
 from orchestrator.host_driving import Host
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
 WRONG_CLOCK = """\
 import os, time

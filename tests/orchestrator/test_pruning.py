@@ -47,7 +47,6 @@ def checkpoint(clone: Clone, intent: str, number: int, path: str) -> None:
     clone.remote.push_checkpoint(f"{intent}/{number}")
 
 
-@pytest.mark.slow
 def test_what_landed_goes_from_the_remote_and_what_never_landed_stays_until_it_is_named(
     clones: tuple[Clone, Clone], tmp_path: Path
 ) -> None:
@@ -75,7 +74,6 @@ def test_what_landed_goes_from_the_remote_and_what_never_landed_stays_until_it_i
     ]
 
 
-@pytest.mark.slow
 def test_a_worker_prunes_once_a_day_and_only_what_is_old(clones: tuple[Clone, Clone], tmp_path: Path) -> None:
     a, b = clones
     far, stamp = tmp_path / "far.git", tmp_path / "pruned"
@@ -93,7 +91,6 @@ def test_a_worker_prunes_once_a_day_and_only_what_is_old(clones: tuple[Clone, Cl
     assert prune_when_due(a.gate, Board(0.0), "r", stamp) == 0
 
 
-@pytest.mark.slow
 def test_refs_of_an_open_task_stay_though_they_are_named_and_merged(clones: tuple[Clone, Clone]) -> None:
     a, b = clones
     a.land(b.hand_in(ONE, 1, work(ONE)))
@@ -102,7 +99,6 @@ def test_refs_of_an_open_task_stay_though_they_are_named_and_merged(clones: tupl
     assert {one.why for one in done.kept} == {"its task is not over"}
 
 
-@pytest.mark.slow
 def test_a_squashed_or_copied_change_counts_as_merged_and_an_unknown_fleets_work_has_to_be_old(
     clones: tuple[Clone, Clone], tmp_path: Path
 ) -> None:
@@ -118,7 +114,6 @@ def test_a_squashed_or_copied_change_counts_as_merged_and_an_unknown_fleets_work
     assert list_refs(tmp_path / "far.git") == [f"refs/heads/remit/{TWO}/1", "refs/heads/remit/next"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("look", [("--detach", f"origin/remit/{ONE}/1"), (f"remit/{ONE}/1",), ("-b", "mine")])
 def test_work_that_a_person_looks_at_is_not_merged_by_that(
     clones: tuple[Clone, Clone], tmp_path: Path, look: tuple[str, ...]
@@ -133,7 +128,6 @@ def test_work_that_a_person_looks_at_is_not_merged_by_that(
     assert list_refs(tmp_path / "far.git") == [f"refs/heads/remit/{ONE}/1", "refs/heads/remit/next"]
 
 
-@pytest.mark.slow
 def test_a_ref_that_moved_meanwhile_and_one_that_the_server_keeps_are_not_lost(
     clones: tuple[Clone, Clone], tmp_path: Path
 ) -> None:
@@ -149,7 +143,6 @@ def test_a_ref_that_moved_meanwhile_and_one_that_the_server_keeps_are_not_lost(
     assert list_refs(far)[:2] == sorted(done.refused)
 
 
-@pytest.mark.slow
 def test_junk_on_the_remote_stays_and_stops_nothing(clones: tuple[Clone, Clone], tmp_path: Path) -> None:
     a, b = clones
     far = tmp_path / "far.git"
@@ -163,7 +156,6 @@ def test_junk_on_the_remote_stays_and_stops_nothing(clones: tuple[Clone, Clone],
     assert "refs/remit/wip/other" in list_refs(far)
 
 
-@pytest.mark.slow
 def test_the_command_says_what_would_go_and_deletes_nothing_then(clones: tuple[Clone, Clone], tmp_path: Path) -> None:
     a, b = clones
     a.land(b.hand_in(ONE, 1, work(ONE)))

@@ -50,7 +50,7 @@ def publish(clone: Clone, plan: OpenPlan, *intents: str) -> None:
     clone.remote.publish_plan(plan.id, tag)
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_plans_stages_and_landings_of_another_host_are_found_again(clones: tuple[Clone, Clone], tmp_path: Path) -> None:
     a, b = clones
     publish(b, PLAN, *IDS)
@@ -90,7 +90,6 @@ def test_plans_stages_and_landings_of_another_host_are_found_again(clones: tuple
     ]
 
 
-@pytest.mark.slow
 def test_a_rebuilt_board_knows_when_attempts_ended_and_keeps_what_an_earlier_rival_handed_in(
     repository: Path, tmp_path: Path, home: Path
 ) -> None:
@@ -116,7 +115,6 @@ def test_a_record_of_a_plan_that_is_junk_or_another_plans_is_passed_over(clones:
     assert [record.plan.id for record in read_plan_records(store)] == [PLAN.id]
 
 
-@pytest.mark.slow
 def test_the_command_rebuilds_what_was_planned_and_names_what_was_not(
     clones: tuple[Clone, Clone], tmp_path: Path
 ) -> None:

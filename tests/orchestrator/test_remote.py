@@ -43,7 +43,6 @@ def put_hook(far: Path, name: str, text: str) -> None:
     hook.chmod(0o755)
 
 
-@pytest.mark.slow
 def test_what_one_host_hands_in_another_lands_and_both_have_one_name_for_the_repository(
     clones: tuple[Clone, Clone], far: Path
 ) -> None:
@@ -58,7 +57,6 @@ def test_what_one_host_hands_in_another_lands_and_both_have_one_name_for_the_rep
     assert name_shared(a.gate.workspace) == name_shared(b.gate.workspace)
 
 
-@pytest.mark.slow
 def test_what_a_person_finished_on_one_host_another_lands(clones: tuple[Clone, Clone], far: Path) -> None:
     a, b = clones
     member = b.hand_in("INT-001", 1, work("INT-001"))
@@ -74,7 +72,6 @@ def test_what_a_person_finished_on_one_host_another_lands(clones: tuple[Clone, C
     assert run_git(far, "show", f"{done.new}:src/int-001/by_person.py") == "by_person = 1\n"
 
 
-@pytest.mark.slow
 def test_a_target_that_another_host_moved_forward_is_built_on(clones: tuple[Clone, Clone], far: Path) -> None:
     a, b = clones
     first = a.land(a.hand_in("INT-001", 1, work("INT-001")))
@@ -84,7 +81,6 @@ def test_a_target_that_another_host_moved_forward_is_built_on(clones: tuple[Clon
     assert run_git(far, "ls-tree", "-r", "--name-only", second.new).count("new.py") == 2
 
 
-@pytest.mark.slow
 def test_a_target_that_somebody_rewrote_stays_theirs_and_nothing_of_ours_is_lost(
     clones: tuple[Clone, Clone], far: Path
 ) -> None:
@@ -105,7 +101,6 @@ def test_a_target_that_somebody_rewrote_stays_theirs_and_nothing_of_ours_is_lost
     assert list(again.landed) == ["INT-002"]
 
 
-@pytest.mark.slow
 def test_a_remote_that_is_away_is_waited_for(clones: tuple[Clone, Clone], far: Path) -> None:
     a, _ = clones
     member = a.hand_in("INT-001", 1, work("INT-001"))
@@ -145,7 +140,6 @@ def test_a_server_that_talks_junk_is_a_remote_that_is_away(clones: tuple[Clone, 
     assert "\x1b" not in str(caught.value)
 
 
-@pytest.mark.slow
 def test_a_push_that_the_server_refuses_asks_with_its_words(clones: tuple[Clone, Clone], far: Path) -> None:
     a, _ = clones
     member = a.hand_in("INT-001", 1, work("INT-001"))
@@ -163,7 +157,6 @@ def test_a_push_that_the_server_refuses_asks_with_its_words(clones: tuple[Clone,
     assert list(a.land(member).landed) == ["INT-001"]
 
 
-@pytest.mark.slow
 def test_a_push_whose_answer_got_lost_has_landed(clones: tuple[Clone, Clone], far: Path) -> None:
     a, _ = clones
     member = a.hand_in("INT-001", 1, work("INT-001"))
@@ -173,7 +166,6 @@ def test_a_push_whose_answer_got_lost_has_landed(clones: tuple[Clone, Clone], fa
     assert tip_of(far) == done.new == a.commit(TARGET)
 
 
-@pytest.mark.slow
 def test_a_landing_that_died_between_the_remote_and_the_clone_is_found_again(
     clones: tuple[Clone, Clone], far: Path
 ) -> None:
@@ -185,7 +177,6 @@ def test_a_landing_that_died_between_the_remote_and_the_clone_is_found_again(
     assert tip_of(far) == done.new
 
 
-@pytest.mark.slow
 def test_a_target_that_the_remote_does_not_have_yet_is_pushed_whole(clones: tuple[Clone, Clone], far: Path) -> None:
     a, _ = clones
     first = a.land(a.hand_in("INT-001", 1, work("INT-001")))

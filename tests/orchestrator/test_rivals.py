@@ -48,7 +48,6 @@ def test_a_fresh_retry_forgets_what_was_made() -> None:
 AGENT = Path(__file__).with_name("rival_agent.py")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_of_two_rivals_the_smaller_change_lands_and_the_other_one_stays_a_branch(fleet: Fleet) -> None:
     (id,) = fleet.govern(1)

@@ -326,7 +326,6 @@ def test_claims_are_apart_within_the_slots_and_leave_nothing_that_could_start(bo
     assert schedule(after).claims == ()
 
 
-@pytest.mark.slow
 @given(draw_board(), st.randoms())
 def test_the_order_of_rows_changes_nothing(board: Board, chance: Any) -> None:
     rows = list(board.tasks.items())

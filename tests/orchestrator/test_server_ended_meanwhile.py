@@ -13,7 +13,7 @@ from remit.orchestrator.board import FleetRepository
 from remit.orchestrator.database.store import open_store, workers
 from remit.orchestrator.engines.dbos import DbosEngine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 EXECUTOR = Path(__file__).with_name("bare_executor.py")
 TAKE = "UPDATE workflow_status SET status = 'PENDING', executor_id = ?, recovery_attempts = 1 WHERE workflow_uuid = ?"
 """What a worker does that takes a workflow from its queue."""

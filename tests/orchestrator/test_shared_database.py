@@ -15,7 +15,7 @@ from remit.orchestrator.database.store import MIGRATIONS, Store, StoreError, mig
 from remit.orchestrator.engines.dbos import DbosEngine
 from remit.orchestrator.engines.workflows import migrate_engine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -99,7 +99,6 @@ def fleet(home: Path, tmp_path: Path) -> Generator[SpendingFleet]:
     made.stop()
 
 
-@pytest.mark.slow
 def test_an_agent_that_spends_its_plans_money_in_one_call_is_ended_and_a_person_asked(fleet: SpendingFleet) -> None:
     (id,) = fleet.govern(1)
     toml = fleet.root / ".orchestration" / "remit.toml"

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.fleet_driving import Fleet, git
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 AGENT = Path(__file__).with_name("scripted_stage.py")
 ROLES = """
 [[orchestrator.roles]]

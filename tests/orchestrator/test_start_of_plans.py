@@ -26,7 +26,6 @@ def read(plans: PlanRepository, name: str) -> str:
     return git(plans.root, "rev-parse", name)
 
 
-@pytest.mark.slow
 def test_a_merged_target_moves_forward_to_head(plans: PlanRepository) -> None:
     assert "TARGET_BEHIND" not in plans.remit("plan", "check")
     shown = plans.remit(*START, *plans.database)
@@ -49,7 +48,6 @@ def test_a_target_of_a_person_stays(plans: PlanRepository) -> None:
     assert read(plans, "mine") == read(plans, "HEAD^")
 
 
-@pytest.mark.slow
 def test_intents_that_are_not_committed_are_named(plans: PlanRepository) -> None:
     assert "NOT_COMMITTED" not in plans.remit("plan", "check")
     plans.remit("intent", "new", "later", "--scope", "later/**")

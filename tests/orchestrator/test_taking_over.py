@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.fleet_driving import PatientFleet, git
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

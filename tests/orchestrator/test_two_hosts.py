@@ -8,7 +8,7 @@ import pytest
 from orchestrator.fleet_driving import git
 from orchestrator.host_driving import Host, make_hosts, stop_all
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

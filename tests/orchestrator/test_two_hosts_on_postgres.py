@@ -8,7 +8,7 @@ from orchestrator.fleet_driving import git
 from orchestrator.host_driving import make_hosts, stop_all
 from orchestrator.postgres import Postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def test_workers_of_two_hosts_share_a_plan_and_their_logs_are_known_by_their_keys(

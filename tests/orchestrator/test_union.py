@@ -28,7 +28,6 @@ def test_a_merge_keeps_the_lines_of_both_sides_where_it_is_told_to(repository: P
     assert store.read_files(merged.tree, ["CHANGES 1.md"])["CHANGES 1.md"] == b"one\ntwo\n"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_tasks_write_the_changelog_at_once_and_both_land(fleet: Fleet) -> None:
     ids = fleet.govern(2)

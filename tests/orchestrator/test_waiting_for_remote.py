@@ -152,7 +152,6 @@ def test_work_begins_without_the_remote_where_all_that_it_needs_is_here(
     assert b.remote.find_local_start(plan, landed, (landed,), "INT-002/1") == landed
 
 
-@pytest.mark.slow
 def test_a_slow_answer_is_an_answer(clones: tuple[Clone, Clone], engine: DbosEngine, tmp_path: Path) -> None:
     a, _ = clones
     far = tmp_path / "far.git"

@@ -93,7 +93,6 @@ def test_what_the_agent_of_a_killed_worker_left_for_git_is_gone_before_git_runs(
     assert run_git(tree.root, "symbolic-ref", "HEAD").strip() == f"refs/heads/remit/{id}/1"
 
 
-@pytest.mark.slow
 def test_a_landing_leaves_no_ref_but_its_target(tmp_path: Path) -> None:
     clone, _, [id] = make_clones(tmp_path, 1)
     clone.remote.publish_plan("p", clone.commit("main"))

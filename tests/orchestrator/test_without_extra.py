@@ -71,7 +71,6 @@ FOR_A_PERSON = (
 )
 
 
-@pytest.mark.slow
 def test_below_an_agent_only_reading_commands_run(home: Path, tmp_path: Path) -> None:
     fleet = PlanRepository(home, tmp_path / "work")
     fleet.govern(1)

@@ -5,7 +5,7 @@ import pytest
 from gate.team_hooks.trusted_hooks import trust_all
 from orchestrator.fleet_driving import Fleet, git
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def set_setup_command(fleet: Fleet, command: str) -> None:

@@ -30,7 +30,6 @@ def test_all_tasks_land_with_other_sizes(settings: Settings) -> None:
         assert run_seed(seed, settings).landed == settings.tasks
 
 
-@pytest.mark.slow
 def test_the_laws_hold_while_money_runs_out() -> None:
     for seed in range(40):
         run_seed(seed, replace(ROUGH, budget_usd=3.0))

@@ -37,7 +37,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_text_takes_long_or_much_memory(text: str) -> None:
     assert len(text) < MAX_BYTES

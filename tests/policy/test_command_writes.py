@@ -440,7 +440,6 @@ def other_targets(tree: object) -> Iterator[str]:
                 yield text_of(redirect["Word"])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path(SHFMT).exists(), reason="shfmt-py is not installed")
 def test_another_parser_sees_the_same_targets_of_redirects() -> None:
     seen = 0

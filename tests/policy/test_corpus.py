@@ -146,7 +146,6 @@ def test_writes_in_the_scope_are_seldom_stopped_or_contained(gate: Gate, of: str
     share(f"in scope, must be contained, {of}", found, ("contain",), 0.10)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("of", SOURCES)
 def test_a_command_is_contained_to_prove_its_lines_only_where_its_text_tells_all_its_files(gate: Gate, of: str) -> None:
     commands = watched_commands("inside") if of == "watched" else agent_commands("inside")

@@ -127,7 +127,6 @@ def test_whole_words_of_a_path_make_it_sensitive(path: str, is_so: bool) -> None
     assert is_sensitive_path(path) is is_so
 
 
-@pytest.mark.slow
 @given(calls, facts())
 def test_it_lies_between_0_and_100_whatever_comes(asked: ToolCall, found: Facts) -> None:
     weight, reasons = weigh_risk(asked, decide(asked, found), found)
@@ -135,7 +134,6 @@ def test_it_lies_between_0_and_100_whatever_comes(asked: ToolCall, found: Facts)
     assert len(reasons) == len(set(reasons)) <= 2
 
 
-@pytest.mark.slow
 @given(calls, facts(), st.none() | st.frozensets(st.sampled_from(["", "src", "docs"])))
 def test_what_is_kept_never_weighs_more(asked: ToolCall, found: Facts, familiar: frozenset[str] | None) -> None:
     decision = decide(asked, found)
@@ -143,7 +141,6 @@ def test_what_is_kept_never_weighs_more(asked: ToolCall, found: Facts, familiar:
     assert kept <= lost
 
 
-@pytest.mark.slow
 @given(
     calls, facts(), st.sampled_from(["SCOPE_VIOLATION", "STALE_FILE", "PROTECTED_PATH", "MISSING_OR_INVALID_INTENT"])
 )

@@ -1,6 +1,5 @@
 """Laws 1 to 3 with leases, repeated denials and refused paths among the facts."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -35,13 +34,11 @@ def facts_with_setbacks(draw: st.DrawFn) -> Facts:
     )
 
 
-@pytest.mark.slow
 @given(calls, facts_with_setbacks())
 def test_none_of_them_breaks(call: ToolCall, situation: Facts) -> None:
     assert not [f for f in decide(call, situation).findings if "exception" in f.context]
 
 
-@pytest.mark.slow
 @given(calls, facts_with_setbacks(), st.sampled_from(NEW))
 def test_none_of_them_loosens(call: ToolCall, situation: Facts, one: str) -> None:
     without = decide(call, situation, {n: c for n, c in CHECKS.items() if n != one})
@@ -50,7 +47,6 @@ def test_none_of_them_loosens(call: ToolCall, situation: Facts, one: str) -> Non
     assert all(finding in with_it.findings for finding in without.findings)
 
 
-@pytest.mark.slow
 @given(calls, facts_with_setbacks(), st.permutations(list(CHECKS)))
 def test_their_order_never_changes_the_effect(call: ToolCall, situation: Facts, order: list[str]) -> None:
     usual = decide(call, situation)
@@ -58,7 +54,6 @@ def test_their_order_never_changes_the_effect(call: ToolCall, situation: Facts, 
     assert (usual.effect, usual.verdict) == (shuffled.effect, shuffled.verdict)
 
 
-@pytest.mark.slow
 @given(calls, facts_with_setbacks())
 def test_they_never_stop_what_changes_nothing(call: ToolCall, situation: Facts) -> None:
     decision = decide(call, situation)

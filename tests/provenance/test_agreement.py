@@ -92,7 +92,6 @@ def blame_all(root: Path) -> dict[str, list[BlamedLine]]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_sums_of_blame_are_the_figures_of_stats(repository: Path, home: Path, seed: int) -> None:
     project = Project(repository, home, seed)
@@ -116,7 +115,6 @@ def test_the_sums_of_blame_are_the_figures_of_stats(repository: Path, home: Path
     assert {file.path: file.ai for file in counted.files} == {path: ai for path, ai in shares.items() if ai}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_why_says_of_each_line_what_blame_says(repository: Path, home: Path, seed: int) -> None:
     project = Project(repository, home, seed)

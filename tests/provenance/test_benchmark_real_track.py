@@ -67,7 +67,6 @@ def make_history(repository: Path, commits: int) -> None:
     run_git(repository, "commit", "-q", "-m", "a better name")
 
 
-@pytest.mark.slow
 def test_a_real_history_is_played_and_every_line_told(repository: Path) -> None:
     make_history(repository, 16)
     done = track("--repo", str(repository), "--commits", "15")

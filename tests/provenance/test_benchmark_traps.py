@@ -80,7 +80,6 @@ def test_no_line_is_attributed_to_a_wrong_author(names: list[str], home: Path) -
         assert sum(row["kept"] for row in found) == sum(row["certain"] for row in found) > 0
 
 
-@pytest.mark.slow
 def test_a_history_that_is_replayed_is_blamed_as_git_blames_it(repository: Path) -> None:
     rng = random.Random(7)
     lines = ["def main():", "    return None", ""] * 8

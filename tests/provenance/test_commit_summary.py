@@ -88,7 +88,6 @@ def test_a_merge_and_a_deletion_add_no_lines(agent: Speaker, home: Path) -> None
     assert "added  0 lines" in remit(agent.cwd, "why", "HEAD")
 
 
-@pytest.mark.slow
 def test_the_command_takes_a_commit_a_range_and_a_file_of_such_a_name(agent: Speaker, home: Path) -> None:
     agent.select()
     agent.write("src/new.py", "FIRST_NAME = 'Ada'\n")

@@ -213,7 +213,6 @@ def test_a_pipe_is_not_waited_for(store: Store) -> None:
     assert store.take_in() == 0
 
 
-@pytest.mark.slow
 def test_a_file_full_of_holes_is_read_in_parts(store: Store) -> None:
     with store.transcript.open("wb") as file:
         file.truncate(MAX_READ_BYTES + 1)

@@ -108,7 +108,6 @@ def told(lines: list[BlamedLine]) -> dict[str, str | None]:
     return {line.content: line.session_id if line.origin == "ai" else line.origin for line in lines}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("merge", [squash, squash_edited, rebase, pick])
 @pytest.mark.parametrize("main_moved", [False, True])
 def test_a_pull_request_merged_by_a_stranger_keeps_its_agent_for_a_teammate(
@@ -129,7 +128,6 @@ def test_a_pull_request_merged_by_a_stranger_keeps_its_agent_for_a_teammate(
     assert audit_notes(notes_of(clone)).findings == ()
 
 
-@pytest.mark.slow
 def test_a_squash_without_a_number_is_found_by_the_noted_end_of_its_pull_request(forge: Forge, tmp_path: Path) -> None:
     forge.move_main()
     squash(forge.stranger, "Parse more")
@@ -138,7 +136,6 @@ def test_a_squash_without_a_number_is_found_by_the_noted_end_of_its_pull_request
     assert {found[text] for text in AGENTS[:2]} == {"session-1"}
 
 
-@pytest.mark.slow
 def test_a_derived_note_names_the_commits_it_comes_from_and_is_written_once(forge: Forge) -> None:
     squash(forge.stranger)
     forge.publish()
@@ -150,7 +147,6 @@ def test_a_derived_note_names_the_commits_it_comes_from_and_is_written_once(forg
     assert derive_notes(workspace_at(clone, find_git_root(clone)), "origin") == ()
 
 
-@pytest.mark.slow
 def test_a_pick_to_a_release_branch_has_a_note_of_its_own(forge: Forge, tmp_path: Path) -> None:
     run_git(forge.stranger, "switch", "-q", "-c", "release")
     forge.move_main()
@@ -164,7 +160,6 @@ def test_a_pick_to_a_release_branch_has_a_note_of_its_own(forge: Forge, tmp_path
     assert told(by_notes(clone, "src/app.py", tmp_path))[AGENTS[5]] == "session-1"
 
 
-@pytest.mark.slow
 def test_no_line_is_claimed_that_the_originals_note_does_not_claim(forge: Forge, tmp_path: Path) -> None:
     """A teammate's note may lie about its own commit's lines, and about no others."""
     root = forge.author.cwd
@@ -177,7 +172,6 @@ def test_no_line_is_claimed_that_the_originals_note_does_not_claim(forge: Forge,
     assert found == {**dict.fromkeys(AGENTS[8:], "session-1"), PERSONS: "chat-7"}
 
 
-@pytest.mark.slow
 def test_common_lines_alone_make_no_commit_a_repetition(forge: Forge) -> None:
     forge.author.write("src/plain.py", "import os\n")
     plain = commit(forge.author.cwd)
@@ -191,7 +185,6 @@ def test_common_lines_alone_make_no_commit_a_repetition(forge: Forge) -> None:
     assert notes_of(clone).read_notes([run_git(clone, "rev-parse", "HEAD").strip()]) == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("merge", [squash, squash_edited])
 def test_a_merge_request_of_gitlab_is_found_by_its_number(
     forge: Forge, tmp_path: Path, merge: Callable[[Path], None]
@@ -210,7 +203,6 @@ def test_a_merge_request_of_gitlab_is_found_by_its_number(
     assert run_git(clone, "cat-file", "-t", tip).strip() == "commit"
 
 
-@pytest.mark.slow
 def test_whoever_derives_notes_pushes_them_where_notes_are_shared(forge: Forge, tmp_path: Path) -> None:
     squash(forge.stranger)
     forge.publish()

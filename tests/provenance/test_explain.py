@@ -188,7 +188,6 @@ def test_lines_that_are_not_there_are_refused(agent: Agent, spot: str) -> None:
     assert json.loads(remit(agent.cwd, "why", "--json", spot, code=2))["error"]["message"]
 
 
-@pytest.mark.slow
 def test_a_name_that_is_not_utf8_is_explained(agent: Agent) -> None:
     agent.select()
     for number in (1, 2):

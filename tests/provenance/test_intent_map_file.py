@@ -34,7 +34,6 @@ def never() -> bool:
     return False
 
 
-@pytest.mark.slow
 @given(st.lists(st.lists(tolds, max_size=3), max_size=4))
 @settings(max_examples=30, deadline=None)
 def test_records_added_as_they_come_make_the_map_of_all(lots: list[list[MapEntry]]) -> None:
@@ -163,7 +162,6 @@ class Acts:
 ACTS = [name for name in vars(Acts) if not name.startswith("_") and name != "before"]
 
 
-@pytest.mark.slow
 @given(st.lists(st.sampled_from(ACTS), max_size=10), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
 def test_the_map_equals_the_ledger_after_any_acts(acts: list[str], random: Random) -> None:
@@ -290,7 +288,7 @@ def computing_time() -> float:
     return sum(os.times()[:4])
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_an_update_costs_the_change_and_not_the_ledger(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     content = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
     ledger.map.store.keep_contents([(hash_git_blob(content), "a.py", content)])

@@ -118,7 +118,6 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 5, 9])
 def test_a_kept_answer_is_the_answer_of_a_blame_without_any(agent: Agent, tmp_path: Path, seed: int) -> None:
     history = History(agent, seed)
@@ -202,7 +201,6 @@ def test_a_blame_does_not_wait_for_a_writer_of_the_index(agent: Agent) -> None:
     assert kept_rows(agent.cwd) == []
 
 
-@pytest.mark.slow
 def test_two_processes_that_blame_at_once_agree(agent: Agent) -> None:
     for number in range(6):
         write_and_commit(agent, "".join(f"value_{n} = compute_value({n}, {number})\n" for n in range(number + 1)))

@@ -59,7 +59,6 @@ def rewrite_history(project: Project) -> None:
             run_git(root, *words)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 4, 7])
 def test_kept_statistics_are_those_without_any(repository: Path, home: Path, tmp_path: Path, seed: int) -> None:
     project = Project(repository, home, seed)

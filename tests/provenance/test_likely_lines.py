@@ -139,7 +139,6 @@ def test_the_record_says_likely_only_beside_lines_that_nothing_proves(agent: Age
     assert "likely" not in files["src/sure.py"]
 
 
-@pytest.mark.slow
 def test_likely_lines_can_be_left_out(agent: Agent) -> None:
     agent.shell(GENERATE)
     agent.write("src/made.py", (agent.cwd / "src/made.py").read_text() + "surely_the_agents = 43\n")

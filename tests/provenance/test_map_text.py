@@ -77,7 +77,6 @@ files = st.lists(st.tuples(texts, st.lists(parts(), max_size=3).map(tuple)), max
 records = st.builds(MapEntry, texts, st.none() | texts, files)
 
 
-@pytest.mark.slow
 @given(st.lists(records, max_size=6), st.randoms())
 def test_the_order_of_changes_does_not_matter(found: list[MapEntry], random: Random) -> None:
     unnamed = [MapEntry(one.intent, None, one.files) for one in found]
@@ -154,7 +153,6 @@ def test_every_change_is_in_the_map_and_refactorings_are_not(worked: Path) -> No
     assert "#### src/&#96;x&#96;&#10;&#35; y.txt" in text
 
 
-@pytest.mark.slow
 def test_the_map_is_made_anew_byte_for_byte(worked: Path) -> None:
     remit(worked, "map")
     path = worked / ".orchestration" / "intent_map.md"

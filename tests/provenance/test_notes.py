@@ -225,7 +225,6 @@ def test_a_rename_before_the_commit_keeps_its_lines(agent: Agent) -> None:
     assert [(f.path, f.entries[0].spans) for f in parse_note(note(agent.cwd)).files] == [("src/moved.py", ((1, 9),))]
 
 
-@pytest.mark.slow
 def test_many_commits_take_a_few_processes(agent: Agent, tmp_path: Path) -> None:
     for n in range(12):
         agent.write("src/app.py", "".join(f"the number of this line is {m}\n" for m in range(n + 2)))
@@ -257,7 +256,6 @@ for commit in sys.argv[3:]:
 """
 
 
-@pytest.mark.slow
 def test_two_writers_at_once_lose_nothing(agent: Agent) -> None:
     heads = [commit_one(agent, n) for n in range(8)]
     orders = {"a": heads, "b": heads[::-1], "c": heads}
@@ -292,7 +290,6 @@ NotesRef(workspace_at(root, find_git_root(root))).sync_remote("origin", push=Tru
 """
 
 
-@pytest.mark.slow
 def test_two_clones_that_write_at_once_end_with_both(repository: Path, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     other = FOREIGN.replace("0123456789abcd", "fedcba98765432").replace(" 1\n", " 2\n")

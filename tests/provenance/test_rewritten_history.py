@@ -48,7 +48,6 @@ def move_to_subfolder(root: Path) -> None:
     run_git(root, "reflog", "expire", "--expire=now", "--all")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pruned", [True, False], ids=["the old commits are gone", "git keeps them for a while"])
 def test_a_move_of_all_history_to_a_subfolder_makes_no_old_line_the_agents(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, pruned: bool
@@ -175,7 +174,6 @@ def test_a_plain_line_that_a_person_writes_instead_of_a_rejected_one_is_theirs(
     assert sessions(agent.cwd, "src/plain.py") == [None] * 42
 
 
-@pytest.mark.slow
 def test_the_same_rebase_gives_the_same_answer_whoever_asked_before(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -52,7 +52,6 @@ def sessions(agent: Agent, path: str = "lib.py") -> list[str | None]:
     return [line["session_id"] for line in inside]
 
 
-@pytest.mark.slow
 def test_a_line_has_its_agent_before_and_after_the_submodules_commit(agent: Agent) -> None:
     assert sessions(agent) == [None] * PERSONS + [ME] * AGENTS
     commit_all(agent.cwd / "src/sm")
@@ -101,7 +100,6 @@ def test_what_a_person_committed_before_the_call_is_not(agent: Agent, monkeypatc
     assert [line["session_id"] for line in lines] == [None] * AGENTS
 
 
-@pytest.mark.slow
 def test_lines_survive_a_squash_and_a_reindent(agent: Agent) -> None:
     inner = agent.cwd / "src/sm"
     wait_for_next_second()

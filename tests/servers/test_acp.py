@@ -110,7 +110,6 @@ def ask(text: str) -> list[Any]:
     return [acp.text_block(text)]
 
 
-@pytest.mark.slow
 def test_a_prompt_streams_calls_diffs_and_its_end(repository: Path) -> None:
     model = script_of(repository, [{"say": "I change it."}, call("write_to_file", **WRITTEN)], [DONE])
 
@@ -141,7 +140,6 @@ def test_a_prompt_streams_calls_diffs_and_its_end(repository: Path) -> None:
     assert (repository / "src" / "app.py").read_text() == WRITTEN["content"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("choice", "is_written"), [("once", True), ("no", False)])
 def test_a_question_of_the_gate_is_a_permission(repository: Path, choice: str, is_written: bool) -> None:
     governed(repository)
@@ -159,7 +157,7 @@ def test_a_question_of_the_gate_is_a_permission(repository: Path, choice: str, i
     assert (repository / "new.py").exists() is is_written
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_a_cancel_ends_the_prompt_as_cancelled(repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Say("never whole")])).serve() as wire:
         put_fault(wire, "silence")
@@ -178,7 +176,6 @@ def test_a_cancel_ends_the_prompt_as_cancelled(repository: Path) -> None:
 QUESTION = call("ask_followup_question", question="Which colour?", follow_up=[{"text": "red"}, {"text": "blue"}])
 
 
-@pytest.mark.slow
 def test_a_question_of_the_agent_is_a_form_where_the_client_has_forms(repository: Path) -> None:
     model = script_of(repository, [QUESTION], [DONE])
 
@@ -192,7 +189,6 @@ def test_a_question_of_the_agent_is_a_form_where_the_client_has_forms(repository
     assert "blue" in str(results)
 
 
-@pytest.mark.slow
 def test_a_question_of_the_agent_is_text_elsewhere_and_the_next_prompt_answers_it(repository: Path) -> None:
     model = script_of(repository, [QUESTION], [DONE])
 
@@ -207,7 +203,6 @@ def test_a_question_of_the_agent_is_text_elsewhere_and_the_next_prompt_answers_i
     assert "blue" in str([update for update in editor.updates if isinstance(update, schema.ToolCallProgress)])
 
 
-@pytest.mark.slow
 def test_sessions_are_listed_loaded_copied_and_closed(repository: Path) -> None:
     model = script_of(repository, [{"say": "The first answer."}], [{"say": "The second answer."}])
 
@@ -228,7 +223,6 @@ def test_sessions_are_listed_loaded_copied_and_closed(repository: Path) -> None:
     drive(repository, model, work)
 
 
-@pytest.mark.slow
 def test_the_mode_is_switched_and_a_plan_is_shown(repository: Path) -> None:
     governed(repository)
     items = [{"text": "read", "status": "done"}, {"text": "write", "status": "pending"}]
@@ -247,7 +241,7 @@ def test_the_mode_is_switched_and_a_plan_is_shown(repository: Path) -> None:
     assert [(entry.content, entry.status) for entry in plan.entries] == [("read", "completed"), ("write", "pending")]
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_servers_of_the_editor_are_the_agents(repository: Path) -> None:
     given = {"server_name": "notes", "tool_name": "add", "arguments": {"a": 2, "b": 40}}
     model = script_of(repository, [call("use_mcp_tool", **given)], [DONE])
@@ -262,7 +256,7 @@ def test_servers_of_the_editor_are_the_agents(repository: Path) -> None:
     assert "42" in str([update for update in editor.updates if isinstance(update, schema.ToolCallProgress)])
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_limits_and_failures_are_said(repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Use("read_file", {"path": "README.md"})])).serve() as wire:
         wire.answer = lambda method, path, body: wire.refusal(401, "invalid x-api-key")  # type: ignore[method-assign]
@@ -277,7 +271,6 @@ def test_limits_and_failures_are_said(repository: Path) -> None:
         drive(repository, "anthropic:m-1", work, variables=known)
 
 
-@pytest.mark.slow
 def test_a_session_without_a_key_is_refused_with_the_next_step(repository: Path) -> None:
     async def work(agent: Any, editor: Editor) -> None:
         with pytest.raises(acp.RequestError) as raised:
@@ -287,7 +280,6 @@ def test_a_session_without_a_key_is_refused_with_the_next_step(repository: Path)
     drive(repository, "anthropic:m-1", work)
 
 
-@pytest.mark.slow
 def test_what_is_no_pipe_and_no_json_is_named_without_a_traceback(repository: Path) -> None:
     process = start_process(["acp-agent"], repository, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = process.communicate()
@@ -298,7 +290,6 @@ def test_what_is_no_pipe_and_no_json_is_named_without_a_traceback(repository: Pa
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_slash_commands_of_the_repository_are_offered_and_expanded(repository: Path) -> None:
     folder = repository / ".orchestration" / "commands"
     folder.mkdir(parents=True)

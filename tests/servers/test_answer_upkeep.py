@@ -71,7 +71,6 @@ def test_a_file_that_is_gone_or_outside_of_git_ends_nothing(agent: Warm) -> None
     assert kept_rows(agent.cwd)
 
 
-@pytest.mark.slow
 def test_it_runs_after_a_pause_and_not_again_until_something_changed(agent: Warm) -> None:
     upkeep = AnswerUpkeep(agent.gates)
     agent.write(PATH, TEXT)
@@ -104,7 +103,6 @@ def test_one_that_fails_is_told_of_and_waits(agent: Warm, capsys: pytest.Capture
     assert upkeep.process is None
 
 
-@pytest.mark.slow
 def test_a_daemon_of_its_own_does_it(installed: Installed, home: Path) -> None:
     installed.start()
     agent = Agent(installed.repository, home)

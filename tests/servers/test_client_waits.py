@@ -75,7 +75,6 @@ def knock(client: list[str], payload: bytes = b"{}") -> bytes:
     return subprocess.run(words, input=payload, capture_output=True, timeout=PATIENCE_S, check=True).stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("payload", [b"{}", b"x" * 4_000_000], ids=["small", "large"])
 def test_a_daemon_that_never_acknowledges_is_waited_for_once(
     client: list[str], door: socket.socket, payload: bytes
@@ -86,7 +85,6 @@ def test_a_daemon_that_never_acknowledges_is_waited_for_once(
     assert knock(client, payload) == b"fresh"
 
 
-@pytest.mark.slow
 def test_a_queue_that_is_full_holds_nobody_up(client: list[str], door: socket.socket) -> None:
     held = fill(door)
     assert knock(client) == b"fresh"
@@ -115,7 +113,6 @@ def hangs_up(line: socket.socket) -> None:
     line.sendall(b"A")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("does", [begun, another_version, junk, lengths_that_lie, hangs_up])
 def test_an_answer_that_is_not_whole_is_none(client: list[str], door: socket.socket, does: Door) -> None:
     door.listen(1)
@@ -132,7 +129,6 @@ def test_an_answer_that_is_not_whole_is_none(client: list[str], door: socket.soc
     assert Path(door.getsockname()).exists(), "it took the call: it keeps its door"
 
 
-@pytest.mark.slow
 def test_a_fresh_process_that_takes_too_long_is_ended_before_its_agent_gives_up() -> None:
     program = "import sys; from remit.cli import hook; hook.LATEST_S = 1; sys.exit(hook.main(['claude-code', 'pre']))"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as waiting:  # for a payload

@@ -125,7 +125,6 @@ SCRIPT = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_it_runs_as_bare_and_what_is_out_of_scope_is_dropped_and_told(place: Place, warm: bool) -> None:
     if warm:
@@ -141,7 +140,6 @@ def test_it_runs_as_bare_and_what_is_out_of_scope_is_dropped_and_told(place: Pla
     place.wait_until_clean()
 
 
-@pytest.mark.slow
 def test_a_daemon_that_died_meanwhile_is_done_without(quick: Place) -> None:
     process = quick.start("python3 -c \"open('src/a','w').write('a'); print('ready', flush=True); input()\"", stdin=-1)
     assert process.stdout is not None
@@ -154,7 +152,6 @@ def test_a_daemon_that_died_meanwhile_is_done_without(quick: Place) -> None:
     assert len(quick.bodies("mutation")) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place, number: int) -> None:
     text = (
@@ -170,7 +167,6 @@ def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place,
     assert (quick.root / "src/got").read_text() == "g"
 
 
-@pytest.mark.slow
 def test_who_kills_the_group_leaves_nothing_running_and_nothing_half_done(quick: Place) -> None:
     word = f"970.{os.getpid():07}"  # of this process of tests alone
     command = (
@@ -204,7 +200,6 @@ def limited(place: Place, setting: str) -> None:
     (place.root / ".orchestration/remit.toml").write_text(f'mode = "enforce"\n[containment]\n{setting}\n')
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_runs_too_long_is_ended_with_all_it_started_and_judged(place: Place, warm: bool) -> None:
     limited(place, "time_limit_s = 3")
@@ -219,7 +214,6 @@ def test_one_that_runs_too_long_is_ended_with_all_it_started_and_judged(place: P
     place.wait_until_clean()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm: bool) -> None:
     limited(place, "size_limit_mib = 8")
@@ -234,7 +228,6 @@ def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm:
     place.wait_until_clean()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_ends_before_anybody_measured_keeps_no_more(place: Place, warm: bool) -> None:
     limited(place, "size_limit_mib = 1")
@@ -246,7 +239,6 @@ def test_one_that_ends_before_anybody_measured_keeps_no_more(place: Place, warm:
     place.wait_until_clean()
 
 
-@pytest.mark.slow
 def test_leave_is_given_once_for_that_command_and_that_session(quick: Place) -> None:
     line = quick.ask("eval true")
     changes: list[Callable[[str], str]] = [
@@ -262,7 +254,6 @@ def test_leave_is_given_once_for_that_command_and_that_session(quick: Place) -> 
     assert codes == [3, 3, 0, 3]
 
 
-@pytest.mark.slow
 def test_who_is_contained_cannot_reach_the_daemon_nor_write_its_state(quick: Place) -> None:
     text = (
         "import os,socket; home=os.environ['HOME']+'/.local/state/rem'; s=socket.socket(socket.AF_UNIX);"
@@ -273,7 +264,6 @@ def test_who_is_contained_cannot_reach_the_daemon_nor_write_its_state(quick: Pla
     assert "Read-only" in done.stderr
 
 
-@pytest.mark.slow
 def test_who_is_contained_reaches_no_abstract_socket_of_others(quick: Place) -> None:
     name = f"remit-launcher-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as line:
@@ -283,7 +273,6 @@ def test_who_is_contained_reaches_no_abstract_socket_of_others(quick: Place) -> 
         assert quick.run(f'python3 -c "{text}"').stdout == "True\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["temporary", "repository", "link"])
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_enters_another_place_runs_by_its_sessions_workspace(
@@ -304,7 +293,6 @@ def test_one_that_enters_another_place_runs_by_its_sessions_workspace(
     assert (place.root / "src/a").exists()
 
 
-@pytest.mark.slow
 def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: Place, home: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         environment = {**os.environ, "TMPDIR": name}
@@ -325,7 +313,6 @@ def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: 
         assert (quick.root / "src/reached").exists()
 
 
-@pytest.mark.slow
 def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:
     assert quick.run("eval true").returncode == 0
     [spare] = (quick.home / SCRATCH_FOLDER).glob("spare-*")
@@ -336,7 +323,6 @@ def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:
     assert not list((quick.home / SCRATCH_FOLDER).glob("spare-*"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_where_the_sandbox_does_not_start_nothing_runs_and_that_is_said(place: Place, warm: bool) -> None:
     kept = place.home / SCRATCH_FOLDER / "containment.json"

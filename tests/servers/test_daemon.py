@@ -124,7 +124,6 @@ def is_denial(done: subprocess.CompletedProcess[bytes]) -> bool:
     return done.returncode == 0 and b'"permissionDecision":"deny"' in done.stdout
 
 
-@pytest.mark.slow
 def test_the_daemon_answers_what_a_fresh_process_answers(installed: Installed) -> None:
     fresh = installed.call()
     installed.start()
@@ -156,7 +155,6 @@ def test_a_home_whose_path_is_too_long_for_the_address_of_a_socket_has_a_daemon(
             process.wait()
 
 
-@pytest.mark.slow
 def test_a_call_that_finds_no_daemon_starts_one_for_the_next(installed: Installed) -> None:
     assert is_denial(installed.call())
     installed.wait_for_daemon()
@@ -164,14 +162,12 @@ def test_a_call_that_finds_no_daemon_starts_one_for_the_next(installed: Installe
     assert is_denial(installed.call())
 
 
-@pytest.mark.slow
 def test_a_killed_daemon_loses_nothing_and_the_call_is_answered(installed: Installed) -> None:
     installed.start().kill()
     assert is_denial(installed.call())
     assert "the chain is whole" in installed.remit("ledger", "verify")
 
 
-@pytest.mark.slow
 def test_a_stopped_daemon_does_not_hold_the_agent_up_for_ever(installed: Installed) -> None:
     installed.configure(wait_s=600)  # longer than the test waits for the call
     process = installed.start()
@@ -194,7 +190,6 @@ def test_kills_at_any_moment_leave_every_call_answered_and_the_chain_whole(insta
     assert "the chain is whole" in installed.remit("ledger", "verify")
 
 
-@pytest.mark.slow
 def test_a_client_of_another_version_makes_the_daemon_leave(installed: Installed) -> None:
     process = installed.start()
     installed.configure(said_version="0.0.0-other")
@@ -202,7 +197,6 @@ def test_a_client_of_another_version_makes_the_daemon_leave(installed: Installed
     assert process.wait(WAIT_S) == 0
 
 
-@pytest.mark.slow
 def test_an_idle_daemon_leaves_and_takes_its_socket_along(installed: Installed) -> None:
     assert start_process(["daemon", "--idle-s", "0.5"]).wait() == 0
     path = socket_path(installed.home)
@@ -210,14 +204,12 @@ def test_an_idle_daemon_leaves_and_takes_its_socket_along(installed: Installed) 
     assert not path.exists()
 
 
-@pytest.mark.slow
 def test_a_second_daemon_yields_to_the_first(installed: Installed) -> None:
     installed.start()
     assert start_process(["daemon"]).wait() == 0
     assert is_denial(installed.call())
 
 
-@pytest.mark.slow
 def test_the_socket_is_the_users_own(installed: Installed) -> None:
     installed.start()
     path = socket_path(installed.home)
@@ -225,7 +217,6 @@ def test_the_socket_is_the_users_own(installed: Installed) -> None:
     assert path.parent.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.slow
 def test_junk_on_the_socket_is_dropped_and_the_next_call_answered(installed: Installed) -> None:
     installed.start()
     for junk in (b"", b"GET / HTTP/1.1\r\n\r\n", b"RMT1\0\0", os.urandom(200_000)):
@@ -238,7 +229,6 @@ def test_junk_on_the_socket_is_dropped_and_the_next_call_answered(installed: Ins
     assert is_denial(installed.call())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "code"), [("pre", 2), ("post", 0), ("note", 0)])
 def test_a_client_that_reaches_nobody_denies_and_only_before_a_call(installed: Installed, kind: str, code: int) -> None:
     installed.configure(interpreter="/nowhere/python")
@@ -247,13 +237,11 @@ def test_a_client_that_reaches_nobody_denies_and_only_before_a_call(installed: I
     assert b"remit doctor" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_client_without_its_configuration_denies(installed: Installed) -> None:
     installed.path.with_name("hook.conf").unlink()
     assert installed.call().returncode == 2
 
 
-@pytest.mark.slow
 def test_a_large_payload_goes_through_daemon_and_fresh_process_alike(installed: Installed) -> None:
     tool_input = {"file_path": str(installed.repository / "src" / "big.py"), "content": "x" * 8_000_000}
     payload = json.dumps({**PRE, "session_id": "s", "cwd": str(installed.repository), "tool_input": tool_input})
@@ -265,7 +253,6 @@ def test_a_large_payload_goes_through_daemon_and_fresh_process_alike(installed: 
     assert warm.stdout == fresh.stdout
 
 
-@pytest.mark.slow
 def test_after_an_upgrade_the_installed_client_is_brought_to_the_daemons_version(installed: Installed) -> None:
     folder = installed.home / ".local/share/remit/bin"
     folder.mkdir(parents=True)
@@ -292,7 +279,6 @@ def beside(installed: Installed, name: str) -> Path:
     return other
 
 
-@pytest.mark.slow
 def test_a_slow_git_in_one_repository_holds_no_other_up(installed: Installed, tmp_path: Path) -> None:
     """Its git does not come back, and the other's decision comes all the same."""
     programs, slow = tmp_path / "programs", installed.repository
@@ -348,7 +334,6 @@ def test_calls_of_many_repositories_at_once_are_all_answered_and_recorded(instal
         assert events.count("denied") + events.count("tool_use") >= 20, folder
 
 
-@pytest.mark.slow
 def test_a_daemon_that_is_told_to_leave_leaves_an_open_question_to_a_fresh_process(installed: Installed) -> None:
     process = installed.start()
     state = State(installed.repository / ".git/remit/state.db", installed.repository)
@@ -386,7 +371,6 @@ def next_question(person: QuestionStore, known: set[str]) -> str:
     return found[0]
 
 
-@pytest.mark.slow
 def test_the_least_lately_used_repository_is_closed_and_comes_back(installed: Installed, tmp_path: Path) -> None:
     gates, around = OpenGates(), make_environment({})
     workspace = workspace_at(installed.repository, installed.repository)

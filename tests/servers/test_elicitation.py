@@ -100,7 +100,6 @@ def text(result: CallToolResult) -> str:
     return "".join(getattr(block, "text", "") for block in result.content)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 def test_a_yes_in_the_dialog_makes_the_intent(desk: Callable[..., Desk], mode: str) -> None:
     found, shown = desk(), Shown(YES)
@@ -116,7 +115,6 @@ def test_a_yes_in_the_dialog_makes_the_intent(desk: Callable[..., Desk], mode: s
     assert asked["through"] == "elicitation"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "answer", "by", "words"),
     [
@@ -174,7 +172,6 @@ def test_an_answer_to_another_call_is_none() -> None:
     assert (again(token=token) is None, again(token=token) is None) == (False, True)
 
 
-@pytest.mark.slow
 def test_a_scope_grows_by_a_yes_in_the_dialog(desk: Callable[..., Desk]) -> None:
     found = desk()
     found.agent.select()
@@ -185,7 +182,6 @@ def test_a_scope_grows_by_a_yes_in_the_dialog(desk: Callable[..., Desk]) -> None
     assert gate.intents.get("INT-001").owned_scope == ("src/**", "docs/new.md")
 
 
-@pytest.mark.slow
 def test_a_person_may_vouch_for_criteria_that_were_not_run(desk: Callable[..., Desk]) -> None:
     found, shown = desk(VERIFIED), Shown(YES)
     found.agent.select()
@@ -196,7 +192,6 @@ def test_a_person_may_vouch_for_criteria_that_were_not_run(desk: Callable[..., D
     assert Gate.open(found.root, machine(found.home)).intents.get("INT-001").status == "DONE"
 
 
-@pytest.mark.slow
 def test_without_a_yes_such_an_intent_is_not_done(desk: Callable[..., Desk]) -> None:
     found = desk(VERIFIED)
     found.agent.select()
@@ -205,7 +200,6 @@ def test_without_a_yes_such_an_intent_is_not_done(desk: Callable[..., Desk]) -> 
     assert Gate.open(found.root, machine(found.home)).intents.get("INT-001").status == "IN_PROGRESS"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "shown", "above", "announced"),
     [

@@ -69,13 +69,11 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
-@pytest.mark.slow
 def test_the_process_allows_with_silence_and_denies_with_words(agent: Agent) -> None:
     assert passed(hook("pre", pre(agent), agent.cwd)) == ""
     assert "SCOPE_VIOLATION" in denied(hook("pre", pre(agent, file_path="docs/x", content=""), agent.cwd))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "junk",
     [b"", b"junk", b"\xff\xfe", b"[" * 200_000, b'{"a":' * 200_000, b'{"hook_event_name":"PreToolUse"}'],
@@ -91,7 +89,6 @@ def test_a_huge_payload_is_refused(agent: Agent) -> None:
     assert "64 MiB" in denied(hook("pre", b" " * (65 * 1024 * 1024), agent.cwd))
 
 
-@pytest.mark.slow
 def test_a_bare_repository_and_no_repository_are_none_of_our_business(tmp_path: Path, home: Path) -> None:
     bare = tmp_path / "bare.git"
     run_git(tmp_path, "init", "-q", "--bare", str(bare))
@@ -130,7 +127,6 @@ BROKEN_INTENTS: dict[str, Breaking] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN_INTENTS.values(), ids=BROKEN_INTENTS)
 def test_a_broken_intents_file_denies_changes_and_lets_read(agent: Agent, broken: Breaking) -> None:
     broken(agent.cwd / ".orchestration" / "active_intents.yaml")
@@ -154,7 +150,6 @@ def test_a_broken_configuration_is_no_way_out_of_enforcement(agent: Agent, text:
     assert "remit.toml" in why
 
 
-@pytest.mark.slow
 def test_a_damaged_state_is_moved_aside_said_and_recorded(agent: Agent) -> None:
     state = agent.cwd / ".git" / "remit" / "state.db"
     for suffix in ("-wal", "-shm"):
@@ -169,7 +164,6 @@ def test_a_damaged_state_is_moved_aside_said_and_recorded(agent: Agent) -> None:
     assert passed(hook("pre", pre(agent), agent.cwd)) == ""
 
 
-@pytest.mark.slow
 def test_a_state_that_another_process_holds_denies_and_loses_no_result(agent: Agent) -> None:
     first = agent.ask("Write", call_id="toolu_1", file_path="src/x.py", content="x")
     assert allowed(first)
@@ -255,7 +249,6 @@ def fill(folder: Path) -> Path:
     return filler
 
 
-@pytest.mark.slow
 def test_a_full_disk_denies_in_enforce_and_loses_no_result(small_disk: Path, home: Path) -> None:
     agent = Agent(governed(small_disk), home)
     agent.select()
@@ -293,7 +286,6 @@ def test_a_full_disk_passes_in_observe_and_says_so(small_disk: Path, home: Path)
     assert passed(hook("pre", pre(agent, "Bash", command="make"), small_disk)) == ""
 
 
-@pytest.mark.slow
 def test_a_read_only_state_denies_in_enforce(small_disk: Path, home: Path) -> None:
     agent = Agent(governed(small_disk), home)
     agent.select()

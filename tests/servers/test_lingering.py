@@ -117,7 +117,6 @@ WAYS: dict[str, tuple[str, list[str]]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_process_writes_that_a_call_left_is_undone_and_told(leaving: Leaving, way: str) -> None:
     code, words = WAYS[way]
@@ -133,7 +132,6 @@ def test_what_a_process_writes_that_a_call_left_is_undone_and_told(leaving: Leav
     assert "remit restore" in told
 
 
-@pytest.mark.slow
 def test_what_it_writes_in_scope_stays(leaving: Leaving) -> None:
     leaving.leaves(WRITE, "src/app.py")
     leaving.wait_for_record("human_edit", "src/app.py")
@@ -142,7 +140,6 @@ def test_what_it_writes_in_scope_stays(leaving: Leaving) -> None:
     assert records(leaving.cwd, "restore") == []
 
 
-@pytest.mark.slow
 def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> None:
     """It is there, it names the file, it even reads it: and it did not write it."""
     leaving.leaves("import signal; f = open(sys.argv[1]); open('.git/reads', 'w'); signal.pause()", "docs/a.md")
@@ -158,7 +155,6 @@ def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> N
     assert body(records(leaving.cwd, "human_edit")[-1])["origin"] == "unknown"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("personal", ["an editor", "a terminal"])
 def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
     leaving: Leaving, tmp_path: Path, personal: str
@@ -194,7 +190,6 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
     assert records(leaving.cwd, "restore") == []
 
 
-@pytest.mark.slow
 def test_what_a_strangers_process_writes_stays(leaving: Leaving) -> None:
     leaving.leaves(WRITE, "docs/a.md", session="nobody-here")
     leaving.wait_for_record("human_edit")
@@ -221,7 +216,6 @@ def test_without_a_warm_process_what_is_still_open_is_undone_at_the_next_call(re
     assert (repository / "docs" / "a.md").read_text() == "one\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["observe", "warn"])
 def test_outside_of_enforce_the_process_is_named_and_nothing_undone(leaving: Leaving, mode: Any) -> None:
     set_mode(workspace_at(leaving.cwd, leaving.cwd), mode)

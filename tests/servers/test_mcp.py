@@ -63,7 +63,6 @@ def intent_of(root: Path, home: Path, session: str) -> str | None:
     return Gate.open(root, machine(home)).state.active_session(SessionKey(session)).intent_id
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 def test_both_protocol_eras_list_strict_tools_and_call_them(repository: Path, home: Path, mode: str) -> None:
     async def work(client: Client) -> None:
@@ -79,7 +78,6 @@ def test_both_protocol_eras_list_strict_tools_and_call_them(repository: Path, ho
     connected(governed(repository), home, work, mode=mode)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("client", "key"), [("claude-code", "claudecode/toolUseId"), ("codex-mcp-client", "callId")])
 def test_a_call_is_joined_to_its_session_by_its_id(repository: Path, home: Path, client: str, key: str) -> None:
     agent = Agent(governed(repository), home)
@@ -91,7 +89,6 @@ def test_a_call_is_joined_to_its_session_by_its_id(repository: Path, home: Path,
     assert (intent_of(repository, home, "session-2"), intent_of(repository, home, "session-1")) == ("INT-001", None)
 
 
-@pytest.mark.slow
 def test_a_call_without_an_id_is_joined_by_its_arguments(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.ask(SELECT, intent_id="INT-002")
@@ -101,7 +98,6 @@ def test_a_call_without_an_id_is_joined_by_its_arguments(repository: Path, home:
     assert intent_of(repository, home, "session-1") == "INT-001"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("client", "meta"), [("claude-code", {"claudecode/toolUseId": "toolu_1"}), ("gemini", None)])
 def test_what_no_hook_announced_does_nothing_and_names_doctor(
     repository: Path, home: Path, client: str, meta: dict[str, Any] | None
@@ -123,7 +119,6 @@ def test_what_no_hook_announced_does_nothing_and_names_doctor(
     assert not (repository / ".orchestration" / "AGENT.md").exists()
 
 
-@pytest.mark.slow
 def test_an_announcement_serves_one_call(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.ask(SELECT, "toolu_1", intent_id="INT-001")
@@ -138,7 +133,6 @@ def test_an_announcement_serves_one_call(repository: Path, home: Path) -> None:
     assert (first.is_error, second.is_error) == (False, True)
 
 
-@pytest.mark.slow
 def test_without_hooks_the_connection_is_the_session(repository: Path, home: Path) -> None:
     async def work(client: Client) -> None:
         chosen = await client.call_tool("select_active_intent", {"intent_id": "INT-001"})
@@ -158,7 +152,6 @@ def test_without_hooks_the_connection_is_the_session(repository: Path, home: Pat
     assert "Active in this session: none" in connected(repository, home, again)
 
 
-@pytest.mark.slow
 def test_errors_are_results(repository: Path, home: Path) -> None:
     async def work(client: Client) -> None:
         for name, given, code in (
@@ -193,7 +186,6 @@ async def offer(client: Client) -> tuple[str | None, list[str]]:
 HELPFUL = ["record_lesson", "query_traces", "why"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize("place", ["repository", "plain folder", "clone with intents"])
 def test_where_remit_does_not_govern_the_server_says_and_offers_nothing(
@@ -209,7 +201,6 @@ def test_where_remit_does_not_govern_the_server_says_and_offers_nothing(
     assert not (home / ".local").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "intents", "demands", "offers"),
     [
@@ -228,7 +219,6 @@ def test_the_server_demands_an_intent_only_where_one_is_needed(
     assert ("select the intent" in (instructions or ""), tools) == (demands, offers)
 
 
-@pytest.mark.slow
 def test_a_client_is_told_when_its_repository_becomes_governed(repository: Path, home: Path) -> None:
     told = asyncio.Event()
 
@@ -246,7 +236,6 @@ def test_a_client_is_told_when_its_repository_becomes_governed(repository: Path,
     assert connected(repository, home, work, mode="legacy", hear=hear) == OFFERED
 
 
-@pytest.mark.slow
 def test_a_client_that_listens_is_told_when_its_repository_becomes_governed(repository: Path, home: Path) -> None:
     async def work(client: Client) -> list[str]:
         assert (await offer(client))[1] == []

@@ -26,7 +26,6 @@ def tree(repository: Path, tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-@pytest.mark.slow
 def test_a_session_of_an_attempt_is_offered_all_tools(tree: Path, repository: Path, home: Path) -> None:
     assert connected(tree, home, offer)[1] == list(TOOLS)
     assert connected(repository, home, offer)[1] == OFFERED

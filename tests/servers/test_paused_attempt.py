@@ -83,7 +83,6 @@ def heard(process: subprocess.Popen[bytes]) -> str:
     return str(said.get("permissionDecisionReason", ""))
 
 
-@pytest.mark.slow
 def test_a_paused_attempt_holds_up_nobody_else(file: AssignmentFile, repository: Path, client: list[str]) -> None:
     root = Path(run_git(repository, "worktree", "list", "--porcelain").split("worktree ")[2].split("\n")[0])
     knock(client, root, "attempt", "SessionStart", source="startup").communicate(timeout=WAIT_S)

@@ -37,7 +37,6 @@ def test_a_daemon_whose_starter_has_left_listens_all_the_same(home: Path) -> Non
     assert not daemons_of(home)
 
 
-@pytest.mark.slow
 def test_a_worker_is_listed_once_it_has_written_its_byte(home: Path) -> None:
     worker = start_ready(["worker", "--slots", "3", "--agent-command=none=true"], home)
     [found] = json.loads(remit(home, "worker", "list", "--json"))["data"]["workers"]

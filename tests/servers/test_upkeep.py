@@ -115,7 +115,6 @@ def test_the_watcher_and_the_calls_after_it_see_no_effect_of_it(agent: Warm) -> 
     assert b"intent_map" not in log
 
 
-@pytest.mark.slow
 def test_a_daemon_of_its_own_does_it_and_remit_map_changes_nothing(installed: Installed) -> None:
     installed.tell("Bash", {"command": "remit intent select INT-001"}, installed.repository)
     installed.start()
@@ -138,7 +137,6 @@ def test_a_daemon_of_its_own_does_it_and_remit_map_changes_nothing(installed: In
     assert path.read_bytes() == text
 
 
-@pytest.mark.slow
 def test_who_asks_for_blame_finds_the_index_and_the_words_of_all_records_there(agent: Warm) -> None:
     for n in range(30):
         agent.write(f"src/new_{n}.py", f"def first_{n}():\n    return {n}\n")

@@ -22,8 +22,6 @@ from waiting import WAIT_S, wait_until
 
 MAIN = "from remit.cli import main; main()"
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def client(home: Path) -> Iterator[list[str]]:

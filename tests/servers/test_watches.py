@@ -72,7 +72,6 @@ SHELL: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("command", "expected"), SHELL, ids=[c for c, _ in SHELL])
 def test_what_a_command_changed_is_recorded(agent: Warm, command: str, expected: dict[str, str]) -> None:
     agent.shell(command)

@@ -37,7 +37,6 @@ def test_what_strict_json_has_not_is_found(text: str, found: str) -> None:
     assert find_unusual_forms(text.encode()) == set(found.split())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_init_and_doctor_say_which_agents_will_not_read_their_hooks(form: str, repository: Path, home: Path) -> None:
     people = Person(home)

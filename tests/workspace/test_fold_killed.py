@@ -72,8 +72,7 @@ class Kept:
         assert self.store.load_many(self.contents) == self.contents
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 9])
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.live), 9])
 def test_a_kill_at_any_step_leaves_every_content_within_reach(repository: Path, stride: int) -> None:
     (repository / ".gitignore").write_text("ignored\n")
     kept = Kept(repository)
@@ -132,7 +131,6 @@ def test_without_git_a_kill_loses_nothing_either(tmp_path: Path) -> None:
     assert ContentStore(Workspace(tmp_path, None, None), MACHINE).load(hash_git_blob(content)) == content
 
 
-@pytest.mark.slow
 def test_versions_of_a_file_take_the_room_of_their_differences(repository: Path) -> None:
     """Over many foldings: their packs are merged, and git finds the versions of a path in them."""
     kept = Kept(repository)

@@ -26,7 +26,6 @@ def grown(repository: Path) -> Path:
 FILES = [".gitignore", "src/.gitignore", "src/.gitattributes", ".gitmodules", ".mailmap", ".git/packed-refs"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FILES, ".git/info/attributes", ".git/objects/info/alternates"])
 def test_git_takes_a_pipe_for_an_empty_file(grown: Path, name: str) -> None:
     os.mkfifo(grown / name)
@@ -37,7 +36,6 @@ def test_git_takes_a_pipe_for_an_empty_file(grown: Path, name: str) -> None:
     assert Git(grown).run("diff", "--stat").startswith(b" src/a.txt")
 
 
-@pytest.mark.slow
 def test_many_pipes_are_let_go_one_after_the_other(grown: Path) -> None:
     for number in range(40):
         (grown / f"d{number}").mkdir()
@@ -90,7 +88,6 @@ def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert hash_large_file(tmp_path / "big", "100644", 0).size == 0
 
 
-@pytest.mark.slow
 @pytest.mark.system
 def test_a_git_that_is_slow_to_read_gets_all_of_a_long_input(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".gitignore")

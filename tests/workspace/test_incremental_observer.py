@@ -269,7 +269,6 @@ def act(root: Path, kind: str, one: str, two: str, number: int) -> None:
         return
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, max_size=14))
 def test_both_ways_find_the_same_whatever_is_done(steps: list[tuple[str, str, str]], home: Path) -> None:

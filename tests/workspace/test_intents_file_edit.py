@@ -374,7 +374,6 @@ OTHERS = [text.replace("INT-002", "INT-009") for text in (MAPPED, ODD, ODD.repla
 ANY_START = st.sampled_from(["", ONE, ONE.replace("\n", "\r\n"), JSON, *OTHERS])
 
 
-@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(ANY_START, intents())
 def test_any_intent_that_is_added_is_read_back(start: str, intent: Intent) -> None:
@@ -382,7 +381,6 @@ def test_any_intent_that_is_added_is_read_back(start: str, intent: Intent) -> No
     assert read(add_intent(start, intent, now=NOW)) == {**read(start), intent.id: intent}
 
 
-@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(ANY_START.filter(bool), intents("INT-001"))
 def test_any_fields_that_are_set_are_read_back_and_others_stay(start: str, intent: Intent) -> None:

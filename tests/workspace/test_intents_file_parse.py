@@ -342,7 +342,6 @@ def test_the_parser_without_c_reads_the_same() -> None:
     assert [f.code for f in parse_intents(text.encode()).findings] == []
 
 
-@pytest.mark.slow
 def test_a_thousand_intents_in_progress_take_well_under_two_seconds() -> None:
     text = file(*(intent(f"INT-{n:03d}", WORKING, scope=f"src/**/{n}*/*.py") for n in range(1000)))
     start = time.process_time()

@@ -49,7 +49,6 @@ def test_no_listing_of_all_refs_shows_a_snapshot(site: Worksite) -> None:
     assert run_git(site.root, "worktree", "list").count("\n") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_snapshot_is_restored_byte_for_byte_after_gc_dropped_what_it_stood_on(site: Worksite, packed: bool) -> None:
     if packed:

@@ -37,7 +37,6 @@ def dig(folder: Path, depth: int, name: str = "d") -> Path:
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "name"), [(3000, "d"), (40, "n" * 250)])
 def test_a_folder_of_any_depth_is_removed(tmp_path: Path, depth: int, name: str) -> None:
     assert remove_tree(dig(tmp_path / "deep", depth, name))
@@ -62,7 +61,6 @@ def test_nothing_is_left_of_nothing(tmp_path: Path) -> None:
     assert remove_tree(tmp_path / "missing")
 
 
-@pytest.mark.slow
 def test_what_a_killed_process_left_stands_in_no_commands_way(tmp_path: Path, home: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -74,7 +72,6 @@ def test_what_a_killed_process_left_stands_in_no_commands_way(tmp_path: Path, ho
     assert remove_leftovers(home / SCRATCH_FOLDER / "missing") == []
 
 
-@pytest.mark.slow
 def test_what_lies_where_no_path_reaches_cannot_be_measured(tmp_path: Path) -> None:
     assert measure_bytes(dig(tmp_path / "deep", 3000)) == UNMEASURABLE_BYTES
 

@@ -44,7 +44,7 @@ def once_alone(step: Callable[[], object]) -> None:
     wait_until(is_done, "nobody is left to hold the lock")
 
 
-@pytest.mark.slow
+@pytest.mark.live
 def test_fifty_kills_leave_no_half_file_and_are_finished(repository: Path) -> None:
     site = Worksite(repository)
     for number in range(FILES):

@@ -185,7 +185,6 @@ def test_settings_at_home_may_lie_elsewhere(root: Path) -> None:
 # A race
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
 def test_no_write_gets_out_while_a_folder_and_a_link_are_swapped() -> None:
     done = subprocess.run([sys.executable, RACES, "60"], capture_output=True, text=True, check=True)

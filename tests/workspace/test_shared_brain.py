@@ -35,7 +35,6 @@ written = st.builds(
 )
 
 
-@pytest.mark.slow
 @given(written)
 def test_a_block_has_exactly_its_own_two_marks(entry: BrainEntry) -> None:
     text = format_block(entry)

@@ -185,7 +185,6 @@ def test_no_filter_of_the_repository_or_the_user_runs(site: Worksite, home: Path
     assert not mark.exists()
 
 
-@pytest.mark.slow
 def test_line_endings_that_a_checkout_wrote_come_back(site: Worksite) -> None:
     (site.root / ".gitattributes").write_text("*.txt text eol=crlf\n")
     (site.root / "a.txt").write_bytes(b"one\r\ntwo\r\n")
@@ -307,7 +306,6 @@ def test_a_forged_snapshot_writes_nothing_outside_nor_into_git(site: Worksite) -
     assert (site.root / ".git" / "config").read_text() == config
 
 
-@pytest.mark.slow
 def test_many_snapshots_are_few_packs_and_do_not_bring_on_gc(site: Worksite) -> None:
     loose = run_git(site.root, "count-objects")
     store = GitSnapshotStore(site.workspace, MACHINE, keeps_importer=True)
@@ -383,7 +381,6 @@ def change(root: Path, what: str, name: str, other: str, content: bytes) -> None
         return
 
 
-@pytest.mark.slow
 @settings(
     max_examples=25,
     phases=(Phase.explicit, Phase.generate),

@@ -48,7 +48,6 @@ def test_one_that_closes_its_output_and_goes_on_is_ended_in_time(tmp_path: Path)
     assert ran("mkfifo pipe; exec >&- 2>&-; read -r _ < pipe", tmp_path, timeout_s=0.5).exit_code is None
 
 
-@pytest.mark.slow
 def test_what_is_left_behind_ends_with_it(tmp_path: Path) -> None:
     pipe = str(tmp_path / "pipe")
     os.mkfifo(pipe)

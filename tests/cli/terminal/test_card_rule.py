@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from cli.terminal.terminals import Terminal
 from cli.terminal.test_screen import DONE, WRITE, is_asked, start, terminal
 from gate.driving import governed, records
@@ -12,7 +10,6 @@ from remit.cli.terminal.screen import QUIET_S
 __all__ = ["terminal"]
 
 
-@pytest.mark.slow
 def test_e_puts_the_rule_into_the_prompt_and_it_is_allowed_as_edited(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])

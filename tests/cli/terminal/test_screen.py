@@ -58,7 +58,6 @@ def is_asked(lines: list[str]) -> bool:
 SIZES = [(100, 30), (60, 12)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("terminal", SIZES, indirect=True)
 def test_every_finished_line_stands_once_and_in_order_through_resizes(terminal: Terminal, repository: Path) -> None:
     said = [f"- line {number:03}" for number in range(300)]
@@ -97,7 +96,6 @@ def test_the_live_lines_are_at_most_six(terminal: Terminal, repository: Path) ->
     assert len(screen) - prompt <= 6
 
 
-@pytest.mark.slow
 def test_a_conversation_goes_on_after_its_answer_and_can_be_resumed(terminal: Terminal, repository: Path) -> None:
     start(terminal, repository, [[{"say": "The first **answer**."}], [{"say": "The second answer."}]])
     for word, answer in (("one", "The first answer."), ("two", "The second answer.")):
@@ -111,7 +109,6 @@ def test_a_conversation_goes_on_after_its_answer_and_can_be_resumed(terminal: Te
     assert any(re.fullmatch(r"go on with: remit run --resume [0-9a-f-]{36}", line) for line in lines)
 
 
-@pytest.mark.slow
 def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])
@@ -136,7 +133,6 @@ def test_a_card_takes_no_letter_that_was_typed_ahead(terminal: Terminal, reposit
     assert (repository / "new.py").read_text() == "x = 1\n"
 
 
-@pytest.mark.slow
 def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repository: Path) -> None:
     governed(repository)
 
@@ -165,7 +161,6 @@ def test_words_begun_before_a_card_go_to_the_model(terminal: Terminal, repositor
     assert "mind the tests" in str(wire.requests[-1].messages)
 
 
-@pytest.mark.slow
 def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     seen = list[str]()
@@ -182,7 +177,6 @@ def test_the_intent_that_the_model_selects_is_shown_while_it_works(terminal: Ter
     assert seen
 
 
-@pytest.mark.slow
 def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Path) -> None:
     governed(repository)
     start(terminal, repository, [[WRITE], [DONE]])
@@ -201,7 +195,6 @@ def test_a_no_brings_its_reason_to_the_model(terminal: Terminal, repository: Pat
     assert not (repository / "new.py").exists()
 
 
-@pytest.mark.slow
 def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, repository: Path) -> None:
     given = {"question": "Which colour?", "follow_up": [{"text": "red"}, {"text": "blue"}]}
     start(terminal, repository, [[{"tool": "ask_followup_question", "input": given}], [DONE]])
@@ -216,7 +209,6 @@ def test_a_question_of_the_agent_is_answered_by_its_number(terminal: Terminal, r
     terminal.wait_to_see("All of it is done.")
 
 
-@pytest.mark.slow
 def test_escape_cancels_a_request_and_the_conversation_stays(terminal: Terminal, repository: Path) -> None:
     with AnthropicWire(ScriptedModel([Say("never whole"), Say("The next answer.")])).serve() as wire:
         put_fault(wire, "silence")
@@ -244,7 +236,6 @@ def test_a_long_paste_is_a_mark_in_the_prompt_and_whole_in_the_message(terminal:
     assert any("> pasted 0" in line for line in lines)
 
 
-@pytest.mark.slow
 def test_commands_modes_and_leaving(terminal: Terminal, repository: Path) -> None:
     start(terminal, repository, [[DONE]])
     terminal.wait_to_see("run ")

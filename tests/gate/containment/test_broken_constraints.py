@@ -3,8 +3,6 @@
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from gate.driving import Agent, body, governed, overlay, records
 from gate.team_hooks.test_constraints import INTENTS
 
@@ -28,7 +26,6 @@ def run(agent: Agent, command: str) -> str:
     return done.stderr
 
 
-@pytest.mark.slow
 def test_a_file_that_breaks_a_constraint_is_dropped_and_told(repository: Path, home: Path) -> None:
     agent = contained(repository, home, "{type: max_lines, max: 2}")
     said = run(agent, "python3 -c \"open('src/a.py','w').write('1\\n'*3); open('src/b.py','w').write('1\\n')\"")

@@ -44,7 +44,6 @@ def until_there(place: Path) -> str:
     return f"until test -e {place}; do sleep 0.02; done"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("removal", ["rm src/a.py", "rm -r src"])
 def test_a_file_that_a_person_deletes_meanwhile_stays_deleted(

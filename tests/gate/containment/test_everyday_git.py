@@ -77,7 +77,6 @@ DAYS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", DAYS)
 def test_everyday_git_comes_out_as_without_remit(team: Team, name: str) -> None:
     for command in DAYS[name]:
@@ -122,7 +121,6 @@ git checkout -qb one feature~1; echo 'rate = load_rate(order)' >> src/a.py; git 
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", COPIED)
 def test_lines_that_a_command_copied_are_no_agents(team: Team, name: str) -> None:
     command, path = COPIED[name]
@@ -143,7 +141,6 @@ def test_a_filter_of_lines_that_a_person_saved_makes_none_of_them_the_agents(tea
     assert '"ai"' not in said.output
 
 
-@pytest.mark.slow
 def test_an_agents_own_lines_stay_its_own_through_a_stash(team: Team) -> None:
     for command in ("echo 'mine = 1' > src/own.py; git add src", "git stash -q", "git stash pop -q"):
         assert team.run(command).dropped == {}
@@ -151,7 +148,6 @@ def test_an_agents_own_lines_stay_its_own_through_a_stash(team: Team) -> None:
     assert "INT-001" in said.output
 
 
-@pytest.mark.slow
 def test_an_index_that_a_person_only_looked_at_is_no_conflict(team: Team) -> None:
     (team.root / "src/a.py").touch()
     look = f"GIT_INDEX_FILE={team.root}/.git/index true"
@@ -168,7 +164,6 @@ def test_an_index_that_a_person_only_looked_at_is_no_conflict(team: Team) -> Non
     assert shell(team.root, "git log -1 --format=%s; git status -s") == "two\n"
 
 
-@pytest.mark.slow
 def test_an_index_that_a_person_changed_meanwhile_is_one(team: Team) -> None:
     stage = meanwhile(team.gate, "echo p >> docs/x.md; git add docs")
     result = team.run(f"echo 2 > src/own.py; git add src; {pause(team.gate)}; git commit -qm two")

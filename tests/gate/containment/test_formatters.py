@@ -66,7 +66,6 @@ def test_each_line_of_a_formatted_file_stays_with_its_writer(agent: Agent, name:
     assert writers(agent.cwd) == expected
 
 
-@pytest.mark.slow
 def test_the_lines_of_a_file_that_was_formatted_twice_stay_with_their_writer(agent: Agent) -> None:
     agent.read("src/f.py")
     agent.write("src/f.py", PERSONS + AGENTS)
@@ -84,7 +83,6 @@ def test_the_record_says_that_the_lines_are_a_new_layout(agent: Agent) -> None:
     assert file["unproved"]
 
 
-@pytest.mark.slow
 def test_what_a_program_with_a_formatters_name_adds_is_the_calls_own(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

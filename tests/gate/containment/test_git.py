@@ -139,7 +139,6 @@ def test_a_work_tree_of_its_own_is_left_behind_whole_and_told(gate: Gate, how: C
     assert git(gate, "branch", "--list", "side") == ""
 
 
-@pytest.mark.slow
 def test_another_work_trees_index_and_head_are_not_touched(gate: Gate, how: Containment) -> None:
     root = gate.workspace.root
     git(gate, "worktree", "add", "-q", "-b", "side", str(root.parent / "wt"))
@@ -164,7 +163,6 @@ def begun(root: Path, around: Environment, *words: str) -> Gate:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--object-format=sha256",)])
 def test_the_first_commit_stays_whatever_names_objects_have(
     gate: Gate, how: Containment, tmp_path: Path, words: tuple[str, ...]

@@ -23,7 +23,6 @@ made=$(git commit-tree -p HEAD -m stranger $tree)
 NAMED = "git for-each-ref refs/heads refs/tags refs/remotes refs/stash refs/replace; git rev-parse HEAD; git status -s"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "naming",
     [
@@ -63,7 +62,6 @@ def test_no_other_name_takes_it_either(team: Team, naming: str) -> None:
     assert "git branch" not in result.said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "second",
     [
@@ -110,7 +108,6 @@ def test_what_names_a_commit_does_not_run_as_it_is(team: Team, home: Path, comma
     assert " exec --session s1 " in answer["updatedInput"]["command"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "refused"),
     [
@@ -155,7 +152,6 @@ def test_what_was_pushed_without_a_name_is_no_remotes_work(team: Team) -> None:
     assert shell(team.root, "git for-each-ref refs/remotes/origin/evil") == ""
 
 
-@pytest.mark.slow
 def test_the_work_of_another_session_is_not_rewritten(team: Team) -> None:
     shell(team.root, "echo 2 > src/own.py; git add src; git commit -qm persons")
     for command in ("git commit -q --amend -m stolen", "git reset -q --soft HEAD~1", "git checkout -q -B main HEAD~1"):
@@ -172,7 +168,6 @@ def test_a_remotes_branch_is_no_place_to_lose_a_persons_commit_from(team: Team) 
     assert ".git" in team.run("git update-ref -d refs/remotes/origin/main").dropped
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -191,7 +186,6 @@ def test_what_others_wrote_is_not_undone_by_a_commit(team: Team, command: str) -
     assert shell(team.root, "git rev-parse HEAD; git status -s; git symbolic-ref HEAD") == before
 
 
-@pytest.mark.slow
 def test_a_teammates_half_does_not_stay_where_the_other_is_dropped(team: Team) -> None:
     before = team.state()
     for command in (

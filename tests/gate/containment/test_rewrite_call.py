@@ -83,7 +83,6 @@ REWRITES = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", REWRITES.values(), ids=REWRITES)
 def test_what_a_filter_puts_into_a_file_is_the_calls_own(agent: Agent, command: str) -> None:
     file = agent.cwd / "src/f.py"
@@ -103,7 +102,6 @@ def test_a_filter_whose_files_are_told_runs_as_written_where_the_agents_own_rule
     assert (allowed(answer), "updatedInput" in answer) == (True, False)
 
 
-@pytest.mark.slow
 def test_in_scope_is_kept_out_of_scope_dropped_told_and_recorded_once(agent: Agent) -> None:
     text = "open('src/new.py','w').write('a = 1\\n'); open('README.md','w').write('gone'); print('out'); exit(3)"
     _, done = run(agent, python(text))
@@ -125,7 +123,6 @@ def test_in_scope_is_kept_out_of_scope_dropped_told_and_recorded_once(agent: Age
     assert not Gate.open(agent.cwd).state.list_open_calls(), _["after"]
 
 
-@pytest.mark.slow
 def test_the_session_that_another_started_works_under_its_own_intent(repository: Path, home: Path) -> None:
     governed(repository)
     for name, intent, place in (("", "INT-001", "src"), ("sub", "INT-002", "docs")):
@@ -139,7 +136,6 @@ def test_the_session_that_another_started_works_under_its_own_intent(repository:
     ]
 
 
-@pytest.mark.slow
 def test_leave_is_given_once_and_for_that_command(agent: Agent) -> None:
     changed = agent.ask("Bash", command=python("0"))["updatedInput"]["command"]
     forged = changed.replace(shlex.quote(python("0")), shlex.quote(python("1")))
@@ -152,7 +148,6 @@ def test_leave_is_given_once_and_for_that_command(agent: Agent) -> None:
     assert "waits to run contained" in again.stderr
 
 
-@pytest.mark.slow
 def test_a_launcher_in_an_agents_own_command_gets_no_further(agent: Agent) -> None:
     inner = agent.ask("Bash", command=python("open('src/a','w')"))["updatedInput"]["command"]
     _, done = run(agent, inner)
@@ -160,7 +155,6 @@ def test_a_launcher_in_an_agents_own_command_gets_no_further(agent: Agent) -> No
     assert not (agent.cwd / "src/a").exists()
 
 
-@pytest.mark.slow
 def test_a_background_call_may_come_back_before_it_runs(agent: Agent) -> None:
     before = agent.ask("Bash", command=python("open('src/late','w').write('l')"), run_in_background=True)
     given = before["updatedInput"]
@@ -170,7 +164,6 @@ def test_a_background_call_may_come_back_before_it_runs(agent: Agent) -> None:
     assert (mutation["covered"], mutation["call"]["id"]) == (True, before["call_id"])
 
 
-@pytest.mark.slow
 def test_it_is_judged_by_the_intent_that_it_began_under(agent: Agent) -> None:
     given = agent.ask("Bash", command=python("open('src/a','w').write('l')"))["updatedInput"]
     agent.ask("Bash", command="remit intent clear")
@@ -212,7 +205,6 @@ def test_caches_beside_the_sources_are_dropped_without_a_word(agent: Agent) -> N
     assert bodies(agent.cwd, "denied") == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", ["cd src && ", "  cd 'src' &&\n", "cd ./src/. && "])
 def test_the_folder_that_a_command_enters_first_is_the_shells_afterwards(agent: Agent, first: str) -> None:
     (agent.cwd / "src").mkdir(exist_ok=True)
@@ -245,7 +237,6 @@ def test_a_command_too_long_to_be_contained_is_refused(agent: Agent) -> None:
     assert refusal(answer) == "COMMAND_BLOCKED"
 
 
-@pytest.mark.slow
 def test_before_it_changes_what_is_there_the_state_is_kept(agent: Agent) -> None:
     (agent.cwd / "src").mkdir(exist_ok=True)
     (agent.cwd / "src/old").write_text("precious\n")
@@ -287,7 +278,6 @@ def test_without_overlays_what_lies_beyond_the_scope_is_read_only_and_recorded_o
     assert not Gate.open(agent.cwd).state.list_open_calls()
 
 
-@pytest.mark.slow
 def test_what_was_dropped_is_named_and_not_held_against_the_session(agent: Agent) -> None:
     command = "for name in top other; do python3 -c \"open('$name.txt','w')\"; done"
     for _ in range(4):

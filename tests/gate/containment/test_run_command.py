@@ -82,7 +82,6 @@ DANGEROUS = [row for row in WATCHED_COMMANDS if row.dangerous][::4]
 """All of them take ten seconds, and pass as well."""
 
 
-@pytest.mark.slow
 def test_no_command_of_the_corpus_changes_anything_outside_the_scope(
     gate: Gate, how: Containment, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,7 +178,6 @@ def test_a_commit_works_inside_and_takes_effect(gate: Gate, how: Containment) ->
     subprocess.run(["git", "fsck", "--strict"], cwd=root, check=True, capture_output=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -209,7 +207,6 @@ def test_history_and_what_git_runs_stay(command: str, gate: Gate, how: Containme
     subprocess.run(["git", "fsck", "--strict"], cwd=root, check=True, capture_output=True)
 
 
-@pytest.mark.slow
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(gate: Gate, how: Containment) -> None:
     target, scratch = gate.workspace.root / "src/a.py", gate.environment.home / SCRATCH_FOLDER
     done = gate.environment.home / "done"
@@ -231,7 +228,6 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten(gate: Gate, how
     assert [p.read_text() for p in aside] == ["command\n"]
 
 
-@pytest.mark.slow
 def test_what_runs_on_in_the_background_ends_with_the_command(gate: Gate, how: Containment) -> None:
     long = f"1000.{os.getpid()}"  # of this test alone
     done = run(gate, how, f"(sleep {long}; echo late > src/late) & setsid sleep {long} & echo ok > src/ok")
@@ -241,7 +237,6 @@ def test_what_runs_on_in_the_background_ends_with_the_command(gate: Gate, how: C
     assert (gate.workspace.root / "src/ok").exists()
 
 
-@pytest.mark.slow
 def test_a_time_limit_ends_it_with_124_and_what_it_did_is_judged(gate: Gate, how: Containment) -> None:
     result = run(gate, how, "echo a > src/ok; echo b > top; trap '' TERM; sleep 1000", seconds=2)
     assert result.code == 124
@@ -297,7 +292,6 @@ def deep(gate: Gate) -> Generator[Gate]:
 DEEP = "python3 -c \"import os; os.chdir('src'); [(os.mkdir('d'), os.chdir('d')) for _ in range({})]\""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("levels", "why"), [(1500, "more than 200 folders deep"), (3000, "paths are longer than Linux takes")]
 )
@@ -311,7 +305,6 @@ def test_folders_too_deep_are_dropped_and_stand_in_no_later_commands_way(
     assert not list((deep.environment.home / SCRATCH_FOLDER).glob("[0-9]*-*"))
 
 
-@pytest.mark.slow
 def test_folders_too_deep_are_taken_away_by_no_command_either(deep: Gate, how: Containment) -> None:
     src = deep.workspace.root / "src"
     subprocess.run(["bash", "-c", DEEP.format(250)], cwd=deep.workspace.root, check=True)
@@ -321,7 +314,6 @@ def test_folders_too_deep_are_taken_away_by_no_command_either(deep: Gate, how: C
     assert remove_tree(src / "d")
 
 
-@pytest.mark.slow
 def test_holes_stay_holes_and_count_against_the_limit(gate: Gate, how: Containment) -> None:
     """A limit of 256 MiB."""
     hole = "python3 -c \"f = open('src/{0}', 'wb'); f.seek({1}); f.write(b'end'); f.truncate({1} + 4096)\""

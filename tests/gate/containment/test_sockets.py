@@ -52,7 +52,6 @@ def temporary(gate: Gate) -> Generator[Path]:
         yield Path(name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -85,7 +85,6 @@ def test_a_secret_in_a_command_is_not_in_the_snapshot(repository: Path, home: Pa
     assert "ghp_" not in run_git(repository / ".git/remit/objects.git", "log", "-1", "--format=%B", found.ref)
 
 
-@pytest.mark.slow
 def test_old_snapshots_go_and_the_newest_stay(repository: Path, home: Path) -> None:
     agent = agent_of(repository, home, "observe")
     gate = Gate.open(repository, agent.environment)
@@ -113,7 +112,6 @@ def taken(agent: Agent, count: int) -> list[str]:
     return found
 
 
-@pytest.mark.slow
 def test_while_all_take_too_much_room_the_oldest_go_and_what_is_pinned_stays(repository: Path, home: Path) -> None:
     agent = agent_of(repository, home, "observe")
     names = taken(agent, MIN_KEPT_SNAPSHOTS + 8)
@@ -128,7 +126,6 @@ def test_while_all_take_too_much_room_the_oldest_go_and_what_is_pinned_stays(rep
     assert names[-2] not in left
 
 
-@pytest.mark.slow
 def test_what_fits_stays(repository: Path, home: Path) -> None:
     agent = agent_of(repository, home, "observe")
     names = taken(agent, MIN_KEPT_SNAPSHOTS + 3)

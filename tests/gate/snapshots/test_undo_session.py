@@ -47,7 +47,6 @@ def test_a_sessions_diff_joins_its_changes_and_leaves_out_those_of_others(agent:
     assert changes[1]["before"] is None
 
 
-@pytest.mark.slow
 def test_an_undo_takes_out_one_sessions_lines_and_keeps_those_of_others(agent: Agent, home: Path) -> None:
     path = agent.cwd / "src/ten.py"
     agent.write("src/ten.py", replace_line(TEN_LINES, 2, "two = 2\n"))

@@ -277,13 +277,11 @@ def in_a_fresh_process(agent: Agent, first: str = "") -> tuple[str, list[str]]:
     return "\n".join(reason), json.loads(modules.replace("'", '"'))
 
 
-@pytest.mark.slow
 def test_an_intent_with_words_only_loads_no_kind_of_constraint(repository: Path, home: Path) -> None:
     agent = working(repository, home, "be kind")
     assert in_a_fresh_process(agent) == ("None", [])
 
 
-@pytest.mark.slow
 def test_ast_grep_is_loaded_for_those_who_have_a_pattern_of_syntax(repository: Path, home: Path) -> None:
     agent = working(repository, home, "{type: max_lines, max: 9}", "{type: forbid_pattern, regex: exec}")
     reason, modules = in_a_fresh_process(agent)
@@ -292,7 +290,6 @@ def test_ast_grep_is_loaded_for_those_who_have_a_pattern_of_syntax(repository: P
     assert not any(name.startswith("ast_grep_py") for name in modules)
 
 
-@pytest.mark.slow
 def test_without_ast_grep_a_pattern_of_syntax_refuses_and_says_how_to_install_it(repository: Path, home: Path) -> None:
     agent = working(repository, home, '{type: forbid_pattern, pattern: "exec($$$)"}')
     reason, _ = in_a_fresh_process(agent, 'sys.modules["ast_grep_py"] = None')
@@ -303,7 +300,6 @@ def test_without_ast_grep_a_pattern_of_syntax_refuses_and_says_how_to_install_it
     assert reason.startswith("[CONSTRAINT_VIOLATION]")
 
 
-@pytest.mark.slow
 def test_without_a_grammar_a_forbidden_import_refuses_and_says_how_to_install_it(repository: Path, home: Path) -> None:
     agent = working(repository, home, "{type: forbid_import, module: os}")
     reason, _ = in_a_fresh_process(agent, 'sys.modules["tree_sitter_python"] = None')

@@ -173,7 +173,6 @@ def asked(gate: Gate, place: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.slow
 def test_a_check_of_an_installed_package_is_found_and_asked(gate: Gate, place: Path) -> None:
     assert asked(gate, place)[0].startswith("allow")
     info = place / "theirs-1.dist-info"

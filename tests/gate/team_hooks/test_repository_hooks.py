@@ -76,7 +76,6 @@ def test_a_hook_that_fails_does_as_its_on_error_says_and_is_recorded(
     assert body(records(repository, "check_failed")[-1])["check"] == "hooks/a.toml#1"
 
 
-@pytest.mark.slow
 def test_a_time_limit_ends_all_that_the_hook_started(repository: Path, home: Path) -> None:
     long = f"1000.{os.getpid()}"  # of this test alone
     agent = with_hooks(repository, home, hook(f"(sleep {long}; touch .git/late) & sleep {long}", timeout_s=0.5))
@@ -165,7 +164,6 @@ def test_other_arguments_are_checked_again(repository: Path, home: Path) -> None
     assert refusal(agent.write("src/x.py", "x\n")) == "SCOPE_VIOLATION"
 
 
-@pytest.mark.slow
 def test_every_hook_sees_what_another_made_of_the_call(repository: Path, home: Path) -> None:
     first = hook("grep -qF src/y.py && " + saying(effect="deny", reason="no y") + " || true")
     agent = with_hooks(repository, home, first + rewriting(file_path="src/y.py", content="y\n"))

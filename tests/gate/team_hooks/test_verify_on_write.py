@@ -119,7 +119,6 @@ def test_one_that_takes_too_long_is_ended_and_told(repository: Path, home: Path)
     assert "was ended after 0." in told(agent.write("src/a.py", "abc\n"))
 
 
-@pytest.mark.slow
 def test_a_command_that_makes_an_agent_write_does_not_start_itself_again(repository: Path, home: Path) -> None:
     nested = repository.parent / "nested.py"
     nested.write_text(
@@ -176,7 +175,6 @@ def test_a_command_is_not_led_to_another_file_by_a_link(repository: Path, home: 
     assert outside.read_text() == "theirs\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
     [

@@ -91,7 +91,6 @@ def test_what_folds_together_is_one_file_where_case_is_ignored() -> None:
     assert found.path.lower() == "src/parser/x.py"
 
 
-@pytest.mark.slow
 def test_a_pair_that_cannot_be_decided_is_unproved_and_counts_as_shared() -> None:
     hostile = ("**/*a" * 150 + "/q", "*a" * 400), ("**/*a" * 150 + "c", "*b*a" * 200 + "c", "*[ab]" * 100)
     made = plan(intent(1, *hostile[0]), intent(2, *hostile[1]))
@@ -233,7 +232,6 @@ def test_no_two_tasks_that_may_run_at_once_share_a_path(scopes: list[tuple[str, 
             assert b.write_set.contains(answer.path)
 
 
-@pytest.mark.slow
 def test_a_thousand_intents_are_planned_in_seconds() -> None:
     intents = [
         intent(n, f"src/room{n % 100}/part{n}/**", f"tests/room{n % 100}/test_{n}_*.py", dependencies=_before(n))

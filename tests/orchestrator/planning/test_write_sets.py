@@ -69,7 +69,6 @@ def test_neighbours_are_found_across_depths_names_and_case() -> None:
     assert folded == pairs | {("0", "2"), ("1", "2")}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fold", [False, True])
 def test_the_quick_look_for_neighbours_misses_no_pair(fold: bool) -> None:
     draw = random.Random(3)

@@ -19,8 +19,6 @@ from servers.web.console_world import Browser, serving
 from servers.web.hostile_world import ShownPage
 from servers.web.test_console import addresses
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def agent(repository: Path, home: Path) -> Agent:

@@ -55,7 +55,6 @@ def find_hunk(data: dict[str, Any], path: str, *, committed: bool) -> str:
     )
 
 
-@pytest.mark.slow
 def test_findings_and_hunks_are_those_of_the_command(agent: Agent, browser: Browser, address: str) -> None:
     data = browser.get(f"{address}.json").data
     assert data["range"] == "main..HEAD"
@@ -66,7 +65,6 @@ def test_findings_and_hunks_are_those_of_the_command(agent: Agent, browser: Brow
     assert sorted(map(str, found)) == sorted(map(str, asked))
 
 
-@pytest.mark.slow
 def test_a_file_out_of_scope_comes_first_and_hunks_stand_below_their_intent(browser: Browser, address: str) -> None:
     data = browser.get(f"{address}.json").data
     first = data["look_first"][0]
@@ -82,7 +80,6 @@ def test_a_file_out_of_scope_comes_first_and_hunks_stand_below_their_intent(brow
     assert by_path["src/keys.py", False]["intent_id"] is None
 
 
-@pytest.mark.slow
 def test_the_page_comes_before_its_answers(browser: Browser, address: str) -> None:
     first = browser.get(address)
     assert (first.status, "Reading the changes" in first.text) == (200, True)
@@ -115,7 +112,6 @@ def test_hostile_lines_are_text(browser: Browser, address: str) -> None:
     assert "U+202E" in page
 
 
-@pytest.mark.slow
 def test_a_mark_stays_until_the_hunk_changes(agent: Agent, browser: Browser, address: str) -> None:
     hunk = find_hunk(browser.get(f"{address}.json").data, "src/keys.py", committed=False)
     assert browser.post(f"{address}/reviewed", {"hunks": [hunk], "reviewed": True}).status == 200
@@ -124,7 +120,6 @@ def test_a_mark_stays_until_the_hunk_changes(agent: Agent, browser: Browser, add
     wait_until(lambda: browser.get(f"{address}.json").data["reviewed"] == 0)  # an answer is given again for a second
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_hunk_taken_back_leaves_the_bytes_from_before(
     agent: Agent, browser: Browser, address: str, committed: bool
@@ -165,7 +160,6 @@ def test_a_hunk_on_lines_that_changed_since_is_left_alone(agent: Agent, browser:
     assert "something_else" in path.read_text()
 
 
-@pytest.mark.slow
 def test_comments_reach_the_agent_as_one_message_with_its_next_call(
     agent: Agent, browser: Browser, address: str
 ) -> None:
@@ -217,7 +211,6 @@ def test_marks_reverts_and_comments_need_a_signature(agent: Agent, browser: Brow
         assert browser.post(f"{address}/{name}", body, proof="").status == 401
 
 
-@pytest.mark.slow
 def test_nothing_changed_says_so(agent: Agent, browser: Browser, address: str) -> None:
     run_git(agent.cwd, "add", "-A")
     run_git(agent.cwd, "commit", "-qm", "all")

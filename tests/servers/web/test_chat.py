@@ -50,7 +50,6 @@ def read_until(browser: Browser, address: str, is_there: Callable[[Any], bool]) 
     return seen
 
 
-@pytest.mark.slow
 def test_a_run_is_begun_asks_and_is_taken_up_again(browser: Browser, repository: Path, model: str) -> None:
     base = f"/r/{repository.name}/chat"
     assert browser.get(f"{base}.json").data["runs"] == []

@@ -62,7 +62,6 @@ def addresses(agent: Agent) -> list[str]:
     return [re.sub(r"\{([a-z]+)(?::path)?\}", lambda match: values[match[1]], page.url) for page in PAGES]
 
 
-@pytest.mark.slow
 def test_every_page_has_html_and_a_json_twin_and_neither_runs_what_it_shows(agent: Agent, browser: Browser) -> None:
     for address in addresses(agent):
         page = browser.get(address)
@@ -265,7 +264,6 @@ def test_without_an_open_page_nobody_is_asked(agent: Agent, browser: Browser) ->
     assert Asked(agent).decision == "deny"
 
 
-@pytest.mark.slow
 def test_broken_places_have_a_page_with_the_next_step(agent: Agent, browser: Browser) -> None:
     name = agent.cwd.name
     for address, status in (

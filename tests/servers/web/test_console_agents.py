@@ -174,7 +174,6 @@ def test_lanes_stand_below_their_worktree(first: Agent, second: Agent, browser: 
     assert gone["feature"]["problem"]
 
 
-@pytest.mark.slow
 def test_one_agent_alone_has_nothing_to_coordinate(repository: Path, home: Path) -> None:
     governed(repository, intents=INTENTS)
     register_repository(home, workspace_at(repository, repository))

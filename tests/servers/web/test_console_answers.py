@@ -277,7 +277,6 @@ def test_a_card_that_changed_since_it_was_shown_takes_no_answer(agent: Agent, br
     assert asked.decision == "deny"
 
 
-@pytest.mark.slow
 def test_a_question_that_nobody_answered_says_so_and_can_be_answered_late(
     agent: Agent, browser: Browser, clock: SteppedClock
 ) -> None:

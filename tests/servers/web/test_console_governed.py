@@ -60,13 +60,11 @@ def simulate(browser: Browser, agent: Agent, **query: str) -> Any:
     return browser.get(f"/r/{agent.cwd.name}/governed/simulate.json?{asked}")
 
 
-@pytest.mark.slow
 def test_the_page_says_what_the_command_says(agent: Agent, browser: Browser) -> None:
     assert shown(browser, agent)["status"] == data(agent.cwd, "status")
     assert shown(browser, agent, "?suggest=1")["suggestion"] == data(agent.cwd, "mode", "suggest")
 
 
-@pytest.mark.slow
 def test_a_removed_hook_turns_the_agent_s_row_red(agent: Agent, browser: Browser) -> None:
     before = claude(browser, agent)
     assert (before["is_wired"], before["level"], before["denied"], before["changed"], before["judged"]) == (
@@ -89,7 +87,6 @@ def test_a_removed_hook_turns_the_agent_s_row_red(agent: Agent, browser: Browser
     assert claude(browser, agent)["level"] == "fail"
 
 
-@pytest.mark.slow
 def test_sub_agents_and_mcp_calls_are_counted(agent: Agent, browser: Browser) -> None:
     below = Agent(agent.cwd, agent.home, agent_id="sub-1")
     below.write("src/b.py", "b\n")
@@ -99,7 +96,6 @@ def test_sub_agents_and_mcp_calls_are_counted(agent: Agent, browser: Browser) ->
     assert (found["by_subagents"] > 0, found["by_mcp"]) == (True, 1)
 
 
-@pytest.mark.slow
 def test_what_nobody_judged_is_named_with_its_record(agent: Agent, browser: Browser) -> None:
     path = agent.cwd / "src" / HOSTILE.replace("/", "_")
     path.write_text("behind\n")
@@ -111,7 +107,6 @@ def test_what_nobody_judged_is_named_with_its_record(agent: Agent, browser: Brow
     assert f"/records/{change['record']}" in page
 
 
-@pytest.mark.slow
 def test_a_simulated_call_is_decided_as_by_the_command_and_leaves_nothing(agent: Agent, browser: Browser) -> None:
     count = len(records(agent.cwd))
     for query, words in (
@@ -146,7 +141,6 @@ def test_a_wrong_question_is_answered_with_the_next_step(agent: Agent, browser: 
         assert found.status == status, (query, found.text)
 
 
-@pytest.mark.slow
 def test_grants_are_listed_and_revoked(agent: Agent, browser: Browser) -> None:
     gate = Gate.open(agent.cwd, agent.environment)
     gate.state.put_grant(Grant("g-1", "SCOPE_VIOLATION", "session", pattern="docs/*", session_id=agent.session))
@@ -156,7 +150,6 @@ def test_grants_are_listed_and_revoked(agent: Agent, browser: Browser) -> None:
     assert shown(browser, agent)["grants"] == []
 
 
-@pytest.mark.slow
 def test_the_mode_is_set_by_a_signed_write_alone(agent: Agent, browser: Browser) -> None:
     at = f"/r/{agent.cwd.name}/mode"
     assert browser.post(at, {"mode": "observe", "shown": "enforce"}, proof="").status == 401

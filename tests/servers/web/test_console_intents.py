@@ -184,7 +184,6 @@ def test_an_edit_changes_its_fields_and_leaves_the_file_s_rest(agent: Agent, bro
     assert (again.status, "nothing was changed" in again.text) == (400, True)
 
 
-@pytest.mark.slow
 def test_who_edits_what_somebody_changed_sees_both_and_loses_nothing(agent: Agent, browser: Browser) -> None:
     wanted = form(browser, agent, name="Mine")
     remit(agent.cwd, "intent", "edit", "INT-001", "--name", "Theirs")

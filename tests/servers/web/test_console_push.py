@@ -105,7 +105,6 @@ def ask(agent: Agent, gate: Gate) -> Asked:
     return asked
 
 
-@pytest.mark.slow
 def test_a_question_that_waits_is_told_with_agent_and_intent_and_without_what_it_is_about(
     agent: Agent, server: ConsoleServer, phone: Phone, clock: SteppedClock
 ) -> None:
@@ -142,7 +141,6 @@ def test_a_question_that_waits_is_told_with_agent_and_intent_and_without_what_it
     assert len(phone.told) == 2
 
 
-@pytest.mark.slow
 def test_a_question_that_is_answered_at_once_is_not_pushed(
     agent: Agent, server: ConsoleServer, phone: Phone, clock: SteppedClock
 ) -> None:
@@ -155,7 +153,6 @@ def test_a_question_that_is_answered_at_once_is_not_pushed(
     assert phone.told == []
 
 
-@pytest.mark.slow
 def test_an_address_that_nobody_trusts_is_told_nothing_and_waits_for_nobody(
     agent: Agent, server: ConsoleServer, phone: Phone, clock: SteppedClock
 ) -> None:
@@ -171,7 +168,6 @@ def test_an_address_that_nobody_trusts_is_told_nothing_and_waits_for_nobody(
     assert phone.told == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("status", [500, 302])
 def test_after_a_push_that_failed_nobody_is_taken_to_be_there(
     agent: Agent,

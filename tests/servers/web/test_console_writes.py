@@ -51,7 +51,6 @@ def addresses(agent: Agent) -> list[str]:
     return [re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], "x"), write.url) for write in WRITES]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_no_write_is_made_by_a_process_below_an_agent(agent: Agent, browser: Browser, tmp_path: Path) -> None:
     """Even with the browser's own key and cookie: a program named `claude` started the one that asks."""
@@ -108,7 +107,6 @@ def test_a_worker_ends_with_the_process_that_asked(agent: Agent) -> None:
     pool.close()
 
 
-@pytest.mark.slow
 def test_two_restores_at_once_end_in_one_state_and_nothing_is_lost(agent: Agent, browser: Browser) -> None:
     at = f"/r/{agent.cwd.name}/restore/latest"
     sha = browser.get(f"{at}.json").data["preview"]["plan_sha256"]

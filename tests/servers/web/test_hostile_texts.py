@@ -16,7 +16,7 @@ from remit.servers.web.pages.code import name_in_address
 from servers.web.console_world import Browser, serving
 from servers.web.hostile_world import SURROGATES, HostileWorld, ShownPage
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 FILLERS = "\u034f\u115f\u1160\u3164\uffa0"  # letters without a picture
 SHOWN_OF_IDS = 8  # characters: ids of sessions and of sub-agents are shown by their beginning
@@ -89,6 +89,7 @@ def find_faults(html: str, allowed: set[tuple[str, str]], bases: tuple[str, ...]
     return faults + find_wrong_text(page.text)
 
 
+@pytest.mark.live
 def test_every_page_shows_hostile_texts_as_texts(tmp_path: Path, home: Path) -> None:
     plain = HostileWorld(tmp_path, home, is_plain=True).build()
     world = HostileWorld(tmp_path, home).build()

@@ -34,7 +34,6 @@ def make_repository(root: Path) -> None:
     run_git(root, "-c", "user.name=A Person", "-c", "user.email=person@example.org", "commit", "-qm", "first")
 
 
-@pytest.mark.slow
 def test_words_find_all_records_that_have_them_window_by_window(browser: Browser) -> None:
     found: list[str] = []
     while True:

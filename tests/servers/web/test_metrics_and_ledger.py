@@ -146,7 +146,6 @@ def test_a_record_s_page_leads_to_its_session_intent_and_file(agent: Agent, brow
     assert "line number 3" in html
 
 
-@pytest.mark.slow
 def test_a_flipped_byte_is_named_in_red_with_the_next_step(agent: Agent, browser: Browser) -> None:
     page = f"/r/{agent.cwd.name}/ledger"
     assert "The chain is whole" in browser.get(f"{page}?verify=1").text

@@ -23,7 +23,6 @@ from servers.web.console_world import Browser, serving
 from servers.web.hostile_world import ShownPage
 from servers.web.test_console import addresses
 
-pytestmark = pytest.mark.slow
 STYLES = (FOLDER / "static" / "console.css").read_text()
 ADDRESS_NAMES = ("href", "src", "action", "formaction", "poster", "data")
 CHECKED = ("not_a_server_error", "response_schema_conformance", "status_code_conformance")
@@ -122,6 +121,7 @@ def test_the_data_of_a_page_are_those_of_the_command(agent: Agent, browser: Brow
         assert find(twin) == json.loads(done.stdout)["data"], page
 
 
+@pytest.mark.live
 def test_strangers_requests_break_nothing_and_write_nothing(
     agent: Agent, server: ConsoleServer, browser: Browser
 ) -> None:

@@ -229,7 +229,6 @@ LIES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES)
 def test_an_identity_that_does_not_hold_lets_nobody_in(
     lie: str, visitor: RemoteVisitor, provider: ProviderProcess
@@ -297,7 +296,6 @@ def test_the_person_who_runs_the_console_says_what_gives_a_role(
 # Who may what
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("person", "role"), [("vera", "view"), ("ben", "approve"), ("anna", "admin")])
 def test_each_write_needs_its_role(person: str, role: Role, visitor: RemoteVisitor, agent: Agent) -> None:
     visitor.log_in(person)
@@ -422,7 +420,6 @@ def test_an_agent_on_this_machine_decides_nothing_by_the_way_round(
     assert asked.decision == "deny"
 
 
-@pytest.mark.slow
 def test_connections_that_begin_no_encryption_are_closed_and_keep_nobody_out(visitor: RemoteVisitor) -> None:
     port = int(visitor.origin.rpartition(":")[2])
     idle = [socket.create_connection(("127.0.0.1", port), timeout=120) for _ in range(300)]
@@ -466,7 +463,6 @@ class ProxiedVisitor(RemoteVisitor):
         self.said: dict[str, str] = {}
 
 
-@pytest.mark.slow
 def test_a_proxy_s_word_tells_the_client(agent: Agent, proxied: ProxiedVisitor) -> None:
     addresses: list[tuple[dict[str, str], str]] = [
         ({}, "203.0.113.9"),

@@ -144,7 +144,6 @@ def remit(home: Path, cwd: Path, *words: str, hidden: str = "") -> subprocess.Co
     return subprocess.run([sys.executable, "-c", run, *words], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.slow
 def test_doctor_says_who_can_reach_the_console(repository: Path, files: Path) -> None:
     def check(hidden: str = "") -> tuple[str, str, str]:
         found = json.loads(remit(files, repository, "doctor", "--json", hidden=hidden).stdout)["data"]["checks"]

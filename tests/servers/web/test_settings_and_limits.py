@@ -167,7 +167,6 @@ def test_the_thirty_third_stream_is_refused(browser: Browser) -> None:
             connection.close()
 
 
-@pytest.mark.slow
 def test_a_slow_request_loses_its_connection_and_a_slow_body_is_refused(browser: Browser) -> None:
     with socket.create_connection(("127.0.0.1", browser.server.port)) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\nHost: x")

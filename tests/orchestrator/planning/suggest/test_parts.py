@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,7 +120,6 @@ NAMES = st.lists(st.sampled_from(["a", "b", "ab", "x.py", "[", "*", "!c", "é", 
 FILES = st.lists(NAMES.map("/".join), min_size=1, max_size=12, unique=True).map(sorted)
 
 
-@pytest.mark.slow
 @given(FILES, st.integers(1, 5), st.data())
 def test_parts_hold_each_file_once_are_apart_and_are_the_same_again(
     files: list[str], count: int, data: st.DataObject
