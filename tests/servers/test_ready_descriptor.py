@@ -3,13 +3,15 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli.running import remit, run
 from forked_commands import start_process, start_ready
-from processes import daemons_of
+from processes import daemons_of, kill_daemons
 from remit.servers.daemon_client import connect
 
 
@@ -59,3 +61,14 @@ def test_a_descriptor_that_takes_no_byte_is_refused(home: Path, command: str, nu
         assert words in line.read().decode()
     assert process.wait() == 2
     assert "--ready-fd" in run(home, command, "--help").stdout
+
+
+@pytest.mark.parametrize("closed", [(), (0,), (0, 1)])
+def test_a_started_daemon_announces_itself_also_where_standard_streams_are_closed(
+    home: Path, closed: tuple[int, ...]
+) -> None:
+    code = "import os, sys; from pathlib import Path; from remit.servers.daemon import start_daemon\n"
+    code += f"for stream in {closed}: os.close(stream)\n"
+    code += "os._exit(0 if os.read(start_daemon(Path(sys.argv[1])), 1) else 1)"
+    assert subprocess.run([sys.executable, "-c", code, str(home)], check=False).returncode == 0
+    kill_daemons(home)

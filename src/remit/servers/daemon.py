@@ -442,6 +442,8 @@ def start_daemon(home: Path) -> int:
         return reading
     try:
         os.setsid()
+        os.dup2(writing, READY_DESCRIPTOR)  # first: where a standard stream is closed, the pipe may have its number
+        os.set_inheritable(READY_DESCRIPTOR, True)
         quiet = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1):
             os.dup2(quiet, stream)
@@ -449,7 +451,6 @@ def start_daemon(home: Path) -> int:
         anew = os.O_TRUNC if log.exists() and log.stat().st_size > MAX_LOG_BYTES else 0
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600), 2)
         os.chdir("/")
-        os.dup2(writing, READY_DESCRIPTOR)
         os.closerange(READY_DESCRIPTOR + 1, 256)
         words = ["-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", str(READY_DESCRIPTOR)]
         os.execv(sys.executable, [sys.executable, *words])
