@@ -9,7 +9,9 @@ SYNC = VIRTUAL_ENV= UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --locked --quiet
 export UV_COMPILE_BYTECODE = 1
 # The machine's own certificates, as pip takes them: behind some proxies no others are valid.
 export UV_SYSTEM_CERTS = 1
-# Tests start thousands of interpreters: none compiles the sources anew, whatever the environment says of bytecode.
+# Tests start thousands of interpreters: none compiles the sources anew, and no worker the tests, whatever the environment
+# says of bytecode.
+export PYTHONDONTWRITEBYTECODE =
 COMPILE = .venv/bin/python -m compileall -q src
 PYTEST = .ci/in-memory .venv/bin/python -m pytest -n auto --dist worksteal $(WORDS)
 

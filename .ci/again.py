@@ -17,7 +17,7 @@ from pathlib import Path
 MAX_AGAIN = 3
 QUARANTINE_DAYS = 14
 MAX_REASON_CHARS = 160
-CLOSING = re.compile(r"^=* ?.*\b\d+ (?:passed|failed|errors?|skipped)\b.* in [\d.]+s", re.MULTILINE)
+CLOSING = re.compile(r"^=* ?.*\b\d+ (?:passed|failed|errors?|skipped|deselected)\b.* in [\d.]+s", re.MULTILINE)
 COLUMNS = ("date", "commit", "test", "failure")
 
 

@@ -18,16 +18,23 @@ AGENTS = (
     *("test_failing_live", "test_first_five_minutes", "test_four_agents", "test_harness", "test_harness_others"),
     *("test_hooks_live", "test_observe_live", "test_own_rules_live", "test_usual_day_live", "test_why_live"),
 )
+DOCUMENTS = ("test_tutorial",)
 STORIES = {
     "adapters": AGENTS,
-    "gate": ("test_claude_code", "test_contained_live", "test_detours_live", "test_everyday", "test_four_agents"),
-    "host": ("test_agent_faces", "test_console_chat"),
-    "orchestrator": ("test_plans_live",),
-    "policy": ("test_four_agents", "test_own_rules_live"),
-    "provenance": ("test_why_live", "test_usual_day_live"),
+    "cli": DOCUMENTS,
+    "docs": DOCUMENTS,
+    "gate": (
+        *("test_claude_code", "test_contained_live", "test_detours_live", "test_everyday", "test_four_agents"),
+        *DOCUMENTS,
+    ),
+    "host": ("test_agent_faces", "test_console_chat", *DOCUMENTS),
+    "ledger": DOCUMENTS,
+    "orchestrator": ("test_plans_live", *DOCUMENTS),
+    "policy": ("test_four_agents", "test_own_rules_live", *DOCUMENTS),
+    "provenance": ("test_usual_day_live", "test_why_live", *DOCUMENTS),
     "remit_hook": AGENTS,
-    "servers": ("test_console_*", "test_claude_code", "test_failing_live", "test_hooks_live"),
-    "wiring": AGENTS,
+    "servers": ("test_claude_code", "test_console_*", "test_failing_live", "test_hooks_live"),
+    "wiring": (*AGENTS, *DOCUMENTS),
     "workspace": ("test_everyday",),
 }
 """The stories of `tests/e2e` by the room of `src/remit` that they start; other rooms have none there."""
@@ -63,6 +70,8 @@ def find_room(path: PurePosixPath) -> str | None:
         return parts[2]
     if parts[:2] == ("src", "remit_hook"):
         return "remit_hook"
+    if parts[0] == "docs":
+        return "docs"
     return parts[1] if parts[0] == "tests" and len(parts) > 2 and parts[1] != "e2e" else None
 
 

@@ -20,6 +20,7 @@ def test_a_tutorial_comes_out_as_shown(tmp_path: Path, name: str, commands: int)
     assert not (wrong := report(played)), wrong
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda p: p.stem)
 def test_a_how_to_comes_out_as_shown(page: Path, repository: Path) -> None:
     text = page.read_text("utf-8")

@@ -91,6 +91,11 @@ def test_the_same_test_twice_in_fourteen_days_fails_with_its_name(tmp_path: Path
     assert (ended, "FLAKY AGAIN within 14 days: test_it.py::test_chance[one]" in printed) == (code, bool(code)), printed
 
 
+def test_a_run_that_had_nothing_to_run_has_not_failed(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("===== 310 deselected in 1.20s =====\n")
+    assert run(tmp_path, str(AGAIN), "log", "lastfailed", "flaky.tsv").returncode == 0
+
+
 @pytest.mark.parametrize("log", ["", "== 3 passed, 2 failed, 1 error in 1.00s ==\n"])
 def test_a_run_without_an_end_or_without_names_has_failed(tmp_path: Path, log: str) -> None:
     (tmp_path / "log").write_text(log)
