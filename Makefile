@@ -50,7 +50,7 @@ live: .venv/ready  ## whole stories: agents (fetched from their registry), brows
 	$(COMPILE)
 	$(PYTEST) -m "live and not exhaustive" $(FILES)
 
-test-all: .venv/ready  ## both
+test-all: .venv/ready  ## every test but `test-crash`
 	$(COMPILE)
 	$(PYTEST) -m "not exhaustive"
 

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tiers
+from processes import kill_daemons
+from remit.core.machine_paths import STATE_FOLDER
 
 Git = Callable[..., str]
 
@@ -108,12 +110,19 @@ def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, search_path: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A HOME of its own for each test: no test may touch, or depend on, the developer's."""
+def home(
+    tmp_path_factory: pytest.TempPathFactory, search_path: str, monkeypatch: pytest.MonkeyPatch
+) -> Generator[Path]:
+    """A HOME of its own for each test: no test may touch, or depend on, the developer's.
+
+    A daemon that a client started there ends with the test: it would go on for half an hour.
+    """
     folder = tmp_path_factory.mktemp("home")
     use_home(folder, monkeypatch)
     monkeypatch.setenv("PATH", search_path)
-    return folder
+    yield folder
+    if any((folder / STATE_FOLDER / name).exists() for name in ("daemon.lock", "daemon.log")):
+        kill_daemons(folder)
 
 
 def run_git(folder: Path, *arguments: str) -> str:

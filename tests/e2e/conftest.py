@@ -3,11 +3,8 @@
 Each gives the pinned client; a test that asks for it is skipped, loudly, when the client cannot be had.
 """
 
-import os
 import shutil
-import signal
-from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,21 +14,11 @@ from e2e.claude import claude_binary
 from e2e.codex import codex_binary
 from e2e.gemini import gemini_command
 from e2e.qwen import qwen_command
-from processes import daemons_of
 
 CHROMIUM_FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def no_daemon_stays(home: Path) -> Generator[None]:
-    """The daemon that an agent's hooks started ends with the test: it would see the folder's removal as changes."""
-    yield
-    for pid in daemons_of(home):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")
