@@ -5,6 +5,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Generator
 from itertools import islice
@@ -30,8 +31,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Collect without the garbage collector: 11,000 tests are made then, and none of them is garbage."""
+    """Collect without the garbage collector: 11,000 tests are made then, and none of them is garbage.
+
+    A shell starts what runs beside it deaf to interrupts, and all that tests start would be.
+    """
     gc.disable()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

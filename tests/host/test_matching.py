@@ -1,6 +1,6 @@
 """Laws of finding and replacing text, for any text."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from remit.core.diff.edits import apply_edit
@@ -59,6 +59,8 @@ def test_a_text_that_is_there_is_replaced_as_it_stands(head: str, old: str, tail
 
 
 @given(TEXT, TEXT, TEXT, TEXT)
+@example("", "aa\n", "aa", "")
+@example("a", "a\n", "a", "")
 def test_line_ends_of_a_file_make_no_difference(head: str, old: str, tail: str, new: str) -> None:
     content = head + old + tail
     found = find_places(content, old, new)

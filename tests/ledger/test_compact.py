@@ -260,6 +260,24 @@ def test_killed_at_any_moment_every_line_is_there_and_the_next_run_finishes(log:
         assert not list((folder / "archive").glob("*.new"))
 
 
+def test_a_segment_that_is_archived_while_segments_are_listed_is_among_them(log: Path) -> None:
+    """Archived before the first listing, and before the second."""
+    names, to_come = list_segments(log), [0, 1]
+
+    def archive_now(event: str, _: tuple[object, ...]) -> None:
+        if event == "os.listdir" and to_come:
+            countdown.append(None)
+            if len(countdown) > to_come[0]:
+                del to_come[:], countdown[:]
+                compact(log, max_segments=1)
+
+    countdown = list[None]()
+    sys.addaudithook(archive_now)
+    for before in (0, 1):
+        to_come[:] = [before]
+        assert list_segments(log) == names
+
+
 def test_readers_and_writers_go_on_while_a_log_is_archived(tmp_path: Path) -> None:
     folder = filled(tmp_path / "log", 400)
     running = subprocess.Popen([sys.executable, "-c", COMPACT, str(folder)], stdout=subprocess.DEVNULL)

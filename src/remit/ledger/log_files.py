@@ -187,7 +187,8 @@ def is_segment(name: str) -> bool:
 
 def list_segments(folder: "Path") -> list[str]:
     """Return the names of all segments, archived or not, oldest first. A missing folder has no segments."""
-    return sorted({*list_archived_segments(folder), *list_live_segments(folder)})
+    live = list_live_segments(folder)  # first: one that is archived meanwhile is then in the other list
+    return sorted({*live, *list_archived_segments(folder)})
 
 
 def list_live_segments(folder: "Path") -> list[str]:

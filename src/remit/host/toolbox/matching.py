@@ -95,8 +95,10 @@ def find_places(content: str, old: str, new: str, *, whole_lines: bool = False) 
     if exact := [TextPlace(at, at + len(old), new) for at in find_occurrences(content, old)]:
         return exact
     inside, lines = find_plain_places(content, old, new), find_line_places(content, old, new, ("line ends",))
-    if inside or lines:
-        return inside if len(inside) > len(lines) else lines
+    if inside:  # a last line without its end counts only where there is no other place
+        return lines if [each.start for each in lines] == [each.start for each in inside] else inside
+    if lines:
+        return lines
     return find_line_places(content, old, new, LOOSE_LIKENESSES)
 
 
