@@ -1,9 +1,12 @@
 """Daemons that a test's home left running, and other processes, from /proc: no test may need procps."""
 
 import os
+import select
 import signal
 from contextlib import suppress
 from pathlib import Path
+
+END_S = 120
 
 
 def daemons_of(home: Path) -> list[int]:
@@ -17,10 +20,15 @@ def daemons_of(home: Path) -> list[int]:
 
 
 def kill_daemons(home: Path) -> None:
-    """Kill the daemons of a home. One may have left by itself meanwhile."""
+    """Kill the daemons of a home, and return once they have ended: a dying one still holds its lock."""
     for pid in daemons_of(home):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # one may have left by itself meanwhile
+            daemon = os.pidfd_open(pid)
+            try:
+                signal.pidfd_send_signal(daemon, signal.SIGKILL)
+                assert select.select([daemon], [], [], END_S)[0], f"process {pid} does not end"
+            finally:
+                os.close(daemon)
 
 
 def is_daemon(process: Path) -> bool:
