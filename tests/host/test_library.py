@@ -56,6 +56,7 @@ def record_bodies(wire: ModelWire) -> list[Any]:
     return bodies
 
 
+@pytest.mark.system  # the first of a process asks for the machine's name
 def test_a_turn_comes_as_deltas_and_whole(provider: str) -> None:
     with WIRES[provider](ScriptedModel([TURN])).serve() as wire:
         deltas, turn = stream_turn(LibraryModel(endpoint_of(provider, wire)))

@@ -13,6 +13,8 @@ from remit.host.models.keys import KeyringFailed, find_key, read_keyring, store_
 from remit.host.models.library import find_window, price_usage
 from remit.host.models.providers import open_provider
 
+pytestmark = pytest.mark.system  # the first keyring of a process looks for libraries
+
 
 class Tokens(Struct, frozen=True):
     """Usage in the attributes of genai-prices."""
@@ -37,7 +39,6 @@ def test_a_key_comes_from_the_variables_that_are_passed_in() -> None:
 
 
 @pytest.mark.usefixtures("no_keyring")
-@pytest.mark.system
 def test_a_missing_key_names_the_variables_and_the_command_that_stores_one() -> None:
     with pytest.raises(NoKey) as raised:
         find_endpoint("anthropic:m", {"OPENAI_API_KEY": "of another"})
