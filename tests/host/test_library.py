@@ -30,6 +30,8 @@ from remit.host.models.port import CallDelta, CompletionRequest, ProviderError, 
 from remit.host.models.wire_faults import put_fault
 from remit.host.scripted_model import HttpReply, ModelWire, Say, ScriptedModel, Use
 
+pytestmark = pytest.mark.system  # the first turn of a process asks for the machine's name
+
 TURN = (Say("First this."), Use("read_file", {"path": "a.py"}, "c1"), Use("read_file", {"path": "b.py"}, "c2"))
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -56,7 +58,6 @@ def record_bodies(wire: ModelWire) -> list[Any]:
     return bodies
 
 
-@pytest.mark.system  # the first of a process asks for the machine's name
 def test_a_turn_comes_as_deltas_and_whole(provider: str) -> None:
     with WIRES[provider](ScriptedModel([TURN])).serve() as wire:
         deltas, turn = stream_turn(LibraryModel(endpoint_of(provider, wire)))
