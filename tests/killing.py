@@ -13,7 +13,7 @@ from typing import Any
 MODULES = ("posix", "fcntl", "_posixsubprocess", "_io")
 
 
-def start_process(work: Callable[[], object], dies_at: int = 0) -> int:
+def start_forked(work: Callable[[], object], dies_at: int = 0) -> int:
     """Run `work` in a forked child that kills itself before its call number `dies_at`; return its pid. The child leaves
     with 0 where `work` returns.
     """
@@ -40,7 +40,7 @@ def count_calls(work: Callable[[], object]) -> int:
         sys.setprofile(None)
         os.write(writing, str(counter.calls).encode())
 
-    assert wait_for_end(start_process(count)) == 0
+    assert wait_for_end(start_forked(count)) == 0
     os.close(writing)
     with os.fdopen(reading) as pipe:
         return int(pipe.read())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from killing import count_calls, start_process, wait_for_end
+from killing import count_calls, start_forked, wait_for_end
 from ledger.makers import NAME, dump_rows, fill, mutation, open_log, record
 from remit.core.record import compute_root, hash_leaf
 from remit.ledger.archive import (
@@ -251,7 +251,7 @@ def test_killed_at_any_moment_every_line_is_there_and_the_next_run_finishes(log:
     calls = count_calls(lambda: compact(whole))
     for attempt in range(20):
         folder = copy(log, tmp_path / str(attempt))
-        dying = start_process(lambda folder=folder: compact(folder), 1 + calls * attempt // 20)
+        dying = start_forked(lambda folder=folder: compact(folder), 1 + calls * attempt // 20)
         assert wait_for_end(dying) == -signal.SIGKILL
         assert everything(folder) == before
         compact(folder)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from killing import start_process, wait_for_end
+from killing import start_forked, wait_for_end
 from ledger.makers import documents, open_log, own, record, seqs
 from remit.ledger.log_files import hold_lock
 from remit.ledger.verify_log import verify_log
@@ -33,7 +33,7 @@ def test_eight_processes_lose_and_interleave_nothing(tmp_path: Path, each: int, 
         for n in range(each):
             inherited.append([record(n, id=f"{writer}-{n}")], sync=sync, views=[view] if views else [])
 
-    children = [start_process(lambda writer=writer: write(writer)) for writer in range(8)]
+    children = [start_forked(lambda writer=writer: write(writer)) for writer in range(8)]
     assert finish(children) == [0] * 8
     assert seqs(folder) == list(range(8 * each + 1))
     assert verify_log(folder) == ()
@@ -66,7 +66,7 @@ def test_two_hundred_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) ->
     for round_number in range(50):
         names = [f"{round_number}-{n}" for n in range(4)]
         children = [
-            start_process(lambda name=name: writer_until_killed(folder, descriptor, name), chance.randint(1, MAX_CALLS))
+            start_forked(lambda name=name: writer_until_killed(folder, descriptor, name), chance.randint(1, MAX_CALLS))
             for name in names
         ]
         assert finish(children) == [-signal.SIGKILL] * 4
@@ -88,7 +88,7 @@ def test_a_writer_that_died_holding_the_lock_holds_it_no_more(tmp_path: Path) ->
         with hold_lock(log.folder / "lock"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    finish([start_process(die)])
+    finish([start_forked(die)])
     open_log(tmp_path).append([record(1)])  # raises where the lock is still held
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from killing import count_calls, start_process, wait_for_end
+from killing import count_calls, start_forked, wait_for_end
 from ledger.makers import NAME, fill, mutation, open_log, record, stamp
 from remit.core.record import Record, compute_root
 from remit.ledger.archive import open_archive
@@ -185,7 +185,7 @@ def test_killed_while_it_prunes_what_was_to_stay_is_there_and_the_next_run_finis
     calls = count_calls(make_pruning(copy(folder, "whole")))
     for attempt in range(20):
         again = copy(folder, str(attempt))
-        assert wait_for_end(start_process(make_pruning(again), 1 + calls * attempt // 20)) == -signal.SIGKILL
+        assert wait_for_end(start_forked(make_pruning(again), 1 + calls * attempt // 20)) == -signal.SIGKILL
         assert verify_log(again, NAME) == ()
         pruned(again, standing=None)
         assert verify_log(again, NAME) == ()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from killing import count_calls, start_process, wait_for_end
+from killing import count_calls, start_forked, wait_for_end
 from remit.workspace.safe_files import TEMPORARY_PREFIX
 from remit.workspace.snapshots.restore import RestoreRunning
 from waiting import wait_until
@@ -58,7 +58,7 @@ def test_fifty_kills_leave_no_half_file_and_are_finished(repository: Path) -> No
     began, codes = 0, list[int]()
     for kill in range(KILLS):
         change_all(repository)
-        codes.append(wait_for_end(start_process(lambda: restore(site, point.id), 1 + calls * kill // KILLS)))
+        codes.append(wait_for_end(start_forked(lambda: restore(site, point.id), 1 + calls * kill // KILLS)))
         for path in repository.glob("d*/*.txt"):
             assert path.read_bytes() in whole
         began += site.restoring.read_journal() is not None

@@ -96,10 +96,8 @@ def forecast_check(gate: Gate, made: Plan, database: str | None) -> Forecast | N
     opened = OpenPlan("", name_repository(root), settings.target, limits=make_limits(settings, settings.workers))
     past = find_past(database, opened.repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, ()), past)
-    place, roles = (
-        describe_repository(opened.repository, root, settings.target, gate.rules.config),
-        list_roles(settings),
-    )
+    place = describe_repository(opened.repository, root, settings.target, gate.rules.config)
+    roles = list_roles(settings)
     worker = describe_own_worker(settings.workers)
     if any(finding.code == "NO_AGENT" for finding in made.findings):
         worker = replace(worker, agents=("any agent",))

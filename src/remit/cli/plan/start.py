@@ -99,10 +99,8 @@ def start(
     agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
     past = find_past(database, repository)
     tasks = estimate_tasks(make_tasks(gate, opened, made, agents), past)
-    place, roles = (
-        describe_repository(repository, root, target, gate.rules.config),
-        make_roles(list_roles(settings), model),
-    )
+    place = describe_repository(repository, root, target, gate.rules.config)
+    roles = make_roles(list_roles(settings), model)
     must_start = must_start_worker(board, repository, agents, agent_commands, database)
     own = [describe_own_worker(slots, agent_commands)]
     workers = [*board.workers.values(), *(own if must_start or not board.workers else [])]
