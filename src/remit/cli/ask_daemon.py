@@ -12,6 +12,7 @@ from remit_hook.__main__ import build_request, read_configuration, receive_reply
 CLIENT_FOLDER = ".local/share/remit/bin"  # relative to HOME: the client's settings name version, interpreter and socket
 ANSWER_TIMEOUT_S = 120.0
 DECLINED_EXIT_CODE = 9  # exit code of a reply that leaves the question to a fresh process
+UNKNOWN_COLUMNS = 80  # of a terminal that does not tell its width: it is one nevertheless
 COMPARED_VARIABLES = (
     "XDG_CONFIG_HOME",
     "GIT_CONFIG_NOSYSTEM",
@@ -35,7 +36,7 @@ def ask_daemon(words: list[str]) -> int | None:
     if not path or os.path.dirname(os.fsdecode(interpreter)) != os.path.dirname(sys.executable):  # noqa: PTH120
         return None
     try:
-        columns = os.get_terminal_size(1).columns
+        columns = os.get_terminal_size(1).columns or UNKNOWN_COLUMNS
     except OSError:
         columns = 0  # a file or a pipe
     about = (str(columns), sys.stdout.encoding or "", find_git())

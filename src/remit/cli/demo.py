@@ -19,7 +19,7 @@ from uuid import uuid4
 import click
 import msgspec
 
-from remit.cli.output import FINDINGS
+from remit.cli.output import FINDINGS, say
 from remit.core.record import format_utc
 from remit.wiring.doctor_checks import describe_containment_warning
 
@@ -105,7 +105,7 @@ def demo(keep: bool) -> None:
         play_story(home)
     finally:
         if keep:
-            click.echo(f"The repository is still there: {home / 'repo'}")
+            say(f"The repository is still there: {home / 'repo'}")
         else:
             shutil.rmtree(home, ignore_errors=True)
 
@@ -115,9 +115,9 @@ def play_story(home: Path) -> None:
     repository, environment = use_repository(home)
     agent = ScriptedAgent(repository, environment)
     app = repository / "src" / "app.py"
-    click.echo(STORY)
+    say(STORY)
     if warning := describe_containment_warning(home, home / "tmp"):
-        click.echo(f"warning: {warning}. What such a command changes out of scope fails, or is undone.\n")
+        say(f"warning: {warning}. What such a command changes out of scope fails, or is undone.\n")
     agent.hook("SessionStart", source="startup")
     agent.say("user", PROMPT)
 
@@ -143,7 +143,7 @@ def play_story(home: Path) -> None:
     print_heading("6. It goes round by a shell command")
     show_refusal(agent.use("Bash", command="echo 'sneaky' >> README.md"), "COMMAND_BLOCKED")
     show_allowed(agent.use("Bash", command="for page in $(ls *.md); do echo 'sneaky' >> \"$page\"; done"))
-    click.echo(click.style("   found out  ", fg="yellow") + agent.last_output)
+    say(click.style("   found out  ", fg="yellow") + agent.last_output)
 
     agent.hook("SessionEnd", reason="other")
     for title, words in (
@@ -154,7 +154,7 @@ def play_story(home: Path) -> None:
     ):
         print_heading(title)
         run_remit(repository, environment, *words)
-    click.echo(closing_text())
+    say(closing_text())
 
 
 def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[Path, dict[str, str]]:
@@ -179,10 +179,10 @@ def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[
 
 def run_remit(repository: Path, environment: dict[str, str], *words: str, quiet: bool = False) -> None:
     if not quiet:
-        click.echo(click.style(f"   $ remit {' '.join(words)}", bold=True))
+        say(click.style(f"   $ remit {' '.join(words)}", bold=True))
     out = call_remit(repository, environment, *words)
     if not quiet:
-        click.echo("".join(f"   {line}\n" for line in out.decode("utf-8", "replace").splitlines()), nl=False)
+        say("".join(f"   {line}\n" for line in out.decode("utf-8", "replace").splitlines()), nl=False)
 
 
 def call_remit(repository: Path, environment: dict[str, str], *words: str, given: bytes = b"") -> bytes:
@@ -195,24 +195,24 @@ def call_remit(repository: Path, environment: dict[str, str], *words: str, given
 
 
 def print_heading(title: str) -> None:
-    click.echo(click.style(f"\n{title}", bold=True))
+    say(click.style(f"\n{title}", bold=True))
 
 
 def show_refusal(reason: str | None, code: str) -> None:
     if reason is None or code not in reason:
-        click.echo(click.style(f"   expected a refusal with {code}, got: {reason or 'allowed'}", fg="red"))
+        say(click.style(f"   expected a refusal with {code}, got: {reason or 'allowed'}", fg="red"))
         sys.exit(FINDINGS)
     first, *rest = reason.splitlines()
-    click.echo(click.style("   refused    ", fg="red") + first)
+    say(click.style("   refused    ", fg="red") + first)
     for line in rest:
-        click.echo(f"              {line}")
+        say(f"              {line}")
 
 
 def show_allowed(reason: str | None) -> None:
     if reason is not None:
-        click.echo(click.style(f"   expected it to be allowed, got: {reason}", fg="red"))
+        say(click.style(f"   expected it to be allowed, got: {reason}", fg="red"))
         sys.exit(FINDINGS)
-    click.echo(click.style("   allowed", fg="green"))
+    say(click.style("   allowed", fg="green"))
 
 
 def closing_text() -> str:

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
-from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
+from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures, say
 from remit.cli.person_only import is_below_agent, refuse_agent
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.containment.contained_command import ContainedCommand
@@ -85,7 +85,7 @@ def exec_(
     except (SandboxFailed, NoScratchFolder) as error:
         raise Failure("NOT_CONTAINED", str(error), fix="remit doctor", exit_code=UNAVAILABLE) from error
     if result.said:
-        click.echo(result.said, err=True)
+        say(result.said, err=True)
     sys.exit(result.code)
 
 
@@ -113,7 +113,7 @@ def run_command(
     )
     answer = enforce(gate, call, gate.hooks)
     if answer.decision.effect != "allow":
-        click.echo(answer.reason, err=True)
+        say(answer.reason, err=True)
         sys.exit(REFUSED)
     containment = find_containment(gate.environment.home, gate.environment.temporary)
     return run_contained(gate, containment, call, command, limits)

@@ -14,7 +14,7 @@ from signal import SIGTERM, signal
 import click
 from msgspec.structs import replace
 
-from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures
+from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures, say
 from remit.cli.ready import ready_option
 from remit.servers.call_slots import raise_descriptor_limit
 from remit.servers.daemon import IDLE_TIMEOUT_S, Daemon
@@ -123,7 +123,7 @@ def daemon(idle_s: float, announce_ready: Callable[[], None]) -> None:
             if manifest.files:  # a replaced client is noticed by its hash
                 write_manifest(home, replace(manifest, client=hash_client(home)))
     except (OSError, SettingsError) as error:
-        click.echo(f"remit: the hook client could not be brought up to date: {error}", err=True)
+        say(f"remit: the hook client could not be brought up to date: {error}", err=True)
     raise_descriptor_limit()
     running = Daemon(home, version("remit"), idle_s)
     signal(SIGTERM, lambda _number, _frame: running.stopping.set())

@@ -184,7 +184,7 @@ def find_readable_workspace(repo: Path) -> tuple[Workspace, bool]:
     if is_repository_registered(Path.home(), workspace):
         return workspace, governed_context(repo).is_governed
     hint = "attribution comes from git and notes only; `remit init` there starts a record"
-    click.echo(f"Remit does not govern {str(workspace.root)!r}: {hint}", err=True)
+    say(f"Remit does not govern {str(workspace.root)!r}: {hint}", err=True)
     return workspace, False
 
 
@@ -253,7 +253,7 @@ def emit(data: object, as_json: bool, text: str | Iterable[str], exit_code: int 
     if as_json:
         print_text(encode_json({"schema_version": 1, "data": data}))
     else:
-        print_text(sanitise_text(text if isinstance(text, str) else "\n".join(text)))
+        print_text(text if isinstance(text, str) else "\n".join(text))
     if exit_code:
         sys.exit(exit_code)
 
@@ -266,11 +266,11 @@ def emit_view(data: object, as_json: bool, view: "Callable[[Screen], Iterable[Vi
     from remit.cli.view import render  # imports rich, which JSON output does not need
 
     screen = current_screen()
-    text = sanitise_text(render(view(screen), screen))
+    text = render(view(screen), screen)
     is_long = screen.width is not None and text.count("\n") + 2 > get_terminal_size().lines
     is_paged = is_long and not click.get_current_context().meta.get("remit.no_pager")
     if is_paged and (pager := choose_pager({}, os.environ)):
-        show_in_pager(f"{text}\n".encode("utf-8", "replace"), pager)
+        show_in_pager(f"{sanitise_text(text)}\n".encode("utf-8", "replace"), pager)
     else:
         print_text(text, has_colour=screen.is_coloured)
 
@@ -283,14 +283,31 @@ def current_screen() -> Screen:
 def print_text(text: str, *, has_colour: bool | None = None) -> None:
     """Print the text. A reader that closes the pipe ends the process silently."""
     try:
-        click.echo(text, color=has_colour)
+        say(text, has_colour=has_colour)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 
 
+def say(text: str, *, err: bool = False, nl: bool = True, has_colour: bool | None = None) -> None:
+    """Print text for a person: the one door to a terminal, and nothing passes it that a terminal would obey but
+    colours.
+    """
+    click.echo(sanitise_text(text), nl=nl, err=err, color=has_colour)
+
+
+def write_content(content: bytes) -> None:
+    """Write bytes that are promised as they are. A terminal gets them as text, escaped: nobody reads bytes there."""
+    if sys.stdout.isatty():
+        say(sanitise_text(content.decode("utf-8", "replace"), keeps_colours=False), nl=False)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
 def warn(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
+    say(f"warning: {text}", err=True)
 
 
 # --- failures ----------------------------------------------------------------------------------------------
@@ -378,8 +395,8 @@ def to_failure(error: Exception) -> Failure:
 def fail(failure: Failure, as_json: bool) -> NoReturn:
     if as_json:
         error = {"code": failure.code, "message": failure.message, "target": failure.target, "fix": failure.fix}
-        click.echo(encode_json({"schema_version": 1, "error": error}))
-    click.echo(f"{click.style('error', fg='red', bold=True)}: {sanitise_text(failure.message)}", err=True)
+        say(encode_json({"schema_version": 1, "error": error}))
+    say(f"{click.style('error', fg='red', bold=True)}: {failure.message}", err=True)
     if failure.fix:
-        click.echo(f"{click.style('hint', bold=True)}: {sanitise_text(failure.fix)}", err=True)
+        say(f"{click.style('hint', bold=True)}: {failure.fix}", err=True)
     sys.exit(failure.exit_code)

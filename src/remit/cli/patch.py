@@ -1,6 +1,5 @@
 """`remit patch`: a change handed over with the hashes of what it was made for."""
 
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -8,7 +7,7 @@ import click
 from msgspec import json
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
+from remit.cli.output import REFUSED, Failure, command_options, emit, encode_json, governed_gate, say, write_content
 from remit.cli.person_only import PERSON, require_person
 from remit.core.call import SessionKey
 from remit.core.diff.unified import MAX_DIFF_BYTES, UnifiedFile, write_unified
@@ -53,9 +52,9 @@ def make(base: str, to: str, intent_id: str, attempt: int, diff: bool, repo: Pat
     except PatchRejected as error:
         raise as_failure(error.rejection) from error
     if diff:
-        sys.stdout.buffer.write(format_diff(made))
+        write_content(format_diff(made))
     else:
-        sys.stdout.buffer.write(json.format(json.encode(made), indent=0 if as_json else 2) + b"\n")
+        write_content(json.format(encode_json(made).encode(), indent=0 if as_json else 2) + b"\n")
 
 
 @patch.command()
@@ -104,11 +103,11 @@ def read_file(gate: Gate, file: BinaryIO, as_json: bool) -> ExchangedPatch:
 def report_rejection(rejection: PatchRejection, as_json: bool) -> Failure:
     """Print the lines that the patch met, and return the failure; with `--json` the rejection is the answer."""
     if as_json:
-        click.echo(json.encode(rejection).decode())
+        say(encode_json(rejection))
         raise SystemExit(REFUSED)
     for sign, lines in (("-", rejection.expected.lines), ("+", rejection.found.lines)):
         for line in lines:
-            click.echo(f"  {sign} {sanitise_full_line(line)}", err=True)
+            say(f"  {sign} {sanitise_full_line(line)}", err=True)
     return as_failure(rejection)
 
 

@@ -18,6 +18,7 @@ from remit.cli.output import (
     emit_view,
     governed_gate,
     path_in_workspace,
+    say,
     view_command_options,
     yes_option,
 )
@@ -115,7 +116,7 @@ def restore(
     with restore_lock_errors():
         done, waiting = restore_to(gate, target, only)
     if waiting:
-        click.echo(f"the record of this waits until it can be written: {waiting}", err=True)
+        say(f"the record of this waits until it can be written: {waiting}", err=True)
     lines = describe_restore(gate, done, done=True)
     emit(restore_document(done), as_json, lines, FINDINGS if done.failed else 0)
 
@@ -153,13 +154,13 @@ def prepare(gate: Gate, action: str, preview: bool) -> None:
     with restore_lock_errors():
         finished = finish_interrupted(gate)
     if finished:
-        click.echo(f"finished the restore of {finished}, which was interrupted", err=True)
+        say(f"finished the restore of {finished}, which was interrupted", err=True)
 
 
 def confirm(lines: Sequence[str], written: int, deleted: int, yes: bool) -> None:
     """Show the plan at a terminal, and ask. Raises Failure without a yes."""
     if sys.stdin.isatty():
-        click.echo("\n".join(lines), err=True)
+        say("\n".join(lines), err=True)
         require_confirmation(yes, f"{written} files would be written, {deleted} deleted", "add --yes")
 
 

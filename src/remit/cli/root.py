@@ -125,11 +125,11 @@ class LazyGroup(click.Group):
                     context = click.Context(command, parent=context, info_name=word)
                 error = click.UsageError(raised.format_message(), context)
             if "--json" in words[: words.index("--") if "--" in words else None]:
-                from remit.cli.output import encode_json  # not needed by valid commands
+                from remit.cli.output import encode_json, say  # not needed by valid commands
 
                 fix = f"read `{error.ctx.command_path if error.ctx else 'remit'} --help`"
                 answer = {"code": "USAGE", "message": error.format_message(), "target": "", "fix": fix}
-                click.echo(encode_json({"schema_version": 1, "error": answer}))
+                say(encode_json({"schema_version": 1, "error": answer}))
             raise error from None
         except NoHome as error:
             from remit.cli.output import Failure, fail

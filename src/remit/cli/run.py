@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from remit.cli.output import INTERRUPT, Failure, repo_option, reports_failures
+from remit.cli.output import INTERRUPT, Failure, repo_option, reports_failures, say
 from remit.cli.terminal.arguments import NEWEST_RUN, RunArguments
 from remit.core.clock import Clock
 from remit.workspace.system_clock import SYSTEM_CLOCK
@@ -136,5 +136,5 @@ def run_screen(arguments: RunArguments, clock: Clock = SYSTEM_CLOCK) -> int:
     screen = AgentScreen(clock)
     asyncio.run(screen.run(converse))
     if screen.farewell:
-        click.echo(screen.farewell, err=True)
+        say(screen.farewell, err=True)
     return 0

@@ -4,12 +4,13 @@ import re
 import unicodedata
 from typing import Any, cast
 
+COLOURS = "\x1b\\[(?:[0-2]|[39][0-7])(?:;(?:[0-2]|[39][0-7]))*m|"
 CONTROL_CHARS = (
-    "\x1b\\[(?:[0-2]|[39][0-7])(?:;(?:[0-2]|[39][0-7]))*m|([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f])"
 )
-"""Characters that move the cursor, control the terminal, reverse text or are invisible; colour sequences match first
-and stay.
+"""Characters that move the cursor, control the terminal, reverse text or are invisible. Colour sequences, where they
+may stay, match first.
 
 Compiled on use, like INVISIBLE_CHARS: few commands need the pattern.
 """
@@ -17,12 +18,13 @@ INVISIBLE_CHARS = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff
 """Invisible characters that JSON does not escape by itself."""
 
 
-def sanitise_text(text: str) -> str:
-    """Escape control characters in multi-line text for a terminal, keeping colours.
+def sanitise_text(text: str, *, keeps_colours: bool = True) -> str:
+    """Escape control characters in multi-line text for a terminal, keeping colours unless none are Remit's own.
 
     Applied last before printing. Untrusted parts pass through `sanitise_line` earlier, to keep each on its line.
     """
-    return re.sub(CONTROL_CHARS, lambda match: f"\\x{ord(match[1]):02x}" if match[1] else match[0], text)
+    pattern = COLOURS + CONTROL_CHARS if keeps_colours else CONTROL_CHARS
+    return re.sub(pattern, lambda match: f"\\x{ord(match[1]):02x}" if match[1] else match[0], text)
 
 
 def escape_json(text: str) -> str:

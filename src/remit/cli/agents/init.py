@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from remit.adapters import ROWS
 from remit.adapters import settings as hook_settings
-from remit.cli.output import USAGE, Failure, command_options, emit, warn
+from remit.cli.output import USAGE, Failure, command_options, emit, say, warn
 from remit.cli.person_only import require_person
 from remit.cli.screen import DIFF_COLOURS
 from remit.core.config import ShareSettings
@@ -156,7 +156,7 @@ def init(
         emit(setup_document(setup), as_json, [f"nothing to do: {setup.headline}", *unread_lines(setup)])
         return
     if not yes:
-        click.echo(plan_text(setup, diff), err=as_json)
+        say(plan_text(setup, diff), err=as_json)
     if asks_person and confirm(setup):
         setup = replace(setup, start=plan_repository(True))
     if not asks_person and not yes:
@@ -193,7 +193,7 @@ def confirm(setup: Setup) -> bool:
         question = f"Apply? [Y/n; d = show the changes{private}]"
         answer = click.prompt(question, default="y", show_default=False).strip().lower()
         if answer == "d":
-            click.echo(coloured_diffs(setup) or "no settings file changes")
+            say(coloured_diffs(setup) or "no settings file changes")
         elif answer in ("y", "yes") or (answer == "p" and private):
             return answer == "p"
         elif answer in ("n", "no"):

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import click
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.cli.ask_daemon import UNKNOWN_COLUMNS
 from remit.cli.blame.arguments import BlameArguments, BlameUsageError, option_name, parse_arguments
 from remit.cli.completion import complete_files, complete_intents
 from remit.cli.output import (
     Failure,
     command_options,
+    encode_json,
     find_readable_workspace,
     folder_of_paths,
     open_content_store,
@@ -145,7 +146,7 @@ class AskingProcess(Struct, frozen=True):
     @classmethod
     def of_this_process(cls) -> "AskingProcess":
         try:
-            columns = os.get_terminal_size(1).columns
+            columns = os.get_terminal_size(1).columns or UNKNOWN_COLUMNS
         except OSError:
             columns = 0  # a file or a pipe
         return cls(Path.cwd(), columns, sys.stdout.encoding or "", os.environ)
@@ -241,7 +242,7 @@ def compose_reply(
     shown = [line for line in lines if only.matches(line)] if only.is_selective else lines
     notice = f"None of the {len(lines)} lines matches.\n" if only.is_selective and not shown else ""
     if as_json:
-        out = msgspec.json.encode({"schema_version": 1, "data": {"lines": shown}}) + b"\n"
+        out = encode_json({"schema_version": 1, "data": {"lines": shown}}).encode() + b"\n"
         return BlameReply(out, notice, has_uncommitted_lines=answer.has_uncommitted_lines)
     style = BlameStyle(
         coloured=has_colour(color, caller.variables, is_terminal=columns > 0),
@@ -478,7 +479,9 @@ def render_blame(
         if len(shown) < len(lines):
             out = b"".join(line + b"\n" for line in annotated_output.select_lines(out, wanted))
         annotated = annotated_output.annotate_porcelain(out, shown, quoted=style.quoted)
-    return b"".join(line + b"\n" for line in annotated)
+    # Programs read git's bytes through a pipe; on a terminal a person reads them.
+    escaped = map(annotated_output.escape_unprintable, annotated) if style.safe else annotated
+    return b"".join(line + b"\n" for line in escaped)
 
 
 def render_uncommitted(lines: Sequence[GitLine], arguments: BlameArguments, path: str) -> bytes:

@@ -20,6 +20,7 @@ from remit.cli.output import (
     emit,
     encode_json,
     governed_gate,
+    say,
     yes_option,
 )
 from remit.cli.person_only import require_confirmation, require_person
@@ -128,7 +129,7 @@ def repair(yes: bool, repo: Path, as_json: bool) -> None:
     errors = check_ledger(gate.recorder, gate.rules.config).errors
     repairable = [finding for finding in errors if finding.code in ACKNOWLEDGEABLE_CODES]
     if repairable:
-        click.echo("\n".join(map(finding_line, repairable)), err=True)
+        say("\n".join(map(finding_line, repairable)), err=True)
         question = f"{len(repairable)} findings would be acknowledged in the log, for good"
         require_confirmation(yes, question, "add --yes")
         acknowledge_findings(gate.recorder, repairable)
@@ -370,7 +371,7 @@ def prune(
     plan = pruning.plan
     lines = describe_pruning(pruning, all_records)
     if not dry_run and plan.segments:
-        click.echo("\n".join(lines), err=True)
+        say("\n".join(lines), err=True)
         count = plan.dropped_counts.total()
         require_confirmation(yes, f"{count} records would be dropped for good", "add --yes")
         freed = prune_log(gate, pruning)

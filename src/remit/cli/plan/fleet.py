@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, reports_failures, say
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
@@ -121,16 +121,16 @@ def rebuild(target: str | None, has_all: bool, database: str | None, repo: Path)
         rebuilt += rebuild_plan(engine, gate, described, plan, tasks, roles)
     for task in rebuilt:
         stage = f"  next is the {roles[task.role].stages[task.stage]}" if task.stage and task.state == "waiting" else ""
-        click.echo(f"{task.intent}  {task.state}{stage}")
+        say(f"{task.intent}  {task.state}{stage}")
     on_board = {intent for owner, intent in engine.read_board().tasks if owner == repository}
     if not rebuilt and on_board:
-        click.echo("the board is there, and nothing has to be rebuilt: see `remit plan status`")
+        say("the board is there, and nothing has to be rebuilt: see `remit plan status`")
         return
     for name in (task.intent_id for task in made.tasks if task.intent_id not in on_board):
         was = "undone, and is in no plan since" if name in undone else "in no plan, or dropped from its plan"
-        click.echo(f"{name} was {was}: `remit plan start {name}` starts it", err=True)
+        say(f"{name} was {was}: `remit plan start {name}` starts it", err=True)
     for line in describe_unknown(rebuilt, roles, list_facts(gate)):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def split_plans(
@@ -162,7 +162,7 @@ def split_plans(
         if tasks:
             yield plan, tasks
     if not records and left:
-        click.echo("no plan here says which intents it had: every open intent is in one", err=True)
+        say("no plan here says which intents it had: every open intent is in one", err=True)
     if not records and not has_all:
         left = {name: task for name, task in left.items() if name not in undone}
     if left and (has_all or not records):
@@ -241,4 +241,4 @@ def migrate(worker_role: str | None, database: str | None) -> None:
     except StoreError as error:
         raise Failure("DATABASE", str(error), fix="name a PostgreSQL with --database") from error
     who = f"; {worker_role} may run workers" if worker_role else ""
-    click.echo(f"the fleet database is of version {engine.store.read_version()}{who}")
+    say(f"the fleet database is of version {engine.store.read_version()}{who}")

@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import Failure, repo_option, reports_failures
+from remit.cli.output import Failure, repo_option, reports_failures, say
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
 from remit.cli.plan.opening import database_option, open_engine, open_repository, pace_option
@@ -104,13 +104,9 @@ def fork(
     for task in rest:
         intent = intents.get(task.intent)
         if intent is None or intent.status in FINAL_STATUSES:
-            click.echo(
-                f"left out: {task.intent}, which is {intent.status if intent else 'in the intents file no more'}"
-            )
+            say(f"left out: {task.intent}, which is {intent.status if intent else 'in the intents file no more'}")
         elif board.tasks[task.key].plan != old.id:
-            click.echo(
-                f"left out: {task.intent}, which is {board.tasks[task.key].state} in {board.tasks[task.key].plan}"
-            )
+            say(f"left out: {task.intent}, which is {board.tasks[task.key].state} in {board.tasks[task.key].plan}")
         else:
             ids.append(task.intent)
     if not ids:
@@ -132,14 +128,14 @@ def fork(
     own = [describe_own_worker(slots, agent_commands)]
     workers = [*board.workers.values(), *(own if must_start or not board.workers else [])]
     forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
-    click.echo("\n".join((*describe_plan(made), *describe_forecast(forecast))))
+    say("\n".join((*describe_plan(made), *describe_forecast(forecast))))
     if dry_run:
         return
     require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
     engine.open_plan(replace(opened, forecast=forecast.sum_up()), tasks, roles)
     if must_start or (database is None and not engine.read_board().workers):
         start_worker(slots, agent_commands, pace)
-    click.echo(f"plan {opened.id} goes on where {old.id} ended: see `remit plan status --watch`")
+    say(f"plan {opened.id} goes on where {old.id} ended: see `remit plan status --watch`")
 
 
 def start_rivals(
@@ -173,7 +169,7 @@ def start_rivals(
     own = [describe_own_worker(settings.workers, agent_commands)]
     workers = [*board.workers.values(), *(own if must_start or not board.workers else [])]
     forecast = forecast_made(made, place, opened, tasks, roles, workers, past)
-    click.echo("\n".join((*describe_plan(made), *describe_forecast(forecast))))
+    say("\n".join((*describe_plan(made), *describe_forecast(forecast))))
     if dry_run:
         return
     require_confirmation(yes, f"{', '.join(names)} will each work on {id}", "say --yes")
@@ -185,7 +181,7 @@ def start_rivals(
     engine.open_plan(opened, tasks, roles)
     if must_start or (database is None and not engine.read_board().workers):
         start_worker(settings.workers, agent_commands, pace)
-    click.echo(f"plan {opened.id} is open: see `remit plan status --watch`")
+    say(f"plan {opened.id} is open: see `remit plan status --watch`")
 
 
 def list_rest(engine: "DbosEngine", old: OpenPlan, roots: tuple[str, ...]) -> "list[Task]":

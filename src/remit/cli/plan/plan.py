@@ -20,6 +20,7 @@ from remit.cli.output import (
     json_option,
     repo_option,
     reports_failures,
+    say,
 )
 from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_confirmation, require_person
 from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
@@ -214,7 +215,7 @@ def undo(
             emit(preview, as_json, lines, FINDINGS if preview.undone.fault else 0)
             return
         if not as_json:
-            click.echo("\n".join(lines))
+            say("\n".join(lines))
         require_confirmation(yes, f"this goes out of {target}", "say --yes")
         try:
             done = undo_landing(gate, trees, target, id, with_dependants=with_dependants)

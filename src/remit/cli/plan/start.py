@@ -15,7 +15,17 @@ import click
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures, warn
+from remit.cli.output import (
+    FINDINGS,
+    Failure,
+    emit,
+    governed_gate,
+    json_option,
+    repo_option,
+    reports_failures,
+    say,
+    warn,
+)
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
 from remit.cli.plan.opening import database_option, find_agents, open_engine, pace_option
@@ -111,7 +121,7 @@ def start(
     if dry_run:
         emit({**answer, "is_started": False}, as_json, lines)
         return
-    click.echo("\n".join(lines), err=as_json)
+    say("\n".join(lines), err=as_json)
     require_confirmation(yes, f"agents will work on {count_things(len(made.tasks), 'intent')}", "say --yes")
     move_merged_target(gate, target)
     base = find_base(gate, [task.intent_id for task in made.tasks])
@@ -162,7 +172,7 @@ def move_merged_target(gate: "Gate", target: str) -> None:
     except (RefCheckedOut, RefMoved) as error:
         warn(f"{target} lacks {count_things(behind, 'commit')} of HEAD, and agents begin without: {error}")
         return
-    click.echo(f"{target} moved forward by {count_things(behind, 'commit')} to HEAD, which holds all of it", err=True)
+    say(f"{target} moved forward by {count_things(behind, 'commit')} to HEAD, which holds all of it", err=True)
 
 
 def find_base(gate: "Gate", names: Sequence[str]) -> str:
@@ -237,7 +247,7 @@ def plan_intents(
     if has_own_agents:
         made = replace(made, findings=tuple(finding for finding in made.findings if finding.code != "NO_AGENT"))
     if made.obstacles:
-        click.echo("\n".join(describe_plan(made)), err=True)
+        say("\n".join(describe_plan(made)), err=True)
         first = made.obstacles[0]
         raise Failure(first.code, first.message, fix=first.fix or "see `remit plan check`", exit_code=FINDINGS)
     if not made.tasks:
@@ -327,4 +337,4 @@ def start_worker(slots: int, agent_commands: tuple[str, ...], pace: float) -> No
         )
     if find_bubblewrap() is None:
         warn(NO_JAIL)
-    click.echo(f"worker {started.pid} runs in the background; its log is {log}", err=True)
+    say(f"worker {started.pid} runs in the background; its log is {log}", err=True)

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures, warn
+from remit.cli.output import (
+    Failure,
+    emit,
+    governed_gate,
+    json_option,
+    repo_option,
+    reports_failures,
+    say,
+    warn,
+    write_content,
+)
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees, require_task
 from remit.core.untrusted_input import sanitise_line
@@ -102,7 +112,7 @@ def artifacts(id: str, name: str | None, attempt: int | None, as_json: bool, rep
         try:
             missing = FleetRemote(gate, remote).fetch_artifacts(id)
         except RemoteAway as error:
-            click.echo(f"only what is on this host: {error}", err=True)
+            say(f"only what is on this host: {error}", err=True)
     known = Artifacts(gate)
     found = [one for one in known.list_files(id) if attempt is None or one.attempt == f"{id}/{attempt}"]
     if name is None:
@@ -121,7 +131,7 @@ def artifacts(id: str, name: str | None, attempt: int | None, as_json: bool, rep
         if sys.stdout.isatty():
             fix = f"remit task artifacts {id} {name} > {name}"
             raise Failure("PICTURE", f"{name!r} is no text for a terminal", target=name, fix=fix)
-        sys.stdout.buffer.write(content)
+        write_content(content)
         return
     text = content.decode("utf-8", "replace")
     emit({"file": wanted[-1], "text": text}, as_json, text.rstrip("\n"))
@@ -157,7 +167,7 @@ def order(id: str, kind: str, database: str | None, repo: Path, body: str = "") 
     if after.state not in (TaskState.WAITING, TaskState.DROPPED):
         fix = "see `remit task show`"
         raise Failure("NOTHING_CHANGED", f"{id} is {after.state}: {after.why}", target=id, fix=fix)
-    click.echo(f"{id}  {after.state}  {after.why}")
+    say(f"{id}  {after.state}  {after.why}")
 
 
 @task.command()
@@ -186,9 +196,9 @@ def take(id: str, database: str | None, repo: Path) -> None:
     last = engine.list_attempts(task.key)[-1]
     with open_trees(gate, repository, "trees") as trees:
         place = hand_over(trees, last)
-    click.echo(f"{id} is yours, as attempt {last.attempt} of {last.agent} left it:")
-    click.echo(f"    cd {place}")
-    click.echo(f"`remit task give-back {id}` gives it to the next agent; with --done it lands as you left it")
+    say(f"{id} is yours, as attempt {last.attempt} of {last.agent} left it:")
+    say(f"    cd {place}")
+    say(f"`remit task give-back {id}` gives it to the next agent; with --done it lands as you left it")
 
 
 def wait_until_let_go(engine: "DbosEngine", task: "Task") -> None:
@@ -244,10 +254,10 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
         except (RemoteAway, RemoteRefused, RefMoved, GitError) as error:
             warn(f"other hosts do not have what you left: {error}")
     for path, why in left.items():
-        click.echo(f"stays in the worktree: {sanitise_line(path, 300)}, {why}")
+        say(f"stays in the worktree: {sanitise_line(path, 300)}, {why}")
     give_order(engine, repository, OrderKind.GIVE_BACK, id, getpass.getuser(), DONE_BODY if done else "")
     after = f"given back: attempt {last.attempt + 1} begins with your files"
-    click.echo(f"{id} is {'handed in' if done else after}")
+    say(f"{id} is {'handed in' if done else after}")
 
 
 @task.command()
@@ -275,7 +285,7 @@ def steer(id: str, message: str, database: str | None, repo: Path) -> None:
     hears = (
         f"attempt {attempt.attempt} by {attempt.agent} gets it at its next call" if attempt else "the next one gets it"
     )
-    click.echo(f"{hears}; `remit plan log` tells when it was heard")
+    say(f"{hears}; `remit plan log` tells when it was heard")
 
 
 @task.command()
@@ -311,4 +321,4 @@ def reassign(id: str, agents: tuple[str, ...], worker: str | None, database: str
     if after.agents != tuple(chosen):
         fix = "only open or stuck tasks are reassigned; see `remit plan status`"
         raise Failure("NOT_REASSIGNED", f"{id} is {after.state}", target=id, fix=fix)
-    click.echo(f"{id} is for {', '.join(chosen)}")
+    say(f"{id} is for {', '.join(chosen)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures, say
 from remit.cli.person_only import is_below_agent, refuse_agent, require_confirmation, require_person
 from remit.cli.plan.opening import database_option, open_engine
 from remit.core.plurals import count_things
@@ -151,7 +151,7 @@ def give_orders(
                 lines.append(f"    nothing to resume: `{step}` tries it again")
         elif key[0] == repository and kind == "resume" and task.state == "asking":
             lines.append(f"{task.intent}  still asks: answer it with `remit plan resume {task.intent}`")
-    click.echo("\n".join(lines) or f"nothing to {kind}: see `remit plan status`")
+    say("\n".join(lines) or f"nothing to {kind}: see `remit plan status`")
 
 
 def list_ordered(board: "Board", repository: str, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures, warn
+from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures, say, warn
 from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
 from remit.cli.ready import ready_option
@@ -80,7 +80,7 @@ def worker(
     starter = DaemonStarter(home)
 
     def tell(text: str) -> None:
-        click.echo(text, err=True)
+        say(text, err=True)
 
     def open_door(places: "AttemptPlaces", intent: str) -> AbstractContextManager[None]:
         return AttemptDoor(DoorTerms(places, intent, home, variables), starter, tell).open()
@@ -110,7 +110,7 @@ def worker(
     try:
         made.run_until_stopped(announce_ready)
     except StoreError as error:
-        click.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         code = UNAVAILABLE
     os._exit(code)  # threads of the engine that still wait for something end with the process
 

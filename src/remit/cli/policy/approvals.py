@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from remit.cli.completion import complete_questions
-from remit.cli.output import Failure, command_options, emit, governed_gate, repo_option, reports_failures
+from remit.cli.output import Failure, command_options, emit, governed_gate, repo_option, reports_failures, say
 from remit.cli.person_only import require_person, require_terminal
 from remit.cli.records.query import choose_id
 from remit.cli.screen import DIFF_COLOURS, choose_pager, show_in_pager
@@ -145,7 +145,7 @@ def watch(repo: Path) -> None:
     """Stay here and be asked: agents wait for your answer as long as this runs."""
     require_terminal()
     gate = governed_gate(repo)
-    click.echo(f"Watching {gate.workspace.root}. Ctrl-C leaves; then what needs a yes is refused at once.")
+    say(f"Watching {gate.workspace.root}. Ctrl-C leaves; then what needs a yes is refused at once.")
     answer_questions(gate, click.prompt)
 
 
@@ -165,7 +165,8 @@ def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
                 card = group_equal_questions(waiting)[0][:MAX_EQUAL_QUESTIONS]
                 if sys.stdin.isatty():  # no key typed before the card was shown answers a question
                     termios.tcflush(sys.stdin, termios.TCIFLUSH)
-                click.echo("\n".join(card_lines(card)) + ("\a" if sys.stdout.isatty() else ""))
+                say("\n".join(card_lines(card)))
+                click.echo("\a" if sys.stdout.isatty() else "", nl=False)
                 answer_card(gate, card, prompt)
             clock.wait(stopped, POLL_INTERVAL_S)
     except (KeyboardInterrupt, click.Abort):
@@ -194,22 +195,22 @@ def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[...
             continue
         reply = parse_answer(word, card)
         if reply is None:
-            click.echo("\n".join(help_lines(card)))
+            say("\n".join(help_lines(card)))
             continue
         try:
             covered_rule(reply, card[0].question)
             break
         except Failure as failure:
-            click.echo(f"  {failure}")
+            say(f"  {failure}")
     recorded = 0
     for item in card if word.strip().lower() in ("a", "all") else card[:1]:
         try:
             record_reply(gate, item.question, reply)
             recorded += 1
         except QuestionClosed as closed:
-            click.echo(f"  {closed}")
+            say(f"  {closed}")
     if recorded:
-        click.echo(outcome_line(reply, card, recorded))
+        say(outcome_line(reply, card, recorded))
 
 
 def is_diff_cut(question: Question) -> bool:
@@ -223,7 +224,7 @@ def show_whole_diff(question: Question) -> None:
     if pager:
         show_in_pager("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), pager)
     else:
-        click.echo("\n".join(f"      {line}" for line in lines))
+        say("\n".join(f"      {line}" for line in lines))
 
 
 def colour_diff(lines: Sequence[str]) -> list[str]:

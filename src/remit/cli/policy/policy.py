@@ -20,6 +20,7 @@ from remit.cli.output import (
     encode_json,
     governed_gate,
     open_index,
+    say,
     view_command_options,
 )
 from remit.cli.person_only import require_person
@@ -120,7 +121,7 @@ def test(
         emit(list(answers), True, "")
     else:
         for answer in answers:
-            click.echo(encode_json(answer))
+            say(encode_json(answer))
 
 
 def decision_view(answer: dict[str, Any], action: str) -> "Iterator[ViewPart]":

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from remit.cli.output import Failure, command_options, emit, governed_gate
+from remit.cli.output import Failure, command_options, emit, governed_gate, say
 from remit.cli.person_only import require_terminal
 from remit.cli.screen import DIFF_COLOURS
 from remit.core.config import MAX_MCP_BYTES, MCP_FILE, TrustItem, make_mcp_item, parse_mcp_servers
@@ -61,7 +61,7 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
         emit(data, as_json, trust_lines(gate, old, new))
         return
     require_terminal()
-    click.echo("\n".join(trust_lines(gate, old, new)))
+    say("\n".join(trust_lines(gate, old, new)))
     if current == trusted:
         return
     if not click.confirm("Let all of these run on this machine?", default=False):
@@ -71,7 +71,7 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
         raise Failure("CHANGED", message, fix="run `remit trust` again")
     now = format_utc(datetime.now(UTC), "seconds")
     write_trust(gate.environment.home, Trust(gate.recorder.repository, str(gate.workspace.root), now, new))
-    click.echo(f"trusted: {len(new)} commands")
+    say(f"trusted: {len(new)} commands")
 
 
 def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:

@@ -18,13 +18,14 @@ from remit.cli.output import (
     encode_json,
     governed_context,
     print_text,
+    say,
     view_command_options,
+    write_content,
 )
 from remit.cli.records import query
 from remit.cli.screen import Screen
 from remit.core.extras import describe_installation
 from remit.core.formats.foreign_records import COLUMNS, Format, export_record, format_csv_header, make_csv_row
-from remit.core.untrusted_input import sanitise_text
 from remit.provenance.why.conversation_store import ConversationMatch, search_conversations
 from remit.tools.conversations import intake_of_all_sessions
 
@@ -73,7 +74,7 @@ def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoRetur
             if documents and not as_json:
                 screen = current_screen()
                 text = render([record_table(documents, screen, is_feed=True)], screen)
-                print_text(sanitise_text(text), has_colour=screen.is_coloured)
+                print_text(text, has_colour=screen.is_coloured)
             sys.stdout.flush()
     except KeyboardInterrupt:
         pass
@@ -159,13 +160,13 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     lines = (line for record in records for line in export_record(record, text_form))
     if not as_json:
         for line in chain([format_csv_header()] if form == "csv" else [], lines):
-            print_text(sanitise_text(line) if sys.stdout.isatty() else line)
+            write_content(f"{line}\n".encode("utf-8", "replace"))
         return
     # One JSON document, line by line to bound memory.
-    click.echo(f'{{"schema_version":1,"data":{{"as":{encode_json(form)},"lines":[', nl=False)
+    say(f'{{"schema_version":1,"data":{{"as":{encode_json(form)},"lines":[', nl=False)
     for number, line in enumerate(lines):
-        click.echo("," * bool(number) + encode_json(line), nl=False)
-    click.echo("]}}")
+        say("," * bool(number) + encode_json(line), nl=False)
+    say("]}}")
 
 
 def write_parquet(records: Iterator[dict[str, Any]], as_json: bool) -> None:

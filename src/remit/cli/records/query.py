@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 import click
 
 from remit.cli.completion import complete_events, complete_intents, complete_sessions
-from remit.cli.output import Failure, open_index, path_in_workspace
+from remit.cli.output import Failure, open_index, path_in_workspace, say
 from remit.core.record import KEY, EventName, match_ids
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import WorkspaceContext
@@ -117,7 +117,7 @@ def find_records(
     found: list[dict[str, Any]] = []
     with open_index(context.workspace) as index:
         if words and build_query(words) and index.count_unsearchable() > MANY_RECORDS:
-            click.echo(f"taking in the words of {index.count_unsearchable()} records, once …", err=True)
+            say(f"taking in the words of {index.count_unsearchable()} records, once …", err=True)
         for any_word in (False, True):
             if len(found) >= limit or (any_word and not ranked):
                 break

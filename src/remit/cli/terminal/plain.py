@@ -6,11 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import click
 import msgspec
 from msgspec import Struct
 
-from remit.cli.output import warn
+from remit.cli.output import say, warn
 from remit.cli.terminal.blocks import BlockRenderer
 from remit.cli.terminal.replies import AnyQuestion, describe_answers, parse_reply
 from remit.core.python_runtime import prepare_type
@@ -162,7 +161,7 @@ async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 def read_line(hint: str) -> str | None:
     """Return the next line of input; None at its end."""
-    click.echo(f"[{hint}] {PROMPT}" if hint else PROMPT, nl=False, err=True)
+    say(f"[{hint}] {PROMPT}" if hint else PROMPT, nl=False, err=True)
     text = sys.stdin.readline()
     return text.rstrip("\n") if text else None
 
@@ -174,7 +173,7 @@ class OutputClosed(Exception):
 def print_line(text: str) -> None:
     """Print a line. Raises OutputClosed, and drops what is not written yet."""
     try:
-        click.echo(text)
+        say(text)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputClosed("" if isinstance(error, BrokenPipeError) else str(error)) from error

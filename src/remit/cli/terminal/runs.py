@@ -17,7 +17,7 @@ import click
 import msgspec
 from msgspec import json
 
-from remit.cli.output import FINDINGS, INTERRUPT, REFUSED, UNAVAILABLE, USAGE, Failure, emit, open_gate, warn
+from remit.cli.output import FINDINGS, INTERRUPT, REFUSED, UNAVAILABLE, USAGE, Failure, emit, open_gate, say, warn
 from remit.cli.person_only import is_below_agent, require_person
 from remit.cli.screen import has_colour, relative_time
 from remit.cli.terminal.arguments import RunArguments
@@ -104,7 +104,7 @@ async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
         raise
     finally:
         if face.ended is None:
-            click.echo(describe_resume(session), err=True)
+            say(describe_resume(session), err=True)
     return choose_exit_code(ended, is_conversation=not request.options.until_completion)
 
 
@@ -237,7 +237,7 @@ def keep_key(provider: str) -> None:
         store_key(provider, key.strip())
     except (KeyringFailed, ExtraMissing) as error:
         raise Failure.from_error(error, "NO_KEYRING", exit_code=UNAVAILABLE) from error
-    click.echo(f"stored for {provider}", err=True)
+    say(f"stored for {provider}", err=True)
 
 
 def print_runs(repo: Path, *, as_json: bool) -> None:
