@@ -99,6 +99,8 @@ SETTING_WORDS = {
     "containment.rewrite": "`auto` runs a command [contained](../how-to/run-contained.md) where its text does not tell"
     " what it writes; `off` compares the files afterwards",
     "containment.generated": "patterns of files that tools make: contained commands may write them under any intent",
+    "containment.show": "secret places, such as `~/.aws/credentials`, that contained commands see; see"
+    " [what they do not see](../how-to/run-contained.md#what-commands-do-not-see)",
     "containment.time_limit_s": "seconds after which a contained command is ended; 0 is no limit",
     "containment.size_limit_mib": "the most that one contained command may write; beyond it nothing is kept",
     "containment.ssh_agent": "let contained commands reach the ssh-agent: they can then sign and log in as you",

@@ -16,7 +16,16 @@ MAX_ADDRESS_BYTES = 103  # of macOS; Linux takes 107
 ACK_TIMEOUT_S = 2.0
 BLOCK_BYTES = 1 << 16
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
-FORWARDED_VARIABLES = (b"REMIT_INTENT", b"TMPDIR")
+FORWARDED_VARIABLES = (
+    *(b"REMIT_INTENT", b"TMPDIR"),
+    *(b"XDG_CONFIG_HOME", b"XDG_DATA_HOME", b"XDG_CACHE_HOME", b"GNUPGHOME"),
+    *(b"PASSWORD_STORE_DIR", b"CLOUDSDK_CONFIG", b"AZURE_CONFIG_DIR", b"DOCKER_CONFIG"),
+    *(b"GH_CONFIG_DIR", b"GLAB_CONFIG_DIR", b"CARGO_HOME", b"CLAUDE_CONFIG_DIR"),
+    *(b"CODEX_HOME", b"GEMINI_CONFIG_DIR", b"COMPOSER_HOME", b"ZDOTDIR"),
+    *(b"AWS_SHARED_CREDENTIALS_FILE", b"KUBECONFIG", b"GOOGLE_APPLICATION_CREDENTIALS", b"RCLONE_CONFIG"),
+    *(b"NETRC", b"REGISTRY_AUTH_FILE", b"HISTFILE"),
+)
+"""The intent, the temporary folder, and where programs keep secrets (`secret_places.py`)."""
 FRESH_ARGUMENTS = (b"-I", b"-c", b"from remit.cli import main; main()", b"hook")
 
 

@@ -95,12 +95,18 @@ static int read_conf(const char *self) {
 
 static int frame(struct text *to) {
     char cwd[PATH_MAX];
-    const char *names[] = {"REMIT_INTENT", "TMPDIR"};
+    /* Where programs keep secrets that a contained command does not see: `secret_places.py`. */
+    const char *names[] = {
+        "REMIT_INTENT", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "GNUPGHOME",
+        "PASSWORD_STORE_DIR", "CLOUDSDK_CONFIG", "AZURE_CONFIG_DIR", "DOCKER_CONFIG", "GH_CONFIG_DIR",
+        "GLAB_CONFIG_DIR", "CARGO_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CONFIG_DIR",
+        "COMPOSER_HOME", "ZDOTDIR", "AWS_SHARED_CREDENTIALS_FILE", "KUBECONFIG",
+        "GOOGLE_APPLICATION_CREDENTIALS", "RCLONE_CONFIG", "NETRC", "REGISTRY_AUTH_FILE", "HISTFILE"};
     if (!getcwd(cwd, sizeof cwd)) strcpy(cwd, "/");
     const char *fields[] = {"RMT1", conf[0], agent, kind, cwd};
     for (size_t i = 0; i < 5; i++)
         if (add(to, fields[i], strlen(fields[i]) + 1)) return -1;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (!value || !*value) continue;
         if (add(to, names[i], strlen(names[i])) || add(to, "=", 1) || add(to, value, strlen(value) + 1)) return -1;

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -41,6 +42,7 @@ from remit.orchestrator.workers.network import find_certificates, find_proxy_sec
 from remit.orchestrator.workers.workplaces import Workplaces
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
+from remit.workspace.sandbox.secret_places import SECRET_PLACES
 from remit.workspace.worktrees import Worktrees
 from waiting import wait_until
 
@@ -90,6 +92,33 @@ def test_of_home_an_agent_sees_its_own_settings_and_no_secret(places: AttemptPla
     names = {".claude", ".gitconfig", ".local"}
     assert names <= {*shown.splitlines()}
     assert not {".ssh", ".aws", ".gemini"} & {*shown.splitlines()}
+
+
+def test_no_attempt_reads_a_secret_place_but_its_own_agents_login(places: AttemptPlaces, home: Path) -> None:
+    canary, moved = "canary-b1f4e2", home.parent / f"{home.name}-moved"
+    planted = [home / name.replace("*", "x") / "inner" for name in SECRET_PLACES if not name.startswith(".claude/")]
+    planted.append(moved / "credentials")
+    for path in planted:
+        if path.parent.is_file():
+            path.parent.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(canary)
+    program = home / ".config/gh/extensions/tool"
+    program.parent.mkdir()
+    program.write_text("a tool")
+    login = home / ".claude/.credentials.json"
+    login.write_text("own login")
+    around = Environment(
+        home, home / "tmp", settings_variables=({"AWS_SHARED_CREDENTIALS_FILE": str(moved / "credentials")},)
+    )
+    script = f"cat {' '.join(shlex.quote(str(path)) for path in planted)}; grep -r {canary} ~; cat {login} {program}"
+    words = ("sh", "-c", script)
+    jail = make_jail(places, "claude-code", words, around, f"{os.environ['PATH']}:{program.parent}")
+    variables = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(places.temporary)}
+    AgentProcess(AgentRun(words, variables, jail, home / "agent.log", find_bubblewrap())).wait()
+    said = (home / "agent.log").read_text()
+    assert canary not in said
+    assert "own logina tool" in said, "its own agent's login, and a folder of programs"
 
 
 def test_an_agent_sees_neither_other_attempts_nor_the_main_worktree(places: AttemptPlaces, home: Path) -> None:

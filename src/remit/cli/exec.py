@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures, say
-from remit.cli.person_only import is_below_agent, refuse_agent
+from remit.cli.person_only import is_below_agent, refuse_agent, require_person
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
@@ -46,6 +46,13 @@ EXEC_AGENT = "remit-exec"  # the agent name of a command outside an agent's sess
 @click.option("--settle", "folder", type=click.Path(path_type=Path), hidden=True, help="Judge what is staged there.")
 @click.option("--code", type=int, default=0, hidden=True, help="How what is staged there ended.")
 @click.option("--stopped", type=click.Choice(STOP_REASONS), hidden=True, help="Which limit ended it.")
+@click.option(
+    *("--show", "places"),
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="PATH",
+    help="Let it see this secret place, such as ~/.aws/credentials; may be repeated.",
+)
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it then.")
 @click.option("--size-limit", type=click.IntRange(1), metavar="MIB", help="Stop it beyond that.")
 @repo_option
@@ -58,6 +65,7 @@ def exec_(
     folder: Path | None,
     code: int,
     stopped: StopReason | None,
+    places: tuple[Path, ...],
     time_limit: float | None,
     size_limit: int | None,
     repo: Path,
@@ -72,13 +80,15 @@ def exec_(
     known = limits_from(gate.rules.config.containment)
     size = known.size if size_limit is None else size_limit * MEBIBYTE
     limits = Limits(time_limit or known.seconds, size, environment=own)
+    if places and token is not None:
+        raise Failure("USAGE", "--show is a person's, and goes with no call of an agent's")
     try:
         if folder is not None and token is not None:
             result = settle_staged(gate, folder, token, describe_end(stopped, code, limits), command[-1])
         elif token is not None:
             result = run_ticketed_call(gate, session_id or "", token, command, limits)
         else:
-            result = run_command(gate, session_id, intent_id, command, limits)
+            result = run_command(gate, session_id, intent_id, command, limits, places)
     except TicketNotFound as error:
         dropped = "" if folder is None else " What it staged is dropped"
         raise Failure("NO_TICKET", f"{error}{dropped}", exit_code=REFUSED) from error
@@ -90,12 +100,19 @@ def exec_(
 
 
 def run_command(
-    gate: Gate, session_id: str | None, intent_id: str | None, command: tuple[str, ...], limits: Limits
+    gate: Gate,
+    session_id: str | None,
+    intent_id: str | None,
+    command: tuple[str, ...],
+    limits: Limits,
+    places: tuple[Path, ...],
 ) -> ContainedResult:
     """Run the command of a person, or of an agent's session, if the rules allow it. Raises SandboxFailed."""
     if (intent_id or session_id) and is_below_agent():
         # An agent's hook knows the selected intent; these options would let the agent name any other.
         raise refuse_agent("`remit exec --intent` or `--session`")
+    if places:
+        require_person("`remit exec --show`")
     session = SessionKey(session_id or f"exec-{uuid4()}")
     intent_id = intent_id or (None if session_id else gate.environment.bound_intent)
     if intent_id is not None and gate.state.active_session(session).intent_id != intent_id:
@@ -116,7 +133,8 @@ def run_command(
         say(answer.reason, err=True)
         sys.exit(REFUSED)
     containment = find_containment(gate.environment.home, gate.environment.temporary)
-    return run_contained(gate, containment, call, command, limits)
+    shown = tuple(Path(os.path.normpath(Path.cwd() / place.expanduser())) for place in places)
+    return run_contained(gate, containment, call, command, limits, shown=shown)
 
 
 def run_ticketed_call(

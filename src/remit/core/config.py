@@ -21,7 +21,7 @@ from remit.core.tree_head import parse_public_key
 from remit.core.untrusted_input import as_object
 
 HookMoment: TypeAlias = Literal["before", "after"]
-TrustKind: TypeAlias = Literal["hook", "verify", "generated", "mcp", "push"]
+TrustKind: TypeAlias = Literal["hook", "verify", "generated", "show", "mcp", "push"]
 MAX_TIMEOUT_S = 60
 """Maximum timeout of a hook: an agent runs its tool once its own timeout ends."""
 
@@ -358,23 +358,37 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
     effects are compared afterwards.
     `generated` are patterns of unignored files that tools regenerate: contained commands may write untracked matches
     under any intent, once a person trusts the patterns.
+    `show` are secret places, such as `~/.aws/credentials`, that contained commands see, once a person trusts the list.
     After `time_limit_s` a command is ended and judged by its effects so far; 0 means no limit. A command that writes
     more than `size_limit_mib` is ended and keeps nothing. `ssh_agent` gives access to the ssh-agent.
     """
 
     rewrite: Literal["auto", "off"] = "auto"
     generated: tuple[str, ...] = ()
+    show: tuple[str, ...] = ()
     time_limit_s: float = 0
     size_limit_mib: int = 4096
     ssh_agent: bool = False
 
     @property
     def trust_items(self) -> tuple[TrustItem, ...]:
+        return (*self.generated_items, *self.show_items)
+
+    @property
+    def generated_items(self) -> tuple[TrustItem, ...]:
         if not self.generated:
             return ()
         digest = sha256(b"generated\0" + json.encode(self.generated))
         text = f"kept under any intent, and only counted: {', '.join(self.generated)}"
         return (TrustItem("generated", "remit.toml [containment] generated", text, digest),)
+
+    @property
+    def show_items(self) -> tuple[TrustItem, ...]:
+        if not self.show:
+            return ()
+        digest = sha256(b"show\0" + json.encode(self.show))
+        text = f"secrets that contained commands see: {', '.join(self.show)}"
+        return (TrustItem("show", "remit.toml [containment] show", text, digest),)
 
     def __post_init__(self) -> None:
         if not 0 <= self.time_limit_s < float("inf"):
@@ -385,6 +399,12 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
             fault = glob_error(pattern)
             if fault is not None:
                 raise ValueError(f"[containment] generated: {pattern!r}: {fault}")
+        for place in self.show:
+            parts = place.split("/")
+            if parts[0] not in ("~", "") or len(parts) < 2 or not {"", ".", ".."}.isdisjoint(parts[1:]):
+                raise ValueError(f"[containment] show: expected a path such as ~/.aws/credentials, not {place!r:.200}")
+            if "\0" in place:
+                raise ValueError(f"[containment] show: {place!r:.200} holds a NUL character")
 
 
 TrailerStyle: TypeAlias = Literal["none", "kernel", "apache", "coauthor", "Remit-Intent"]

@@ -25,6 +25,8 @@ class Environment(MachinePlaces, frozen=True):
     bound_intent: str | None = None  # the value of `REMIT_INTENT`
     variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
     """Environment variables of the repository's commands, besides HOME and TMPDIR."""
+    settings_variables: tuple[Mapping[str, str], ...] = ()
+    """Environments whose variables say where a person's programs keep their files: the client's, and this process's."""
     clock: Clock = SYSTEM_CLOCK
     waited_s: float = 0.0  # time that the agent has waited for the answer already: its patience is counted from then
     person: Person | None = None  # who acts, if they logged in from another machine: each record names them

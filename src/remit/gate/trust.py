@@ -2,6 +2,8 @@
 OSError, and GitError where the repository has no name yet.
 """
 
+from pathlib import Path
+
 from msgspec import json
 
 from remit.core.call import SessionKey
@@ -14,7 +16,7 @@ from remit.gate.state.workspace_state import State
 from remit.workspace.place.config import read_trust
 
 NOTICE_FACT = "untrusted_told"  # fact that holds which untrusted commands were reported to which sessions
-SETTING_KINDS = ("generated", "push")  # settings that have no effect without trust; all others are commands
+SETTING_KINDS = ("generated", "show", "push")  # settings that have no effect without trust; all others are commands
 MAX_NOTICES = 50
 MAX_NAMED = 5
 
@@ -33,7 +35,16 @@ def trusted_hooks(rules: Rules, recorder: Recorder) -> tuple[NamedHook, ...]:
 
 
 def trusted_patterns(rules: Rules, recorder: Recorder) -> tuple[str, ...]:
-    return rules.config.containment.generated if are_trusted(rules.config.containment.trust_items, recorder) else ()
+    settings = rules.config.containment
+    return settings.generated if are_trusted(settings.generated_items, recorder) else ()
+
+
+def trusted_places(rules: Rules, recorder: Recorder) -> tuple[Path, ...]:
+    """Return the secret places that a person lets contained commands see."""
+    settings, home = rules.config.containment, recorder.environment.home
+    if not are_trusted(settings.show_items, recorder):
+        return ()
+    return tuple(home / place.removeprefix("~/") for place in settings.show)
 
 
 def are_trusted(items: tuple[TrustItem, ...], recorder: Recorder) -> bool:

@@ -50,6 +50,7 @@ def make_environment(variables: dict[str, str]) -> Environment:
         config_folders=moved,
         bound_intent=variables.get("REMIT_INTENT") or None,
         variables={"PATH": os.defpath, **{name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}},
+        settings_variables=(variables, os.environ),
     )
 
 

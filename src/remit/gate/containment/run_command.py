@@ -37,6 +37,7 @@ from remit.workspace.sandbox.containment import (
 )
 from remit.workspace.sandbox.git_folder_checks import check_objects
 from remit.workspace.sandbox.jail import Jail, bubblewrap_command, find_ssh_sockets
+from remit.workspace.sandbox.secret_places import make_empty_file
 from remit.workspace.sandbox.staging import (
     END_FILE,
     Staging,
@@ -73,13 +74,15 @@ def run_contained(
     words: Sequence[str],
     limits: Limits,
     ticket: Ticket | None = None,
+    shown: tuple[Path, ...] = (),
 ) -> ContainedResult:
-    """Run `words` in the call's folder and keep the effects that the call's intent allows.
+    """Run `words` in the call's folder and keep the effects that the call's intent allows. `shown` are secret places
+    that a person lets this command see.
 
     Raises NotContained, NoScratch, OSError, and the errors in RECORDING_ERRORS; after an error no effect was kept.
     """
     way = kind_for_workspace(containment, context.workspace)
-    command = ContainedCommand(context, call, ticket, is_staged=way == "overlay")
+    command = ContainedCommand(context, call, ticket, is_staged=way == "overlay", shown=shown)
     if command.is_staged:
         return run_in_overlay(command, containment.program, words, limits)
     return run_without_overlay(command, replace(containment, way=way), words, limits)
@@ -161,14 +164,16 @@ def make_staged_jail(command: ContainedCommand, staging: Staging) -> Jail:
 
 
 def make_jail(command: ContainedCommand, writable: tuple[Path, ...], read_only: tuple[Path, ...]) -> Jail:
-    context = command.context
+    context, home = command.context, command.context.environment.home
+    secrets = command.find_secrets()
     return Jail(
         folder=Path(command.call.cwd),
         writable=writable,
         read_only=read_only,
-        hidden=command.find_hidden_sockets(),
-        emptied=own_state_folders(context.workspace, context.environment.home),
-        shown=find_ssh_sockets(command.settings.ssh_agent),
+        hidden=(*command.find_hidden_sockets(), *secrets.files),
+        emptied=(*secrets.folders, *own_state_folders(context.workspace, home)),
+        shown=(*find_ssh_sockets(command.settings.ssh_agent), *secrets.visible),
+        empty=make_empty_file(home),
         network=command.has_network,
     )
 

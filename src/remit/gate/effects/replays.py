@@ -240,7 +240,10 @@ def run_replay(context: WorkspaceContext, place: Path) -> None:
     root = Path(replay.root)
     variables = {**environment.variables, "PATH": replay.path}
     folder, temporary = root / replay.cwd, environment.temporary
-    run = ScratchRun(root, scratch, spare, folder, replay.command, environment.home, temporary, variables)
+    run = ScratchRun(
+        *(root, scratch, spare, folder, replay.command, environment.home, temporary, variables),
+        settings_variables=environment.settings_variables,
+    )
     if run_over_scratch(containment.program, run):
         proved = [file for file in replay.files if is_same_content(scratch, file)]
         record_proof(context, replay, proved, lines)

@@ -15,6 +15,7 @@ from remit.workspace.processes.limited_command import run_trusted_command
 from remit.workspace.sandbox.containment import find_containment
 from remit.workspace.sandbox.jail import Jail, bubblewrap_command, find_sockets
 from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
+from remit.workspace.sandbox.secret_places import SecretSearch, make_empty_file
 from remit.workspace.sandbox.staging import own_state_folders
 
 CHECK_TIMEOUT_S = 1800.0
@@ -73,12 +74,15 @@ class ContainedChecks:
         words = ["/bin/sh", "-c", command]
         if containment.way not in ("overlay", "bind"):
             return words
+        secrets = SecretSearch(home, self.environment.settings_variables, kept=(tree.root, self.temporary)).find()
         jail = Jail(
             folder=tree.root,
             writable=(tree.root, self.temporary),
             read_only=(tree.root / ".git",),
-            hidden=find_sockets(home, ()),
-            emptied=own_state_folders(tree, home),
+            hidden=(*find_sockets(home, ()), *secrets.files),
+            emptied=(*secrets.folders, *own_state_folders(tree, home)),
+            shown=secrets.visible,
+            empty=make_empty_file(home),
             network=self.network,
         )
         return [

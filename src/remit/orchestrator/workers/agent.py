@@ -37,6 +37,7 @@ from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.attempt_places import existing, list_git_places, list_steering_places
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
 from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
+from remit.workspace.sandbox.secret_places import SecretPlaces, SecretSearch, make_empty_file
 
 LOOK_INTERVAL_S = 0.1
 GRACE_S = 5.0
@@ -213,16 +214,37 @@ def make_jail(
         read_only = (*read_only, common, common / "objects/info", places.main.folder)
         shown = {**shown, state: places.state}
         emptied = existing(places.main.state)
+    writable = existing(*writable, *own_folder)
+    read_only = existing(*read_only, *own_files, *(home / name for name in HOME_PATHS), *tools)
+    secrets = find_secrets_in_sight(around, private, own_folder, (*writable, *read_only, *shown.values()))
     return Jail(
         tree.root,
         private=private,
-        writable=existing(*writable, *own_folder),
-        read_only=existing(*read_only, *own_files, *(home / name for name in HOME_PATHS), *tools),
+        writable=writable,
+        read_only=read_only,
         links=shown,
-        hidden=existing(*hidden),
-        emptied=emptied,
+        hidden=existing(*hidden, *secrets.files),
+        emptied=(*secrets.folders, *emptied),
+        shown=secrets.visible,
+        empty=make_empty_file(home),
         can_nest=is_own,
     )
+
+
+def find_secrets_in_sight(
+    around: Environment, private: Sequence[Path], own_folder: Sequence[Path], seen: Sequence[Path]
+) -> SecretPlaces:
+    """Return the secret places that an attempt would see, without its own agent's login."""
+    found = SecretSearch(
+        around.home, around.settings_variables, tuple(around.config_folders.values()), kept=tuple(seen)
+    ).find()
+    own = existing(*(folder.resolve() for folder in own_folder))
+
+    def in_sight(paths: Sequence[Path]) -> tuple[Path, ...]:
+        is_open = (path for path in paths if not is_in_folders(path, private) or is_in_folders(path, seen))
+        return tuple(path for path in is_open if not is_in_folders(path, own))
+
+    return SecretPlaces(in_sight(found.folders), in_sight(found.files), in_sight(found.visible))
 
 
 OWN_MOUNTS = (Path("/dev"), Path("/proc"))

@@ -161,7 +161,7 @@ def probe_overlay(program: str, place: Path, home: Path, temporary: Path, limit_
     try:
         with open_staging(Workspace(ground, None, None), home, temporary) as staged:
             hidden = find_sockets(home, (*map(Path, TEMPORARY_FOLDERS), temporary))
-            jail = Jail(ground, layers=staged.layers, hidden=hidden)
+            jail = Jail(ground, layers=staged.layers, hidden=hidden, empty=ground / "gone")
             reason = run_probe(program, jail, "echo new > made && rm gone", limit_s)
             if reason:
                 return reason

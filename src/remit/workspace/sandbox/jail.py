@@ -73,9 +73,10 @@ class Jail(Struct, frozen=True):
 
     `entries` are shown read-only in layers without a lower folder. `private` are folders that the command finds empty,
     and may fill: its writes there vanish with it. What is named below one of them is shown there. `links` are folders
-    that appear read-only in another place, by that place. `emptied` are folders of Remit's own: empty and read-only
-    inside, so that no lock on their files can be taken. `shown` are visible paths below a hidden folder. `above`: git's
-    folder lies above the workspace, and git would stop at the layer's file system border.
+    that appear read-only in another place, by that place. `emptied` are folders with secrets, Remit's own among them:
+    empty and read-only inside, so that no lock on their files can be taken. `shown` are visible paths below a hidden
+    folder. In the place of a hidden file stands `empty`. `above`: git's folder lies above the workspace, and git would
+    stop at the layer's file system border.
     """
 
     folder: Path
@@ -88,6 +89,7 @@ class Jail(Struct, frozen=True):
     hidden: tuple[Path, ...] = ()
     emptied: tuple[Path, ...] = ()
     shown: tuple[Path, ...] = ()
+    empty: Path = Path("/dev/null")
     network: bool = True
     above: bool = False
     can_nest: bool = False
@@ -137,9 +139,11 @@ def list_mount_words(jail: Jail) -> list[str]:
     mounts += [(path, ("--ro-bind", str(source), str(path))) for path, source in jail.links.items()]
     mounts.sort(key=lambda each: len(each[0].parts))
     for path in (path for path in jail.hidden if path.exists()):  # a socket may be gone since it was found
-        mounts.append((path, ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))))
-    mounts += [(path, ("--tmpfs", str(path), "--remount-ro", str(path))) for path in jail.emptied]
+        mounts.append((path, ("--tmpfs", str(path)) if path.is_dir() else ("--ro-bind", str(jail.empty), str(path))))
+    emptied = [path for path in jail.emptied if path.is_dir()]
+    mounts += [(path, ("--tmpfs", str(path))) for path in emptied]
     mounts += [(path, ("--ro-bind-try", str(path), str(path))) for path in jail.shown]
+    mounts += [(path, ("--remount-ro", str(path))) for path in emptied]  # once what is shown there has its place
     return [word for _, words in mounts for word in words]
 
 

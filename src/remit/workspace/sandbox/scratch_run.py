@@ -14,6 +14,7 @@ from msgspec import Struct
 from remit.core.machine_paths import STATE_FOLDER
 from remit.workspace.processes.limited_command import run_trusted_command
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, Layer, bubblewrap_command, find_sockets
+from remit.workspace.sandbox.secret_places import SecretSearch, make_empty_file
 
 MAX_SECONDS = 10.0
 MAX_FILE_KIB = 65_536
@@ -39,6 +40,7 @@ class ScratchRun(Struct, frozen=True):
     home: Path
     temporary: Path
     variables: Mapping[str, str]
+    settings_variables: Sequence[Mapping[str, str]] = ()
 
 
 def run_over_scratch(program: str, run: ScratchRun) -> bool:
@@ -55,12 +57,20 @@ def run_over_scratch(program: str, run: ScratchRun) -> bool:
     inner = (Path(folder).relative_to(run.scratch) for folder, _, _ in os.walk(run.scratch))
     own = [run.root / folder / name for folder in inner for name in DEPENDENCY_FOLDERS]
     state = run.home / STATE_FOLDER
+
+    def outside(places: Iterable[Path]) -> tuple[Path, ...]:
+        """Return what no layer without a lower folder covers."""
+        return tuple(place for place in places if not is_in_folders(place, (run.root, *temporary)))
+
+    secrets = SecretSearch(run.home, run.settings_variables, kept=(run.root,)).find()
     jail = Jail(
         run.folder,
         layers=tuple(layers),
         read_only=(*existing_folders(own), *programs_in(temporary, run)),
-        hidden=find_sockets(run.home, ()),
-        emptied=(state,) if state.is_dir() and not is_in_folders(state, (run.root, *temporary)) else (),
+        hidden=(*find_sockets(run.home, ()), *outside(secrets.files)),
+        emptied=outside((*secrets.folders, *([state] if state.is_dir() else []))),
+        shown=outside(secrets.visible),
+        empty=make_empty_file(run.home),
         network=False,
     )
     shell = "bash" if shutil.which("bash") else "sh"

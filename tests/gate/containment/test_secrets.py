@@ -1,0 +1,138 @@
+"""A canary in each secret place: no contained command reads one, by any way to say the place."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gate.containment.test_run_command import gate, how, run
+from gate.team_hooks.trusted_hooks import trust_all
+from remit.gate.gate import Gate
+from remit.gate.trust import trusted_places
+from remit.workspace.sandbox.containment import Containment
+from remit.workspace.sandbox.secret_places import SECRET_PLACES
+
+__all__ = ["gate", "how"]
+
+CANARY = "canary-b1f4e2"  # lower case, as git spells a setting
+
+WAYS = {
+    "cat": 'cat "$P"',
+    "a link": 'ln -sf "$P" src/way && cat src/way',
+    "a path with links and dots": 'cat "$(dirname "$P")/../$(basename "$(dirname "$P")")/$(basename "$P")"',
+    "the root of a process": 'for R in /proc/[0-9]*/root /proc/self/root; do cat "$R$P"; done',
+    "the folder of a process": '(cd / && cat /proc/self/cwd"$P"; cat /proc/[0-9]*/cwd"$P")',
+    "an open descriptor": 'exec 9<"$P"; cat <&9; cat /proc/self/fd/9',
+    "tar": 'tar -chf - "$P"',
+    "cp": 'cp -rL "$P" src/copy; cat src/copy',
+    "git's include": 'git -c include.path="$P" config --list; git hash-object -w "$P" | xargs git cat-file -p',
+    "git's comparison": 'git diff --no-index /dev/null "$P"',
+    "python": "python3 -c \"import os; print(open(os.environ['P']).read())\"",
+    "curl": 'curl -s "file://$P"',
+    "a mount of its own": 'unshare -Urm sh -c "umount $P; mount --bind / /mnt; cat $P /mnt$P"',
+    "each mount": (
+        'for M in $(cut -d" " -f4,5 /proc/self/mountinfo); do '
+        'for F in "$M$P" "$M"; do [ -f "$F" ] && cat "$F"; done; done'
+    ),
+    "find": 'find "$P" -type f -exec cat {} +; find "$(dirname "$P")" -maxdepth 2 -type f -exec cat {} +',
+}
+NEED_A_JAIL = ("a mount of its own", "each mount")
+
+
+def plant(home: Path) -> list[Path]:
+    """Put a canary into each place: half of the places are folders."""
+    planted: list[Path] = []
+    for number, name in enumerate(SECRET_PLACES):
+        place = home / name.replace("*", "x")
+        path = place / "inner/secret" if number % 2 or name == ".ssh" else place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{CANARY}\n")
+        planted.append(path)
+    return planted
+
+
+def read_all(gate: Gate, how: Containment, text: str) -> str:
+    """Run a command contained, and return all that it said."""
+    output = gate.workspace.root / "src/out"
+    output.unlink(missing_ok=True)
+    run(gate, how, f"exec > src/out 2>&1; {text}")
+    return output.read_text(errors="replace")
+
+
+def test_no_contained_command_reads_a_secret_place(gate: Gate, how: Containment, home: Path) -> None:
+    planted = plant(home)
+    (home / "control").write_text(CANARY)
+    said = read_all(gate, how, f"cat {' '.join(map(shlex.quote, map(str, planted)))}; grep -rl {CANARY} {home}")
+    assert CANARY not in said
+    assert [line for line in said.splitlines() if line.startswith(str(home))] == [f"{home}/control"]
+
+
+def test_no_way_to_say_a_place_shows_it(gate: Gate, how: Containment, home: Path, tmp_path: Path) -> None:
+    places = [home / ".netrc", home / ".ssh/inner/secret", home / ".config/git/credentials"]
+    for path in places:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{CANARY}\n")
+    (home / "places").write_text("".join(f"{path}\n" for path in places))
+    loops = {
+        way: f'while read -r P; do export P; {{ {text}; }} </dev/null; done < "{home}/places"'
+        for way, text in WAYS.items()
+    }
+    bare = tmp_path / "bare/src"
+    bare.mkdir(parents=True)
+    for way, text in loops.items():
+        assert CANARY not in read_all(gate, how, text), way
+        if way not in NEED_A_JAIL:
+            seen = subprocess.run(["bash", "-c", text], cwd=bare.parent, capture_output=True, check=False).stdout
+            assert CANARY.encode() in seen, f"{way} reads nothing at all"
+
+
+def test_what_is_not_secret_stays_in_sight(gate: Gate, how: Containment, home: Path) -> None:
+    for name in (".npmrc", ".config/pip/pip.conf", ".gitconfig-more", ".ssh/config", ".ssh/id.pub", ".aws/config"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(f"plain {name}\n")
+    (home / ".ssh/id").write_text(CANARY)
+    said = read_all(
+        gate,
+        how,
+        f"cd {home}; cat .npmrc .config/pip/pip.conf .gitconfig-more .ssh/config .ssh/id.pub .aws/config; ls .ssh",
+    )
+    assert said.count("plain ") == 6
+    assert said.splitlines()[-2:] == ["config", "id.pub"]
+
+
+def test_a_hidden_file_is_an_empty_one_of_its_own(gate: Gate, how: Containment, home: Path) -> None:
+    (home / ".netrc").write_text(CANARY)
+    (home / ".docker").mkdir()
+    (home / ".docker/config.json").write_text(CANARY)
+    text = f"stat -c %F:%a:%s {home}/.netrc; cat {home}/.netrc && echo read; echo x > {home}/.netrc; ls {home}/.docker"
+    said = read_all(gate, how, text)
+    assert said.startswith("regular empty file:600:0\nread\n")
+    assert "Read-only file system" in said or "ermission denied" in said
+    assert (home / ".netrc").read_text() == CANARY
+
+
+def test_a_repository_shows_nothing_until_a_person_trusts_it(gate: Gate, how: Containment, home: Path) -> None:
+    place = home / ".aws/credentials"
+    place.parent.mkdir()
+    place.write_text(CANARY)
+    (home / ".netrc").write_text(CANARY)
+    gate.workspace.config_path.write_text('mode = "enforce"\n[containment]\nshow = ["~/.aws/credentials"]\n')
+    assert CANARY not in read_all(gate, how, f"cat {place}")
+    assert not trusted_places(gate.rules, gate.recorder)
+    trust_all(gate.workspace.root, home)
+    assert CANARY in read_all(gate, how, f"cat {place}")
+    assert CANARY not in read_all(gate, how, f"cat {home}/.netrc")
+    gate.workspace.config_path.write_text('mode = "enforce"\n[containment]\nshow = ["~/.netrc"]\n')
+    assert CANARY not in read_all(gate, how, f"cat {home}/.netrc {place}"), "a wider list asks again"
+
+
+def test_a_place_that_the_agents_environment_moves_is_hidden(
+    gate: Gate, how: Containment, home: Path, tmp_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere/kube"
+    moved.parent.mkdir()
+    moved.write_text(CANARY)
+    assert CANARY in read_all(gate, how, f"cat {moved}")
+    gate.environment = replace(gate.environment, settings_variables=({"KUBECONFIG": str(moved)},))
+    assert CANARY not in read_all(gate, how, f"cat {moved}")
