@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures
 from remit.cli.ready import ready_option
+from remit.servers.call_slots import raise_descriptor_limit
 from remit.servers.daemon import IDLE_TIMEOUT_S, Daemon
 from remit.servers.daemon_client import relay_tools
 from remit.servers.environment import read_environment
@@ -123,6 +124,7 @@ def daemon(idle_s: float, announce_ready: Callable[[], None]) -> None:
                 write_manifest(home, replace(manifest, client=hash_client(home)))
     except (OSError, SettingsError) as error:
         click.echo(f"remit: the hook client could not be brought up to date: {error}", err=True)
+    raise_descriptor_limit()
     running = Daemon(home, version("remit"), idle_s)
     signal(SIGTERM, lambda _number, _frame: running.stopping.set())
     raise SystemExit(running.serve(announce_ready))

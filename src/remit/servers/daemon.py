@@ -63,6 +63,7 @@ from remit.gate.state.tickets import TicketNotFound, Tickets
 from remit.gate.state.workspace_state import mark_kept, put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.answer_upkeep import AnswerUpkeep
+from remit.servers.call_slots import CallListener, CallSlots
 from remit.servers.environment import make_environment
 from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from remit.servers.web.server import ConsoleServer
 
 IDLE_TIMEOUT_S = 30 * 60.0
+ACCEPT_PAUSE_S = 0.01  # after a connection that could not be taken
 READ_TIMEOUT_S = 10.0  # a client sends its whole request at once; a stalled client is dropped
 FINISH_TIMEOUT_S = 10.0
 """How long a leaving process waits for its last calls: a call that waits for a person notices within two seconds."""
@@ -182,6 +184,7 @@ class Daemon:
         self.last_call_at = clock.elapsed()
         self.folded_at = self.swept_at = self.collected_at = clock.elapsed()
         self.active_calls = 0
+        self.slots = CallSlots()
         self.calls_changed = threading.Condition()
         self.socket_inode = 0
         self.console: ConsoleServer | None = None
@@ -236,22 +239,31 @@ class Daemon:
             return False
 
     def accept_calls(self, listener: socket.socket) -> None:
-        """Accept calls, each in its own thread, until stopped or idle."""
+        """Accept calls, each in its own thread, until stopped or idle. However many come, it raises nothing."""
         listener.settimeout(min(1.0, self.idle_s))
+        calls = CallListener(listener)
         while not self.stopping.is_set() and (self.is_busy or self.clock.elapsed() - self.last_call_at < self.idle_s):
             try:
-                connection, _ = listener.accept()
+                connection = calls.accept()
             except TimeoutError:
                 if not self.is_reachable():
                     break
+                continue
+            if connection is None:
+                self.clock.wait(self.stopping, ACCEPT_PAUSE_S)
+                continue
+            if not self.slots.take(connection, read_peer(connection)[0]):
+                connection.close()
                 continue
             self.count_call(1)  # first, so that the daemon does not leave beforehand
             try:
                 threading.Thread(target=self.serve_connection, args=(connection,), daemon=True).start()
             except RuntimeError as error:  # no more threads: the client asks a fresh process
+                self.slots.release(connection)
                 connection.close()
                 self.count_call(-1)
                 write_log_line(f"{DROPPED_CALL}: {error}")
+        calls.close()
 
     @property
     def is_busy(self) -> bool:
@@ -335,18 +347,24 @@ class Daemon:
 
     def serve_connection(self, connection: socket.socket) -> None:
         """Serve one call. After any connection error the client asks a fresh process."""
+        trouble = ""
         try:
             with connection:
                 connection.settimeout(READ_TIMEOUT_S)
                 pid, user = read_peer(connection)
                 if user == os.geteuid():
-                    self.reply_to_client(connection, pid, unpack_request(receive_request(connection)))
+                    request = unpack_request(receive_request(connection))
+                    if self.slots.admit(connection, request.frame.event_class):
+                        self.reply_to_client(connection, pid, request)
         except (OSError, FrameError) as error:
-            write_log_line(f"{DROPPED_CALL}: {error}")
+            trouble = f"{DROPPED_CALL}: {error}"
         except DaemonLeaving:
-            write_log_line("a question to a person was left to a fresh process")
+            trouble = "a question to a person was left to a fresh process"
         finally:
+            is_dropped = not self.slots.release(connection)
             self.count_call(-1)
+        if trouble and not is_dropped:  # of a flood, no lines
+            write_log_line(trouble)
 
     def reply_to_client(self, connection: socket.socket, pid: int, request: HookRequest) -> None:
         if request.version != self.version:

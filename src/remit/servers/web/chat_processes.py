@@ -15,6 +15,7 @@ from typing import Any
 
 from remit.core.clock import Clock
 from remit.core.untrusted_input import as_object, as_text
+from remit.servers.call_slots import give_back_limit
 from remit.servers.environment import AGENT_VARIABLES
 from remit.servers.web.guard import Refused
 from remit.workspace.system_clock import SYSTEM_CLOCK
@@ -37,6 +38,7 @@ class ChatProcess:
         self.process = subprocess.Popen(
             command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=variables
         )
+        give_back_limit(self.process.pid)
         self.id = self.streamed = ""
         self.error: dict[str, Any] = {}
         self.spoke_at = self.clock.elapsed()

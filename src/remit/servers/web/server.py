@@ -1,7 +1,6 @@
 """The console's server: a thread of the daemon listening on loopback, started at the request of `remit serve`."""
 
 import asyncio
-import resource
 import socket
 import threading
 from collections.abc import Callable
@@ -40,7 +39,6 @@ from remit.workspace.place.workspace import locate_workspace
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0  # its sockets are closed then, whatever the thread does
 REQUEST_TIMEOUT_S = 5.0
-MAX_DESCRIPTORS = 65_536
 LOOPBACK = "127.0.0.1"
 
 
@@ -125,9 +123,6 @@ class ConsoleServer:
         from remit.servers.web.remote.provider import OpenIdProvider
 
         assert self.logins is not None
-        # Strangers may open many connections, and the daemon's hooks need descriptors too.
-        limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit, min(most, MAX_DESCRIPTORS)), most))
         address = settings.address
         guard = RemoteGuard(self.pairing, address.port, self.record_attempt, logins=self.logins, settings=settings)
         provider = OpenIdProvider(settings, read_client_secret(settings, home))

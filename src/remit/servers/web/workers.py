@@ -26,6 +26,7 @@ from remit.core.record import Person
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
+from remit.servers.call_slots import give_back_limit
 from remit.servers.environment import read_environment
 from remit.servers.web.guard import Refused
 from remit.workspace.intents_file.storage import IntentsFileChanged
@@ -89,7 +90,9 @@ def encode_line(value: object) -> bytes:
 
 def start_worker() -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-I", "-c", RUN_WORKER]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    give_back_limit(process.pid)
+    return process
 
 
 class JobProcess:
