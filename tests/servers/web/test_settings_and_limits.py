@@ -151,10 +151,13 @@ def test_a_broken_file_is_named_on_the_page(agent: Agent, browser: Browser) -> N
 
 
 def test_the_thirty_third_stream_is_refused(browser: Browser) -> None:
-    headers = {"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"}
+    second, third = Browser(browser.server), Browser(browser.server)
+    assert (second.pair().status, third.pair().status) == (200, 200)
     open_streams: list[http.client.HTTPConnection] = []
     try:
-        for _ in range(MAX_STREAMS):
+        for number in range(MAX_STREAMS):
+            cookie = (browser, second, third)[number % 3].cookie
+            headers = {"Host": browser.host, "Cookie": f"remit_read={cookie}"}
             connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=90)
             connection.request("GET", "/live", headers=headers)
             assert connection.getresponse().readline().startswith(b"retry")

@@ -65,9 +65,7 @@ class Visit:
 class Visitors:
     """The connections to one address of the console, in the order in which they came."""
 
-    def __init__(
-        self, find_browser: FindBrowser, find_last_paired: Callable[[], str], name_groups: NameGroups
-    ) -> None:
+    def __init__(self, find_browser: FindBrowser, find_last_paired: Callable[[], str], name_groups: NameGroups) -> None:
         self.find_browser, self.find_last_paired, self.name_groups = find_browser, find_last_paired, name_groups
         self.present: dict[Visit, None] = {}
         self.groups_named_at = float("-inf")
@@ -206,7 +204,7 @@ class VisitorProtocol(H11Protocol):
         super().__init__(*arguments, **named)
         self.doorkeeper = doorkeeper
         self.refusal = (400, "this is no HTTP request")
-        self.conn = HeadReader(self.take_head, partial(self.begin, "answer"))
+        self.conn = HeadReader(self.take_head, self.take_end)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -243,6 +241,10 @@ class VisitorProtocol(H11Protocol):
         elif size > MAX_STRANGERS_HEAD_BYTES and not self.visit.browser:
             self.refuse(TOO_LONG)
 
+    def take_end(self) -> None:
+        """Note the end of a request; one that was answered before leaves nothing to do."""
+        self.begin("idle" if self.cycle.response_complete else "answer")
+
     def refuse(self, refusal: tuple[int, str]) -> None:
         self.refusal = refusal
         raise h11.RemoteProtocolError(refusal[1])
@@ -252,6 +254,9 @@ class VisitorProtocol(H11Protocol):
         body = f"{words}\n".encode()
         headers = [("content-type", "text/plain; charset=utf-8"), ("content-length", str(len(body)))]
         answer = h11.Response(status_code=status, headers=[*headers, ("connection", "close")])
-        for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
+        try:
+            for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:  # in the middle of an answer
+            self.transport.abort()
         self.transport.close()

@@ -3,15 +3,15 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from msgspec import to_builtins
 from msgspec.structs import replace
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from remit.core.machine_paths import CONFIG_PATH
 from remit.core.record import Body, CallPart
@@ -22,8 +22,10 @@ from remit.gate.machine import Environment
 from remit.gate.records.call_records import violation_document
 from remit.servers.web.app import Console
 from remit.servers.web.chat_processes import ChatProcesses
-from remit.servers.web.guard import Guard
+from remit.servers.web.client_worlds import name_worlds
+from remit.servers.web.guard import COOKIE, Guard
 from remit.servers.web.pairing import DEFAULT_PORT, Login, Logins, PairedBrowser, Pairing
+from remit.servers.web.protocol import HEAD_S, IDLE_S, Client, Doorkeeper, Visitors
 from remit.servers.web.push import PushSender
 from remit.servers.web.remote.settings import (
     RemoteSettings,
@@ -38,20 +40,7 @@ from remit.workspace.place.workspace import locate_workspace
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0  # its sockets are closed then, whatever the thread does
-REQUEST_TIMEOUT_S = 5.0
 LOOPBACK = "127.0.0.1"
-
-
-class PunctualProtocol(H11Protocol):
-    """HTTP of a client that sends its first request in time; a slow one loses its connection."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().connection_made(transport)
-        self.loop.call_later(REQUEST_TIMEOUT_S, self.close_if_silent)
-
-    def close_if_silent(self) -> None:
-        if not self.cycle and not self.transport.is_closing():
-            self.transport.close()
 
 
 class PunctualLoop(asyncio.SelectorEventLoop):
@@ -59,7 +48,7 @@ class PunctualLoop(asyncio.SelectorEventLoop):
 
     async def create_server(self, *arguments: Any, **named: Any) -> asyncio.Server:  # pyright: ignore[reportIncompatibleMethodOverride]
         if named.get("ssl"):
-            named["ssl_handshake_timeout"] = REQUEST_TIMEOUT_S
+            named["ssl_handshake_timeout"] = HEAD_S
         return await super().create_server(*arguments, **named)
 
 
@@ -105,7 +94,7 @@ class ConsoleServer:
         self.guard = Guard(self.pairing, self.port, self.record_attempt, self.logins)
         self.console = Console(self.guard, repositories, self.record_pairing)
         self.pushes = PushSender(repositories, lambda: remote.origin if remote else self.guard.origin, self.clock)
-        self.server = make_server(self.console, {})
+        self.server = make_server(self.console, {}, self.make_doorkeeper())
         self.remote: tuple[HttpServer, socket.socket] | None = None
         if remote:
             try:
@@ -119,10 +108,23 @@ class ConsoleServer:
     def open_remote(self, settings: RemoteSettings, home: Path) -> tuple[HttpServer, socket.socket]:
         """Return a listening server for other machines. Raises RemoteSetupRefused."""
         # Imported here: the extra `remote`, which most people do not install.
-        from remit.servers.web.remote.app import RemoteConsole, RemoteGuard
+        from remit.servers.web.remote.app import LOGIN_COOKIE, RemoteConsole, RemoteGuard
         from remit.servers.web.remote.provider import OpenIdProvider
 
         assert self.logins is not None
+        logins = self.logins
+
+        def find_browser(cookies: Mapping[str, str]) -> str:
+            try:
+                login = logins.find(cookies.get(LOGIN_COOKIE, ""))
+            except RECORDING_ERRORS:
+                login = None
+            return login.id if login else ""
+
+        def name_addresses(clients: Sequence[Client]) -> list[str]:
+            # All that comes by a proxy has one address: each connection is a group of its own then.
+            return [f"{host} {port}" if settings.is_proxy(host) else host for host, port in clients]
+
         address = settings.address
         guard = RemoteGuard(self.pairing, address.port, self.record_attempt, logins=self.logins, settings=settings)
         provider = OpenIdProvider(settings, read_client_secret(settings, home))
@@ -132,7 +134,8 @@ class ConsoleServer:
                 "ssl_certfile": resolve_file(settings.cert, home),
                 "ssl_keyfile": resolve_file(settings.key, home),
             }
-        server = make_server(RemoteConsole(guard, self.logins, provider, self.console), files)
+        doorkeeper = Doorkeeper(Visitors(find_browser, lambda: "", name_addresses))
+        server = make_server(RemoteConsole(guard, self.logins, provider, self.console), files, doorkeeper)
         try:
             server.config.load()
         except OSError as error:  # ssl.SSLError is one
@@ -143,6 +146,19 @@ class ConsoleServer:
         except OSError as error:
             why = f"{address.host} port {address.port} cannot be listened at: {error.strerror}"
             raise RemoteSetupRefused(why, f"name another address with `listen` in ~/{CONFIG_PATH}") from None
+
+    def make_doorkeeper(self) -> Doorkeeper:
+        """Return the keeper of the address on this machine."""
+
+        def find_browser(cookies: Mapping[str, str]) -> str:
+            reader = self.pairing.find_reader(cookies.get(COOKIE, ""))
+            return reader.id if reader else ""
+
+        def find_last_paired() -> str:
+            browsers = self.pairing.state.browsers
+            return browsers[-1].id if browsers else ""
+
+        return Doorkeeper(Visitors(find_browser, find_last_paired, partial(name_worlds, self.port)))
 
     def start(self) -> None:
         self.thread.start()
@@ -246,19 +262,19 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def make_server(console: Console, files: dict[str, Any]) -> HttpServer:
+def make_server(console: Console, files: dict[str, Any], doorkeeper: Doorkeeper) -> HttpServer:
     """Return a server of the console's pages; `files` are those of TLS. It believes no header about its clients."""
     config = uvicorn.Config(
         console.build_app(),
-        log_level="warning",
+        log_level="error",
         access_log=False,
         lifespan="off",
         ws="none",
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=1,
-        limit_concurrency=128,
-        http=PunctualProtocol,
+        timeout_keep_alive=int(IDLE_S),
+        http=doorkeeper.protocol,
         **files,
     )
     return HttpServer(config)
