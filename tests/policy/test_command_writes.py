@@ -142,14 +142,10 @@ WRITES: list[tuple[str, tuple[str, ...]]] = [
     ("scp -p a b", ("b",)),
     ("docker cp box:/x/y a", ("a",)),
     # git
-    ("git add -A", ()),
     ("git mv a b", ("a", "b")),
     ("git rm -r a", ("a",)),
-    ("git rm --cached a", ()),
     ("git restore -s HEAD a", ("a",)),
-    ("git restore --staged a", ()),
     ("git checkout HEAD -- a b", ("a", "b")),
-    ("git checkout -b a", ()),
     ("git clone https://example.org/x/a.git", ("a",)),
     ("git archive -o a HEAD", ("a",)),
     ("git diff --output=a", ("a",)),
@@ -253,6 +249,18 @@ UNTOLD = [
     "git pull",
     "git checkout a",
     "git switch -c a b",
+    # index and names are state, which no text shows
+    "git add a",
+    "git add -A",
+    "git rm --cached a",
+    "git restore --staged a",
+    "git restore -SW a",
+    "git reset -q",
+    "git checkout -b a",
+    "git switch -c a",
+    "git branch a",
+    "git branch -d a",
+    "git branch -m a b",
     "git apply a",
     "git -c alias.x=y add a",
     "patch a",
@@ -362,7 +370,7 @@ def test_what_the_text_does_not_tell_is_unknown_and_says_why(command: str) -> No
 def test_a_command_says_the_words_that_decided() -> None:
     assert analyse("ls > 'a b'").reasons == ("'a b' is written",)
     assert "make" in analyse("make").reasons[0]
-    assert analyse("git add a").reasons == ("`git` writes to no file here",)
+    assert analyse("git add a").reasons == ("what `git add` changes is not in its words",)
 
 
 @pytest.mark.parametrize(

@@ -306,6 +306,11 @@ def prepare_call(
             before = context.observe()
         if not ends_with_call:
             add_session_with_commands(context.state, call.session.session_id)
+        if not is_clear:
+            # Imported here: what the text tells changes the index only where it changes files.
+            from remit.gate.effects.staged_entries import note_persons_staging
+
+            note_persons_staging(context, call)
     elif call.remit_tool is None:
         between.record_changed_files("before an edit", before.files, call.session)
 

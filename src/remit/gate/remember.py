@@ -93,6 +93,13 @@ def remember(
     if pending is not None and pending.mode == "enforce":
         left, handled, undo_notice = undo_effects(done, outcome, pending, effects, in_process=in_process)
 
+    if pending is not None and pending.whole and pending.writes is None and pending.verdict != "contain":
+        # Imported here: few calls run uncontained with an effect that their text does not tell.
+        from remit.gate.effects.staged_entries import note_staged
+
+        with attempts.step():
+            note_staged(context, "person" if pending.grants else "unknown")
+
     # 8.4 Bring the state up to date. A call without records stays pending, and is settled later.
     is_recorded = not attempts.failures
     with attempts.step():

@@ -25,6 +25,7 @@ from remit.gate.containment.messages import (
     path_finding,
     refused_settings,
 )
+from remit.gate.effects.staged_entries import StagedEntries, entry_value, load_staged
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git
@@ -43,7 +44,7 @@ from remit.workspace.sandbox.git_folder_checks import (
     GitSetting,
     split_changed_settings,
 )
-from remit.workspace.sandbox.new_commits import CommandHistory, TreeChange, read_index_blobs
+from remit.workspace.sandbox.new_commits import CommandHistory, TreeChange, read_index_entries
 from remit.workspace.sandbox.staged_changes import (
     StagedChange,
     could_be_removed_meanwhile,
@@ -94,6 +95,12 @@ class GitVerdict(Struct, frozen=True):
 
 
 NO_GIT_CHANGES = GitVerdict()
+NO_ENTRY = ("", "")
+EMPTY_BLOBS = (
+    "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+)
+"""git's names of an empty content, by SHA-1 and SHA-256."""
 
 
 class WorkingTrees:
@@ -191,13 +198,13 @@ class GitJudgement:
         self.entries = self.history.list_commit_changes([*unique], frozenset(c.name for c in stashed))
         why = self.explain_ref_refusal() or self.explain_lost_stash()
         if not why and self.git_changes.index is not None:
-            new = self.find_hidden_paths(self.git_changes.index) - self.find_hidden_paths(self.earlier_index_path)
+            new = self.find_hidden_paths(self.git_changes.index) - self.hidden_before
             why = f"index: git would overlook changes of {min(new)}" if new else None
         if why:
             return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
 
         # 3 Contents of commits and index, and the working tree beside the new HEAD.
-        findings = [*self.find_foreign_contents(), *self.find_stale_files()]
+        findings = [*self.find_foreign_contents(), *self.find_unstaged_work(), *self.find_stale_files()]
         if findings:
             unchanged = git_part_dropped(GIT_FOLDER, "no branch was moved, and the index is as before")
             return self.drop_all((*findings, unchanged))
@@ -237,8 +244,28 @@ class GitJudgement:
         return self.history.diff_index(index, self.history.head_after) if index.is_file() else {}
 
     @LazyProperty
+    def earlier_entries(self) -> dict[str, tuple[str, str]]:
+        return read_index_entries(self.layered, self.earlier_index_path)
+
+    @LazyProperty
     def earlier_index(self) -> dict[str, str]:
-        return read_index_blobs(self.layered, self.earlier_index_path)
+        return {path: blob for path, (_, blob) in self.earlier_entries.items()}
+
+    @LazyProperty
+    def hidden_before(self) -> set[str]:
+        return self.find_hidden_paths(self.earlier_index_path)
+
+    @LazyProperty
+    def staged_before(self) -> StagedEntries:
+        return load_staged(self.command.context.state)
+
+    @LazyProperty
+    def index_moves(self) -> dict[str, tuple[str, str]]:
+        """Mode and blob of the entries that the command changed in the index, by path; empty where it took one out."""
+        if self.git_changes.index is None:
+            return {}
+        before, after = self.earlier_entries, read_index_entries(self.layered, self.git_changes.index)
+        return {p: after.get(p, NO_ENTRY) for p in before.keys() | after.keys() if before.get(p) != after.get(p)}
 
     def find_objections(self, paths: Iterable[str]) -> dict[str, Finding]:
         names = {path: self.trees.to_workspace_path(path) for path in dict.fromkeys(paths)}
@@ -398,7 +425,7 @@ class GitJudgement:
     def find_foreign_contents(self) -> list[Finding]:
         """Return findings for out-of-scope contents in new commits and the index that no person had put there."""
         # 1 Out-of-scope contents of the new commits, and of the index beyond its earlier state.
-        index = {p: e for p, e in self.staged_changes.items() if e.conflict or self.earlier_index.get(p, "") != e.new}
+        index = {p: e for p, e in self.staged_changes.items() if e.conflict or p in self.index_moves}
         objections = self.find_objections([*(e.path for e in self.entries), *index])
         committed = [e for e in self.entries if e.path in objections]
         staged = [e for path, e in index.items() if path in objections]
@@ -418,20 +445,39 @@ class GitJudgement:
         newest = {e.path: e for e in reversed(foreign)}
         name_of = self.trees.to_workspace_path
         conflicts = [path_finding("unmerged", name_of(e.path)) for e in staged if e.conflict]
-        return [*conflicts, *(foreign_content(objections[p], name_of(p), e.commit) for p, e in newest.items())]
+        return [*conflicts, *(foreign_content(objections[p], name_of(p), e.commit, e.new) for p, e in newest.items())]
 
     def is_persons_version(self, entry: TreeChange, head: str) -> bool:
-        """Return True if a person left or staged exactly this content before the command."""
+        """Return True if a person left or staged exactly this before the command: a content, or that there is none."""
         path, trees, workspace = entry.path, self.trees, self.workspace
-        staged = self.earlier_index.get(path, "")
-        if staged != head and staged == entry.new:
+        is_as_staged = self.earlier_entries.get(path, NO_ENTRY) == entry_value(entry)
+        if is_as_staged and self.staged_before.has_known_stager(entry):
             return True
         if not trees.held_before(path, entry.new) or trees.held_before(path, head):
             return False
+        if not entry.new and path in self.hidden_before:
+            return False  # a sparse checkout leaves the file out: nobody took it away
         # A file that git ignores any command may have left there without a record.
         name = trees.to_workspace_path(path)
         ignored = find_ignored(workspace, head_commit(workspace), [name], with_worktree_rules=False)
         return name not in ignored.by_folder and name not in ignored.by_name
+
+    def find_unstaged_work(self) -> list[Finding]:
+        """Return findings for entries outside the scope that a person had staged, and that are not as they were."""
+        # An entry with the intent to add (`add -N`) has an empty content, and differs from no commit.
+        values = {p: (self.earlier_entries.get(p, NO_ENTRY), value) for p, value in self.index_moves.items()}
+        empty = [p for p, pair in values.items() if any(blob in EMPTY_BLOBS for _, blob in pair)]
+        head = self.layered.read_blob_names(self.history.head_before, empty)
+        new_head = self.layered.read_blob_names(self.history.head_after, empty)
+        moved: list[str] = []
+        for path, (before, after) in values.items():
+            was_intended = before[1] in EMPTY_BLOBS and path not in head and path not in self.staged_before.entries
+            is_intended = after[1] in EMPTY_BLOBS and path not in new_head and path not in self.staged_changes
+            if self.staged_before.is_persons(path, before) or was_intended or is_intended:
+                moved.append(path)
+        return [
+            path_finding("staged by a person", self.trees.to_workspace_path(p)) for p in self.find_objections(moved)
+        ]
 
     def is_reapplied_change(self, entry: TreeChange) -> bool:
         known = [(e.old, e.new) for e in self.known_changes if e.path == entry.path]
@@ -551,9 +597,9 @@ class GitJudgement:
         if TREE_CHANGING_VERBS.isdisjoint(self.git_verbs) or not self.changed_paths:
             return frozenset()
         self.history = CommandHistory(self.git_changes, self.scratch)
-        index = read_index_blobs(self.layered, self.git_changes.index or self.earlier_index_path)
+        index = read_index_entries(self.layered, self.git_changes.index or self.earlier_index_path)
         names = {path: self.trees.to_commit_path(path) for path in self.changed_paths}
-        loose = {p: n for p, n in names.items() if not self.trees.held_after(n, index.get(n, ""))}
+        loose = {p: n for p, n in names.items() if not self.trees.held_after(n, index.get(n, NO_ENTRY)[1])}
         loose = {p: n for p, n in loose.items() if not self.is_result_of_change(n, self.open_changes(n))}
         fetched = [move.new for move in self.git_changes.ref_moves if move.name.startswith(REMOTES)]
         lasting = [commit for name, commit in self.history.names.items() if name.startswith(LASTING_REFS)]

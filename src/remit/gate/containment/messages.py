@@ -41,6 +41,11 @@ PATH_REASONS: Mapping[str, tuple[ErrorType, str]] = {
         "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one",
     ),
     "unmerged": ("SCOPE_VIOLATION", "is in conflict, and lies outside the scope: a person has to merge it"),
+    "staged by a person": (
+        "SCOPE_VIOLATION",
+        "is in the index as before: it lies outside the scope, and a person staged it. Name your own files, as in "
+        "`git add src` or `git stash push -- src`",
+    ),
     "governing file behind HEAD": ("PROTECTED_PATH", f"governs agents, and {OTHER_VERSION_ADVICE}"),
     "behind HEAD": (
         "SCOPE_VIOLATION",
@@ -78,9 +83,10 @@ def refused_settings(path: str, keys: Sequence[str]) -> Finding:
     return make_finding("PROTECTED_PATH", path, f"these settings are as before: {few}. A person sets them.")
 
 
-def foreign_content(found: Finding, path: str, commit: str) -> Finding:
+def foreign_content(found: Finding, path: str, commit: str, content: str) -> Finding:
     holder = f"commit {commit[:12]}" if commit else "the index"
-    message = f"{holder} holds a {sanitise_line(path)} that is not the one in the working tree: {found.message}"
+    said = f"holds a {sanitise_line(path)} that is not the one in the working tree" if content else "takes it away"
+    message = f"{holder} {said}: {found.message}"
     return make_finding(found.code, path, message)
 
 

@@ -20,6 +20,7 @@ from remit.gate.containment.messages import make_finding
 from remit.gate.containment.take_over import BROUGHT_FILE, ContainedResult, record_result, take_over
 from remit.gate.context import Attempts, WorkspaceContext, contents_of_changes
 from remit.gate.effects.changes import observe_effects
+from remit.gate.effects.staged_entries import note_persons_staging
 from remit.gate.state.tickets import Ticket, has_uncontained_call
 from remit.gate.state.workspace_state import PendingCall
 from remit.gate.undo.governing_files import restore_file
@@ -93,6 +94,7 @@ def run_in_overlay(
 ) -> ContainedResult:
     environment, workspace = command.context.environment, command.context.workspace
     shared = not has_uncontained_call(command.call, command.context.state)
+    note_persons_staging(command.context, command.call)
     with open_staging(workspace, environment.home, environment.temporary, shared=shared) as staging:
         limits = replace(limits, written=lambda: sum(measure_bytes(layer.upper) for layer in staging.layers))
         lend_caches(staging, workspace.root, command.intent_id)
@@ -109,6 +111,7 @@ def stage_command(context: WorkspaceContext, call: ToolCall, temporary: Path, ow
     if find_leftovers(place):
         threading.Thread(target=remove_leftovers, args=(place,), daemon=True).start()
     shared = not has_uncontained_call(call, context.state)
+    note_persons_staging(context, call)
     return create_staging(place, workspace, home, temporary, owner, shared=shared)
 
 

@@ -46,6 +46,7 @@ from remit.gate.containment.messages import (
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
 from remit.gate.effects.other_writers import ConcurrentCalls
+from remit.gate.effects.staged_entries import note_staged
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, temporary_token
 from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
 from remit.gate.pending_messages import PendingMessages
@@ -441,6 +442,8 @@ class GitPart:
             # The index identifies a file by inode and times, different now from those in the sandbox: without a
             # refresh `git merge --abort` and the like would take the file for changed.
             Git(self.trees.top).run("update-index", "-q", "--refresh", ok=(0, 1, 128))
+        if found.index is not None or verdict.paths:
+            note_staged(self.command.context, "judged")
         # The session and intent that made these commits and names may rewrite them later.
         state = self.command.context.state
         maker = json.dumps([self.command.call.session.session_id, self.command.intent_id])

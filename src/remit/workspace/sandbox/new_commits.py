@@ -193,10 +193,10 @@ def parse_raw_diff(raw: bytes) -> Iterator[TreeChange]:
         yield TreeChange(next(parts), mode, old, new, commit, conflict=status == "U")
 
 
-def read_index_blobs(layered: LayeredGit, index: Path) -> dict[str, str]:
-    """Return the blob by path in the index, without unmerged entries. Raises GitError."""
+def read_index_entries(layered: LayeredGit, index: Path) -> dict[str, tuple[str, str]]:
+    """Return mode and blob by path in the index, without unmerged entries. Raises GitError."""
     if not index.is_file():
         return {}
     lines = layered.output("ls-files", "--stage", "-z", index=index).decode("utf-8", "surrogateescape").split("\0")
     entries = ((path, *what.split(" ")) for what, _, path in (line.partition("\t") for line in lines[:-1]))
-    return {path: name for path, _, name, stage in entries if stage == "0"}
+    return {path: (mode, name) for path, mode, name, stage in entries if stage == "0"}

@@ -4,9 +4,10 @@ git runs programs that its settings name (external diffs, text converters, clean
 pager on a terminal). Agents may not write the settings of the repository and of the user; settings on the command line
 are refused, and so is every other repository (see `analyse`).
 
-git's own data (index, objects, references) are no files of the user. Left out are commands with hooks of the repository
-(`commit`, `merge`, `push` …), with names from commits or patches (`pull`, `checkout BRANCH`, `apply` …), and with a
-name for a chosen commit (`tag`, `branch NAME COMMIT`, `reset COMMIT`): no text shows the content of a commit.
+git's own data (index, references, HEAD, settings) are state that the next command builds on: what takes a path out of
+the index takes it out of the next commit. So every command that changes them is left out here and judged by its end,
+like commands with hooks of the repository (`commit`, `push` …), and with names from commits or patches (`pull`, `apply`
+…). `rm`, `mv` and `checkout -- PATH` stay: beside the files that they name they change only the same index entries.
 
 Source: the manual pages of git 2.39 and 2.51, read 2026-11.
 """
@@ -197,11 +198,9 @@ def list_git(name: str, words: Sequence[Word]) -> Lines:
 
 
 GIT_WRITERS: dict[str, WriterRow] = {
-    "add": WriterRow(OptionRow("AuvNn", "", "all update verbose intent-to-add dry-run"), "none"),
-    "stage": WriterRow(OptionRow("AuvNn", "", "all update verbose intent-to-add dry-run"), "none"),
     "mv": WriterRow(OptionRow("fkvn", "", "force verbose dry-run"), "moved", follows_links=False, recursive="*"),
-    "rm": WriterRow(OptionRow("rfqn", "", "force quiet dry-run cached ignore-unmatch"), recursive="*",
-        idle="--cached -n --dry-run", follows_links=False),
+    "rm": WriterRow(OptionRow("rfqn", "", "force quiet dry-run ignore-unmatch"), recursive="*",
+        idle="-n --dry-run", follows_links=False),
     "gc": WriterRow(OptionRow("q", "", "quiet auto aggressive"), "none"),
     "archive": WriterRow(OptionRow("v", "o", "verbose", "format prefix output"), "none", outputs="-o --output"),
     "format-patch": WriterRow(OptionRow("nks0123456789", "o", "stdout numbered signoff", "output-directory"), "none",
@@ -255,53 +254,26 @@ def restored_files(verb: str, words: Sequence[Word]) -> Writes:
     return write_all(f"git {verb}", check_pathspecs(words), follows_links=False, is_recursive=True)
 
 
-def write_restore(words: Sequence[Word]) -> Writes:
-    row = OptionRow("qSW", "s", "quiet staged worktree ignore-unmerged", "source")
-    parsed = parse_options("git restore", row, words, takes_globs=True)
-    if parsed.has_option("-S", "--staged") and parsed.has_option("-s", "--source"):
-        raise UnprovedCommand("what `git restore` stages from a commit has to be looked at")
-    index_only = parsed.has_option("-S", "--staged") and not parsed.has_option("-W", "--worktree")
-    return () if index_only else restored_files("restore", parsed.operands)
-
-
 def write_checkout(words: Sequence[Word]) -> Writes:
-    """Return the files of `checkout [COMMIT] -- PATH…`; allow a new branch at HEAD."""
+    """Return the files of `checkout [COMMIT] -- PATH…`."""
     mark = next((at for at, word in enumerate(words) if word.is_literal and word.text == "--"), None)
-    if mark is not None:
-        before = parse_options("git checkout", OptionRow("q", "", "quiet"), words[:mark]).operands
-        if len(before) > 1 or not all(word.is_single for word in before):
-            raise UnprovedCommand("`git checkout` of several commits")
-        return restored_files("checkout", words[mark + 1 :])
-    parsed = parse_options("git checkout", OptionRow("q", "b", "quiet"), words)
-    if not parsed.has_option("-b") or parsed.operands:
+    if mark is None:
         raise UnprovedCommand("`git checkout` takes what it changes from a commit")
-    return ()
+    before = parse_options("git checkout", OptionRow("q", "", "quiet"), words[:mark]).operands
+    if len(before) > 1 or not all(word.is_single for word in before):
+        raise UnprovedCommand("`git checkout` of several commits")
+    return restored_files("checkout", words[mark + 1 :])
 
 
 def write_own_data(verb: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of a command that changes references, settings, or makes a working tree or a bundle."""
+    """Return the writes of a command that changes settings, restores files, or makes a working tree or a bundle."""
     command, first = f"git {verb}", words[0].text if words else ""
     match verb:
         case "restore":
-            return write_restore(words)
+            row = OptionRow("qW", "s", "quiet worktree ignore-unmerged", "source")
+            return restored_files(verb, parse_options(command, row, words, takes_globs=True).operands)
         case "checkout":
             return write_checkout(words)
-        case "branch":  # a new branch at HEAD, a new name, the deletion of a merged branch
-            parsed = parse_options(command, OptionRow("qvdm", "", "quiet verbose delete move no-track"), words)
-            if len(parsed.operands) > 1 and not parsed.has_option("-d", "--delete", "-m", "--move"):
-                raise UnprovedCommand("which commit `git branch` gives a name has to be looked at")
-        case "reset":  # of the index to HEAD; any other commit moves the branch, or changes files
-            row = OptionRow("q", "", "soft mixed quiet")
-            operands = parse_options(command, row, words).operands
-            at = next((i for i, word in enumerate(words) if word.is_literal and word.text == "--"), len(words))
-            before = parse_options(command, row, words[:at]).operands
-            if before and not (before[0].is_literal and before[0].text == "HEAD"):
-                raise UnprovedCommand("which commit `git reset` goes to has to be looked at")
-            check_pathspecs(operands)
-        case "switch":
-            parsed = parse_options(command, OptionRow("q", "c", "quiet", "create"), words)
-            if parsed.operands or not parsed.has_option("-c", "--create"):
-                raise UnprovedCommand("`git switch` takes what it changes from a commit")
         case "clone":
             long = "quiet verbose no-checkout bare no-hardlinks single-branch no-tags mirror"
             sources = list(parse_options(command, OptionRow("qvnls", "b", long, "depth branch"), words).operands)
@@ -335,7 +307,6 @@ def write_own_data(verb: str, words: Sequence[Word]) -> Writes:
             return (Write(".git/config", edits_in_place=True),)
         case _:
             raise UnprovedCommand(f"what `git {verb}` changes is not in its words")
-    return ()
 
 
 def new_work_tree(word: Word) -> Writes:
@@ -366,6 +337,8 @@ _MERGE_OPTIONS = (
     "no-edit ff no-ff ff-only stat no-stat squash no-squash commit no-commit autostash no-autostash no-rebase"
 )
 UNDETERMINED_COMMANDS: dict[str, OptionRow] = {
+    "add": OptionRow("AufvNn", "", "all no-all update force verbose intent-to-add dry-run sparse", "chmod"),
+    "stage": OptionRow("AufvNn", "", "all no-all update force verbose intent-to-add dry-run sparse", "chmod"),
     "fetch": OptionRow("qvaftpkn46j", "", _FETCH_OPTIONS, "depth jobs deepen"),
     "pull": OptionRow("qvfpknr46", "", f"{_FETCH_OPTIONS} {_MERGE_OPTIONS} rebase", "depth jobs"),
     "merge": OptionRow("qvn", "mX", f"quiet verbose {_MERGE_OPTIONS} abort continue", "message strategy-option"),
