@@ -147,14 +147,15 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
 def note_work_elsewhere(
     call: ToolCall, governing: Workspace | None, others: Sequence[Workspace], environment: Environment, gates: OpenGate
 ) -> list[str]:
-    """Tell a session that stands in a governed workspace other than its own; and note, in each of the session's
-    workspaces that does not judge its call, that the call may change files there. Raises RECORDING_ERRORS.
+    """Tell a session that stands in a governed workspace other than its own; and note, where none of
+    the session's workspaces judges its call, in each of them that the call may change files there. Raises RECORDING_ERRORS.
     """
     if not call.whole_workspace or classify(call) != "destructive":
         return []
     judging = {str(workspace.root) for workspace in (*others, *([governing] if governing is not None else []))}
-    for entry in read_session_homes(environment.home, call.session.session_id):
-        workspace = locate_workspace(Path(entry.root)) if entry.root not in judging else None
+    homes = [entry.root for entry in read_session_homes(environment.home, call.session.session_id)]
+    for root in homes if judging.isdisjoint(homes) else ():
+        workspace = locate_workspace(Path(root))
         if workspace is not None and workspace.is_governed:
             with gates(workspace, environment) as gate:
                 add_session_with_commands(gate.state, call.session.session_id)
