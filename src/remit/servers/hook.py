@@ -147,8 +147,8 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
 def note_work_elsewhere(
     call: ToolCall, governing: Workspace | None, others: Sequence[Workspace], environment: Environment, gates: OpenGate
 ) -> list[str]:
-    """Tell a session that stands in a governed workspace other than its own; and note, where none of
-    the session's workspaces judges its call, in each of them that the call may change files there. Raises RECORDING_ERRORS.
+    """Tell a session that stands in a governed workspace other than its own; and note, where none of the session's
+    workspaces judges its call, in each of them that the call may change files there. Raises RECORDING_ERRORS.
     """
     if not call.whole_workspace or classify(call) != "destructive":
         return []
