@@ -62,14 +62,14 @@ class Place:
         for process in self.daemons:
             process.wait()
 
-    def ask(self, command: str) -> str:
+    def ask(self, command: str, folder: Path | None = None) -> str:
         """The command that the agent is given in place of its own."""
         self.number += 1
-        payload: dict[str, Any] = {"session_id": "s1", "cwd": str(self.root), "hook_event_name": "PreToolUse"}
+        payload: dict[str, Any] = {"session_id": "s1", "cwd": str(folder or self.root), "hook_event_name": "PreToolUse"}
         payload |= {"tool_name": "Bash", "tool_use_id": f"t{self.number}", "tool_input": {"command": command}}
         environment = os.environ if self.environment is None else self.environment
         words = ["hook", "claude-code", "pre"]
-        told = run_in_bytes(words, self.root, environment, json.dumps(payload).encode())
+        told = run_in_bytes(words, folder or self.root, environment, json.dumps(payload).encode())
         assert told.returncode == 0, told
         said: dict[str, Any] = json.loads(told.stdout)["hookSpecificOutput"] if told.stdout else {}
         return said["updatedInput"]["command"] if "updatedInput" in said else ""
@@ -123,6 +123,25 @@ SCRIPT = (
     "python3 -c \"import sys; print(sys.stdin.read() + 'out'); sys.stderr.write('err\\n');"
     " open('src/new','w').write('n\\n'); open('README.md','w'); exit(3)\""
 )
+
+
+def run_elsewhere(place: Place, folder: Path) -> subprocess.CompletedProcess[str]:
+    text = f"open('{place.root}/src/far.py','w').write('x'); open('{place.root}/far.md','w').write('x')"
+    (folder / "x.py").write_text(text)
+    words = ["bash", "-c", place.ask(f"python3 {folder}/x.py", folder)]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("is_served", [True, False], ids=["daemon", "fresh"])
+def test_a_command_that_stands_elsewhere_finds_the_workspace_of_its_session(place: Place, is_served: bool) -> None:
+    if is_served:
+        place.daemon()
+    folder = place.home / "tmp"
+    folder.mkdir(exist_ok=True)
+    done = run_elsewhere(place, folder)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "SCOPE_VIOLATION" in done.stderr
+    assert ((place.root / "src/far.py").exists(), (place.root / "far.md").exists()) == (True, False)
 
 
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])

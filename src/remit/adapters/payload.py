@@ -43,6 +43,8 @@ UNLISTED_TOOL = ToolRow("execute", whole_workspace=True)
 SESSION_SOURCES: dict[object, StartSource] = {
     "startup": "startup", "resume": "resume", "clear": "clear", "compact": "compact"
 }  # fmt: skip
+FOLDER_KEYS = ("workdir", "dir_path", "directory", "cwd", "working_directory")
+"""Arguments of agents' shell tools that name a folder. Whether an agent's version follows one is not known."""
 SUMMARY_CHARS = 300
 MAX_LINES = 2**31
 
@@ -175,6 +177,7 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
         call,
         paths=paths,
         command=command,
+        given_folder=find_given_folder(call.cwd, given) if command is not None else "",
         arguments_sha256=hash_arguments(given),
         malformed=malformed,
         checks_itself=checks_itself,
@@ -184,6 +187,13 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
         # Of search/replace edits some versions propose the file's old content, which contains no new line.
         proposal=(optional_text(given, PROPOSAL_KEY) or "") if given.get(CHANGED_BY_PERSON_KEY) is True else None,
     )
+
+
+def find_given_folder(cwd: str, given: JsonObject) -> str:
+    """Return the folder that the arguments of a shell tool name, unless it is the agent's own."""
+    named = next((value for key in FOLDER_KEYS if isinstance(value := given.get(key), str) and value), "")
+    folder = posixpath.normpath(posixpath.join(cwd, named))
+    return folder if "\0" not in folder and folder != posixpath.normpath(cwd) else ""
 
 
 def parse_duration_ms(document: JsonObject) -> int | None:

@@ -19,7 +19,10 @@ from remit.gate.containment.run_command import limits_from, run_contained, settl
 from remit.gate.containment.take_over import ContainedResult
 from remit.gate.enforce import enforce
 from remit.gate.gate import Gate
+from remit.gate.state.database import StateError
 from remit.gate.state.tickets import TicketNotFound, Tickets
+from remit.servers.environment import read_environment
+from remit.workspace.place.workspace import find_session_workspaces
 from remit.workspace.sandbox.containment import (
     MEBIBYTE,
     STOP_REASONS,
@@ -76,7 +79,7 @@ def exec_(
     code of a command that was stopped is 124. Without options the limits are those of `[containment]` in remit.toml.
     """
     own = dict(os.environ)  # read before variables that would redirect Remit's own git are removed
-    gate = governed_gate(repo)
+    gate = governed_gate(repo if token is None else find_repository_of_ticket(repo, session_id or "", token))
     known = limits_from(gate.rules.config.containment)
     size = known.size if size_limit is None else size_limit * MEBIBYTE
     limits = Limits(time_limit or known.seconds, size, environment=own)
@@ -97,6 +100,20 @@ def exec_(
     if result.said:
         say(result.said, err=True)
     sys.exit(result.code)
+
+
+def find_repository_of_ticket(repo: Path, session_id: str, token: str) -> Path:
+    """Return the root of the workspace in which a call of the session waits: its command may stand elsewhere."""
+    for workspace in find_session_workspaces(Path.home(), session_id):
+        context = Gate(workspace, read_environment())
+        try:
+            if Tickets(context.state).find_ticket(token) is not None:
+                return workspace.root
+        except StateError:
+            continue
+        finally:
+            context.close()
+    return repo
 
 
 def run_command(

@@ -97,6 +97,10 @@ class ToolCall(Struct, frozen=True):
     """The agent's permission mode (`default`, `auto`, `bypassPermissions`), if known."""
     hook_pid: int = 0
     """Process that delivered the call, a descendant of the agent; 0 if unknown."""
+    given_folder: str = ""
+    """Absolute folder that an argument beside the command names; an agent may or may not run the command there."""
+    governing_root: str = ""
+    """Root of the workspace that governs the call: its session's, wherever the call stands. Empty: whoever is asked."""
     patch_author: str = ""
     """The attempt that made a patch which this call applies, as `INT-014/7`, by the patch's own word."""
     unproved: str | None = None

@@ -251,6 +251,8 @@ class Facts(Struct, frozen=True):
     """Commands can run contained here, and the configuration allows containment."""
     bare: str = ""
     """Reason why this command, which leaves a background process, cannot be contained; empty otherwise."""
+    uncontained: str = ""
+    """Reason why nothing contains this command, where a command of unknown effect must not run bare; else empty."""
     waived: frozenset[Waiver] = frozenset()
     """Approvals for exactly this call: a rule, with its paths and their contents at that time."""
 

@@ -151,7 +151,7 @@ def mark_unproved_git(call: ToolCall) -> ToolCall:
     """Mark a harmless git command as unproved if the repository's settings name a program that git would run."""
     if call.command is None or classify(call) != "safe" or "git" not in " ".join(analyse(call.command).reasons):
         return call
-    named = find_programs(Path(call.cwd))
+    named = [*find_programs(Path(call.cwd)), *(find_programs(Path(call.given_folder)) if call.given_folder else ())]
     return replace(call, unproved=f"git here would run what {named[0]} names") if named else call
 
 
@@ -251,6 +251,8 @@ def find_command_targets(
     analysis = analyse(call.command) if call.command is not None else None
     if analysis is None or not analysis.writes:
         return call, (), ()
+    if call.given_folder:
+        return replace(call, unproved="an argument beside it names the folder where it runs"), (), ()
     finder = TargetFinder(call, workspace, environment)
     sure: list[NamedFile] = []
     perhaps: list[NamedFile] = []

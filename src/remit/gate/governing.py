@@ -22,6 +22,7 @@ from remit.core.decision import Mode
 from remit.core.diff.contents import sha256
 from remit.core.intent import IntentsDocument, IntentSet, LintFinding
 from remit.core.scope.path_patterns import InvalidPath
+from remit.policy.decide import classify
 from remit.workspace.intents_file.storage import IntentIgnore, read_intent_ignore, read_intents
 from remit.workspace.place.config import (
     HOOKS_FOLDER,
@@ -42,6 +43,7 @@ from remit.workspace.place.workspace import (
     ORCHESTRATION_FOLDER,
     Workspace,
     find_main_worktree,
+    find_session_workspaces,
     is_folder,
     locate_by_real_path,
     locate_workspace,
@@ -343,7 +345,19 @@ def find_workspace_of_call(call: ToolCall, home: Path) -> Workspace | None:
         return own
     if len(found) > 1:
         return max(found, key=lambda workspace: load_rules(workspace).mode == "enforce")
-    return found[0] if found else locate_workspace(Path(call.cwd))
+    return found[0] if found else find_workspace_of_session(call, home)
+
+
+def find_workspace_of_session(call: ToolCall, home: Path) -> Workspace | None:
+    """Return the workspace of the call's folder if the session has an intent there, else the newest one in which it has
+    an intent: a folder elsewhere changes where a command stands, not who governs it. A session without an intent, and
+    Remit's own commands, belong to their folder.
+    """
+    own = locate_workspace(Path(call.cwd))
+    bound = find_session_workspaces(home, call.session.session_id)
+    if not bound or own in bound or (own is not None and own.is_assigned):
+        return own
+    return own if classify(call) == "meta" and own is not None and own.is_governed else bound[0]
 
 
 def find_assigned_workspace(cwd: str, found: Iterable[Workspace]) -> Workspace | None:
@@ -369,6 +383,8 @@ def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Pat
     own = str(governing.root) if governing is not None and governing.is_governed else None
     places = dict.fromkeys(find_named_places(call.command, call.cwd, str(home), named_only=own is not None))
     known: dict[str, str | None] = {}
+    folders = (call.cwd, call.given_folder or call.cwd) if own is not None else ()
+    places |= dict.fromkeys(os.path.realpath(folder) for folder in folders if not is_inside_folder(folder, str(own)))
     roots = dict.fromkeys(find_marked_folder(place, known) for place in islice(places, MAX_PLACES))
     near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
     return list({w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}.values())

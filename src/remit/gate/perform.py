@@ -173,9 +173,12 @@ def perform(
     """
     with ExitStack() as stack:
         home, own = context.environment.home, context
-        governing = find_workspace_of_call(call, home)
+        # A file belongs to its workspace, a command to that of its session: this one, wherever the command stands.
+        governing = find_workspace_of_call(call, home) if call.paths else context.found_workspace
         if governing is not None and governing != context.found_workspace and governing.is_governed:
             own = stack.enter_context(open_beside(context, governing))
+        if own.is_governed:
+            call = replace(call, governing_root=str(own.workspace.root))
         named = find_named_workspaces(call, own.found_workspace, home)
         others = [stack.enter_context(open_beside(context, workspace)) for workspace in named]
         if not own.is_governed and not others:

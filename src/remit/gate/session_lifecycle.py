@@ -34,6 +34,7 @@ from remit.gate.trust import describe_untrusted, find_untrusted, untrusted_notic
 from remit.workspace.agents.transcripts import ReadPosition, find_transcript, read_lines_after
 from remit.workspace.git.repository import current_branch
 from remit.workspace.place.assignment_file import read_assignment
+from remit.workspace.place.workspace import put_session_home
 
 PROTOCOL_TEMPLATE = """\
 <remit_protocol mode="{mode}">
@@ -138,6 +139,8 @@ class SessionLifecycle:
         context.notice_rules(rules)
         known = context.state.find_session(event.session) or SessionState()
         session = replace(known, agent=agent, model=event.model or known.model)
+        root, is_bound = context.workspace.root, session.intent_id is not None
+        put_session_home(context.environment.home, event.session.session_id, root, is_bound=is_bound)
         context.state.put_session(event.session, session, context.environment.clock.now())
         detail = {"agent": agent, "model": session.model, "cwd": event.cwd, "source": event.source}
         body = Body(

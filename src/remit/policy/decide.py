@@ -70,8 +70,12 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
     call_class = classify(call)
     findings = run_checks(checks, call, facts) if call_class == "destructive" else ()
     findings, grants = split_waived(findings, call, facts)
-    if call_class == "destructive" and facts.containable:
-        findings = (*findings, *find_unclear(checks, call, facts))
+    if call_class == "destructive" and (facts.containable or facts.uncontained):
+        unclear = find_unclear(checks, call, facts)
+        if facts.uncontained:
+            unclear, more = split_waived(ask_about_unclear(unclear, facts.uncontained), call, facts)
+            grants = (*grants, *more)
+        findings = (*findings, *unclear)
     verdict = find_strictest(tuple(finding.verdict for finding in findings))
     return Decision(
         effect=apply_mode("deny" if verdict == "ask" else verdict, facts.mode),
@@ -198,6 +202,20 @@ def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> t
     if why is None:
         return ()
     return (Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=why, verdict="contain", context=context),)
+
+
+def ask_about_unclear(unclear: tuple[Finding, ...], why_not: str) -> tuple[Finding, ...]:
+    """Return the question to a person about a command that had to run contained, and cannot."""
+    return tuple(
+        replace(
+            finding,
+            verdict="ask",
+            message=f"This command had to run contained ({finding.message}), and cannot here: {why_not}. It needs a "
+            "person's yes. Run it in the workspace, or write what it writes with a file tool.",
+        )
+        for finding in unclear
+        if not finding.context.get(RECOMMENDED)
+    )
 
 
 def is_containment_needed(decision: Decision) -> bool:

@@ -70,7 +70,7 @@ from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_ans
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
-from remit.workspace.place.workspace import Workspace, has_replays, locate_workspace
+from remit.workspace.place.workspace import Workspace, find_session_workspaces, has_replays, locate_workspace
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
 from remit.workspace.sandbox.git_folder_checks import check_objects
@@ -591,7 +591,7 @@ def find_jobs(gate: Gate) -> dict[str, Job]:
 def answer_launcher(payload: bytes, cwd: str, environment: Environment, gates: OpenGate) -> HookReply:
     """Answer the launcher. Raises the errors in RECORDING_ERRORS: the launcher asks a fresh process after them."""
     phase, *fields = (field.decode("utf-8", "surrogateescape") for field in payload.split(b"\0")[:-1])
-    workspace = locate_workspace(Path(cwd))
+    workspace = find_launcher_workspace(phase, cwd, fields, environment, gates)
     if phase == "settle" and workspace is not None:
         check_staged_objects(workspace, Path(fields[0]), environment)
     with gates(workspace, environment) as gate:
@@ -603,6 +603,26 @@ def answer_launcher(payload: bytes, cwd: str, environment: Environment, gates: O
             return HookReply(exit_code=RETRY_EXIT_CODE)
         except TicketNotFound as error:
             return HookReply(stderr=f"remit: {escape_surrogates(str(error))}\n".encode(), exit_code=REFUSED_EXIT_CODE)
+
+
+def find_launcher_workspace(
+    phase: str, cwd: str, fields: Sequence[str], environment: Environment, gates: OpenGate
+) -> Workspace | None:
+    """Return the workspace of a launcher's call: the one of its folder, or of its session, that has the ticket."""
+    own = locate_workspace(Path(cwd))
+    if len(fields) != FIELD_COUNTS.get(phase):
+        return own
+    if phase == "settle":
+        folder = Path(fields[0])
+        places = [place.resolve() for place in staging.staging_folders(environment.home, environment.temporary)]
+        root = staging.read_workspace_root(folder) if folder.parent in places else ""
+        return locate_workspace(Path(root)) if root else own
+    for workspace in find_session_workspaces(environment.home, fields[0]):
+        if workspace != own:
+            with gates(workspace, environment) as gate:
+                if Tickets(gate.state).find_ticket(fields[1]) is not None:
+                    return workspace
+    return own
 
 
 def check_staged_objects(workspace: Workspace, folder: Path, environment: Environment) -> None:

@@ -28,6 +28,7 @@ from remit.core.decision import Decision
 from remit.core.intent import IllegalTransition
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.context import RECORDING_ERRORS, Answer, join_lines
+from remit.gate.effects.unexplained_changes import add_session_with_commands
 from remit.gate.enforce import answer_unrecordable
 from remit.gate.gate import Gate
 from remit.gate.governing import find_named_workspaces, find_workspace_of_call, load_rules
@@ -41,7 +42,7 @@ from remit.policy.decide import classify
 from remit.policy.violations import explain
 from remit.workspace.agents.marked_blocks import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
-from remit.workspace.place.workspace import Workspace, locate_workspace
+from remit.workspace.place.workspace import Workspace, locate_workspace, read_session_homes
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024  # no agent writes a file of this size in one call
 
@@ -119,6 +120,10 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
         others = []  # the gates of others hear of no event
     contexts: list[str] = []
     question: Answer | None = None
+    if isinstance(event, BeforeCall):
+        contexts += note_work_elsewhere(event.call, governing, others, environment, gates)
+        if governing is not None and governing.is_governed:
+            event = BeforeCall(replace(event.call, governing_root=str(governing.root)))
     for workspace in others:
         with gates(workspace, environment) as gate:
             if isinstance(event, AfterCall) and is_new_worktree(gate, event.call):
@@ -137,6 +142,30 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
     if question is not None and found.decision.effect != "deny":
         found = replace(found, decision=question.decision, reason=question.reason)
     return replace(found, context=join_lines(*contexts, found.context)) if any(contexts) else found
+
+
+def note_work_elsewhere(
+    call: ToolCall, governing: Workspace | None, others: Sequence[Workspace], environment: Environment, gates: OpenGate
+) -> list[str]:
+    """Tell a session that stands in a governed workspace other than its own; and note, where none of the session's
+    workspaces judges its call, in each of them that the call may change files there. Raises RECORDING_ERRORS.
+    """
+    if not call.whole_workspace or classify(call) != "destructive":
+        return []
+    judging = {str(workspace.root) for workspace in (*others, *([governing] if governing is not None else []))}
+    homes = [entry.root for entry in read_session_homes(environment.home, call.session.session_id)]
+    for root in homes if judging.isdisjoint(homes) else ():
+        workspace = locate_workspace(Path(root))
+        if workspace is not None and workspace.is_governed:
+            with gates(workspace, environment) as gate:
+                add_session_with_commands(gate.state, call.session.session_id)
+    own = locate_workspace(Path(call.cwd)) if others else None
+    if own is None or own not in others or governing is None:
+        return []
+    return [
+        f"Remit: this session works in {governing.root}; its commands only read {own.root}. "
+        "Select an intent there, or start a session there, to work in it."
+    ]
 
 
 def refuse_foreign_event(frame: HookFrame, named: Workspace | None) -> Answer:

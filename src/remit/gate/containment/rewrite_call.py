@@ -30,7 +30,7 @@ from remit.gate.state.database import StateError
 from remit.gate.state.tickets import Tickets
 from remit.gate.state.workspace_state import PendingCall, baseline_head
 from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, find_background_word
-from remit.policy.decide import CONTAIN_RULE, classify, is_containment_needed
+from remit.policy.decide import CONTAIN_RULE, ask_about_unclear, classify, is_containment_needed
 from remit.workspace.agents.transcripts import is_codex_unsandboxed
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import (
@@ -151,6 +151,9 @@ class CommandRewriter:
         if any(f.verdict == "contain" and f.rule != CONTAIN_RULE for f in decision.findings):
             why = "a hook wants this call contained, and only commands of a shell can be"
             return ContainmentPlan(refuse_uncontainable(decision, why))
+        root = str(self.context.workspace.root)
+        if call.governing_root not in ("", root):
+            return ContainmentPlan(replace(decision, effect="allow"), "another workspace governs this call")
         if why := self.explain_unavailable(call):
             return ContainmentPlan(replace(decision, effect="allow"), why)
 
@@ -171,6 +174,8 @@ class CommandRewriter:
             return ContainmentPlan(refuse_uncontainable(decision, f"{permission.reason} denies this command"))
         if permission.effect == "as written":
             why = f"{call.agent} asks its person by the command's own words ({permission.reason} decides)"
+            if is_needed and self.stands_elsewhere(call):
+                return ContainmentPlan(ask_about_uncontainable(decision, why))
             return ContainmentPlan(replace(decision, effect="allow"), why)
         return ContainmentPlan(decision, permission=permission)
 
@@ -181,9 +186,25 @@ class CommandRewriter:
             return f"{call.agent} takes no other command from its hook"
         elif has_sandbox(call.agent) and not is_codex_unsandboxed(call.transcript):
             return f"{call.agent} runs it in a sandbox of its own, in which no other works"
-        if not Path(call.cwd).resolve().is_relative_to(self.context.workspace.root):
-            return "it runs outside this workspace"
         return ""
+
+    def stands_elsewhere(self, call: ToolCall) -> bool:
+        """Return True if this workspace governs a call whose folder lies outside of it."""
+        root = self.context.workspace.root
+        folders = (call.cwd, call.given_folder or call.cwd)
+        return call.governing_root == str(root) and not all(Path(f).resolve().is_relative_to(root) for f in folders)
+
+    def explain_elsewhere(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
+        """Return why a command that stands outside of the workspace cannot be contained in enforce; "" if it can be.
+
+        Nothing compares what it changes where it stands, so it needs a person's yes.
+        """
+        if call.command is None or rules.mode != "enforce" or not self.stands_elsewhere(call):
+            return ""
+        if available:
+            return self.explain_unavailable(call)
+        is_off = rules.config.containment.rewrite == "off"
+        return "containment is switched off in remit.toml" if is_off else "nothing on this machine can contain it"
 
     @property
     def has_overlay(self) -> bool:
@@ -333,6 +354,12 @@ def unwrap_call(call: ToolCall, start: str) -> ToolCall:
         return call
     arguments = replace_command(call, first + words[0]) if len(words) == 1 else None
     return call if arguments is None else replace_arguments(call, arguments)
+
+
+def ask_about_uncontainable(decision: Decision, why: str) -> Decision:
+    asked = ask_about_unclear(tuple(f for f in decision.findings if f.verdict == "contain"), why)
+    others = tuple(f for f in decision.findings if f.verdict != "contain")
+    return replace(decision, effect="deny", verdict="ask", findings=(*asked, *others))
 
 
 def refuse_uncontainable(decision: Decision, why: str) -> Decision:

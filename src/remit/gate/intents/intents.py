@@ -35,6 +35,7 @@ from remit.gate.state.workspace_state import SessionState
 from remit.gate.team_hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
 from remit.ledger.log_files import LedgerError
 from remit.workspace.place.assignment_file import read_assignment
+from remit.workspace.place.workspace import put_session_home
 
 COMPLETE_TOOL = "complete_intent"
 
@@ -225,6 +226,9 @@ class Intents:
         known = self.state.find_session(session) or SessionState()
         told = hash_block(block) if block else ""
         bound = SessionState(known.agent or agent, known.model, intent_id, source, told)
+        # First the user's list: a session that works under an intent is governed from its first call on.
+        root = self.workspace.root
+        put_session_home(self.context.environment.home, session.session_id, root, is_bound=intent_id is not None)
         self.state.put_session(session, bound, self.context.environment.clock.now())
 
     def clear(self, session: SessionKey, agent: str) -> str | None:

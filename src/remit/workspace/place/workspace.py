@@ -25,6 +25,10 @@ GOVERNED_MARKER = "governed"
 """Marker file in the state folder. The content lists governed nested roots, each ended by a NUL."""
 
 GOVERNED_FOLDER = f"{STATE_FOLDER}/governed"
+SESSIONS_FOLDER = f"{STATE_FOLDER}/sessions"
+MAX_SESSION_BYTES = 1 << 16
+MAX_SESSIONS, MAX_SESSION_AGE_S = 500, 30 * 86400.0
+"""Sessions that are remembered whatever their age, and the age after which further ones are forgotten."""
 MAX_MARKER_BYTES = 1 << 20
 ENFORCE_MARKER = "enforce"
 ASSIGNMENT_FILE = "remit/assignment.json"
@@ -260,6 +264,56 @@ def list_governed_roots(home: Path) -> list[str]:
         elif root and not Path(root).exists():
             path.unlink(missing_ok=True)
     return found
+
+
+# Sessions: the user's own list of where each has begun, and works under an intent. A call belongs to its session's
+# workspace, wherever its command stands.
+
+
+class SessionHome(Struct, frozen=True):
+    """A workspace of a session; `is_bound` once the session has had an intent there: giving it back frees nobody."""
+
+    root: str
+    is_bound: bool
+
+
+def session_file_path(home: Path, session_id: str) -> str:
+    return f"{home}/{SESSIONS_FOLDER}/{sha256(session_id.encode('utf-8', 'surrogateescape'))[:32]}"
+
+
+def read_session_homes(home: Path, session_id: str) -> tuple[SessionHome, ...]:
+    """Return the workspaces of a session, the newest first."""
+    entries = read_tail(session_file_path(home, session_id), MAX_SESSION_BYTES).split(b"\0")
+    found = (os.fsdecode(entry) for entry in reversed(entries) if entry[:2] in (b"+/", b"-/"))
+    return tuple(SessionHome(entry[1:], entry[0] == "+") for entry in found)
+
+
+def put_session_home(home: Path, session_id: str, root: Path, *, is_bound: bool) -> None:
+    """Note that a session has begun in a workspace, or works there under an intent. Raises OSError."""
+    path, known = Path(session_file_path(home, session_id)), read_session_homes(home, session_id)
+    was_bound = any(other.root == str(root) and other.is_bound for other in known)
+    own = SessionHome(str(root), is_bound or was_bound)
+    if known[:1] == (own,):
+        return
+    if not known:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        forget_old_sessions(path.parent)
+    entries = [*reversed([other for other in known if other.root != own.root]), own]
+    content = b"\0".join(os.fsencode(f"{'+' if entry.is_bound else '-'}{entry.root}") for entry in entries)
+    write_atomically(path, content, durable=False)
+
+
+def forget_old_sessions(folder: Path) -> None:
+    files = sorted(((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder)), reverse=True)
+    for changed_at, name in files[MAX_SESSIONS:]:
+        if changed_at < files[0][0] - MAX_SESSION_AGE_S:
+            Path(name).unlink(missing_ok=True)
+
+
+def find_session_workspaces(home: Path, session_id: str) -> list[Workspace]:
+    """Return the governed workspaces in which a session has an intent, the newest first."""
+    found = (locate_workspace(Path(entry.root)) for entry in read_session_homes(home, session_id) if entry.is_bound)
+    return [workspace for workspace in found if workspace is not None and workspace.is_governed]
 
 
 def unregister_repository(home: Path, workspace: Workspace) -> None:

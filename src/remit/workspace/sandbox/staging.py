@@ -22,7 +22,7 @@ from remit.workspace.mounts import find_mount_below, is_mount
 from remit.workspace.place.workspace import ASSIGNMENT_FILE, ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Layer
 
-START_MARKER, LAYERS_KEY_FILE, INDEX_FILE = "began", "layers", "index"
+START_MARKER, LAYERS_KEY_FILE, INDEX_FILE, ROOT_FILE = "began", "layers", "index", "root-path"
 END_FILE = "ended"
 """How a command of a program ended that may resume after a crash: until then, its staging area is no leftover."""
 
@@ -107,6 +107,7 @@ def create_staging(
     except OSError:  # no spare area
         folder.mkdir(mode=0o700)
         (folder / LAYERS_KEY_FILE).write_text(key)
+        (folder / ROOT_FILE).write_bytes(os.fsencode(workspace.root))
         for name, _, _ in wanted:
             for made in (folder / name / "upper", folder / name / "work"):
                 made.mkdir(parents=True)
@@ -174,6 +175,14 @@ def reopen_staging(folder: Path, workspace: Workspace) -> Staging:
     began_ns = (folder / START_MARKER).stat().st_ctime_ns
     common = named_layer(folder, "git", apart) if apart else None
     return Staging(folder, named_layer(folder, "root", workspace.root), common, (), began_ns)
+
+
+def read_workspace_root(folder: Path) -> str:
+    """Return the root of the workspace whose command is staged in `folder`; "" if unknown."""
+    try:
+        return os.fsdecode((folder / ROOT_FILE).read_bytes())
+    except OSError:
+        return ""
 
 
 def outside_git_folder(workspace: Workspace) -> Path | None:
