@@ -251,7 +251,7 @@ class VisitorProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:  # uvicorn calls it for every request that it cannot read
         status, words = self.refusal
-        body = f"{words}\n".encode()
+        body = f"{words or msg}\n".encode()
         headers = [("content-type", "text/plain; charset=utf-8"), ("content-length", str(len(body)))]
         answer = h11.Response(status_code=status, headers=[*headers, ("connection", "close")])
         try:
