@@ -24,6 +24,7 @@ from remit.gate.gate import Gate
 from remit.servers.environment import make_environment
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import find_containment
+from remit.workspace.sandbox.secret_places import SECRET_PLACES, SecretSearch
 
 ROUNDS = 40
 FILES = 1000
@@ -51,6 +52,15 @@ def ask(program: Path, folder: Path, call_id: str) -> list[str]:
     return [str(program), *words[1:-3], "sh", *words[-2:]]
 
 
+def plant_secrets(home: Path) -> None:
+    """Fifteen places that a jail hides, files and folders: as many as a developer's home has."""
+    for number, name in enumerate(SECRET_PLACES[::7]):
+        place = home / name.replace("*", "")
+        path = place / "secret" if number % 2 else place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret")
+
+
 def bare(folder: Path) -> list[str]:
     """The words of bubblewrap that the daemon plans, as they run by themselves."""
     gate = Gate.open(folder, make_environment({}))
@@ -74,18 +84,25 @@ def quiet(words: Sequence[str], folder: Path) -> None:
 
 def measured(program: Path, folder: Path) -> None:
     """The table."""
+    plain = bare(folder)
+    plant_secrets(Path.home())
     wrapper = bare(folder)
+    found: list[float] = [timed(SecretSearch(Path.home()).find) for _ in range(ROUNDS)]
+    without: list[float] = []
     alone: list[float] = []
     asking: list[float] = []
     whole: list[float] = []
     for n in range(ROUNDS + 3):
         given: list[str] = []
         asking.append(timed(lambda given=given, n=n: given.extend(ask(program, folder, f"c{n}"))))
-        steps = [(alone, wrapper), (whole, given)]
+        steps = [(without, plain), (alone, wrapper), (whole, given)]
         for times, words in steps if n % 2 else reversed(steps):
             times.append(timed(lambda words=words: quiet(words, folder)))
-    wrap, call, all_of_it = (statistics.median(times[3:]) * 1000 for times in (alone, asking, whole))
+    series = (without, alone, asking, whole, found)
+    start, wrap, call, all_of_it, search = (statistics.median(times[3:]) * 1000 for times in series)
+    hiding = wrap - start + search
     print(f"bubblewrap with the same binds, `{COMMAND}`         {wrap:8.2f} ms")
+    print(f"of it 15 secret places, found and hidden          {hiding:8.2f} ms   asked <= 3")
     print(f"one hook call of the thin client                  {call:8.2f} ms")
     print(f"the launcher, `{COMMAND}`, {FILES} files              {all_of_it:8.2f} ms")
     print(

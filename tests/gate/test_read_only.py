@@ -64,6 +64,7 @@ def test_doctor_warns_of_all_but_an_overlay(home: Path, tmp_path: Path) -> None:
     only_bind(home)
     check = check_containment(home, home / "tmp")
     assert check.level == "warn"
+    assert "your secrets are out of commands' sight" in check.message
     assert "Unknown option --overlay-src" in describe_containment_warning(home, home / "tmp")
 
 
@@ -75,3 +76,15 @@ def test_the_setting_that_forbids_namespaces_is_named_with_its_command(tmp_path:
     (tmp_path / "kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
     assert find_repair_command(bind, tmp_path) == "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
     assert find_repair_command(Containment("overlay"), tmp_path) == ""
+
+
+@pytest.mark.parametrize(("way", "is_told"), [("overlay", False), ("bind", False), ("landlock", True), ("none", True)])
+def test_where_nothing_hides_secrets_doctor_and_a_sessions_first_message_say_so(
+    repository: Path, home: Path, way: str, is_told: bool
+) -> None:
+    governed(repository)
+    kept = home / SCRATCH_FOLDER / "containment.json"
+    kept.write_text(json.dumps({"stamp": probe_stamp(find_bubblewrap()), "found": {"way": way}}))
+    said = Agent(repository, home).send("SessionStart", source="startup").stdout.decode()
+    assert ("nothing hides the person's secrets" in said) is is_told
+    assert ("commands see your secrets" in check_containment(home, home / "tmp").message) is is_told

@@ -79,11 +79,13 @@ def test_a_variable_with_several_files_names_each(tmp_path: Path, variable: str)
     assert found.files == (one, other)
 
 
-@pytest.mark.parametrize("value", ["/", "/usr", "HOME", "ABOVE", "relative", ""])
+@pytest.mark.parametrize(
+    "value", ["/", "/usr", "/usr/lib/..", "//", "HOME", "HOME/.", "HOME/x/..", "ABOVE", "relative", ""]
+)
 def test_an_odd_value_hides_neither_the_home_folder_nor_the_system(tmp_path: Path, value: str) -> None:
     home = tmp_path / "home"
-    write(home / "notes")
-    value = {"HOME": str(home), "ABOVE": str(tmp_path)}.get(value, value)
+    write(home / "x/notes")
+    value = value.replace("HOME", str(home)).replace("ABOVE", str(tmp_path))
     assert SecretSearch(home, ({"DOCKER_CONFIG": value, "GNUPGHOME": value, "KUBECONFIG": value},)).find().paths == ()
 
 

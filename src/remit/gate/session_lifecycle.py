@@ -48,6 +48,12 @@ change is found by comparing and recorded; in enforce, what lies outside the sco
 how you verified them.
 </remit_protocol>"""
 
+OPEN_SECRETS = (
+    "Remit: on this machine nothing hides the person's secrets from commands: keys, logins and browsers' profiles can "
+    "be read. Read none of them, and let no command do so. The person finds the reason with `remit doctor`."
+)
+"""To a session in enforce, where commands run with Landlock only or with nothing."""
+
 MCP_TOOL = "MCP tool `select_active_intent` of the server `remit`"
 WITHOUT_MCP = " (without MCP, run the shell command `remit intent select ID`)"
 OWN_TOOL = "tool `select_active_intent`"
@@ -101,6 +107,16 @@ def format_protocol(mode: Mode, document: IntentsDocument | None, agent: str = "
     )
 
 
+def describe_open_secrets(context: WorkspaceContext) -> str:
+    """Return the message that nothing on this machine hides a person's secrets from commands; "" where they are hidden.
+    Raises OSError.
+    """
+    # Imported here: only a session's start asks.
+    from remit.gate.containment.rewrite_call import CONFINING_WAYS, CommandRewriter
+
+    return "" if CommandRewriter(context).containment.way in CONFINING_WAYS else OPEN_SECRETS
+
+
 class SessionLifecycle:
     """Sessions of one workspace."""
 
@@ -129,8 +145,12 @@ class SessionLifecycle:
                 todo = describe_open_items(context.workspace, session)
             with tries.step():
                 notice = untrusted_notice(find_untrusted(context.rules, context.recorder))
+        open_secrets = ""
+        if rules.mode == "enforce" and not context.workspace.is_assigned:
+            with tries.step():
+                open_secrets = describe_open_secrets(context)
         protocol = format_protocol(rules.mode, rules.document, agent)
-        parts = (protocol, block, todo, notice, context.repair_notice, tries.failure_notice)
+        parts = (protocol, block, todo, notice, open_secrets, context.repair_notice, tries.failure_notice)
         return "\n\n".join(filter(None, parts))
 
     def record_start(self, event: SessionStarted, agent: str, rules: Rules) -> None:

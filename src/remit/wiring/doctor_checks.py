@@ -414,7 +414,11 @@ def check_containment(home: Path, temporary: Path, workspace: Workspace | None =
         return DoctorCheck("warn", "containment", f"could not be tried: {error}")
     kind = kind_for_workspace(found, workspace) if workspace is not None else found.way
     remarks = (*found.remarks, *(("something is mounted in this workspace",) if kind != found.way else ()))
-    about = "; ".join((KIND_DESCRIPTIONS[kind], *remarks))
+    hides = kind in ("overlay", "bind")
+    secrets = (
+        "your secrets are out of commands' sight" if hides else "commands see your secrets: nothing hides them here"
+    )
+    about = "; ".join((KIND_DESCRIPTIONS[kind], secrets, *remarks))
     return DoctorCheck("ok" if kind == "overlay" else "warn", "containment", about, find_repair_command(found))
 
 

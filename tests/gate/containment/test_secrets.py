@@ -4,14 +4,16 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from gate.containment.test_run_command import gate, how, run
 from gate.team_hooks.trusted_hooks import trust_all
+from remit.gate.containment.messages import describe_hidden_secrets
 from remit.gate.gate import Gate
 from remit.gate.trust import trusted_places
 from remit.workspace.sandbox.containment import Containment
-from remit.workspace.sandbox.secret_places import SECRET_PLACES
+from remit.workspace.sandbox.secret_places import SECRET_PLACES, SecretPlaces, SecretSearch
 
 __all__ = ["gate", "how"]
 
@@ -136,3 +138,37 @@ def test_a_place_that_the_agents_environment_moves_is_hidden(
     assert CANARY in read_all(gate, how, f"cat {moved}")
     gate.environment = replace(gate.environment, settings_variables=({"KUBECONFIG": str(moved)},))
     assert CANARY not in read_all(gate, how, f"cat {moved}")
+
+
+@pytest.mark.parametrize(
+    ("command", "place", "setting"),
+    [
+        ("git push https://127.0.0.1:1/x", ".git-credentials", '"~/.git-credentials"'),
+        ("ssh -p 1 127.0.0.1", ".ssh/id_ed25519", '"~/.ssh/id_ed25519"'),
+        ("aws s3 ls", ".aws/credentials", '"~/.aws/credentials"'),
+        ("make && gcloud auth list", ".config/gcloud/credentials.db", '"~/.config/gcloud"'),
+        ("kubectl get pods", ".kube/config", '"~/.kube"'),
+        ("docker push x", ".docker/config.json", '"~/.docker/config.json"'),
+        ("gh pr list", ".config/gh/hosts.yml", '"~/.config/gh"'),
+        ("cargo publish", ".cargo/credentials.toml", '"~/.cargo/credentials.toml"'),
+        ("twine upload dist/*", ".pypirc", '"~/.pypirc"'),
+        ("grep x ~/.fly/config.yml", ".fly/config.yml", '"~/.fly"'),
+    ],
+)
+def test_who_could_have_read_a_hidden_place_is_told_the_setting(
+    home: Path, command: str, place: str, setting: str
+) -> None:
+    (home / place).parent.mkdir(parents=True, exist_ok=True)
+    (home / place).write_text(CANARY)
+    programs = {word for word in command.split() if word.isalpha()}
+    told = describe_hidden_secrets(command, programs, home, SecretSearch(home).find())
+    assert f"`show = [{setting}]`" in told
+    assert not describe_hidden_secrets("make all", {"make"}, home, SecretSearch(home).find())
+    assert not describe_hidden_secrets(command, programs, home, SecretPlaces())
+
+
+def test_a_push_over_https_that_fails_is_told_what_is_hidden(gate: Gate, how: Containment, home: Path) -> None:
+    (home / ".git-credentials").write_text(f"https://person:{CANARY}@127.0.0.1:1\n")
+    said = run(gate, how, "git push https://127.0.0.1:1/x HEAD").said
+    assert '`show = ["~/.git-credentials"]`' in said
+    assert CANARY not in said

@@ -1,5 +1,6 @@
 """Findings of containment's own, and the messages about a contained command."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from remit.core.decision import ErrorType, Finding
 from remit.core.untrusted_input import sanitise_line
 from remit.policy.commands.background_and_input import LONE_AMPERSAND, leaves_process_running
 from remit.workspace.sandbox.containment import CommandEnd
+from remit.workspace.sandbox.secret_places import SecretPlaces
 from remit.workspace.sandbox.staged_changes import MAX_DEPTH, MAX_PATH_BYTES
 
 OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person to run this command"
@@ -155,6 +157,71 @@ def describe_missing_ssh_agent(text: str) -> str:
         "Remit: this command had no ssh-agent. If the command failed for that reason, tell the person: `ssh_agent = "
         "true` under [containment] in .orchestration/remit.toml lets commands use theirs."
     )
+
+
+SECRETS_OF_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("ssh", "scp", "sftp", "rsync"), (".ssh",)),
+    **dict.fromkeys(("aws", "sam", "cdk", "terraform", "tofu", "pulumi"), (".aws", ".terraform.d")),
+    **dict.fromkeys(("gcloud", "gsutil", "bq"), (".config/gcloud",)),
+    **dict.fromkeys(("kubectl", "helm", "kustomize", "k9s"), (".kube", ".docker")),
+    **dict.fromkeys(("docker", "podman", "buildah", "skopeo"), (".docker", ".config/containers/auth.json")),
+    **dict.fromkeys(("cargo",), (".cargo/credentials.toml", ".cargo/credentials")),
+    **dict.fromkeys(("twine", "flit", "uv", "poetry", "hatch"), (".pypirc", ".netrc")),
+    **dict.fromkeys(("curl", "wget", "pip", "pip3", "http"), (".netrc",)),
+    **dict.fromkeys(("gpg", "gpg2"), (".gnupg/private-keys-v1.d",)),
+    "gh": (".config/gh",),
+    "glab": (".config/glab-cli",),
+    "hub": (".config/hub",),
+    "az": (".azure",),
+    "rclone": (".config/rclone",),
+    "pass": (".password-store",),
+    "gem": (".gem/credentials",),
+    "oci": (".oci",),
+    "vault": (".vault-token",),
+    "fly": (".fly",),
+    "flyctl": (".fly",),
+    "doctl": (".config/doctl",),
+}
+"""Secret places that a program would read, relative to HOME."""
+
+SECRETS_OF_GIT = (
+    ".git-credentials",
+    ".config/git/credentials",
+    ".config/gh",
+    ".netrc",
+    ".cache/git/credential",
+    ".ssh",
+)
+SHOWN_EXAMPLES = {".ssh": ".ssh/id_ed25519", ".aws": ".aws/credentials", ".docker": ".docker/config.json"}
+"""The file to show of a folder that holds more than one program needs."""
+
+
+def describe_hidden_secrets(text: str, programs: Collection[str], home: Path, secrets: SecretPlaces) -> str:
+    """Return the line about secret places that the command could have read, and the setting that shows them."""
+    read = {name for program in programs for name in SECRETS_OF_PROGRAMS.get(program, ())}
+    read |= set(SECRETS_OF_GIT) if REMOTE_COMMAND.search(text) and "git" in text else set()
+    known = {Path(os.path.realpath(home / name)): name for name in sorted(read)}
+    named = [path for path in secrets.paths if path in known or is_named(text, path, home)]
+    if not named:
+        return ""
+    names = [known.get(path) or (str(path.relative_to(home)) if path.is_relative_to(home) else "") for path in named]
+    shown = [f"~/{name}" if name else str(path) for name, path in zip(names, named, strict=True)]
+    examples = [
+        f"~/{SHOWN_EXAMPLES.get(name, name)}" if name else str(path) for name, path in zip(names, named, strict=True)
+    ]
+    setting = ", ".join(f'"{sanitise_line(each, 200)}"' for each in examples)
+    return (
+        f"Remit: contained commands do not see {sanitise_line(', '.join(shown), 400)}. If the command failed for that "
+        f"reason, tell the person: `show = [{setting}]` under [containment] in .orchestration/remit.toml, and `remit "
+        "trust`, lets commands see it."
+    )
+
+
+def is_named(text: str, path: Path, home: Path) -> bool:
+    if not path.is_relative_to(home):
+        return str(path) in text
+    name = str(path.relative_to(home))
+    return any(f"{start}/{name}" in text for start in ("~", "$HOME", "${HOME}", str(home)))
 
 
 def describe_missing_signature(text: str, *, signs: bool) -> str:

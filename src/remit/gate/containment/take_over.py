@@ -34,6 +34,7 @@ from remit.gate.containment.git_judgement import (
 )
 from remit.gate.containment.messages import (
     describe_ended_background,
+    describe_hidden_secrets,
     describe_missing_signature,
     describe_missing_ssh_agent,
     describe_protected_places,
@@ -591,6 +592,7 @@ def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str
         messages = [
             describe_protected_places(text, dict.fromkeys((*inside, *settings))),
             describe_missing_ssh_agent(text) if has_no_agent else "",
+            describe_hidden_secrets(text, programs, command.context.environment.home, command.find_secrets()),
             describe_missing_signature(text, signs=signs),
             *messages,
         ]

@@ -2,7 +2,8 @@
 that write.
 
 A cookie alone only reads. Cookies of loopback do not know ports: every development server on the machine could be sent
-one. A writing request carries a signature by a key made in the paired page and not exportable by scripts.
+one. A writing request carries a signature by a key made in the paired page. Scripts cannot export the key; a
+program that reads the browser's profile can, and contained commands see none.
 """
 
 import base64

@@ -6,7 +6,7 @@ public registry in place of the private one. Sources: the programs' own pages on
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -129,13 +129,30 @@ class SecretSearch(Struct, frozen=True):
     def find(self) -> SecretPlaces:
         """Return the places to hide. Raises OSError where a folder cannot be listed."""
         folders, files, visible = dict[Path, None](), dict[Path, None](), list[Path]()
-        for named, patterns in self.list_named():
-            if any(named.is_relative_to(shown) for shown in self.shown):
+        # Strings, and each folder looked at once: this is on the way of every contained command.
+        real_home, real_folders, entered = os.path.realpath(self.home), dict[str, str](), dict[str, bool]()
+        for path, patterns in self.list_named():
+            folder, _, name = path.rpartition("/")
+            if folder not in real_folders:
+                real_folders[folder] = os.path.realpath(folder)
+            found = f"{real_folders[folder]}/{name}"
+            if name in ("", ".", "..") or os.path.islink(found):  # noqa: PTH114
+                found = os.path.realpath(path)
+            try:
+                kind = stat.S_IFMT(os.stat(found).st_mode)  # noqa: PTH116
+            except OSError:  # what nobody can look at from here, no command of this user can either
                 continue
-            real = Path(os.path.realpath(named))
-            if any(real.is_relative_to(shown) for shown in self.shown) or not can_be_hidden(real, self.home):
+            # An odd value of a variable may make HOME or `/` of a place.
+            if kind not in (stat.S_IFDIR, stat.S_IFREG) or found.count("/") < 2 or is_inside(real_home, found):
                 continue
-            if not real.is_dir():
+            named, real, above = Path(path), Path(found), found.rpartition("/")[0]
+            if any(each.is_relative_to(shown) for shown in self.shown for each in (named, real)):
+                continue
+            if above not in entered:
+                entered[above] = can_be_entered(real.parent)
+            if not entered[above]:
+                continue
+            if kind == stat.S_IFREG:
                 if not self.is_kept(real):
                     files[real] = None
                 continue
@@ -146,14 +163,14 @@ class SecretSearch(Struct, frozen=True):
             elif not self.is_kept(real):
                 folders[real] = None
                 visible += (*list_visible(real, patterns), *(path for path in inside if os.path.lexists(path)))
-        outermost = tuple(path for path in folders if folders.keys().isdisjoint(path.parents))
+        tops = set(map(str, folders))
         return SecretPlaces(
-            outermost,
-            tuple(path for path in files if folders.keys().isdisjoint(path.parents)),
+            tuple(path for path in folders if not lies_below(str(path), tops)),
+            tuple(path for path in files if not lies_below(str(path), tops)),
             tuple(dict.fromkeys(visible)),
         )
 
-    def list_named(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    def list_named(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the existing places by the names that programs use, with the names that stay in sight there."""
         moved = [("", str(self.home))]
         for variables in self.variables:
@@ -169,12 +186,12 @@ class SecretSearch(Struct, frozen=True):
                 visible = VISIBLE_NAMES.get(name, ())
                 if name == ".ssh" and self.ssh_agent:
                     visible = (*visible, "agent")
-                yield from ((path, visible) for path in match_last_name(os.path.join(folder, rest)))  # noqa: PTH118
+                yield from ((path, visible) for path in match_last_name(f"{folder}/{rest}".rstrip("/")))
         for path in self.list_named_files():
             # A file of the workspace that a variable names is the workspace's.
-            is_inside = self.root is not None and Path(os.path.realpath(path)).is_relative_to(self.root)
-            if os.path.lexists(path) and not is_inside:
-                yield Path(path), ()
+            is_own = self.root is not None and is_inside(os.path.realpath(path), str(self.root))
+            if os.path.lexists(path) and not is_own:
+                yield path, ()
 
     def list_named_files(self) -> Iterator[str]:
         for variables in self.variables:
@@ -234,15 +251,15 @@ def find_secret_places(search: SecretSearch, workspace: Workspace) -> SecretPlac
     return replace(search, tracked=frozenset(path.removeprefix(prefix) for path in tracked if path)).find()
 
 
-def match_last_name(path: str) -> Iterator[Path]:
+def match_last_name(path: str) -> Iterator[str]:
     """Yield the existing paths that a path stands for whose last name may be a pattern."""
     if "*" not in path:
         if os.path.lexists(path):
-            yield Path(path)
+            yield path
         return
     folder, _, pattern = path.rpartition("/")
     with suppress(OSError):
-        yield from (Path(folder, name) for name in os.listdir(folder) if fnmatchcase(name, pattern))  # noqa: PTH208
+        yield from (f"{folder}/{name}" for name in os.listdir(folder) if fnmatchcase(name, pattern))  # noqa: PTH208
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
@@ -258,14 +275,15 @@ def list_visible(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
                 yield folder / name
 
 
-def can_be_hidden(real: Path, home: Path) -> bool:
-    """Return whether a place exists, may be entered, and is not HOME or `/` by a variable's odd value."""
-    if len(real.parts) < 3 or home.resolve().is_relative_to(real) or not (real.is_dir() or real.is_file()):
-        return False
-    try:
-        return can_be_entered(real.parent)
-    except OSError:
-        return False
+def is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def lies_below(path: str, folders: Container[str]) -> bool:
+    while path := path.rpartition("/")[0]:
+        if path in folders:
+            return True
+    return False
 
 
 def make_empty_file(home: Path) -> Path:
