@@ -418,7 +418,9 @@ class GitPart:
             return NO_GIT_CHANGES
         refs = [f"{GIT_FOLDER}/{c.path}" for c in found.remit_changes if c.path.startswith("refs/")]
         why = "only Remit writes this ref: it is as it was before."
-        remit_refs = tuple(make_finding("PROTECTED_PATH", ref, why) for ref in refs)
+        refused = tuple(make_finding("PROTECTED_PATH", ref, why) for ref in refs)
+        why = "only a person lets git read the objects of another repository: it is as it was before."
+        refused += tuple(make_finding("PROTECTED_PATH", f"{GIT_FOLDER}/{path}", why) for path in found.alternates)
         try:
             judgement = GitJudgement(self.command, self.staging, self.changes, found, self.trees)
             verdict = judgement.judge() if found.changes or found.has_settings_change else NO_GIT_CHANGES
@@ -427,7 +429,7 @@ class GitPart:
             # Files brought by git cannot be told from the command's own: every change is dropped.
             dropped = (git_part_dropped(GIT_FOLDER, str(error)),)
             verdict = GitVerdict(findings=dropped, brought=frozenset(change.path for change in self.changes))
-        return replace(verdict, findings=(*remit_refs, *verdict.findings))
+        return replace(verdict, findings=(*refused, *verdict.findings))
 
     def bring_over(self, verdict: GitVerdict) -> list[Finding]:
         """Bring over approved changes and return the failures. Raises GitError, StateError."""
