@@ -251,6 +251,8 @@ class Facts(Struct, frozen=True):
     """Commands can run contained here, and the configuration allows containment."""
     bare: str = ""
     """Reason why this command, which leaves a background process, cannot be contained; empty otherwise."""
+    exposed: tuple[str, ...] = ()
+    """git commands of the text that take away a name or entries of the index, where nothing stages what they do."""
     waived: frozenset[Waiver] = frozenset()
     """Approvals for exactly this call: a rule, with its paths and their contents at that time."""
 

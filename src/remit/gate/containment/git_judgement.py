@@ -7,7 +7,6 @@ judged like any change. Git's part is kept or dropped as a whole.
 """
 
 import hashlib
-import json
 import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,8 @@ from remit.gate.containment.messages import (
     path_finding,
     refused_settings,
 )
-from remit.gate.effects.staged_entries import StagedEntries, entry_value, load_staged
+from remit.gate.state.staged_entries import StagedEntries, entry_value, load_staged
+from remit.gate.state.workspace_state import was_made_by
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git
@@ -56,9 +56,6 @@ from remit.workspace.sandbox.staging import Staging, saved_index_path
 
 GIT_FOLDER = ".git"
 SHA1_HEX_DIGITS = 40
-
-MADE_FACT = "git-made:"
-"""Prefix of the facts with the session that made a commit, a branch or a tag."""
 
 REAPPLYING_VERBS = frozenset({"cherry-pick", "rebase", "merge", "pull", "revert"})
 """Git commands that apply a known change again elsewhere."""
@@ -280,10 +277,8 @@ class GitJudgement:
         return self.layered.read_blob_names(commit, [path]).get(path, "")
 
     def is_session_made(self, name: str) -> bool:
-        """Return True if this session, or another under its intent, made the commit, branch or tag."""
-        fact = self.command.context.state.read_fact(f"{MADE_FACT}{name}")
-        session, intent = json.loads(fact or '["", ""]')
-        return self.command.call.session.session_id == session or (intent != "" and intent == self.command.intent_id)
+        command = self.command
+        return was_made_by(command.context.state, name, command.call.session.session_id, command.intent_id)
 
     @LazyProperty
     def remote_names(self) -> set[str]:
