@@ -19,10 +19,13 @@ def test_a_commit_that_no_file_shows_is_told_and_verify_names_it(repository: Pat
     run_git(repository, "commit", "-qm", "docs")
     agent = Agent(governed(repository), home, "s1")
     Gate.open(repository, agent.environment).intents.select(SessionKey("s1"), "claude-code", "INT-001")
-    after = agent.shell(f"{STRANGER}git reset -q --soft $made")["after"]
+    head = run_git(repository, "rev-parse", "HEAD")
+    after = agent.shell(f"{STRANGER}git update-ref HEAD $made")["after"]
     assert "a commit of this call holds docs/x.md" in after["additionalContext"]
-    said = CliRunner().invoke(verify, ["--repo", str(repository), "HEAD"])
+    # The branch is back at its commit; whoever names the other one again is told.
+    assert run_git(repository, "rev-parse", "HEAD") == head
+    said = CliRunner().invoke(verify, ["--repo", str(repository), "HEAD@{1}"])
     assert "RMT001" in said.output
     assert "docs/x.md" in said.output
     assert said.exit_code == 1
-    assert CliRunner().invoke(verify, ["--repo", str(repository), "HEAD~1"]).exit_code == 0
+    assert CliRunner().invoke(verify, ["--repo", str(repository), "HEAD"]).exit_code == 0

@@ -253,6 +253,8 @@ class Facts(Struct, frozen=True):
     """Reason why this command, which leaves a background process, cannot be contained; empty otherwise."""
     uncontained: str = ""
     """Reason why nothing contains this command, where a command of unknown effect must not run bare; else empty."""
+    exposed: tuple[str, ...] = ()
+    """git commands of the text that take away a name or entries of the index, where nothing stages what they do."""
     waived: frozenset[Waiver] = frozenset()
     """Approvals for exactly this call: a rule, with its paths and their contents at that time."""
 

@@ -192,7 +192,13 @@ def judge(
         is_available = rewriter.is_available(call, rules, waived)
         bare = rewriter.explain_bare_run(call, rules, available=is_available)
         elsewhere = rewriter.explain_elsewhere(call, rules, available=is_available)
-        facts = replace(facts, containable=is_available, bare=bare, uncontained=elsewhere)
+        exposed: tuple[str, ...] = ()
+        if "git" in call.command and rewriter.exposes_git(call, rules, available=is_available):
+            # Imported here: most commands run contained, or run no git.
+            from remit.gate.undo.git_state import find_exposed_names
+
+            exposed = find_exposed_names(context, call, facts)
+        facts = replace(facts, containable=is_available, bare=bare, uncontained=elsewhere, exposed=exposed)
 
     # Remit's checks, those of installed packages and of this gate, and the hooks: the strictest finding decides.
     checks = {**load_installed_checks(context.environment.home), **hooks.checks}
@@ -301,7 +307,7 @@ def prepare_call(
     ends_with_call = is_clear and not find_background_word(call.command or "", call.arguments)
 
     # What changed since the last call is not this call's doing.
-    between = ChangesBetweenCalls(context)
+    between, names = ChangesBetweenCalls(context), dict[str, str]()
     if call.whole_workspace:
         if between.record_unattributed_changes("before a command", before, call.session):
             before = context.observe()
@@ -309,9 +315,11 @@ def prepare_call(
             add_session_with_commands(context.state, call.session.session_id)
         if not is_clear:
             # Imported here: what the text tells changes the index only where it changes files.
-            from remit.gate.effects.staged_entries import note_persons_staging
+            from remit.gate.state.staged_entries import note_persons_staging
+            from remit.gate.undo.git_state import read_names
 
-            note_persons_staging(context, call)
+            note_persons_staging(context.workspace, context.state, call)
+            names = read_names(context.workspace) if decision.mode == "enforce" and not decision.grants else {}
     elif call.remit_tool is None:
         between.record_changed_files("before an edit", before.files, call.session)
 
@@ -346,6 +354,7 @@ def prepare_call(
         grants=decision.grants,
         snapshot=kept.snapshot,
         places=() if is_whole else tuple(t.resolved for t in facts.targets),
+        names=names,
         spelled=() if is_whole else tuple(os.path.normpath(Path(call.cwd, t.raw)) for t in facts.targets),
     )
     return kept, pending

@@ -93,12 +93,15 @@ def remember(
     if pending is not None and pending.mode == "enforce":
         left, handled, undo_notice = undo_effects(done, outcome, pending, effects, in_process=in_process)
 
-    if pending is not None and pending.whole and pending.writes is None and pending.verdict != "contain":
+    if pending is not None and pending.whole and pending.writes is None:
         # Imported here: few calls run uncontained with an effect that their text does not tell.
-        from remit.gate.effects.staged_entries import note_staged
+        from remit.gate.state.staged_entries import note_staged
+        from remit.gate.undo.git_state import GitStateCheck
 
         with attempts.step():
-            note_staged(context, "person" if pending.grants else "unknown")
+            restored = GitStateCheck(context, call, pending).restore([change.path for change in stray])
+            undo_notice = join_lines(undo_notice, restored)
+            note_staged(context.workspace, context.state, "person" if pending.grants else "unknown")
 
     # 8.4 Bring the state up to date. A call without records stays pending, and is settled later.
     is_recorded = not attempts.failures
@@ -149,7 +152,7 @@ def record_effects(done: CompletedCall, effects: Effects) -> tuple[str | None, t
         with attempts.step():
             # Where the comparison failed, commits are looked for all the same: they are no change of the working tree.
             observation = effects.observation or context.observe()
-            stray = find_stray_changes(context.workspace, call, pending, observation.files)
+            stray = find_stray_changes(context.workspace, context.state, call, pending, observation.files)
         if stray:
             with attempts.step():
                 context.keep_contents(contents_of_changes(stray))

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import run_git
 from gate.containment.git_team import shell
-from gate.containment.test_rewrite_call import run
+from gate.containment.test_rewrite_call import python, run
 from gate.driving import Agent, governed, overlay
 from remit.gate.governing import set_mode
 from remit.workspace.place.workspace import workspace_at
@@ -105,3 +105,50 @@ def test_what_a_sparse_checkout_leaves_out_is_not_taken_away(agent: Agent) -> No
     run(agent, "git rm -rq --cached --sparse docs")
     run(agent, "git rm -rq --cached --sparse docs; git commit -qm work")
     assert head_paths(agent.cwd) == before
+
+
+NAMES = {
+    "a log of what never was": (
+        "h=$(git rev-parse HEAD); printf '%s %s Dana <d@e.org> 1700000000 +0000\\tcommit: by dana\\n' $h $h "
+        ">> .git/logs/HEAD",
+        "logs/HEAD",
+    ),
+    "a log of an older commit": (
+        "h=$(git rev-parse HEAD); p=$(git rev-parse HEAD~1); printf '%s %s D <d@e> 1 +0000\\tcommit: x\\n"
+        "%s %s D <d@e> 1 +0000\\treset: moving to HEAD\\n' $h $p $p $h >> .git/logs/HEAD",
+        "logs/HEAD",
+    ),
+    "a log of another value": (
+        "h=$(git rev-parse HEAD); p=$(git rev-parse HEAD~1); printf '%s %s D <d@e> 1 +0000\\treset: x\\n' $h $p "
+        ">> .git/logs/refs/heads/other",
+        "logs/refs/heads/other",
+    ),
+    "a name that git forbids": ("git rev-parse HEAD > .git/refs/heads/a$(printf '\\033')b", "no such name"),
+    "objects from elsewhere": ("echo /tmp > .git/objects/info/alternates", "alternates"),
+    "an older name": ("git branch -m other zz", "refs/heads/other"),
+    "no name": ("git branch -d other", "refs/heads/other"),
+    "another commit": ("git update-ref refs/heads/behind HEAD", "refs/heads/behind"),
+    "a fetch from here": ("git fetch -q . HEAD:behind", "refs/heads/behind"),
+    "a push to here": ("git push -q . HEAD:behind", "refs/heads/behind"),
+}
+GIT_STATE = "git for-each-ref; cat .git/HEAD .git/config .git/objects/info/alternates; git reflog; git reflog other"
+
+
+@pytest.mark.parametrize(("command", "told"), NAMES.values(), ids=NAMES)
+def test_names_and_logs_of_others_stay_and_that_is_told(agent: Agent, command: str, told: str) -> None:
+    shell(agent.cwd, "git branch behind HEAD~1")
+    before = shell(agent.cwd, GIT_STATE, check=False)
+    _, done = run(agent, python(f"import os; os.system({command!r})"))
+    assert told in done.stderr
+    assert shell(agent.cwd, GIT_STATE, check=False) == before
+
+
+def test_a_branch_that_was_checked_out_moves(agent: Agent) -> None:
+    shell(agent.cwd, "git branch behind HEAD~1; git branch -q -m main trunk || git branch -m trunk")
+    _, done = run(
+        agent, "git checkout -q behind && git merge -q trunk && git checkout -q -b new && git branch -m newer"
+    )
+    assert done.stderr == ""
+    assert "newer" in run_git(agent.cwd, "branch")
+    _, done = run(agent, "git checkout -q trunk && git branch -d newer")
+    assert done.stderr == ""

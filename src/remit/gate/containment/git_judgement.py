@@ -7,7 +7,6 @@ judged like any change. Git's part is kept or dropped as a whole.
 """
 
 import hashlib
-import json
 import os
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,8 @@ from remit.gate.containment.messages import (
     path_finding,
     refused_settings,
 )
-from remit.gate.effects.staged_entries import StagedEntries, entry_value, load_staged
+from remit.gate.state.staged_entries import StagedEntries, entry_value, load_staged
+from remit.gate.state.workspace_state import was_made_by
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git
@@ -42,6 +42,7 @@ from remit.workspace.sandbox.git_folder_checks import (
     TAGS,
     GitChanges,
     GitSetting,
+    RefMove,
     split_changed_settings,
 )
 from remit.workspace.sandbox.new_commits import CommandHistory, TreeChange, read_index_entries
@@ -55,9 +56,6 @@ from remit.workspace.sandbox.staging import Staging, saved_index_path
 
 GIT_FOLDER = ".git"
 SHA1_HEX_DIGITS = 40
-
-MADE_FACT = "git-made:"
-"""Prefix of the facts with the session that made a commit, a branch or a tag."""
 
 REAPPLYING_VERBS = frozenset({"cherry-pick", "rebase", "merge", "pull", "revert"})
 """Git commands that apply a known change again elsewhere."""
@@ -190,6 +188,9 @@ class GitJudgement:
         self.history = CommandHistory(self.git_changes, self.scratch, () if why else self.fetched_commits)
         if why:
             return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
+        why = self.git_changes.explain_forged_log(self.history.head_after)
+        if why:
+            return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
 
         # 2 The history: moved refs, dropped stashes, an index that hides changes.
         stashed = self.history.find_new_commits(self.git_changes.list_new_stashes().values())
@@ -276,10 +277,8 @@ class GitJudgement:
         return self.layered.read_blob_names(commit, [path]).get(path, "")
 
     def is_session_made(self, name: str) -> bool:
-        """Return True if this session, or another under its intent, made the commit, branch or tag."""
-        fact = self.command.context.state.read_fact(f"{MADE_FACT}{name}")
-        session, intent = json.loads(fact or '["", ""]')
-        return self.command.call.session.session_id == session or (intent != "" and intent == self.command.intent_id)
+        command = self.command
+        return was_made_by(command.context.state, name, command.call.session.session_id, command.intent_id)
 
     @LazyProperty
     def remote_names(self) -> set[str]:
@@ -381,6 +380,8 @@ class GitJudgement:
                     return f"{name}: only a push or a fetch moves a remote's branch. {advice}"
             if not move.new and name.startswith(LASTING_REFS) and not self.is_session_made(name):
                 return f"{name}: it was taken away, and this session did not make it"
+            if name.startswith(HEADS) and move.old and self.is_moved_aside(move):
+                return f"{name}: it is not the branch that is checked out, and this session did not make it"
             if name.startswith(TAGS) and move.old and not self.is_session_made(name):
                 return f"{name}: a tag of somebody else's was moved"
             if name.startswith((HEADS, TAGS)) and name.endswith("HEAD"):
@@ -394,6 +395,19 @@ class GitJudgement:
                 return "HEAD: it names no commit"
         lost = next((name for name in self.history.find_lost_commits(remote) if not self.is_session_made(name)), None)
         return lost and f"it leaves commits behind that this session did not make: {lost[:12]}"
+
+    def is_moved_aside(self, move: RefMove) -> bool:
+        """Return True if a branch of somebody else's, not checked out, got a commit that was there before.
+
+        A commit of the command's own is judged by itself, and the branch's upstream is where it belongs.
+        """
+        checked_out = {self.history.branch_before, self.history.branch_after}
+        lines = (line.partition("\tcheckout: ") for line in self.git_changes.new_log_lines())
+        checked_out |= {f"{HEADS}{message.rpartition(' to ')[2]}" for _, _, message in lines}
+        if move.name in checked_out or self.is_session_made(move.name) or not self.git_changes.is_real_object(move.new):
+            return False
+        upstreams = {f"{REMOTES}{remote}/{move.name.removeprefix(HEADS)}" for remote in self.remote_names}
+        return all(self.history.names.get(name) != move.new for name in upstreams)
 
     def find_hidden_paths(self, index: Path) -> set[str]:
         """Return the index entries marked as unchanged or as absent from the working tree."""

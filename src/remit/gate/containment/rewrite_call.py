@@ -138,6 +138,12 @@ class CommandRewriter:
         is_off = rules.config.containment.rewrite == "off"
         return "that is switched off in remit.toml" if is_off else "nothing on this machine can contain it"
 
+    def exposes_git(self, call: ToolCall, rules: Rules, *, available: bool) -> bool:
+        """Return True if nothing stages what a command of enforce does to git's folder. Raises OSError."""
+        if rules.mode != "enforce" or self.context.workspace.is_assigned:
+            return False
+        return not available or not self.has_overlay or bool(self.explain_unavailable(call))
+
     def resolve_containment(self, call: ToolCall, decision: Decision) -> "ContainmentPlan":
         """Return the plan for a call: contained if the agent accepts the launcher, else compared afterwards.
 

@@ -19,10 +19,11 @@ from remit.gate.containment.contained_command import ContainedCommand, find_writ
 from remit.gate.containment.messages import make_finding
 from remit.gate.containment.take_over import BROUGHT_FILE, ContainedResult, record_result, take_over
 from remit.gate.context import Attempts, WorkspaceContext, contents_of_changes
-from remit.gate.effects.changes import observe_effects
-from remit.gate.effects.staged_entries import note_persons_staging
+from remit.gate.effects.changes import find_stray_changes, observe_effects
+from remit.gate.state.staged_entries import note_persons_staging
 from remit.gate.state.tickets import Ticket, has_uncontained_call
 from remit.gate.state.workspace_state import PendingCall
+from remit.gate.undo.git_state import GitStateCheck
 from remit.gate.undo.governing_files import restore_file
 from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.containment import (
@@ -94,7 +95,7 @@ def run_in_overlay(
 ) -> ContainedResult:
     environment, workspace = command.context.environment, command.context.workspace
     shared = not has_uncontained_call(command.call, command.context.state)
-    note_persons_staging(command.context, command.call)
+    note_persons_staging(workspace, command.context.state, command.call)
     with open_staging(workspace, environment.home, environment.temporary, shared=shared) as staging:
         limits = replace(limits, written=lambda: sum(measure_bytes(layer.upper) for layer in staging.layers))
         lend_caches(staging, workspace.root, command.intent_id)
@@ -111,7 +112,7 @@ def stage_command(context: WorkspaceContext, call: ToolCall, temporary: Path, ow
     if find_leftovers(place):
         threading.Thread(target=remove_leftovers, args=(place,), daemon=True).start()
     shared = not has_uncontained_call(call, context.state)
-    note_persons_staging(context, call)
+    note_persons_staging(workspace, context.state, call)
     return create_staging(place, workspace, home, temporary, owner, shared=shared)
 
 
@@ -204,7 +205,17 @@ def settle_unstaged(command: ContainedCommand, ended: CommandEnd) -> ContainedRe
     for path in objections:
         restore_file(context.workspace.root, path, done[path].before)
     kept = {path: change for path, change in done.items() if path not in objections}
-    return record_result(command, ended, kept, list(objections.values()), tuple(kept), effects.observation)
+    findings = list(objections.values())
+    if pending is not None:
+        stray = (
+            find_stray_changes(context.workspace, context.state, call, pending, effects.observation.files)
+            if effects.observation
+            else ()
+        )
+        git_state = GitStateCheck(context, call, pending)
+        if why := git_state.restore([change.path for change in stray]):
+            findings.append(make_finding("PROTECTED_PATH", ".git", why))
+    return record_result(command, ended, kept, findings, tuple(kept), effects.observation)
 
 
 class CommandSandbox(Struct, frozen=True):

@@ -26,7 +26,6 @@ from remit.gate.containment.contained_command import (
 )
 from remit.gate.containment.git_judgement import (
     GIT_FOLDER,
-    MADE_FACT,
     NO_GIT_CHANGES,
     GitJudgement,
     GitVerdict,
@@ -47,7 +46,6 @@ from remit.gate.containment.messages import (
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
 from remit.gate.effects.other_writers import ConcurrentCalls
-from remit.gate.effects.staged_entries import note_staged
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, temporary_token
 from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
 from remit.gate.pending_messages import PendingMessages
@@ -61,8 +59,16 @@ from remit.gate.scope_exempt_files import (
     record_left_files,
 )
 from remit.gate.snapshots.take import SnapshotTaker
+from remit.gate.state.staged_entries import note_staged
 from remit.gate.state.tickets import has_uncontained_call
-from remit.gate.state.workspace_state import PendingCall, baseline_head, encode_ascii, mark_recorded, read_baseline
+from remit.gate.state.workspace_state import (
+    PendingCall,
+    baseline_head,
+    encode_ascii,
+    mark_recorded,
+    put_maker,
+    read_baseline,
+)
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import Change, Observation, try_observe_file
@@ -419,7 +425,9 @@ class GitPart:
             return NO_GIT_CHANGES
         refs = [f"{GIT_FOLDER}/{c.path}" for c in found.remit_changes if c.path.startswith("refs/")]
         why = "only Remit writes this ref: it is as it was before."
-        remit_refs = tuple(make_finding("PROTECTED_PATH", ref, why) for ref in refs)
+        refused = tuple(make_finding("PROTECTED_PATH", ref, why) for ref in refs)
+        why = "only a person lets git read the objects of another repository: it is as it was before."
+        refused += tuple(make_finding("PROTECTED_PATH", f"{GIT_FOLDER}/{path}", why) for path in found.alternates)
         try:
             judgement = GitJudgement(self.command, self.staging, self.changes, found, self.trees)
             verdict = judgement.judge() if found.changes or found.has_settings_change else NO_GIT_CHANGES
@@ -428,7 +436,7 @@ class GitPart:
             # Files brought by git cannot be told from the command's own: every change is dropped.
             dropped = (git_part_dropped(GIT_FOLDER, str(error)),)
             verdict = GitVerdict(findings=dropped, brought=frozenset(change.path for change in self.changes))
-        return replace(verdict, findings=(*remit_refs, *verdict.findings))
+        return replace(verdict, findings=(*refused, *verdict.findings))
 
     def bring_over(self, verdict: GitVerdict) -> list[Finding]:
         """Bring over approved changes and return the failures. Raises GitError, StateError."""
@@ -444,13 +452,10 @@ class GitPart:
             # refresh `git merge --abort` and the like would take the file for changed.
             Git(self.trees.top).run("update-index", "-q", "--refresh", ok=(0, 1, 128))
         if found.index is not None or verdict.paths:
-            note_staged(self.command.context, "judged")
+            note_staged(self.command.context.workspace, self.command.context.state, "judged")
         # The session and intent that made these commits and names may rewrite them later.
-        state = self.command.context.state
-        maker = json.dumps([self.command.call.session.session_id, self.command.intent_id])
-        with state.transaction():
-            for name in verdict.new_names:
-                state.put_fact(f"{MADE_FACT}{name}", maker)
+        command = self.command
+        put_maker(command.context.state, verdict.new_names, command.call.session.session_id, command.intent_id)
         return []
 
     def describe_findings(self, verdict: GitVerdict) -> list[Finding]:

@@ -37,6 +37,7 @@ from remit.gate.state.workspace_state import (
     PendingCall,
     SessionState,
     Setbacks,
+    State,
     find_known_versions,
     mark_recorded,
 )
@@ -361,9 +362,10 @@ def update_state(done: CompletedCall, changes: Sequence[Change], *, recorded: bo
 
 
 def find_stray_changes(
-    workspace: Workspace, call: ToolCall, pending: PendingCall, after: Mapping[str, ObservedFile | None]
+    workspace: Workspace, state: State, call: ToolCall, pending: PendingCall, after: Mapping[str, ObservedFile | None]
 ) -> tuple[Change, ...]:
-    """Return the changes of new commits outside the scope whose content is in no file, before the call or `after`.
+    """Return the changes of new commits outside the scope whose content is in no file, before the call or `after`, and
+    the paths that they take away and no person did.
 
     In a sandbox with an overlay such commits get no branch or tag. Raises GitError.
     """
@@ -383,13 +385,23 @@ def find_stray_changes(
 
     scope, found = Scope(pending.owned_scope), dict[str, str]()
     raw = git.run("diff-tree", "--stdin", *RAW_DIFF_OPTIONS, stdin=commits)
-    outside = [entry for entry in parse_raw_diff(raw) if entry.new and not scope.matches(entry.path)]
+    changed = [entry for entry in parse_raw_diff(raw) if not scope.matches(entry.path)]
+    outside = [entry for entry in changed if entry.new]
     # An observation leaves out files that are as HEAD has them: for those HEAD is asked.
     there = {**read_at_commit(workspace, "HEAD", [e.path for e in outside if e.path not in after]), **after}
     for entry in outside:
         versions = (pending.before.get(entry.path), seen.version if (seen := there.get(entry.path)) else None)
         if not any(version is not None and version.git_blob == entry.new for version in versions):
             found.setdefault(entry.path, entry.commit)
+    taken = {entry.path: entry.commit for entry in changed if not entry.new}
+    if taken:
+        # A person may have taken the file away, or its entry out of the index.
+        from remit.gate.state.staged_entries import load_staged
+
+        staged = load_staged(state).entries
+        gone = {path for path, entry in staged.items() if not entry.blob and entry.stager != "unknown"}
+        gone |= {path for path, version in pending.before.items() if version is None}
+        found |= {path: commit for path, commit in taken.items() if path not in gone}
     changes: list[Change] = []
     for path, commit in found.items():
         parent = git.text("rev-parse", "--verify", "--quiet", f"{commit}^", ok=(0, 1, 128))

@@ -59,6 +59,7 @@ class PendingCall(Struct, frozen=True):
     places: tuple[str, ...] = ()  # absolute paths that a file tool was judged for, with links followed
     recorded_at: tuple[str, int] = ("", 0)  # end of its record in the log: segment and offset
     spelled: tuple[str, ...] = ()  # the same paths as the call spells them: absolute, with links not followed
+    names: dict[str, str] = {}  # HEAD, branches and tags, where nothing stages what a command does to them
     has_failed: bool = False  # the call came back, and a step after it failed: records may be missing
 
 
@@ -349,6 +350,26 @@ def put_versions(state: State, versions: dict[str, ContentVersion | None]) -> No
 
 def version_identity(version: ContentVersion | None) -> tuple[str, str] | None:
     return None if version is None else (version.sha256, version.mode)
+
+
+# Makers of commits, branches and tags
+
+MADE_FACT = "git-made:"
+"""Prefix of the facts with the session that made a commit, a branch or a tag, and its intent."""
+
+
+def put_maker(state: State, names: Iterable[str], session_id: str, intent_id: str) -> None:
+    """Keep who made commits, branches and tags: the session may rewrite them later."""
+    maker = json.dumps([session_id, intent_id])
+    with state.transaction():
+        for name in names:
+            state.put_fact(f"{MADE_FACT}{name}", maker)
+
+
+def was_made_by(state: State, name: str, session_id: str, intent_id: str) -> bool:
+    """Return True if this session, or another under its intent, made the commit, branch or tag."""
+    session, intent = json.loads(state.read_fact(f"{MADE_FACT}{name}") or '["", ""]')
+    return session_id == session or (intent != "" and intent == intent_id)
 
 
 # Kept contents

@@ -51,6 +51,13 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
             "a remote by its name, and no other program runs in the same command. Run `git pull` by itself, then the "
             "rest."
         )
+    elif facts.exposed:
+        listed = ", ".join(f"`{sanitise_line(command, 80)}`" for command in facts.exposed[:3])
+        message = (
+            f"{listed} changes git's index or the names of branches, and nothing here contains it. It needs a person's "
+            "yes: say in your answer what you want and why, or name files of your scope (`git reset -q src`)."
+        )
+        verdict = "ask"
     else:
         return None
     return Finding("command", "COMMAND_BLOCKED", message, verdict=verdict, context=context)

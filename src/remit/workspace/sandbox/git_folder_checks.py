@@ -67,6 +67,12 @@ SETTINGS_FILE = "config"
 TRACKING_KEY = re.compile(r"branch\.(?P<branch>[^\n]+)\.(?P<name>remote|merge|rebase)")
 BRANCH_NAME = re.compile(r"refs/heads/[\w][\w./@+-]*")
 
+BAD_REF_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|[./]$")
+"""What `git check-ref-format` forbids in a full ref name. Source: its manual page of git 2.51, read 2026-11."""
+
+ALTERNATES_PATH = re.compile(r"objects/info/(http-)?alternates")
+LOG_LINE = re.compile(r"(?P<old>[0-9a-f]{40,64}) (?P<new>[0-9a-f]{40,64}) [^\t]*(\t(?P<message>.*))?")
+
 MAX_NAMED_PATHS = 500  # above this count the whole tree is listed: a command line is limited
 BLOCK_BYTES = 1 << 18
 MAX_OBJECT_BYTES = 1 << 30  # limit of an unpacked loose object: git itself packs objects larger than 512 MiB
@@ -240,6 +246,8 @@ class GitChanges:
         found = [c for c in changes if c.kind != "folder" and not self.is_ignorable(c)]
         self.has_settings_change = any(c.path == SETTINGS_FILE and c.kind == "file" for c in found)
         """Whether the command changed the repository's settings; only upstream settings may come over."""
+        self.alternates = [c.path for c in changes if ALTERNATES_PATH.fullmatch(c.path)]
+        """Lists of other repositories to read objects from, which no command may write."""
         self.remit_changes = [c for c in found if REMIT_REF_PATH.fullmatch(c.path)]
         self.changes = [c for c in found if c not in self.remit_changes and c.path != SETTINGS_FILE]
         self.paths = {c.path for c in self.changes}
@@ -337,6 +345,8 @@ class GitChanges:
         if not SHARED_PATH.fullmatch(path) and not self.belongs_to_worktree(path):
             return "it belongs to another work tree"
         if REF_PATH.fullmatch(path) or path == PACKED_REFS:
+            if change.kind == "file" and path != PACKED_REFS and BAD_REF_NAME.search(path):
+                return "git allows no such name"
             return None if change.kind in ("file", "gone") else f"it became a {change.kind}"
         if change.kind == "gone":
             # A log goes with its ref, and files of a finished operation go.
@@ -385,14 +395,50 @@ class GitChanges:
         old = self.common / path
         return not old.exists() or (self.upper / path).read_bytes().startswith(old.read_bytes())
 
-    def new_log_lines(self) -> list[str]:
-        """Return the lines that the command added to the log of HEAD."""
-        path = self.worktree_path("logs/HEAD")
-        if path not in self.paths or not self.is_log_extended(path):
+    def new_log_lines(self, name: str = "HEAD") -> list[str]:
+        """Return the lines that the command added to the log of HEAD, or of another ref."""
+        path = self.log_path(name)
+        if path not in self.paths or not (self.upper / path).is_file() or not self.is_log_extended(path):
             return []
         old = self.common / path
         size = old.stat().st_size if old.exists() else 0
         return (self.upper / path).read_bytes()[size:].decode("utf-8", "replace").splitlines()
+
+    def log_path(self, name: str) -> str:
+        return self.worktree_path("logs/HEAD") if name == "HEAD" else f"logs/{name}"
+
+    def explain_forged_log(self, head: str) -> str | None:
+        """Return why a log of a ref tells what never was; `head` is the commit of HEAD after the command.
+
+        git writes a line when a ref gets a value: each line begins where the line before it ended, the last one ends at
+        the value of the ref, and what it calls a commit is new.
+        """
+        after = {m.name: m.new for m in self.ref_moves if m.name.startswith(HEADS) and m.new} | {"HEAD": head}
+        logs = [path.partition("logs/")[2] for path in sorted(self.paths) if LOG_PATH.fullmatch(path)]
+        renamed = {line for c in self.changes if c.kind == "gone" for line in read_lines(self.common / c.path)}
+        committed: dict[str, str] = {}
+        for name in (name for name in logs if name == "HEAD" or name.startswith(HEADS)):
+            lines = [LOG_LINE.fullmatch(line) for line in self.new_log_lines(name) if line not in renamed]
+            end = after.get(name, read_ref_file(self.common / name))
+            for at, line in enumerate(lines):
+                if line is None or (at and (last := lines[at - 1]) and last["new"] != line["old"]):
+                    return f"{self.log_path(name)}: a line that git did not write"
+                if (line["message"] or "").startswith("commit"):
+                    committed[line["new"]] = name
+                    if line["new"] == line["old"] and not line["message"].startswith("commit (amend)"):
+                        return f"{self.log_path(name)}: a commit that was not made"
+            if lines and (last := lines[-1]) and end and last["new"] != end:
+                return f"{self.log_path(name)}: a value that {name} did not have"
+        query = "".join(f"{name}\n" for name in committed).encode()
+        words = ("cat-file", "--batch-check=%(objectname) %(objecttype)")
+        rows = Git(self.common).run(*words, stdin=query).decode().splitlines() if committed else []
+        older = next((row.partition(" ")[0] for row in rows if not row.endswith(" missing")), None)
+        return older and f"{self.log_path(committed[older])}: a commit that was there before"
+
+
+def read_lines(place: Path) -> list[str]:
+    is_plain = place.is_file() and not place.is_symlink()
+    return place.read_text("utf-8", "replace").splitlines() if is_plain else []
 
 
 # -- settings ------------------------------------------------------------------------------------------------

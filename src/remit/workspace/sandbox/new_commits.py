@@ -58,12 +58,24 @@ class CommandHistory:
         self.known = tuple(dict.fromkeys(filter(None, [*lasting, *heads])))
         self.head_after = self.resolve_head(is_after=True)
 
-    def resolve_head(self, *, is_after: bool) -> str:
-        """Return the commit of HEAD before or after the command; empty before the first."""
+    @property
+    def branch_before(self) -> str:
+        return self.read_head(is_after=False)
+
+    @property
+    def branch_after(self) -> str:
+        return self.read_head(is_after=True)
+
+    def read_head(self, *, is_after: bool) -> str:
+        """Return the branch that HEAD names before or after the command, or a commit."""
         own = self.found.worktree_path("HEAD")
         path = self.found.path_after(own) if is_after else self.found.common / own
         text = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
-        name = text.removeprefix("ref: ")
+        return text.removeprefix("ref: ")
+
+    def resolve_head(self, *, is_after: bool) -> str:
+        """Return the commit of HEAD before or after the command; empty before the first."""
+        name = self.read_head(is_after=is_after)
         if OBJECT_NAME.fullmatch(name):
             return name
         moved = next((move.new for move in self.found.ref_moves if move.name == name), None)

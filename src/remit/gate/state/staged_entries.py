@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from remit.core.call import ToolCall
 from remit.core.python_runtime import prepare_type
-from remit.gate.context import WorkspaceContext
 from remit.gate.state.tickets import has_uncontained_call
 from remit.gate.state.workspace_state import State, encode_ascii
 from remit.workspace.git.command import Git, GitError
@@ -64,21 +63,20 @@ def load_staged(state: State) -> StagedEntries:
     return msgspec.json.decode(text, type=prepare_type(StagedEntries)) if text else StagedEntries("")
 
 
-def note_persons_staging(context: WorkspaceContext, call: ToolCall) -> None:
+def note_persons_staging(workspace: Workspace, state: State, call: ToolCall) -> None:
     """Before a call: what changed in the index since the last one is a person's, unless another call may have done it.
 
     Raises StateError, OSError.
     """
-    if not has_uncontained_call(call, context.state):
-        note_staged(context, "person")
+    if not has_uncontained_call(call, state):
+        note_staged(workspace, state, "person")
 
 
-def note_staged(context: WorkspaceContext, stager: Stager) -> None:
+def note_staged(workspace: Workspace, state: State, stager: Stager) -> None:
     """Keep the staged entries; of those that changed since they were kept, `stager` is the one who did it.
 
     An index that git cannot read leaves what is known as it is. Raises StateError, OSError.
     """
-    workspace, state = context.workspace, context.state
     key = describe_index(workspace)
     if not key:
         return
