@@ -191,8 +191,8 @@ def judge(
         rewriter = CommandRewriter(context, in_process=in_process)
         is_available = rewriter.is_available(call, rules, waived)
         bare = rewriter.explain_bare_run(call, rules, available=is_available)
-        elsewhere = rewriter.explain_elsewhere(call, rules, available=is_available)
-        facts = replace(facts, containable=is_available, bare=bare, uncontained=elsewhere)
+        uncontained = rewriter.explain_uncontained(call, rules, available=is_available)
+        facts = replace(facts, containable=is_available, bare=bare, uncontained=uncontained)
 
     # Remit's checks, those of installed packages and of this gate, and the hooks: the strictest finding decides.
     checks = {**load_installed_checks(context.environment.home), **hooks.checks}
