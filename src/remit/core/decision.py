@@ -251,6 +251,8 @@ class Facts(Struct, frozen=True):
     """Commands can run contained here, and the configuration allows containment."""
     bare: str = ""
     """Reason why this command, which leaves a background process, cannot be contained; empty otherwise."""
+    has_floor: bool = False
+    """Remit's own agent makes the call: what its floor holds, holds in every mode."""
     uncontained: str = ""
     """Reason why nothing contains this command, where a command of unknown effect must not run bare; else empty."""
     exposed: tuple[str, ...] = ()

@@ -191,14 +191,14 @@ def judge(
         rewriter = CommandRewriter(context, in_process=in_process)
         is_available = rewriter.is_available(call, rules, waived)
         bare = rewriter.explain_bare_run(call, rules, available=is_available)
-        elsewhere = rewriter.explain_elsewhere(call, rules, available=is_available)
+        uncontained = rewriter.explain_uncontained(call, rules, available=is_available)
         exposed: tuple[str, ...] = ()
         if "git" in call.command and rewriter.exposes_git(call, rules, available=is_available):
             # Imported here: most commands run contained, or run no git.
             from remit.gate.undo.git_state import find_exposed_names
 
             exposed = find_exposed_names(context, call, facts)
-        facts = replace(facts, containable=is_available, bare=bare, uncontained=elsewhere, exposed=exposed)
+        facts = replace(facts, containable=is_available, bare=bare, uncontained=uncontained, exposed=exposed)
 
     # Remit's checks, those of installed packages and of this gate, and the hooks: the strictest finding decides.
     checks = {**load_installed_checks(context.environment.home), **hooks.checks}

@@ -30,6 +30,7 @@ class Environment(MachinePlaces, frozen=True):
     clock: Clock = SYSTEM_CLOCK
     waited_s: float = 0.0  # time that the agent has waited for the answer already: its patience is counted from then
     person: Person | None = None  # who acts, if they logged in from another machine: each record names them
+    has_floor: bool = True  # False where a person has started Remit's own agent without its floor
     release_lock: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Context in which the daemon lets other calls pass, while a person thinks or a command runs."""
 

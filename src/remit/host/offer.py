@@ -25,6 +25,7 @@ from remit.host.toolbox.reading import READ_FILE
 from remit.host.toolbox.replacing import REPLACING_TOOLS
 from remit.host.toolbox.tool import HostTool
 from remit.host.toolbox.writing import WRITING_TOOLS
+from remit.policy.checks.scope import NO_FILE
 from remit.tools.coordination import COORDINATION_TOOLS
 
 TOOLS: dict[str, HostTool] = {
@@ -37,8 +38,6 @@ TOOLS: dict[str, HostTool] = {
 """All tools but those of MCP servers, which belong to the connections of a run."""
 EDIT_TOOLS_BY_PROVIDER = {"anthropic": ("edit", "write_to_file"), "openai": ("apply_patch", "write_to_file")}
 DEFAULT_EDIT_TOOLS = ("apply_diff", "write_to_file")
-NO_FILE = (".git/**",)
-"""Paths of a mode that changes no file: no scope matches them, while a narrowing without a glob would hold nobody."""
 CITATION_SCHEMAS: dict[str, dict[str, Any]] = {
     "intent_id": {"type": "string", "description": "the active intent"},
     "mutation_class": {"enum": list(MUTATION_CLASSES)},

@@ -6,7 +6,8 @@
 4. Findings waived by a person, once or by a grant, do not count.
 5. A command with effects beyond its text runs contained: the effects are judged before they count.
 6. The strictest verdict wins: allow < contain < ask < deny.
-7. `observe` and `warn` enforce nothing, except against irreversible effects (`hold_irreversible`).
+7. `observe` and `warn` enforce nothing, except against irreversible effects (`hold_irreversible`), and, of Remit's own
+   agent, what its floor holds in every mode (`floor.py`).
 8. An allowed call still needs a person if its risk reaches `approvals.threshold` (`apply_threshold`).
 """
 
@@ -51,6 +52,7 @@ from remit.policy.checks import (
 from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import may_wait_for_input
 from remit.policy.commands.dangers import is_for_agents
+from remit.policy.floor import FLOOR, find_floor, lay_floor
 from remit.policy.grants import covers_finding, target_paths
 
 Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
@@ -76,9 +78,10 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
             unclear, more = split_waived(ask_about_unclear(unclear, facts.uncontained), call, facts)
             grants = (*grants, *more)
         findings = (*findings, *unclear)
+    findings = lay_floor(findings, facts)
     verdict = find_strictest(tuple(finding.verdict for finding in findings))
     return Decision(
-        effect=apply_mode("deny" if verdict == "ask" else verdict, facts.mode),
+        effect=apply_mode(verdict, facts.mode, find_floor(findings)),
         verdict=verdict,
         call_class=call_class,
         mode=facts.mode,
@@ -226,9 +229,10 @@ def is_containment_needed(decision: Decision) -> bool:
 # 7. Modes
 
 
-def apply_mode(verdict: Verdict, mode: Mode) -> Verdict:
-    """Return the effect of a verdict: `observe` and `warn` allow everything."""
-    return verdict if mode == "enforce" else "allow"
+def apply_mode(verdict: Verdict, mode: Mode, floor: Verdict = "allow") -> Verdict:
+    """Return the effect of a verdict: `observe` and `warn` allow everything above the floor; asked is denied so far."""
+    effect = verdict if mode == "enforce" else floor
+    return "deny" if effect == "ask" else effect
 
 
 HELD_WITHOUT_ENFORCEMENT = (
@@ -246,15 +250,25 @@ def hold_irreversible(decision: Decision) -> Decision:
     blocking = blocking_findings(decision)
     if decision.mode == "enforce" or not blocking:
         return decision
-    leading = (replace(f, verdict="deny", message=f"{f.message} {HELD_WITHOUT_ENFORCEMENT}") for f in blocking)
-    others = (f for f in decision.findings if f not in blocking)
-    return replace(decision, effect="deny", verdict="deny", findings=(*leading, *others))
+    leading = tuple(
+        replace(f, verdict="deny", message=f"{f.message} {HELD_WITHOUT_ENFORCEMENT}") if f.context.get("lasting") else f
+        for f in blocking
+    )
+    others = tuple(f for f in decision.findings if f not in blocking)
+    verdict = find_strictest(tuple(f.verdict for f in leading))
+    return replace(decision, effect="deny", verdict=verdict, findings=(*leading, *others))
 
 
 def blocking_findings(decision: Decision) -> tuple[Finding, ...]:
-    """Return the findings against the call: in observe and warn only findings about irreversible effects."""
+    """Return the findings against the call: in observe and warn only those of the floor and about irreversible effects.
+
+    Of the floor's, a person is asked only if none denies.
+    """
     objections = tuple(f for f in decision.findings if f.verdict not in ("allow", "contain"))
-    return objections if decision.mode == "enforce" else tuple(f for f in objections if f.context.get("lasting"))
+    if decision.mode == "enforce":
+        return objections
+    held = tuple(f for f in objections if f.context.get("lasting") or f.context.get(FLOOR))
+    return tuple(sorted(held, key=lambda f: f.verdict != find_strictest(tuple(g.verdict for g in held))))
 
 
 def can_agent_ask(decision: Decision) -> bool:

@@ -17,7 +17,7 @@ from remit.gate.scope_exempt_files import find_ignored_files
 from remit.gate.state.tickets import Ticket, running_launchers
 from remit.gate.trust import trusted_patterns, trusted_places
 from remit.gate.undo.find_violations import as_file_tool, constraint_finding, find_move_sources
-from remit.policy.decide import decide, split_waived
+from remit.policy.decide import decide, hold_irreversible, split_waived
 from remit.workspace.git.repository import find_tracked
 from remit.workspace.observe.observation import Change, try_observe_file
 from remit.workspace.place.resolve_paths import folds_case, resolve_target
@@ -110,7 +110,7 @@ def find_write_objections(
     call, facts = as_file_tool(command.call), command.gather_facts()
     since = environment.clock.now() - rules.config.session.lease_s
     for target in mark_leases(mark_ignored(tuple(targets), workspace, rules), command.call, context.state, since):
-        decision = decide(call, replace(facts, targets=(target,)))
+        decision = hold_irreversible(decide(call, replace(facts, targets=(target,))))
         if decision.effect != "allow" and decision.leading is not None:
             found[target.raw] = decision.leading
     return found

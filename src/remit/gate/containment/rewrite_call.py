@@ -31,6 +31,7 @@ from remit.gate.state.tickets import Tickets
 from remit.gate.state.workspace_state import PendingCall, baseline_head
 from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, find_background_word
 from remit.policy.decide import CONTAIN_RULE, ask_about_unclear, classify, is_containment_needed
+from remit.policy.floor import has_floor
 from remit.workspace.agents.transcripts import is_codex_unsandboxed
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import (
@@ -118,7 +119,9 @@ class CommandRewriter:
 
     def is_available(self, call: ToolCall, rules: Rules, waived: frozenset[Waiver]) -> bool:
         """Return True if the command can be contained. A command whose writes a person approved is not contained."""
-        if call.command is None or rules.mode != "enforce" or rules.config.containment.rewrite == "off":
+        if call.command is None or rules.config.containment.rewrite == "off":
+            return False
+        if rules.mode != "enforce" and not self.has_floor(call):
             return False
         if any(code != "USER_REJECTED" for code, _ in waived) or classify(call) != "destructive":
             return False
@@ -200,12 +203,17 @@ class CommandRewriter:
         folders = (call.cwd, call.given_folder or call.cwd)
         return call.governing_root == str(root) and not all(Path(f).resolve().is_relative_to(root) for f in folders)
 
-    def explain_elsewhere(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
-        """Return why a command that stands outside of the workspace cannot be contained in enforce; "" if it can be.
+    def has_floor(self, call: ToolCall) -> bool:
+        """Return True if the floor of Remit's own agent holds here. In a plan's attempt its jail is the floor."""
+        is_given = self.context.environment.has_floor and not self.context.workspace.is_assigned
+        return has_floor(call, is_given=is_given)
 
-        Nothing compares what it changes where it stands, so it needs a person's yes.
+    def explain_uncontained(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
+        """Return why a command cannot be contained that must be: one of Remit's own agent, and in enforce one that
+        stands outside of the workspace, where nothing compares what it changes. "" if it can be, or need not.
         """
-        if call.command is None or rules.mode != "enforce" or not self.stands_elsewhere(call):
+        is_bound = self.has_floor(call) or (rules.mode == "enforce" and self.stands_elsewhere(call))
+        if call.command is None or not is_bound:
             return ""
         if available:
             return self.explain_unavailable(call)
@@ -229,7 +237,7 @@ class CommandRewriter:
             )
         return PendingCall(
             intent_id=facts.session.intent_id,
-            verdict=decision.verdict,
+            verdict="contain",
             mode=decision.mode,
             rules=tuple(f.rule for f in decision.findings),
             judged=(),

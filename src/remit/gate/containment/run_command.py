@@ -244,7 +244,7 @@ def plan_sandbox(command: ContainedCommand, containment: Containment) -> Command
     root, common = workspace.root, workspace.common_dir
     scope = facts.active.owned_scope if facts.active is not None and facts.mode == "enforce" else ("**",)
     named = literal_folders(root, scope)
-    for patterns in facts.narrowings if facts.mode == "enforce" else ():
+    for patterns in facts.narrowings if facts.mode == "enforce" or facts.has_floor else ():
         narrow = literal_folders(root, patterns)
         # Of two folders, one inside the other, the inner one.
         pairs = [sorted((one, other), key=lambda path: len(path.parts)) for one in named for other in narrow]

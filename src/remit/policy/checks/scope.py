@@ -7,6 +7,8 @@ from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 
 NARROW_RULE = "narrow"
+NO_FILE = (".git/**",)
+"""What a session is narrowed to that changes no file: no scope matches it, and no patterns at all would hold nobody."""
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -56,10 +58,11 @@ def find_narrowed(call: ToolCall, facts: Facts) -> Finding | None:
         first = next((t for t in targets if t.path is None or not scope.matches(t.path, fold=t.folds)), None)
         if first is not None:
             shown, listed = sanitise_line(first.path or ""), ", ".join(sanitise_line(p, 80) for p in patterns[:5])
+            may = f"may change only {listed}" if patterns != NO_FILE else "may change no file of the workspace"
             return Finding(
                 rule=NARROW_RULE,
                 code="SCOPE_VIOLATION",
-                message=f"This session may change only {listed}, by its mode or its task, and not {shown}.",
+                message=f"This session {may}, by its mode or its task, and so not {shown}.",
                 path=str(first.path),
                 context={"attempted_action": f"{call.effect} {shown}", "narrow": list(patterns)},
             )

@@ -1,0 +1,57 @@
+"""The floor under Remit's own agent: what holds in every mode, since nobody else stands between it and the machine.
+
+| place | read | write, create | delete | command of unknown effect |
+|---|---|---|---|---|
+| workspace | yes | by the mode; a stale file never | as write, after a snapshot | contained |
+| git's folder, `.orchestration/`, agents' settings | yes | refused | refused | read-only |
+| temporary folder, caches | yes | yes | yes | real; caches in a layer |
+| the rest of HOME and of the machine | yes | asked | asked | read-only |
+
+The checks know the place of each file: a row of the table is the verdict that a check's objection keeps in observe and
+warn. What is asked is refused where nobody can answer. `enforce` is stricter, and needs no floor.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from remit.core.call import OWN_AGENT, ToolCall
+from remit.core.decision import Facts, Finding, Verdict, find_strictest
+
+HELD: Mapping[str, Verdict] = {
+    "arguments": "deny",
+    "protected": "deny",
+    "assignment": "deny",
+    "narrow": "deny",
+    "stale": "deny",
+    "outside": "ask",
+    "contain": "contain",
+}
+"""By rule, the verdict in observe and warn. Objections of other rules hold in enforce only."""
+
+FLOOR = "floor"
+"""Key in the context of a finding that holds in every mode."""
+
+
+def has_floor(call: ToolCall, *, is_given: bool) -> bool:
+    """Return True if the floor holds for a call; `is_given` is False where a person started the run without one."""
+    return call.agent == OWN_AGENT and is_given
+
+
+def lay_floor(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
+    """Return the findings, those marked that hold although the mode enforces nothing."""
+    if not facts.has_floor or facts.mode == "enforce":
+        return findings
+    return tuple(hold_finding(finding) if finding.rule in HELD else finding for finding in findings)
+
+
+def hold_finding(finding: Finding) -> Finding:
+    if finding.verdict == "allow":
+        return finding
+    verdict = HELD[finding.rule] if finding.verdict == "deny" else finding.verdict
+    return replace(finding, verdict=verdict, context={**finding.context, FLOOR: True})
+
+
+def find_floor(findings: tuple[Finding, ...]) -> Verdict:
+    """Return the strictest verdict that holds in every mode."""
+    return find_strictest(tuple(f.verdict for f in findings if f.context.get(FLOOR)))
