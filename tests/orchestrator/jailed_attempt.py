@@ -19,6 +19,7 @@ from remit.wiring.hook_client import install_client
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import find_bubblewrap
+from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 from remit.workspace.worktrees import Worktrees
 
 LEASE_S = 600.0
@@ -59,6 +60,7 @@ class JailedAttempt:
         branch = "remit/INT-001/1"
         self.places = AttemptPlaces(main, tree, temporary, folder / "INT-001-1.state", branch)
         prepare_state(self.places)
+        PrivateGitFolder(tree).make("INT-001/1")
         self.starter = DaemonStarter(home)
         self.told: list[str] = []
         self.process: AgentProcess | None = None
@@ -72,6 +74,7 @@ class JailedAttempt:
         return {
             "GIT": self.root / ".git",
             "OWN": self.places.tree.git_dir,
+            "SHARED": PrivateGitFolder(self.places.tree).shared,
             "STATE": self.home / ".local/state/remit",
             "OTHER": self.other.root,
             "MAIN": self.root,

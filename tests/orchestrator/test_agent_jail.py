@@ -42,6 +42,7 @@ from remit.orchestrator.workers.network import find_certificates, find_proxy_sec
 from remit.orchestrator.workers.workplaces import Workplaces
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
+from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 from remit.workspace.sandbox.secret_places import SECRET_PLACES
 from remit.workspace.worktrees import Worktrees
 from waiting import wait_until
@@ -70,6 +71,7 @@ def places(repository: Path, home: Path) -> AttemptPlaces:
     state = home / ".local/share/remit/trees/r/one.state"
     places = AttemptPlaces(main, one, temporary, state, "remit/INT-001/1")
     prepare_state(places)
+    PrivateGitFolder(one).make("INT-001/1")
     return places
 
 

@@ -53,14 +53,17 @@ ATTACKS: dict[str, tuple[str, str]] = {
     "make a ledger": ("os.makedirs(GIT + '/remit/log')", READ_ONLY),
     "list the records": ("str(os.listdir(GIT + '/remit'))", "[]"),
     "truncate the state": ("open(GIT + '/remit/state.db', 'wb')", READ_ONLY),
-    "move the records away": ("os.rename(GIT + '/remit', GIT + '/gone')", READ_ONLY),
+    "move the records away": ("os.rename(GIT + '/remit', GIT + '/gone')", BUSY),
     "read the key": ("open(STATE + '/key').read()", NOT_THERE),
     "read the fleet's database": ("open(STATE + '/fleet.db').read()", NOT_THERE),
     "leave a record in the spool": ("os.makedirs(STATE + '/spool')", READ_ONLY),
     "take the door away": ("os.unlink(STATE + '/daemon.sock')", READ_ONLY),
     "write its assignment": ("open(OWN + '/remit/assignment.json', 'w')", READ_ONLY),
     # what git reads outside of the jail later
-    "write git's settings": ("run('git', 'config', 'core.fsmonitor', 'touch /tmp/x')", "could not lock|Read-only"),
+    "write git's settings": (
+        "run('git', 'config', 'core.fsmonitor', 'touch /tmp/x')",
+        f"could not lock|Read-only|{BUSY}",
+    ),
     "write settings of the worktree": ("open(OWN + '/config.worktree', 'a')", READ_ONLY),
     "put settings in place": ("os.replace(junk('x'), OWN + '/config.worktree')", f"{BUSY}|cross-device"),
     "make a hook": ("open(GIT + '/hooks/post-checkout', 'w')", READ_ONLY),
@@ -68,18 +71,21 @@ ATTACKS: dict[str, tuple[str, str]] = {
     "name another repository": ("open(OWN + '/commondir', 'w')", READ_ONLY),
     "make a repository of its own": ("os.unlink(TREE + '/.git')", BUSY),
     # refs
-    "move main": ("run('git', 'update-ref', 'refs/heads/main', 'HEAD~1')", "Read-only"),
-    "delete main": ("run('git', 'update-ref', '-d', 'refs/heads/main')", "Read-only"),
-    "move what lands": ("run('git', 'update-ref', 'refs/heads/remit/next', 'HEAD')", "Read-only"),
-    "write a note": ("run('git', 'notes', '--ref=remit', 'add', '-m', 'x')", "unable to create directory"),
-    "write a ref of Remit's": (
-        "run('git', 'update-ref', 'refs/remit/snapshots/x', 'HEAD')",
-        "unable to create directory",
-    ),
-    "move another attempt's branch": ("run('git', 'update-ref', 'refs/heads/remit/INT-002/1', 'HEAD~1')", "Read-only"),
-    "pack the refs": ("run('git', 'pack-refs', '--all')", "Read-only"),
-    "stash": ("junk(TREE + '/src/app.py') and run('git', 'stash')", "Read-only|Cannot save"),
-    "make a worktree": ("run('git', 'worktree', 'add', '/tmp/w', '-b', 'w')", "Read-only"),
+    # in the copy of git's folder that is its own, none of the repository's
+    "move main": ("run('git', 'update-ref', 'refs/heads/main', 'HEAD~1')", "done"),
+    "delete main": ("run('git', 'update-ref', '-d', 'refs/heads/main')", "done"),
+    "move what lands": ("run('git', 'update-ref', 'refs/heads/remit/next', 'HEAD')", "done"),
+    "write a note": ("run('git', 'notes', '--ref=remit', 'add', '-m', 'x')", "done"),
+    "write a ref of Remit's": ("run('git', 'update-ref', 'refs/remit/snapshots/x', 'HEAD')", "done"),
+    "move another attempt's branch": ("run('git', 'update-ref', 'refs/heads/remit/INT-002/1', 'HEAD~1')", "done"),
+    "pack the refs": ("run('git', 'pack-refs', '--all')", "done"),
+    "stash": ("junk(TREE + '/src/app.py') and run('git', 'stash')", "done"),
+    "make a worktree": ("run('git', 'worktree', 'add', '/tmp/w', '-b', 'w')", "done"),
+    "delete the objects": ("run('rm', '-rf', GIT + '/objects')", f"{BUSY}|Read-only"),
+    "move the objects": ("os.rename(GIT + '/objects', GIT + '/gone')", BUSY),
+    "borrow from elsewhere": ("open(GIT + '/objects/info/alternates', 'w')", READ_ONLY),
+    "write the real objects": ("open(SHARED + '/pack/x', 'w')", READ_ONLY),
+    "write the copies from the other side": ("os.makedirs(SHARED + '/../common/x')", READ_ONLY),
     "push": ("run('git', 'push', 'origin', 'HEAD:refs/heads/main')", "does not appear to be a git repository|fatal"),
     # the rest of the machine
     "write another attempt's files": ("os.listdir(OTHER)", NOT_THERE),
@@ -272,6 +278,7 @@ print(perform("echo mine > LICENSE; kill -TERM 0; sleep 60", "t3"))
     }
     assert unexpected == {}
     assert "mine" in printed.splitlines()
+    assert attempt.trees.end_git_folder(attempt.places.tree) == ""
     assert run_git(attempt.root, "log", "-1", "--format=%s", "remit/INT-001/1") == "mine\n"
     assert [line for line in run_git(attempt.root, "for-each-ref").splitlines() if "INT-001" not in line] == [
         line for line in refs.splitlines() if "INT-001" not in line
@@ -404,13 +411,12 @@ os.mkdir(OWN + "/folder.lock")
 attempt(lambda: open(COMMON + "/objects/info/alternates", "w"))
 """)
     assert "Read-only file system" in printed
-    found = attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch)
-    assert sorted(path.name for path in found) == ["1", "7", "HEAD", "MERGE_HEAD", "pack-0.idx", "zz"]
     handed = attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", Identity("a", "a@example.org", 1))
     assert run_git(attempt.root, "rev-parse", "main") == main
     assert run_git(attempt.root, "rev-parse", "remit/INT-001/1").strip() == handed.commit
     assert run_git(attempt.root, "show", "remit/INT-001/1:src/made.py") == "y = 1\n"
     assert (home / "victim").read_text() == "mine\n"
+    assert not (own / "MERGE_HEAD").exists()
     assert attempt.trees.remove_traps(attempt.places.tree, attempt.places.branch) == ()
 
 

@@ -23,6 +23,7 @@ from remit.workspace.observe.observation import Observation, observe_workspace
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_workspace
 from remit.workspace.safe_files import ObservedFile
+from remit.workspace.sandbox.private_git_folder import PrivateGitFolder, WorkRefused, take_over_commits
 from remit.workspace.snapshots.snapshot import is_secret_path, read_content
 
 STATUS_WORDS = ("status", "--porcelain", "--ignore-submodules=dirty")
@@ -172,7 +173,7 @@ class Worktrees:
     def is_idle(self, tree: Workspace) -> bool:
         """Return True if the worktree's attempt was ended, and everything in it is reachable from a ref."""
         held = read_assignment(tree)
-        if held is None or held.terms is None or held.terms.state != "ended":
+        if held is None or held.terms is None or held.terms.state != "ended" or PrivateGitFolder(tree).exists:
             return False
         return not self.explain_risk(tree)
 
@@ -232,6 +233,7 @@ class Worktrees:
         for path in find_filters(Git(tree.root), [path for path, file in files.items() if file is not None]):
             left[path] = "git passes it through a filter, and a checkpoint holds bytes as they are"
             del files[path]
+        take_over_commits(tree)  # at least what was seen
         old = self.store.find_commit(ref)
         if seen.head is None or (not files and old is None):
             return None
@@ -254,6 +256,16 @@ class Worktrees:
     def push_checkpoint(self, remote: str, checkpoint: Checkpoint, old: str = NO_COMMIT) -> None:
         """Push a checkpoint. Raises RefMoved if the remote's ref is not at `old`."""
         self.store.push_ref(remote, checkpoint.ref, checkpoint.commit, old)
+
+    def end_git_folder(self, tree: Workspace) -> str:
+        """Take over what the worktree's agent committed in its own git folder, and end the folder, if there is one;
+        return why its commits are refused, empty for none.
+        """
+        try:
+            PrivateGitFolder(tree).close()
+        except WorkRefused as error:
+            return str(error)
+        return ""
 
     def remove_traps(self, tree: Workspace, branch: str) -> tuple[Path, ...]:
         """Remove, after the agent's end, what it left for git outside of its jail in the folders that it may write, and
@@ -285,7 +297,9 @@ class Worktrees:
 
         Changed paths since `base`, in earlier commits of the agent too, have to match each of the `patterns`: else they
         are named and nothing is committed. Whatever the agent did to HEAD or the branch, both are at the commit then.
+        Raises WorkRefused.
         """
+        PrivateGitFolder(tree).close()
         held = read_assignment(tree)
         terms = held.terms if held is not None else None
         git, sets = Git(tree.root), [Scope(one) for one in patterns]
@@ -389,7 +403,8 @@ def attempt_name(intent: str, attempt: int) -> str:
 
 def current_branch_ref(tree: Workspace) -> str | None:
     """Return the branch of an attempt that is checked out; None for another one, and without."""
-    ref = Git(tree.root).text("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
+    own = Git(tree.git_dir or tree.root)  # not the copy that its agent may write
+    ref = own.text("--git-dir=.", "symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
     return ref if IDLE_BRANCH.fullmatch(ref) else None
 
 

@@ -78,7 +78,7 @@ class AnswerInputs(Struct, frozen=True):
 def read_inputs(question: BlameQuestion) -> AnswerInputs | None:
     """Return the inputs of a question's answer; None if some cannot be told. Raises OSError."""
     arguments, workspace = question.arguments, question.workspace
-    file, common, git_dir = workspace.root / question.path, workspace.common_dir, workspace.git_dir
+    file, common, git_dir = workspace.root / question.path, workspace.common_view, workspace.git_view
     if arguments.revisions or not {option_name(option) for option in arguments.options} <= LASTING_OPTIONS:
         return None
     if common is None or git_dir is None or file.is_symlink() or not file.is_file() or has_other_sources(workspace):

@@ -66,7 +66,7 @@ class CommandRun:
         words, folder = self.words, Path(self.call.cwd)
         workspace, home = self.context.found_workspace, self.context.environment.home
         if workspace is not None and (assignment := read_assignment(workspace)) and assignment.terms:
-            words = put_into_command_jail(workspace, home, assignment.terms.intent, folder, words)
+            words = put_into_command_jail(workspace, home, folder, words)
         self.ended = run_without_bubblewrap(words, folder, replace(limits, size=None))
         return self.ended
 

@@ -34,8 +34,9 @@ from remit.workspace.processes.limited_command import CommandResult, run_trusted
 from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import try_lock
 from remit.workspace.sandbox import landlock
-from remit.workspace.sandbox.attempt_places import existing, list_git_places, list_steering_places
+from remit.workspace.sandbox.attempt_places import existing
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
+from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
 from remit.workspace.sandbox.secret_places import SecretPlaces, SecretSearch, make_empty_file
 
@@ -186,34 +187,31 @@ def make_jail(
     links: Sequence[str] = (),
     certificates: Sequence[Path] = (),
 ) -> Jail:
-    """Return the jail of an attempt: visible are the attempt's worktree, git's folder, the rules, and the files of HOME
-    needed by the agent. Hidden are the main worktree, further worktrees, the rest of HOME, foreign temporary folders,
-    and Remit's records and keys, except from Remit's own agent, which writes them itself.
+    """Return the jail of an attempt: visible are the attempt's worktree, its own git folder in the place of git's, the
+    rules, and the files of HOME needed by the agent. Hidden are the main worktree, further worktrees, the rest of HOME,
+    foreign temporary folders, and Remit's records and keys, except from Remit's own agent, which writes them itself.
     """
-    tree, common, home = places.tree, places.main.common_dir, around.home.resolve()
-    assert common is not None, "worktrees are git's"
-    assert tree.git_dir is not None, "worktrees are git's"
+    tree, home, git_folder = places.tree, around.home.resolve(), PrivateGitFolder(places.tree)
     state = home / STATE_FOLDER
     private = existing(home, places.main.root, *map(Path, TEMPORARY_FOLDERS))
     own_folder, own_files = find_agent_files(agent, home, around.config_folders)
-    writable = (tree.root, places.temporary, tree.git_dir)
+    writable = (tree.root, places.temporary)
     named = (*list_tool_paths(words, search_path), *certificates)
     tools = (path for path in named if is_inside_only(path, private))
-    read_only = list_steering_places(tree)
+    read_only = (tree.root / ".git",)
     shown = find_links(places, links)
     unseen = (*private, *OWN_MOUNTS)
     hidden = tuple(path for path in find_sockets(home, (Path("/"),)) if not is_in_folders(path, unseen))
-    emptied: tuple[Path, ...] = ()
+    emptied = (git_folder.common,)
     is_own = is_own_agent(agent, words)
     if is_own:
-        writable = (*writable, common, places.main.folder, *(state / name for name in STATE_PATHS))
+        writable = (*writable, places.main.state, places.main.folder, *(state / name for name in STATE_PATHS))
         read_only = (*read_only, state)
         hidden = (*hidden, *(state / name for name in HIDDEN_STATE))
     else:
-        writable = (*writable, *list_git_places(common, Path(places.branch).parent.name))
-        read_only = (*read_only, common, common / "objects/info", places.main.folder)
+        read_only = (*read_only, places.main.folder)
         shown = {**shown, state: places.state}
-        emptied = existing(places.main.state)
+        emptied = (*emptied, places.main.state)
     writable = existing(*writable, *own_folder)
     read_only = existing(*read_only, *own_files, *(home / name for name in HOME_PATHS), *tools)
     secrets = find_secrets_in_sight(around, private, own_folder, (*writable, *read_only, *shown.values()))
@@ -222,9 +220,10 @@ def make_jail(
         private=private,
         writable=writable,
         read_only=read_only,
-        links=shown,
+        placed=git_folder.list_writable(),
+        links={**shown, **git_folder.list_read_only()},
         hidden=existing(*hidden, *secrets.files),
-        emptied=(*secrets.folders, *emptied),
+        emptied=(*secrets.folders, *existing(*emptied)),
         shown=secrets.visible,
         empty=make_empty_file(home),
         can_nest=is_own,

@@ -64,6 +64,7 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.reaper import MISSING_EXIT_CODE
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
+from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 from remit.workspace.worktrees import BRANCH_FOLDER, STATUS_WORDS, Worktrees, attempt_name, mark_handed_in
 
 MAX_WHY_CHARS = 300
@@ -185,6 +186,8 @@ class AttemptSteps:
             asked = read_boot_clock_ns() / 1e9
             if not self.engine.move_attempt(attempt.token, attempt.key, AttemptState.PREPARED, base=base):
                 return SUPERSEDED_END
+            if self.bubblewrap is not None:
+                PrivateGitFolder(tree).make(attempt_name(attempt.intent, attempt.attempt))
             assignment.write(terms, self.engine.timing.assignment_s)
         known = list_sessions(tree, self.settings.environment)
         place = Workplace(tree, assignment, asked, start, known, began=self.settings.environment.clock.now())
@@ -291,6 +294,8 @@ class AttemptSteps:
             shutil.rmtree(folder, ignore_errors=True)
         gone = [(t, terms) for t, terms in found if terms and terms.state != "ended" and terms.token not in current]
         for tree, terms in gone:
+            with suppress(GitError, OSError):
+                trees.end_git_folder(tree)
             with suppress(OSError):
                 trees.remove_traps(tree, f"{BRANCH_FOLDER}/{attempt_name(terms.intent, terms.attempt)}")
         for tree, terms in gone:
@@ -323,7 +328,10 @@ class AttemptSteps:
                 end = process.wait(report.tell)
             place.process = None
         report.tell(process.feed, is_last=True)
-        traps = self.host.open_trees(attempt.repository).remove_traps(place.tree, attempt.branch)
+        trees = self.host.open_trees(attempt.repository)
+        if refused := trees.end_git_folder(place.tree):
+            return StepEnd(AttemptEnd.FAILED, sanitise_line(refused, MAX_WHY_CHARS), "commits refused")
+        traps = trees.remove_traps(place.tree, attempt.branch)
         if traps:
             named = ", ".join(repr(str(path)) for path in traps[:3])
             why = f"it left in git's folder what git outside of its jail would follow, now removed: {named}"

@@ -32,6 +32,7 @@ def hand_over(trees: Worktrees, last: Attempt) -> Path:
     """
     forget_hand_ins(trees.store, last.intent)
     tree = find_tree(trees, last) or restore_tree(trees, last)
+    trees.end_git_folder(tree)
     if tree.assignment_path:
         shutil.rmtree(Path(tree.assignment_path).parent, ignore_errors=True)
     return tree.root

@@ -86,6 +86,7 @@ def find_work(trees: Worktrees, last: Attempt) -> tuple[str, str | None]:
         if current_branch_ref(tree) == branch:
             # Its worker may be about to do the same, or be gone.
             with suppress(GitError, OSError):
+                trees.end_git_folder(tree)
                 trees.checkpoint(tree, last.intent, last.attempt, "a checkpoint", int(last.ended_at or 0))
     kept, head = store.find_commit(wip), store.find_commit(branch)
     if kept is not None and (head is None or store.find_commit(f"{kept}^") == head):

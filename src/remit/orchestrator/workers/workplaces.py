@@ -37,6 +37,7 @@ from remit.orchestrator.workers.starting_point import StartingPoint
 from remit.workspace.git.command import GitError
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_boot_clock_ns
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 
 CHECKPOINT_BEATS = 24  # heartbeats between two checkpoints of a worktree: 120 s
 DRAIN_S = 10.0
@@ -114,6 +115,8 @@ class Workplaces:
         if task is not None and task.state is TaskState.ASKING and place.process is not None:
             place.process.cancel(AttemptEnd.CANCELLED, task.why)  # a person has taken it over
         self.deliver_messages(place, hold.attempt)
+        with suppress(GitError, OSError):
+            PrivateGitFolder(place.tree).refresh()
         place.beats += 1
         if place.beats % CHECKPOINT_BEATS == 0:
             self.run_aside(place, partial(self.keep, place, hold.intent, hold.attempt))
@@ -247,6 +250,8 @@ class Workplaces:
         if place.aside is not None and place.aside is not threading.current_thread():
             place.aside.join(DRAIN_S)
         intent, attempt = place.assignment.terms.intent, place.assignment.terms.attempt
+        with suppress(GitError, OSError):  # again by whoever needs the worktree next
+            self.host.open_trees(self.find_repository_of(place)).end_git_folder(place.tree)
         self.keep(place, intent, attempt)
         self.relay_rest(place.tree, place.assignment.terms, self.host.engine.read_board())
         with suppress(*AWAY_ERRORS):  # the next attempt's brief has what is unheard

@@ -30,7 +30,7 @@ from remit.core.diff.contents import Hunk, hash_git_blob, sha256
 from remit.core.python_runtime import prepare_type
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import parse_batch_output
-from remit.workspace.place.workspace import Workspace, is_folder
+from remit.workspace.place.workspace import Workspace, find_shared_objects, is_folder
 from remit.workspace.safe_files import hold_lock, lock_file, read_tail, try_lock, write_atomically
 
 REPOSITORY_FOLDER = "objects.git"
@@ -64,6 +64,9 @@ class RemitRepository:
             raise AssertionError("only a workspace in git has one")
         self.workspace = workspace
         self.objects = workspace.common_dir / "objects"
+        self.stores = (self.objects,)
+        if (shared := find_shared_objects(workspace)) is not None:
+            self.objects, self.stores = shared, (shared, self.objects)
         self.path = workspace.state / REPOSITORY_FOLDER
 
     @property
@@ -121,32 +124,38 @@ class RemitRepository:
 
     def borrow_objects(self, known: BorrowedObjects) -> None:
         """Link each object that the user's repository has by now. Raises OSError."""
-        packed_at = -1
-        # git adds a pack before removing its loose objects, so the folders are read again after a new pack.
-        while packed_at != (packed_at := _folder_mtime_ns(self.objects / "pack")):
-            settled_ns = time.time_ns() - CLOCK_TICK_NS
-            for name in ("pack", *(f"{number:02x}" for number in range(256))):
-                at = _folder_mtime_ns(self.objects / name)
-                if at == 0 or known.folders.get(name) == at:
-                    continue
-                theirs, here = self.objects / name, self.path / "objects" / name
-                names = set(os.listdir(theirs))  # noqa: PTH208  before a call
-                if name == "pack":
-                    known.packs = tuple(sorted(n.removesuffix(".idx") for n in names if n.endswith(".idx")))
-                    borrowed = [f"{stem}{suffix}" for stem in known.packs for suffix in PACK_PARTS]
-                else:
-                    here.mkdir(exist_ok=True)
-                    borrowed = [n for n in names.difference(os.listdir(here)) if not n.startswith("tmp_")]  # noqa: PTH208
-                for part in borrowed:
-                    _link_or_copy(theirs / part, here / part)
-                # A name added within a clock tick does not change the folder's time.
-                known.folders[name] = at if at < settled_ns else -1
+        known.packs = tuple(sorted({pack for store in self.stores for pack in self.borrow_from(store, known.folders)}))
         # The alternates of the user's repository, such as a clone with `--shared`, are used here, too.
         theirs, here = self.objects / "info/alternates", self.path / "objects/info/alternates"
         if theirs.exists() and not here.exists():
             places = (self.objects / line for line in theirs.read_text("utf-8").splitlines() if line)
             here.parent.mkdir(exist_ok=True)
             here.write_text("".join(f"{os.path.normpath(path)}\n" for path in places), "utf-8")
+
+    def borrow_from(self, store: Path, folders: dict[str, int]) -> set[str]:
+        """Link the objects of a store, and return its packs. `folders` has the times of those that were read."""
+        key, packs, packed_at = "" if store == self.objects else "own:", set[str](), -1
+        # git adds a pack before removing its loose objects, so the folders are read again after a new pack.
+        while packed_at != (packed_at := _folder_mtime_ns(store / "pack")):
+            settled_ns = time.time_ns() - CLOCK_TICK_NS
+            for name in ("pack", *(f"{number:02x}" for number in range(256))):
+                at = _folder_mtime_ns(store / name)
+                if at == 0 or (name != "pack" and folders.get(f"{key}{name}") == at):
+                    continue
+                theirs, here = store / name, self.path / "objects" / name
+                names = set(os.listdir(theirs))  # noqa: PTH208  before a call
+                if name == "pack":
+                    packs = {n.removesuffix(".idx") for n in names if n.endswith(".idx")}
+                    borrowed = [f"{stem}{suffix}" for stem in packs for suffix in PACK_PARTS]
+                    borrowed = [] if folders.get(f"{key}{name}") == at else borrowed
+                else:
+                    here.mkdir(exist_ok=True)
+                    borrowed = [n for n in names.difference(os.listdir(here)) if not n.startswith("tmp_")]  # noqa: PTH208
+                for part in borrowed:
+                    _link_or_copy(theirs / part, here / part)
+                # A name added within a clock tick does not change the folder's time.
+                folders[f"{key}{name}"] = at if at < settled_ns else -1
+        return packs
 
     def write_borrow_list(self, known: BorrowedObjects) -> None:
         known.heads = dict(list(known.heads.items())[-MAX_HEADS:])

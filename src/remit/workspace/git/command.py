@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remit.workspace.place.workspace import (
+    PRIVATE_GIT_FOLDER,
+    find_git_view,
     is_folder,
     path_exists,
     resolve_common_folder,
@@ -133,9 +135,18 @@ class Git:
 def git_words(folder: Path, arguments: Iterable[str] = (), options: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the words before the arguments: git in `folder`, running no program of the repository. Raises GitError."""
     try:
-        return ("git", *GUARDS, *override_options(folder), *options, "-C", str(folder))
+        return ("git", *GUARDS, *override_options(folder), *options, *view_options(folder), "-C", str(folder))
     except ValueError as error:
         raise GitError(arguments, None, str(error)) from error
+
+
+def view_options(folder: Path) -> tuple[str, ...]:
+    """Return the options that lead git to the copy of a running attempt; none elsewhere."""
+    found = find_git_folder(folder)
+    if found is None or PRIVATE_GIT_FOLDER not in str(found):
+        return ()
+    top = next((path for path in (folder, *folder.parents) if path_exists(path / ".git")), folder)
+    return (f"--git-dir={found}", f"--work-tree={top}")
 
 
 def execute(
@@ -220,7 +231,8 @@ def release_pipes(top: str) -> bool:
 
 def find_pipes(top: str) -> Iterator[str]:
     """Yield FIFOs with such names, and each FIFO in git's folders; no other link is followed. Raises DeviceFound."""
-    git_folder = resolve_git_folder(top)
+    own = resolve_git_folder(top)
+    git_folder = find_git_view(own) if own else None
     common = resolve_common_folder(git_folder) if git_folder else None
     waiting = [(top, False), *((folder, True) for folder in {git_folder, common} if folder)]
     passed = 0
@@ -296,10 +308,12 @@ DRIVER_OVERRIDES: dict[str, dict[str, str]] = {
 
 
 def find_git_folder(folder: Path) -> Path | None:
-    """Return the git folder that git would use in `folder`: the nearest `.git`, or a bare repository above."""
+    """Return the git folder that git is to use in `folder`: the nearest `.git`, for a running attempt its own copy, or
+    a bare repository above.
+    """
     for path in (folder, *folder.parents):
         if path_exists(path / ".git"):
-            return Path(found) if (found := resolve_git_folder(str(path))) else None
+            return Path(find_git_view(found)) if (found := resolve_git_folder(str(path))) else None
         if path_exists(path / "HEAD") and is_folder(path / "objects") and is_folder(path / "refs"):
             return path
     return None

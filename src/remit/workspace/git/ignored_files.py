@@ -57,9 +57,8 @@ class IndexFlags(Struct, frozen=True):
 
 
 def read_index_flags(workspace: Workspace) -> IndexFlags:
-    if workspace.git_dir is None:
-        return IndexFlags()
-    return list_index_flags(workspace.root, file_state(workspace.git_dir / "index"))
+    view = workspace.git_view
+    return list_index_flags(workspace.root, file_state(view / "index")) if view else IndexFlags()
 
 
 @lru_cache(64)

@@ -33,7 +33,7 @@ def read_head_reference(workspace: Workspace) -> str | None:
     """
     if workspace.git_dir is None:
         return None
-    name = read_pointer(f"{workspace.git_dir}/HEAD").removeprefix("ref: ")
+    name = read_pointer(f"{workspace.git_view}/HEAD").removeprefix("ref: ")
     return None if name in ("", f"{BRANCH_PREFIX}.invalid") else name
 
 
@@ -47,9 +47,10 @@ def head_commit(workspace: Workspace) -> str | None:
     text = read_head_reference(workspace)
     if text is not None and OID.fullmatch(text):
         return text
-    if workspace.common_dir is None:
+    common = workspace.common_view
+    if common is None:
         return None
-    if text and (commit := read_loose_ref(workspace.common_dir, text)):
+    if text and (commit := read_loose_ref(common, text)):
         return commit
     try:
         return Git(workspace.root).read_head()

@@ -343,7 +343,7 @@ class IncrementalObserver:
         return "" if standing == self.known.git_state else "HEAD, the index or git's settings changed"
 
     def read_git_state(self) -> GitState:
-        git_dir, common = self.workspace.git_dir, self.workspace.common_dir
+        git_dir, common = self.workspace.git_view, self.workspace.common_view
         if git_dir is None or common is None:
             return (None, ())
         files = (git_dir / "index", git_dir / "config.worktree", *(common / name for name in GIT_STATE_FILES))

@@ -316,7 +316,7 @@ def find_arriving_paths(workspace: Workspace, known: tuple[str, ...]) -> frozens
     found: set[str] = set()
     try:
         for name, between in OPERATION_RANGES.items() if known else ():
-            for commit in filter(OID.fullmatch, read_pointer(f"{workspace.git_dir}/{name}").split()):
+            for commit in filter(OID.fullmatch, read_pointer(f"{workspace.git_view}/{name}").split()):
                 # Without commits made by the call itself.
                 if commit not in list_new_objects(workspace, commit, known):
                     words = ("diff", "--name-only", "-z", "--no-renames", "--relative", between.format(commit), "--")

@@ -34,6 +34,9 @@ ENFORCE_MARKER = "enforce"
 ASSIGNMENT_FILE = "remit/assignment.json"
 """Relative to the git folder of one worktree, which no other worktree shares."""
 
+PRIVATE_GIT_FOLDER = "remit/own"
+"""Relative to the git folder of a worktree: the copy of git's folder that a running attempt works with."""
+
 MAX_POINTER_BYTES = 8192
 MAX_KNOWN_WORKSPACES = 64
 
@@ -86,6 +89,17 @@ class Workspace(Struct, frozen=True, dict=True):
     @property
     def is_assigned(self) -> bool:
         return self.assignment_path is not None and os.path.lexists(self.assignment_path)
+
+    @property
+    def git_view(self) -> Path | None:
+        """The git folder that git works with here now: of a running attempt its own copy."""
+        return Path(find_git_view(str(self.git_dir))) if self.git_dir else None
+
+    @property
+    def common_view(self) -> Path | None:
+        """The shared git folder that belongs to `git_view`."""
+        view = self.git_view
+        return self.common_dir if view is None or view == self.git_dir else view.parent.parent
 
     @LazyProperty
     def intents_path(self) -> Path:
@@ -186,6 +200,21 @@ def resolve_git_folder(repository: str) -> str | None:
 def resolve_common_folder(git_dir: str) -> str:
     named = read_pointer(f"{git_dir}/commondir")
     return os.path.realpath(os.path.join(git_dir, named)) if named else git_dir  # noqa: PTH118
+
+
+def find_git_view(git_dir: str) -> str:
+    """Return the git folder that git works with for a worktree's git folder: the copy of a running attempt, if any."""
+    above, _, name = git_dir.rpartition("/")
+    if not above.endswith("/worktrees"):
+        return git_dir
+    own = f"{git_dir}/{PRIVATE_GIT_FOLDER}/common/worktrees/{name}"
+    return own if path_exists(f"{own}/commondir") else git_dir
+
+
+def find_shared_objects(workspace: Workspace) -> Path | None:
+    """Return where the jail of an attempt shows the objects of the real repository; None outside of one."""
+    shared = Path(f"{workspace.git_dir}/{PRIVATE_GIT_FOLDER}/shared")
+    return shared if workspace.assignment_path and is_folder(shared / "pack") else None
 
 
 def read_pointer(path: Path | str) -> str:

@@ -73,10 +73,10 @@ class Jail(Struct, frozen=True):
 
     `entries` are shown read-only in layers without a lower folder. `private` are folders that the command finds empty,
     and may fill: its writes there vanish with it. What is named below one of them is shown there. `links` are folders
-    that appear read-only in another place, by that place. `emptied` are folders with secrets, Remit's own among them:
-    empty and read-only inside, so that no lock on their files can be taken. `shown` are visible paths below a hidden
-    folder. In the place of a hidden file stands `empty`. `above`: git's folder lies above the workspace, and git would
-    stop at the layer's file system border.
+    that appear read-only in another place, by that place; `placed` are writable there. `emptied` are folders with
+    secrets, Remit's own among them: empty and read-only inside, so that no lock on their files can be taken. `shown`
+    are visible paths below a hidden folder. In the place of a hidden file stands `empty`. `above`: git's folder lies
+    above the workspace, and git would stop at the layer's file system border.
     """
 
     folder: Path
@@ -85,6 +85,7 @@ class Jail(Struct, frozen=True):
     private: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
+    placed: Mapping[Path, Path] = {}
     links: Mapping[Path, Path] = {}
     hidden: tuple[Path, ...] = ()
     emptied: tuple[Path, ...] = ()
@@ -135,6 +136,7 @@ def list_mount_words(jail: Jail) -> list[str]:
     mounts += [(path, ("--ro-bind-try", str(path), str(path))) for path in jail.entries]
     mounts += [(path, ("--tmpfs", str(path))) for path in jail.private]
     mounts += [(path, ("--bind", str(path), str(path))) for path in jail.writable]
+    mounts += [(path, ("--bind", str(source), str(path))) for path, source in jail.placed.items()]
     mounts += [(path, ("--ro-bind", str(path), str(path))) for path in jail.read_only]
     mounts += [(path, ("--ro-bind", str(source), str(path))) for path, source in jail.links.items()]
     mounts.sort(key=lambda each: len(each[0].parts))
