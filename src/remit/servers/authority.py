@@ -26,7 +26,7 @@ from remit.gate.records.call_records import violation_document
 from remit.gate.state.database import StateDatabase, StateError
 from remit.servers.environment import AGENT_VARIABLES
 from remit.workspace.processes.peer_identity import (
-    Connection,
+    ClientConnection,
     NotOfThisUser,
     Peer,
     find_holders,
@@ -210,7 +210,7 @@ class Authority:
             return explain_incomplete(error).rule(act)
 
     def rule_web(
-        self, act: Act, root: Path | None, connection: Connection, *, may_be_elsewhere: bool = False
+        self, act: Act, root: Path | None, connection: ClientConnection, *, may_be_elsewhere: bool = False
     ) -> Ruling:
         """Rule for the client of a TCP connection by the worst of all processes that hold it. Where people log in, the
         client may be on another machine, or behind a proxy: then the login and the browser's key are all there is.

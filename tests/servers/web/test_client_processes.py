@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from remit.workspace.processes.peer_identity import Connection, NotOfThisUser, find_holders
+from remit.workspace.processes.peer_identity import ClientConnection, NotOfThisUser, find_holders
 from remit.workspace.processes.process_tracking import Incomplete
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="lsof names the process elsewhere")
@@ -32,13 +32,13 @@ def test_each_connection_has_its_own_process(listener: socket.socket) -> None:
     command = [sys.executable, "-c", CONNECT, str(port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
-        theirs = Connection("127.0.0.1", int(other.stdout.readline()), "127.0.0.1", port)
+        theirs = ClientConnection("127.0.0.1", int(other.stdout.readline()), "127.0.0.1", port)
         with socket.create_connection(("127.0.0.1", port)) as connection:
-            ours = Connection("127.0.0.1", int(connection.getsockname()[1]), "127.0.0.1", port)
+            ours = ClientConnection("127.0.0.1", int(connection.getsockname()[1]), "127.0.0.1", port)
             assert find_holders(theirs) == [other.pid]
             assert find_holders(ours) == [os.getpid()]
             with pytest.raises(NotOfThisUser):
-                find_holders(Connection("127.0.0.2", ours.client_port, "127.0.0.1", port))
+                find_holders(ClientConnection("127.0.0.2", ours.client_port, "127.0.0.1", port))
         other.communicate()
     with pytest.raises((Incomplete, NotOfThisUser)):
         find_holders(theirs)
@@ -56,8 +56,8 @@ def test_the_same_port_on_another_address_is_another_connection(listener: socket
         theirs = int(other.stdout.readline())
         twin.bind(("127.0.0.2", theirs))
         twin.connect(("127.0.0.1", port))
-        assert find_holders(Connection("127.0.0.1", theirs, "127.0.0.1", port)) == [other.pid]
-        assert find_holders(Connection("127.0.0.2", theirs, "127.0.0.1", port)) == [os.getpid()]
+        assert find_holders(ClientConnection("127.0.0.1", theirs, "127.0.0.1", port)) == [other.pid]
+        assert find_holders(ClientConnection("127.0.0.2", theirs, "127.0.0.1", port)) == [os.getpid()]
         other.communicate()
 
 
@@ -66,7 +66,7 @@ def test_a_shared_socket_has_all_its_holders(listener: socket.socket) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[connection.fileno()]) as other:
-            ends = Connection("127.0.0.1", int(connection.getsockname()[1]), "127.0.0.1", port)
+            ends = ClientConnection("127.0.0.1", int(connection.getsockname()[1]), "127.0.0.1", port)
             assert set(find_holders(ends)) == {os.getpid(), other.pid}
             other.communicate()
 
@@ -76,4 +76,4 @@ def test_an_address_of_ipv4_in_ipv6_is_the_same(listener: socket.socket) -> None
         port = int(both.getsockname()[1])
         with socket.create_connection(("127.0.0.1", port)) as connection:
             ours = int(connection.getsockname()[1])
-            assert find_holders(Connection("::ffff:127.0.0.1", ours, "::ffff:127.0.0.1", port)) == [os.getpid()]
+            assert find_holders(ClientConnection("::ffff:127.0.0.1", ours, "::ffff:127.0.0.1", port)) == [os.getpid()]

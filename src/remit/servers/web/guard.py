@@ -16,7 +16,7 @@ from remit.core.acts import Act
 from remit.core.python_runtime import prepare_type
 from remit.servers.authority import Authority, Ruling
 from remit.servers.web.pairing import ROLES, Login, Logins, PairedBrowser, Pairing, ProofRefused, Role
-from remit.workspace.processes.peer_identity import Connection
+from remit.workspace.processes.peer_identity import ClientConnection
 
 T = TypeVar("T")
 
@@ -162,7 +162,7 @@ class Guard(Struct, frozen=True):
         recorded.
         """
         client, server = request.client or ("", 0), request.scope.get("server") or ("", 0)
-        connection = Connection(client[0], client[1], server[0], server[1])
+        connection = ClientConnection(client[0], client[1], server[0], server[1])
         judge = partial(self.authority.rule_web, may_be_elsewhere=self.has_login)
         ruling = await run(judge, act, None, connection)
         if not ruling.allowed:

@@ -179,7 +179,7 @@ def list_open(pid: int) -> list[tuple[str, str]] | None:
 # -- connections ---------------------------------------------------------------------------------------------
 
 
-class Connection(Struct, frozen=True):
+class ClientConnection(Struct, frozen=True):
     """Both ends of a TCP connection, as the server sees them."""
 
     client_host: str
@@ -192,7 +192,7 @@ class NotOfThisUser(Exception):
     """A connection whose client is no process of this user on this machine."""
 
 
-def find_holders(connection: Connection) -> list[int]:
+def find_holders(connection: ClientConnection) -> list[int]:
     """Return all processes of this user that hold the client's end, and those that hide what they hold. Raises
     Incomplete, NotOfThisUser.
     """
@@ -209,7 +209,7 @@ def find_holders(connection: Connection) -> list[int]:
     return [*holders, *(pid for pid, found in opened.items() if found is None)]
 
 
-def find_socket(connection: Connection) -> tuple[str, int]:
+def find_socket(connection: ClientConnection) -> tuple[str, int]:
     """Return inode and user of the client's socket: exactly this one, whatever shares its port. Raises Incomplete,
     NotOfThisUser.
     """
@@ -256,7 +256,7 @@ def normalise(host: str | IPv4Address | IPv6Address) -> IPv4Address | IPv6Addres
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 
 
-def ask_lsof(connection: Connection) -> list[int]:
+def ask_lsof(connection: ClientConnection) -> list[int]:
     """Return the holders by lsof(8), for systems without /proc (macOS). Raises Incomplete, NotOfThisUser."""
     command = ["lsof", "-nP", "-Fpn", f"-iTCP:{connection.client_port}"]
     try:
