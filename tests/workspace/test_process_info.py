@@ -34,8 +34,8 @@ def test_a_program_is_what_runs_and_not_what_it_works_on(words: tuple[str, ...],
 
 
 CHILD = (
-    "import sys; from remit.workspace.processes.process_tracking import find_ancestor_program; "
-    "print(find_ancestor_program(['claude']))"
+    "import os; from remit.workspace.processes.process_tracking import find_agent, list_ancestors; "
+    "found = find_agent(list_ancestors(os.getpid()), ['claude']); print(found and found[1])"
 )
 
 

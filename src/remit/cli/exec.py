@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures, say
-from remit.cli.person_only import is_below_agent, refuse_agent, require_person
+from remit.cli.person_only import require_person
+from remit.core.acts import Act
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
@@ -125,11 +126,11 @@ def run_command(
     places: tuple[Path, ...],
 ) -> ContainedResult:
     """Run the command of a person, or of an agent's session, if the rules allow it. Raises SandboxFailed."""
-    if (intent_id or session_id) and is_below_agent():
+    if intent_id or session_id:
         # An agent's hook knows the selected intent; these options would let the agent name any other.
-        raise refuse_agent("`remit exec --intent` or `--session`")
+        require_person(Act.NAME_INTENT)
     if places:
-        require_person("`remit exec --show`")
+        require_person(Act.SHOW_SECRETS)
     session = SessionKey(session_id or f"exec-{uuid4()}")
     intent_id = intent_id or (None if session_id else gate.environment.bound_intent)
     if intent_id is not None and gate.state.active_session(session).intent_id != intent_id:

@@ -9,6 +9,7 @@ from msgspec import json
 from remit.cli.completion import complete_intents
 from remit.cli.output import REFUSED, Failure, command_options, emit, encode_json, governed_gate, say, write_content
 from remit.cli.person_only import PERSON, require_person
+from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.diff.unified import MAX_DIFF_BYTES, UnifiedFile, write_unified
 from remit.core.untrusted_input import sanitise_full_line
@@ -78,7 +79,7 @@ def check(file: BinaryIO, repo: Path, as_json: bool) -> None:
 @command_options
 def apply(file: BinaryIO, intent_id: str | None, repo: Path, as_json: bool) -> None:
     """Apply the patch in FILE (`-`: standard input): all files or none, as one recorded call under an intent."""
-    require_person("applying a patch")
+    require_person(Act.APPLY_PATCH)
     gate = governed_gate(repo)
     found = read_file(gate, file, as_json)
     session = SessionKey(f"patch-{found.sha256[:16] or gate.recorder.repository[:16]}")

@@ -1,86 +1,92 @@
-"""Refuse commands that only a person may run, and record the attempts of agents."""
+"""Refuse commands that only a person may run: the door rules, and keeps the attempts of others."""
 
 import os
 import sys
-import time
+from importlib.metadata import version
 from pathlib import Path
 
 import click
+from msgspec import DecodeError, json
 
-from remit.adapters import ROWS
 from remit.cli.output import REFUSED, Failure
-from remit.core.record import Body, CallPart
+from remit.core.acts import Act
+from remit.core.python_runtime import prepare_type
 from remit.gate.gate import Gate
-from remit.gate.intents.refusals import make_refusal
-from remit.gate.records.call_records import violation_document
-from remit.gate.state.database import StateError
-from remit.servers.environment import AGENT_VARIABLES, read_environment
-from remit.workspace.processes.process_tracking import find_ancestor_program, is_older_than_agents
+from remit.gate.machine import DOOR_EVIDENCE
+from remit.servers.authority import Authority, Ruling, find_running_agent, record_refused
+from remit.servers.daemon import PERSON_AGENT
+from remit.servers.daemon_client import ask_daemon
+from remit.servers.environment import read_environment
 
 PERSON = "person"  # the actor in records of commands run by a person
-MAX_CALL_S = 600.0  # a command older than the longest wait of an agent has been abandoned
 
 
 def is_below_agent() -> bool:
-    return (
-        any(os.environ.get(name) for name in AGENT_VARIABLES)
-        # From the parent on: this process may be `remit run` itself, which counts as an agent for its commands.
-        or find_ancestor_program((row.binary for row in ROWS.values()), os.getppid()) is not None
+    """Return whether an agent asks, or who asks cannot be seen at all: for what agents may do in another way."""
+    ruling = Authority(read_environment().home).rule_process(Act.RAISE_MODE, os.getpid(), None, lambda: "", os.environ)
+    return not ruling.allowed or (ruling.grade == "unclear" and not ruling.programs)
+
+
+def require_person(act: Act) -> None:
+    """Raise Failure if the door does not see a person clearly enough for the act."""
+    ruling = ask_door(act)
+    if not ruling.allowed:
+        raise refuse(ruling)
+    DOOR_EVIDENCE.set(ruling.evidence)
+
+
+def ask_door(act: Act) -> Ruling:
+    """Return the daemon's ruling. Where none runs, this process looks by itself: all that it may do then is what it
+    could do with its own hands. Nothing that the daemon does can be had that way.
+    """
+    environment, folder, command = read_environment(), find_folder(), name_command()
+    payload = b"\0".join([act.name.encode(), command.encode()])
+    reply = ask_daemon(environment.home, version("remit"), PERSON_AGENT, str(folder), payload)
+    if reply is not None:
+        try:
+            return json.decode(reply.stdout, type=prepare_type(Ruling))
+        except DecodeError:
+            why = reply.stderr.decode("utf-8", "replace").strip() or "the daemon could not look"
+            return Ruling(act.name, False, "unclear", why, "run `remit doctor`")
+    gate = Gate.open(folder, environment)
+    root = gate.workspace.root if gate.is_governed else None
+    ruling = Authority(environment.home).rule_process(
+        act, os.getpid(), root, lambda: find_running_agent(gate), os.environ
+    )
+    if not ruling.allowed:
+        record_refused(gate, ruling, command)
+    return ruling
+
+
+def find_folder() -> Path:
+    context = click.get_current_context(silent=True)
+    repo = context.params.get("repo") if context else None
+    return (repo if isinstance(repo, Path) else Path.cwd()).absolute()
+
+
+def name_command() -> str:
+    context = click.get_current_context(silent=True)
+    return context.command_path if context else "remit"
+
+
+def refuse(ruling: Ruling) -> Failure:
+    words = Act[ruling.act].words
+    joint = ";" if "this shell has none" in ruling.why else ":"
+    return Failure(
+        "FOR_PEOPLE", f"{words} is for a person at a terminal{joint} {ruling.why}", fix=ruling.fix, exit_code=REFUSED
     )
 
 
-def require_person(action: str) -> None:
-    """Raise Failure if an agent asks, or may be asking: without a terminal, while an agent's command runs here. A shell
-    that is older than every agent belongs to a person.
-    """
-    if is_below_agent():
-        raise refuse_agent(action)
-    if not sys.stdin.isatty() and (agent := find_running_agent()):
-        record_attempt(action, f"a command of {agent} is under way, and this shell has no terminal")
-        under_way = f"a command of {agent} is under way in this repository, which may have started it"
-        message = f"{action} is for a person at a terminal; this shell has none, and {under_way}"
-        fix = "run it in a terminal, or when that command has ended"
-        raise Failure("FOR_PEOPLE", message, fix=fix, exit_code=REFUSED)
+def refuse_agent(act: Act) -> Failure:
+    """Return the failure of an act that no agent may do, whatever the terminal; the attempt is recorded."""
+    return refuse(ask_door(act))
 
 
-def refuse_agent(action: str) -> Failure:
-    record_attempt(action, "this shell was started by a coding agent")
-    message = f"{action} is for a person at a terminal, and this shell was started by a coding agent"
-    return Failure("FOR_PEOPLE", message, fix="ask the person to run it", exit_code=REFUSED)
-
-
-def find_running_agent() -> str:
-    """Return the agent whose command is running in this workspace; empty for none, or if this shell is older. A process
-    that such a command left behind has no ancestors to inspect.
-    """
-    gate = Gate.open(Path.cwd(), read_environment())
-    since = time.time() - MAX_CALL_S
-    try:
-        calls = gate.state.list_open_calls() if gate.is_governed else []
-    except StateError:
-        return ""
-    agent = next((c.pending.agent for c in calls if c.at > since and c.pending and c.pending.whole), "")
-    return "" if agent and is_older_than_agents((row.binary for row in ROWS.values()), gate.workspace.root) else agent
-
-
-def record_attempt(action: str, reason: str) -> None:
-    """Record the denied attempt of an agent to run a command for people; do nothing in an ungoverned folder."""
-    context = click.get_current_context(silent=True)
-    command = context.command_path if context else "remit"
-    repo = context.params.get("repo") if context else None
-    gate = Gate.open(repo if isinstance(repo, Path) else Path.cwd(), read_environment())
-    if gate.is_governed:
-        refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person at a terminal: {reason}.", command, None)
-        call = CallPart(name=command, effect="execute", command=command)
-        violation = violation_document(refusal.violation)
-        body = Body(event="denied", intent_id=None, session_id=None, call=call, violation=violation)
-        gate.recorder.append_or_spool([gate.recorder.make_record(body)])
-
-
-def require_terminal() -> None:
-    require_person("answering for a person")
+def require_terminal(act: Act) -> None:
+    require_person(act)
     if not sys.stdin.isatty():
-        record_attempt("answering for a person", "standard input is no terminal")
+        gate = Gate.open(find_folder(), read_environment())
+        record_refused(gate, Ruling(act.name, False, "unclear", "standard input is no terminal"), name_command())
         message = "a yes has to come from a terminal, and standard input is none"
         raise Failure("NOT_A_TERMINAL", message, fix="run it yourself in a terminal", exit_code=REFUSED)
 

@@ -26,6 +26,7 @@ from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.records.query import find_session
 from remit.cli.records.session import changes_of_session
 from remit.cli.screen import Screen
+from remit.core.acts import Act
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.snapshots.recovery import (
@@ -99,10 +100,10 @@ def restore(
         emit_list(gate, limit, as_json)
         return
     if point in ("pin", "unpin"):
-        require_person(f"`remit restore {point}`")
+        require_person(Act.PIN_POINT if point == "pin" else Act.RESTORE)
         emit_pin(gate, point, paths, as_json)
         return
-    prepare(gate, "`remit restore`", preview)
+    prepare(gate, preview)
     target = find_target(gate, point or "", before=what)
     named = (point, *paths) if what and point else paths
     only = [path_in_workspace(gate.workspace, repo, path) for path in named]
@@ -123,7 +124,7 @@ def restore(
 
 def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_json: bool) -> None:
     """Undo one session's changes, or preview the undo. Exits 1 if a file is left unchanged."""
-    prepare(gate, "`remit restore --session`", preview)
+    prepare(gate, preview)
     session = find_session(gate, session_id)
     plan = plan_session_undo(gate, gate.contents, changes_of_session(gate, session))
     lines = [f"{'would undo' if preview else 'undoing'} session {sanitise_line(session, 60)}"]
@@ -146,11 +147,11 @@ def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_j
     emit(data, as_json, lines, FINDINGS if done.failed or plan.left else 0)
 
 
-def prepare(gate: Gate, action: str, preview: bool) -> None:
+def prepare(gate: Gate, preview: bool) -> None:
     """Require a person, and finish a restore that was interrupted; a preview needs neither."""
     if preview:
         return
-    require_person(action)
+    require_person(Act.RESTORE)
     with restore_lock_errors():
         finished = finish_interrupted(gate)
     if finished:

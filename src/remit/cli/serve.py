@@ -9,6 +9,7 @@ import click
 
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
 from remit.cli.person_only import require_person
+from remit.core.acts import Act
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_daemon, ask_started_daemon
 from remit.servers.environment import read_environment
@@ -29,13 +30,14 @@ def serve(opens: bool, port: int | None, stop: bool, as_json: bool) -> None:
     It is served by Remit's daemon on this machine only, unless `~/.config/remit/remit.toml` opens it to people who log
     in. The link pairs one browser, within a minute; a paired browser finds the page again at the same address.
     """
-    require_person("opening the console")
     home = read_environment().home
     if stop:
+        require_person(Act.STOP_SERVING)
         reply = ask_daemon(home, version("remit"), CONSOLE_AGENT, "stop", b"")
         was_running = reply is not None and bool(reply.stdout)
         emit({"stopped": was_running}, as_json, "stopped" if was_running else "the console was not running")
         return
+    require_person(Act.SERVE)
     payload = str(port).encode() if port else b""
     try:
         reply = ask_started_daemon(home, version("remit"), CONSOLE_AGENT, "open", payload)

@@ -24,7 +24,7 @@ from remit.core.shell_commands import CommandPart, OwnRules, Permission, RuleFil
 from remit.gate.machine import Environment
 from remit.policy.commands.permission_parts import split_command
 from remit.workspace.agents.read_write_settings import read_rule_files
-from remit.workspace.processes.process_tracking import list_ancestors, program_name
+from remit.workspace.processes.process_tracking import Incomplete, program_name, walk_ancestors
 
 SETTINGS_OPTION = "--settings"  # Claude Code option with further settings: JSON, or the name of a file
 MAX_ANCESTORS = 8  # processes above the hook that are searched for the agent
@@ -36,8 +36,11 @@ def evaluate_permission(call: ToolCall, line: str, root: Path, environment: Envi
     if row is None or call.agent not in RULE_READERS or call.command is None:
         return Permission("agent")
     # The command line of the agent above the hook.
-    above = islice(list_ancestors(call.hook_pid), MAX_ANCESTORS + 1) if call.hook_pid else ()
-    words = next((process.argv for process in above if program_name(process.argv) == row.binary), ())
+    above = islice(walk_ancestors(call.hook_pid), MAX_ANCESTORS + 1) if call.hook_pid else ()
+    try:
+        words = next((process.argv for process in above if program_name(process.argv) == row.binary), ())
+    except Incomplete:  # its options are not known, and may forbid what the files allow
+        return Permission("ask")
     rules = parse_rules(call.agent, tuple(find_rule_files(row, call, words, root, environment)), words)
     found = evaluate_own_rules(call.agent, rules, split_command(call.command), call.permission_mode, words)
     if found.effect != "ask" or found.rule is not None:

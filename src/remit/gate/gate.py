@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import threading
 
     from remit.gate.intents.intents import IntentCompletion, Intents
-    from remit.gate.perform import Act, Fate, Performed, ToolOutput
+    from remit.gate.perform import CarriedOut, Fate, Performed, ToolOutput
     from remit.gate.session_lifecycle import SessionLifecycle
     from remit.gate.state.questions import QuestionStore
 
@@ -68,7 +68,7 @@ class Gate(WorkspaceContext):
     def perform(
         self,
         call: ToolCall,
-        act: "Act",
+        act: "CarriedOut",
         *,
         cancel: "threading.Event | None" = None,
         performed: "ToolOutput | None" = None,

@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from remit.workspace.place.resolve_paths import MachinePlaces
 from remit.workspace.system_clock import SYSTEM_CLOCK
 
 CLIENT_PATH = ".local/share/remit/bin/hook"  # the hook client below HOME; `wiring.client` puts it there
+
+
+DOOR_EVIDENCE: ContextVar[Mapping[str, Any] | None] = ContextVar("DOOR_EVIDENCE", default=None)
+"""By what the door took this thread's caller for a person; its records say so."""
 
 
 class Environment(MachinePlaces, frozen=True):

@@ -153,7 +153,7 @@ class WorkspaceAccess:
         return self.run.run(limits)
 
 
-class Act(Protocol):
+class CarriedOut(Protocol):
     """The work of a tool, once it is allowed. Runs in the caller's thread, outside of the repository's turn."""
 
     def __call__(self, access: WorkspaceAccess, /) -> ToolOutput: ...
@@ -163,7 +163,7 @@ def perform(
     context: WorkspaceContext,
     hooks: RegisteredHooks,
     call: ToolCall,
-    act: Act,
+    act: CarriedOut,
     cancel: threading.Event | None = None,
     performed: ToolOutput | None = None,
 ) -> Performed:
@@ -216,7 +216,7 @@ class PerformedCall:
         self.call = call
         self.cancel = cancel
 
-    def perform(self, act: Act, performed: ToolOutput | None) -> Performed:
+    def perform(self, act: CarriedOut, performed: ToolOutput | None) -> Performed:
         context, call, is_governed = self.context, self.call, self.context in self.judges
 
         # 1 Resume a call begun by a process that died.

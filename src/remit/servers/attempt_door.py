@@ -37,12 +37,12 @@ from remit.servers.daemon import (
     has_hung_up,
     make_address,
     pack_reply,
-    read_peer,
     receive_request,
     socket_path,
     unpack_request,
 )
 from remit.servers.questions import QUESTION_COMMANDS
+from remit.workspace.processes.peer_identity import read_peer
 from remit.workspace.system_clock import SYSTEM_CLOCK
 
 START_TIMEOUT_S = 10.0

@@ -10,7 +10,9 @@ version, ask a fresh process); the exit code (1 byte), the lengths of both strea
 output, standard error.
 
 `remit serve` asks with the agent name `console`: its cwd is `open` or `stop`, and the payload a port or empty. The
-answer is a pairing link.
+answer is a pairing link. A command for people asks with the agent name `person`: the payload is the act and the words
+of the command, with a NUL between; the answer is the ruling as JSON, exit code 0 or 3. Who asks is the process that
+connected, whatever the request says.
 
 A question of a person, such as `remit blame`, comes in the same frame with the command's name as agent, and is handed
 to the process of `questions`, which sends the reply.
@@ -26,7 +28,6 @@ import gc
 import os
 import select
 import socket
-import struct
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -35,12 +36,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
-from remit.adapters import HookReply
+from remit.adapters import ROWS, HookReply
+from remit.core.acts import Act
 from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER
+from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import CommandRewriter
@@ -63,6 +66,7 @@ from remit.gate.state.tickets import TicketNotFound, Tickets
 from remit.gate.state.workspace_state import mark_kept, put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.answer_upkeep import AnswerUpkeep
+from remit.servers.authority import Authority, Ruling, find_running_agent, record_refused
 from remit.servers.call_slots import CallListener, CallSlots
 from remit.servers.environment import make_environment
 from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
@@ -71,6 +75,7 @@ from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
 from remit.workspace.place.workspace import Workspace, find_session_workspaces, has_replays, locate_workspace
+from remit.workspace.processes.peer_identity import read_peer
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
 from remit.workspace.sandbox.git_folder_checks import check_objects
@@ -110,6 +115,7 @@ HOOK_PID_VARIABLE, ATTEMPT_VARIABLE = "REMIT_HOOK_PID", "REMIT_ATTEMPT"
 MAX_HEADER_BYTES = 64 * 1024
 
 LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
+PERSON_AGENT = "person"  # in the frames of commands for people
 CONSOLE_AGENT = "console"  # in the frames of `remit serve`: the cwd field holds what is asked
 READY_DESCRIPTOR = 3  # descriptor on which a started daemon announces that it listens
 STATUS_DESCRIPTOR = 7  # descriptor of the launcher for bubblewrap's status output; `client.c` has the same number
@@ -128,6 +134,12 @@ class HookRequest(Struct, frozen=True):
     frame: HookFrame
     variables: dict[str, str]
     payload: bytes
+
+
+class NamedSession(Struct, frozen=True):
+    """Part of hooks' payloads: the session, where the agent names it so."""
+
+    session_id: str = ""
 
 
 def unpack_request(data: bytes) -> HookRequest:
@@ -181,6 +193,7 @@ class Daemon:
         self.upkeep = Upkeep(self.gates, clock)
         self.answers = AnswerUpkeep(self.gates)
         self.questions = QuestionProcess()
+        self.authority = Authority(home)
         self.last_call_at = clock.elapsed()
         self.folded_at = self.swept_at = self.collected_at = clock.elapsed()
         self.active_calls = 0
@@ -377,18 +390,50 @@ class Daemon:
                 connection.sendall(pack_reply(HookReply(exit_code=RETRY_EXIT_CODE)))
             return
         CLIENT_GONE.set(partial(has_hung_up, connection))
-        pid = int(request.variables.get(HOOK_PID_VARIABLE, pid))
-        root = request.variables.get(ATTEMPT_VARIABLE, "")
+        root = ""
+        if ATTEMPT_VARIABLE in request.variables and self.authority.is_worker(pid):
+            pid, root = int(request.variables.get(HOOK_PID_VARIABLE, pid)), request.variables[ATTEMPT_VARIABLE]
         request = replace(request, frame=replace(request.frame, pid=pid, attempt_root=root))
-        connection.sendall(pack_reply(self.answer_request(request)))
+        is_hook = request.frame.agent in ROWS and not root
+        agent = self.authority.roots.find_new(pid) if is_hook else None  # a client ends with its reply
+        connection.sendall(pack_reply(self.answer_request(request, connection)))
+        if agent is not None:
+            self.authority.roots.keep(*agent, find_session(request.payload))
 
-    def answer_request(self, request: HookRequest) -> HookReply:
+    def answer_request(self, request: HookRequest, connection: socket.socket) -> HookReply:
         environment, frame = replace(make_environment(request.variables), clock=self.clock), request.frame
+        if frame.agent == PERSON_AGENT:
+            name, _, command = request.payload.decode("utf-8", "replace").partition("\0")
+            if name not in Act.__members__:
+                return HookReply(stderr=b"there is no such act", exit_code=REFUSED_EXIT_CODE)
+            ruling = self.rule(Act[name], connection, frame.cwd, command, environment)
+            return HookReply(stdout=json.encode(ruling), exit_code=0 if ruling.allowed else REFUSED_EXIT_CODE)
         if frame.agent == CONSOLE_AGENT:
+            act = Act.STOP_SERVING if frame.cwd == "stop" else Act.SERVE
+            ruling = self.rule(act, connection, frame.cwd, "remit serve", environment)
+            if not ruling.allowed:
+                return HookReply(stderr=f"{ruling.why}\n{ruling.fix}".encode(), exit_code=REFUSED_EXIT_CODE)
             return self.answer_console(request)
         if frame.agent == LAUNCHER_AGENT:
             return answer_launcher(request.payload, frame.cwd, environment, self.gates)
         return answer(request.payload, frame, environment, self.gates)
+
+    def rule(self, act: Act, connection: socket.socket, folder: str, command: str, environment: Environment) -> Ruling:
+        """Return the door's ruling about who connected; one that is refused is recorded."""
+        workspace = locate_workspace(Path(folder)) if folder.startswith("/") else None
+        root = workspace.root if workspace is not None and workspace.is_governed else None
+        if root is None:
+            return self.authority.rule_connection(act, connection, None, lambda: "")
+
+        def find_call() -> str:
+            with self.gates(workspace, environment) as gate:
+                return find_running_agent(gate)
+
+        ruling = self.authority.rule_connection(act, connection, root, find_call)
+        if not ruling.allowed:
+            with self.gates(workspace, environment) as gate:
+                record_refused(gate, ruling, command)
+        return ruling
 
     def answer_console(self, request: HookRequest) -> HookReply:
         """Start the console, and return a pairing link; or stop it. The payload is a port; empty for the kept one."""
@@ -419,13 +464,12 @@ class Daemon:
         return HookReply(stdout=f"{self.console.make_link()}\n{remote.origin if remote else ''}".encode())
 
 
-def read_peer(connection: socket.socket) -> tuple[int, int]:
-    """Return the client's process and user. Without SO_PEERCRED the folder's mode has to suffice: (0, own user)."""
-    credentials = getattr(socket, "SO_PEERCRED", None)
-    if credentials is None:
-        return 0, os.geteuid()
-    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, credentials, struct.calcsize("3i")))
-    return pid, user
+def find_session(payload: bytes) -> str:
+    """Return the session that a hook's payload names; empty if it names none."""
+    try:
+        return json.decode(payload, type=prepare_type(NamedSession)).session_id
+    except (DecodeError, ValidationError):
+        return ""
 
 
 def has_hung_up(connection: socket.socket) -> bool:

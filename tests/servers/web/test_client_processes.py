@@ -1,4 +1,4 @@
-"""The process behind a connection is found among all, and the one found last is never taken for another."""
+"""The processes behind a connection are found by all four of its numbers."""
 
 import os
 import socket
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from remit.servers.web.guard import ClientProcesses
+from remit.workspace.processes.peer_identity import ClientConnection, NotOfThisUser, find_holders
+from remit.workspace.processes.process_tracking import Incomplete
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="lsof names the process elsewhere")
 
@@ -26,19 +27,53 @@ def listener() -> Iterator[socket.socket]:
         yield found
 
 
-def test_each_connection_has_its_own_process_whichever_was_found_last(listener: socket.socket) -> None:
+def test_each_connection_has_its_own_process(listener: socket.socket) -> None:
     port = int(listener.getsockname()[1])
     command = [sys.executable, "-c", CONNECT, str(port)]
-    clients = ClientProcesses()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
+        theirs = ClientConnection("127.0.0.1", int(other.stdout.readline()), "127.0.0.1", port)
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            ours = ClientConnection("127.0.0.1", int(connection.getsockname()[1]), "127.0.0.1", port)
+            assert find_holders(theirs) == [other.pid]
+            assert find_holders(ours) == [os.getpid()]
+            with pytest.raises(NotOfThisUser):
+                find_holders(ClientConnection("127.0.0.2", ours.client_port, "127.0.0.1", port))
+        other.communicate()
+    with pytest.raises((Incomplete, NotOfThisUser)):
+        find_holders(theirs)
+
+
+def test_the_same_port_on_another_address_is_another_connection(listener: socket.socket) -> None:
+    """Who binds 127.0.0.2 and the port of the browser's stream is not the browser."""
+    port = int(listener.getsockname()[1])
+    command = [sys.executable, "-c", CONNECT, str(port)]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other,
+        socket.socket() as twin,
+    ):
+        assert other.stdout is not None
         theirs = int(other.stdout.readline())
+        twin.bind(("127.0.0.2", theirs))
+        twin.connect(("127.0.0.1", port))
+        assert find_holders(ClientConnection("127.0.0.1", theirs, "127.0.0.1", port)) == [other.pid]
+        assert find_holders(ClientConnection("127.0.0.2", theirs, "127.0.0.1", port)) == [os.getpid()]
+        other.communicate()
+
+
+def test_a_shared_socket_has_all_its_holders(listener: socket.socket) -> None:
+    port = int(listener.getsockname()[1])
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[connection.fileno()]) as other:
+            ends = ClientConnection("127.0.0.1", int(connection.getsockname()[1]), "127.0.0.1", port)
+            assert set(find_holders(ends)) == {os.getpid(), other.pid}
+            other.communicate()
+
+
+def test_an_address_of_ipv4_in_ipv6_is_the_same(listener: socket.socket) -> None:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as both:
+        port = int(both.getsockname()[1])
         with socket.create_connection(("127.0.0.1", port)) as connection:
             ours = int(connection.getsockname()[1])
-            for _ in range(2):
-                for client_port, pid in ((theirs, other.pid), (ours, os.getpid())):
-                    clients.find_agent_above(client_port, port)
-                    assert clients.last_pid == pid
-                    assert clients.find_process(client_port, port) == pid
-        other.communicate()
-    assert clients.find_process(theirs, port) is None, "a connection that is over is nobody's"
+            assert find_holders(ClientConnection("::ffff:127.0.0.1", ours, "::ffff:127.0.0.1", port)) == [os.getpid()]

@@ -255,7 +255,7 @@ def test_a_process_below_an_agent_decides_nothing_and_its_attempt_is_recorded(
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "403"
     assert asked.reply is None
     denied = records(agent.cwd, "denied")[-1]["metadata"]["dev.remit"]
-    assert "claude started it" in denied["violation"]["error"]
+    assert "is for a person: claude (process " in denied["violation"]["error"]
     assert watched.post(path, body_for(card, allow=False)).status == 200
     assert asked.decision == "deny"
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from remit.cli.output import FINDINGS, command_options, emit, open_index
 from remit.cli.person_only import require_person
+from remit.core.acts import Act
 from remit.core.record import format_utc
 from remit.core.untrusted_input import as_object
 from remit.gate.agent_permissions import describe_rules
@@ -45,7 +46,7 @@ def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
     agents = find_agents(environment.home, os.environ.get("PATH", os.defpath), moved=user.moved_folders)
     repaired: list[str] = []
     if fix:
-        require_person("`remit doctor --fix`")
+        require_person(Act.MEND_WIRING)
         repaired = repair(gate, user, manifest, agents)
         manifest = read_manifest(environment.home)
     checks = run_checks(gate, user, manifest, agents, runs)

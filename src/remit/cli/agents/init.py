@@ -17,6 +17,7 @@ from remit.adapters import settings as hook_settings
 from remit.cli.output import USAGE, Failure, command_options, emit, say, warn
 from remit.cli.person_only import require_person
 from remit.cli.screen import DIFF_COLOURS
+from remit.core.acts import Act
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.record import format_utc
@@ -127,13 +128,13 @@ def init(
     as_json: bool,
 ) -> None:
     """Start governing this repository, and wire the agents that are here. Shows what would change, and asks."""
-    require_person("`remit init`")
     share = ShareSettings(share_notes, share_log or "off") if share_notes or share_log else None
     asks_person = sys.stdin.isatty() and not yes and not as_json
     # At a terminal the single question covers Codex's trust too, as the plan above it states.
     trusting = set(TRUST_FUNCTIONS) if trust or (trust is None and asks_person) else set[str]()
     environment = read_environment()
     home, workspace = environment.home, find_root_to_govern(repo, environment.home)
+    require_person(Act.CHANGE_WIRING if workspace.is_governed else Act.BEGIN)
     manifest = read_manifest(home)
     moved = find_moved_folders(os.environ, home)
     found = [] if no_agents else find_agents(home, os.environ.get("PATH", os.defpath), agents, moved)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from remit.adapters import ROWS
 from remit.cli.output import FINDINGS, Failure, command_options, emit, yes_option
 from remit.cli.person_only import require_confirmation, require_person
+from remit.core.acts import Act
 from remit.servers.environment import read_environment
 from remit.wiring.agents import find_user_place
 from remit.wiring.hook_client import remove_client
@@ -29,7 +30,7 @@ def uninstall(
     agents: tuple[str, ...], all_agents: bool, here_only: bool, purging: bool, yes: bool, repo: Path, as_json: bool
 ) -> None:
     """Take Remit out of the agents' settings, and stop governing this repository. The ledger stays."""
-    require_person("`remit uninstall`")
+    require_person(Act.UNINSTALL)
     if here_only and (agents or all_agents):
         raise Failure("USAGE", "--this-repository leaves the agents as they are; it goes with neither --agent option")
     home, workspace = read_environment().home, locate_workspace(repo)

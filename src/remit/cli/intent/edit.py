@@ -10,6 +10,7 @@ from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, command_options, emit, governed_gate, open_index, warn
 from remit.cli.person_only import PERSON, require_person
 from remit.cli.records.query import find_session
+from remit.core.acts import Act
 from remit.core.intent import PRIORITIES, Constraint, Intent, is_intent_id
 from remit.core.intents.constraints import InvalidConstraint
 from remit.core.untrusted_input import sanitise_line
@@ -68,7 +69,7 @@ def new(
 
     Example: remit intent new "JWT login" --scope 'src/auth/**' --scope 'tests/auth/**'
     """
-    require_person("making an intent")
+    require_person(Act.MAKE_INTENT)
     if intent_id is not None and not is_intent_id(intent_id):
         raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
     gate = governed_gate(repo)
@@ -121,7 +122,7 @@ def propose_session_scope(gate: Gate, session: str) -> tuple[str, ...]:
 @command_options
 def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
     """Make a new DRAFT with the scope, constraints and criteria of another, which may be finished."""
-    require_person("making an intent")
+    require_person(Act.MAKE_INTENT)
     gate = governed_gate(repo)
     wanted = draft_fork(gate.intents.get(intent_id), name or "")
     emit_intent(gate.intents.create(wanted, by=PERSON), as_json)
@@ -142,7 +143,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 @command_options
 def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     """Change fields of an intent; comments and order in the file survive."""
-    require_person("editing an intent")
+    require_person(Act.EDIT_INTENT)
     if given["name"] is not None and not given["name"].strip():
         raise Failure("USAGE", f"{given['name']!r} names nothing: an intent needs a name")
     gate = governed_gate(repo)

@@ -25,6 +25,7 @@ from remit.cli.output import (
 from remit.cli.person_only import PERSON, is_below_agent, require_person
 from remit.cli.records.query import find_session
 from remit.cli.screen import Screen
+from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.intent import STATUSES, Intent, Status
 from remit.core.untrusted_input import sanitise_line
@@ -209,7 +210,7 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
         closed = gate.intents.get(intent_id)  # by the agent's hook
         emit(closed, as_json, f"{closed.id} is {closed.status}")
         return
-    require_person("completing an intent")
+    require_person(Act.MOVE_INTENT)
     check_children(gate, intent_id, force=force)
     before = gate.intents.get(intent_id).status
     closed, unrun = complete_intent(gate, intent_id, notes)
@@ -226,7 +227,7 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
 @command_options
 def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Path, as_json: bool) -> None:
     """Move an intent along its life."""
-    require_person("changing an intent's status")
+    require_person(Act.MOVE_INTENT)
     gate = governed_gate(repo)
     if status == "DONE":
         check_children(gate, intent_id, force=force)
@@ -250,7 +251,7 @@ def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
 @command_options
 def delete(intent_id: str, repo: Path, as_json: bool) -> None:
     """Take out a DRAFT that nothing was recorded under."""
-    require_person("deleting an intent")
+    require_person(Act.DELETE_INTENT)
     governed_gate(repo).intents.delete(intent_id, by=PERSON)
     emit({"deleted": intent_id}, as_json, f"{intent_id} is gone")
 

@@ -26,6 +26,7 @@ from remit.cli.output import (
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.records.query import choose_id, find_by_id
 from remit.core import tree_head
+from remit.core.acts import Act
 from remit.core.formats.foreign_records import convert_foreign_file
 from remit.core.formats.proofs import ConsistencyProof, InvalidProof, Proof, check_proof, read_proof
 from remit.core.record import KEY
@@ -122,7 +123,7 @@ def repair(yes: bool, repo: Path, as_json: bool) -> None:
     No record is changed. A signed `recovery` record names each finding, which is a warning from then on. Records
     that were altered, removed or moved stay errors. Only a person may do this.
     """
-    require_person("`remit ledger repair`")
+    require_person(Act.REPAIR_LEDGER)
     gate = governed_gate(repo)
     # Appending records any damage found, and the new head signs the record.
     make_head(gate.recorder, whole=True)
@@ -356,7 +357,7 @@ def prune(
     --all; tree heads, repairs and the history of intents always stay. Only a person may prune.
     """
     if not dry_run:
-        require_person("`remit ledger prune`")
+        require_person(Act.PRUNE_LEDGER)
     gate = governed_gate(repo)
     if (before is None) == (keep_days is None):
         raise Failure("USAGE", "give one of --before and --keep-days", fix="remit ledger prune --keep-days 365")

@@ -13,6 +13,7 @@ from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, 
 from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository
 from remit.cli.plan.start import describe_repository, make_roles, make_task, plan_intents
+from remit.core.acts import Act
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.board import OpenPlan, Task, TaskState
@@ -41,7 +42,7 @@ def fleet() -> None:
 @reports_failures
 def doctor(database: str | None, as_json: bool, repo: Path) -> None:
     """Report problems of the fleet: tasks that no worker can run, agents that could outlive their worker."""
-    require_person("checking the fleet")
+    require_person(Act.CHECK_FLEET)
     engine = open_engine("remit fleet doctor", database)
     board = engine.read_board()
     found = [*find_lost_board(board, repo), *find_troubles(engine, board)]
@@ -94,7 +95,7 @@ def rebuild(target: str | None, has_all: bool, database: str | None, repo: Path)
     again. In a repository with `[orchestrator] remote` the refs of every host are fetched first. What the files do not
     tell is said.
     """
-    require_person("rebuilding the fleet")
+    require_person(Act.CHANGE_FLEET)
     engine = open_engine("remit fleet rebuild", database)
     from remit.orchestrator.landing.undo import read_landings
     from remit.orchestrator.rebuild import describe_unknown, list_facts, rebuild_plan
@@ -185,7 +186,7 @@ def prune(names: tuple[str, ...], days: int, dry_run: bool, database: str | None
     they are old. What never landed stays, and is named: NAME, an intent, an attempt such as INT-014/7, or a plan,
     deletes it.
     """
-    require_person("pruning refs")
+    require_person(Act.CHANGE_FLEET)
     engine = open_engine("remit fleet prune", database)
     gate, repository = open_repository(repo)
     from remit.orchestrator.pruning import RefPruner, describe_tasks
@@ -229,7 +230,7 @@ def migrate(worker_role: str | None, database: str | None) -> None:
 
     With --worker-role workers need no right to change tables: they connect as that role.
     """
-    require_person("migrating the fleet database")
+    require_person(Act.CHANGE_FLEET)
     engine = open_engine("remit fleet migrate", database)
     from remit.orchestrator.database.store import StoreError
     from remit.orchestrator.engines.workflows import migrate_engine

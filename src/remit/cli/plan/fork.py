@@ -29,6 +29,7 @@ from remit.cli.plan.start import (
     start_worker,
 )
 from remit.cli.plan.worker import agent_command_option
+from remit.core.acts import Act
 from remit.core.intent import FINAL_STATUSES
 from remit.core.plurals import count_things
 from remit.orchestrator.board import OpenPlan
@@ -81,7 +82,7 @@ def fork(
     stay in PLAN. Rivals work one after the other, each from the same commit. Landing verifies all, and takes a green
     one with the fewest changed lines; the others stay as branches.
     """
-    require_person("starting agents")
+    require_person(Act.START_AGENTS)
     engine = open_engine("remit plan fork", database, pace)
     gate, repository = open_repository(repo)
     if rivals is not None:

@@ -22,7 +22,7 @@ from remit.cli.output import (
     reports_failures,
     say,
 )
-from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_confirmation, require_person
+from remit.cli.person_only import PERSON, require_confirmation, require_person
 from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
 from remit.cli.plan.fork import fork
 from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees
@@ -30,6 +30,7 @@ from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.start import describe_repository, make_limits, make_roles, make_tasks, start
 from remit.cli.plan.suggest import suggest
 from remit.cli.plan.watch import log, pause, resume, status, stop
+from remit.core.acts import Act
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
@@ -66,14 +67,13 @@ def check(intent_ids: tuple[str, ...], fix: bool, database: str | None, repo: Pa
     in both scopes is named. Exit 1 for a finding that has to be mended first. No task is started. The forecast of time
     and cost rests on earlier plans of this repository.
     """
-    if is_below_agent():
-        raise refuse_agent("checking a plan")
+    require_person(Act.READ_PLANS)
     gate = governed_gate(repo)
     for name in intent_ids:
         gate.intents.get(name)
     settings = gate.rules.config.orchestrator
     if fix:
-        require_person("editing intents")
+        require_person(Act.EDIT_INTENT)
         write_companions(gate, intent_ids)
     document = gate.intents.document
     intents = tuple(select_planned({intent.id: intent for intent in document.intents}, intent_ids).values())
@@ -129,7 +129,7 @@ def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) 
     target. A work tree with the target checked out is updated too, and keeps its uncommitted changes. Exit 1 if a task
     did not land.
     """
-    require_person("landing")
+    require_person(Act.LAND)
     engine = open_engine("remit plan land", database)
     from remit.orchestrator.board import OrderKind, TaskState
     from remit.orchestrator.states import awaits_person_to_land
@@ -199,7 +199,7 @@ def undo(
     Refused with exit 1 while a dependant of ID is landed, if the lines were changed since, or if a criterion of the
     remaining intents fails afterwards.
     """
-    require_person("undoing a landing")
+    require_person(Act.UNDO_LANDING)
     engine = open_engine("remit plan undo", database)
     from remit.orchestrator.workers.landing_by_hand import preview_undo, undo_landing
     from remit.workspace.merging import RefCheckedOut

@@ -31,6 +31,7 @@ from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find
 from remit.cli.plan.opening import database_option, find_agents, open_engine, pace_option
 from remit.cli.plan.plan_text import describe_plan
 from remit.cli.plan.worker import agent_command_option
+from remit.core.acts import Act
 from remit.core.assignment import hash_scope
 from remit.core.config import AgentRole, Config, OrchestratorSettings, as_tuple
 from remit.core.intent import PRIORITIES, Intent
@@ -93,7 +94,7 @@ def start(
     Intents not proved apart run one after the other. Without `--database`, and while no worker is alive that has the
     agents, a worker is started in the background and ends when no work is left.
     """
-    require_person("starting agents")
+    require_person(Act.START_AGENTS)
     engine = open_engine("remit plan start", database, pace)
     gate = governed_gate(repo)
     settings = gate.rules.config.orchestrator

@@ -7,7 +7,8 @@ import click
 
 from remit.cli.completion import complete_intents
 from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
-from remit.cli.person_only import PERSON, is_below_agent, refuse_agent, require_person
+from remit.cli.person_only import PERSON, require_person
+from remit.core.acts import Act
 from remit.core.config import OrchestratorSettings
 from remit.core.intent import Intent
 from remit.core.plurals import count_things
@@ -54,8 +55,7 @@ def suggest(
     similar parts held in the past, and the parts that are better run one after the other. No intent is written without
     --write.
     """
-    if is_below_agent():
-        raise refuse_agent("suggesting a plan")
+    require_person(Act.READ_PLANS)
     if len(intent_ids) > 1 and (brief or parts):
         message = "several intents get a part each: --brief and --parts are for one intent, or none"
         raise Failure("USAGE", message, fix=f"remit plan suggest {' '.join(intent_ids)}")
@@ -64,7 +64,7 @@ def suggest(
     settings = gate.rules.config.orchestrator
     made = propose_parts(gate, intents, read_brief(brief), parts or settings.workers, settings)
     if write:
-        require_person("making intents")
+        require_person(Act.MAKE_INTENT)
         write_parts(gate, made, intents)
     emit(made, as_json, "\n".join(describe_suggestion(made)))
 

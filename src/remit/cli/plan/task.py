@@ -20,8 +20,9 @@ from remit.cli.output import (
     warn,
     write_content,
 )
-from remit.cli.person_only import is_below_agent, refuse_agent, require_person
+from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, open_engine, open_repository, open_trees, require_task
+from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.fleet import find_repository_root, give_order, name_repository_of
 from remit.workspace.sharing.shared_refs import RemoteAway
@@ -101,8 +102,7 @@ def artifacts(id: str, name: str | None, attempt: int | None, as_json: bool, rep
     put into $REMIT_ARTIFACTS. Secrets are masked. In a repository with `[orchestrator] remote` those of other hosts are
     fetched first. A picture is written to the standard output as it is.
     """
-    if is_below_agent():
-        raise refuse_agent("reading artefacts")
+    require_person(Act.READ_PLANS)
     gate = governed_gate(find_repository_root(governed_gate(repo).workspace))
     from remit.orchestrator.artifacts import Artifacts
     from remit.orchestrator.remote import FleetRemote
@@ -156,7 +156,7 @@ def describe_file(file: "ArtifactFile", missing: set[str]) -> str:
 
 
 def order(id: str, kind: str, database: str | None, repo: Path, body: str = "") -> None:
-    require_person(f"{kind} of a task")
+    require_person(Act.MOVE_PLAN)
     engine = open_engine(f"remit task {kind}", database)
     from remit.orchestrator.board import OrderKind, TaskState
 
@@ -180,7 +180,7 @@ def take(id: str, database: str | None, repo: Path) -> None:
 
     The task keeps its paths meanwhile: no other task may write them.
     """
-    require_person("taking over a task")
+    require_person(Act.TAKE_TASK)
     engine = open_engine("remit task take", database)
     from remit.orchestrator.board import OrderKind, TaskState
     from remit.orchestrator.states import needs_hold
@@ -224,7 +224,7 @@ def wait_until_let_go(engine: "DbosEngine", task: "Task") -> None:
 @reports_failures
 def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
     """Give a task back that you took: the next agent begins with the files as you left them."""
-    require_person("giving back a task")
+    require_person(Act.TAKE_TASK)
     engine = open_engine("remit task give-back", database)
     from remit.orchestrator.board import OrderKind
     from remit.orchestrator.states import DONE_BODY, is_with_person, name_next_step, needs_hold
@@ -268,7 +268,7 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
 @reports_failures
 def steer(id: str, message: str, database: str | None, repo: Path) -> None:
     """Send MESSAGE to a task's agent, for delivery with the answer to its next call."""
-    require_person("steering an agent")
+    require_person(Act.STEER)
     engine = open_engine("remit task steer", database)
     from remit.orchestrator.board import OrderKind
     from remit.orchestrator.states import FINAL_STATES
@@ -297,7 +297,7 @@ def steer(id: str, message: str, database: str | None, repo: Path) -> None:
 @reports_failures
 def reassign(id: str, agents: tuple[str, ...], worker: str | None, database: str | None, repo: Path) -> None:
     """Give a task to a different agent or worker, which begins with the present agent's work."""
-    require_person("reassigning a task")
+    require_person(Act.MOVE_PLAN)
     engine = open_engine("remit task reassign", database)
     from remit.orchestrator.board import OrderKind
 

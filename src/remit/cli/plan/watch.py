@@ -10,8 +10,9 @@ import click
 
 from remit.cli.completion import complete_intents
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures, say
-from remit.cli.person_only import is_below_agent, refuse_agent, require_confirmation, require_person
+from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.opening import database_option, open_engine
+from remit.core.acts import Act
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.orchestrator.fleet import UnknownTask, give_order, name_repository_of
@@ -97,8 +98,7 @@ def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
 @reports_failures
 def log(after: int, follow: bool, database: str | None, as_json: bool, repo: Path) -> None:
     """Show the events of this repository's plans."""
-    if is_below_agent():
-        raise refuse_agent("reading the log of plans")
+    require_person(Act.READ_PLANS)
     engine = open_engine("remit plan log", database)
     repository = name_repository_of(governed_gate(repo).workspace)
     while True:
@@ -126,7 +126,7 @@ def give_orders(
     """Give an order to the tasks of these intents and plans, or to every task of the repository without a name; ask
     first without a name, unless `yes`. Raises Failure.
     """
-    require_person(f"{kind} of a plan")
+    require_person(Act.MOVE_PLAN)
     engine = open_engine(f"remit plan {kind}", database)
     from remit.orchestrator.states import FINAL_STATES, can_drop, name_next_step
 
@@ -204,7 +204,7 @@ def set_budgets(
     names: tuple[str, ...], usd: float | None, tokens: int | None, database: str | None, repo: Path
 ) -> None:
     """Set what the plans of these intents may spend. Raises Failure for a plan without such a bound."""
-    require_person("raising a budget")
+    require_person(Act.RAISE_BUDGET)
     engine = open_engine("remit plan resume", database)
     from remit.orchestrator.database.orders import set_plan_budget
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures, say, warn
-from remit.cli.person_only import is_below_agent, refuse_agent, require_person
+from remit.cli.person_only import require_person
 from remit.cli.plan.opening import database_option, find_agents, find_clones, open_engine, pace_option
 from remit.cli.ready import ready_option
+from remit.core.acts import Act
 from remit.workspace.sandbox.jail import NO_JAIL, find_bubblewrap
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ def worker(
     """
     if context.invoked_subcommand is not None:
         return
-    if is_below_agent():  # a worker has no terminal where it is a service, and starts while agents work
-        raise refuse_agent("running a worker")
+    require_person(Act.RUN_WORKER)
     engine = open_engine("remit worker", database, pace)
     from importlib.metadata import version
 
@@ -121,8 +121,7 @@ def worker(
 @reports_failures
 def list_workers(database: str | None, as_json: bool) -> None:
     """List the workers of the fleet that are alive."""
-    if is_below_agent():
-        raise refuse_agent("listing workers")
+    require_person(Act.READ_PLANS)
     board = open_engine("remit worker list", database).read_board()
     alive, used = list(board.workers.values()), [attempt.worker for attempt in board.attempts.values()]
     busy = {worker.id: used.count(worker.id) for worker in alive}
@@ -144,6 +143,6 @@ def list_workers(database: str | None, as_json: bool) -> None:
 @reports_failures
 def drain(id: str, database: str | None) -> None:
     """Let a worker finish its running attempts, and end."""
-    require_person("draining a worker")
+    require_person(Act.MOVE_PLAN)
     if not open_engine("remit worker drain", database).drain_worker(id):
         raise Failure("UNKNOWN_WORKER", f"no worker {id!r} is alive", target=id, fix="see `remit worker list`")

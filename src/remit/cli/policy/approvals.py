@@ -17,6 +17,7 @@ from remit.cli.output import Failure, command_options, emit, governed_gate, repo
 from remit.cli.person_only import require_person, require_terminal
 from remit.cli.records.query import choose_id
 from remit.cli.screen import DIFF_COLOURS, choose_pager, show_in_pager
+from remit.core.acts import Act
 from remit.core.decision import EXTENTS, Extent, Grant
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.approval_answers import (
@@ -82,7 +83,7 @@ def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool
     A yes that goes further than this once covers the question's folder, or the first words of its command; `--rule`
     says it otherwise. Above a risk of 60, and for commands whose words do not tell what they do, a yes is for once.
     """
-    require_terminal()
+    require_terminal(Act.SAY_YES)
     gate = governed_gate(repo)
     chosen = find_question(gate, question_id)
     cards = group_equal_questions(gate.questions.list_unanswered()) if all_equal else []
@@ -109,7 +110,7 @@ def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool
 @command_options
 def deny(question_id: str, message: str, repo: Path, as_json: bool) -> None:
     """Say no."""
-    require_person("answering for a person")
+    require_person(Act.SAY_NO)
     gate = governed_gate(repo)
     question = find_question(gate, question_id).question
     record_or_fail(gate, question, ApprovalReply(False, words=message))
@@ -121,7 +122,7 @@ def deny(question_id: str, message: str, repo: Path, as_json: bool) -> None:
 @command_options
 def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
     """Take a grant back."""
-    require_person("revoking a grant")
+    require_person(Act.REVOKE_GRANT)
     gate = governed_gate(repo)
     matching = [grant for grant in active_grants(gate) if grant.id.endswith(grant_id)]
     is_revoked = False
@@ -143,7 +144,7 @@ def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
 @reports_failures
 def watch(repo: Path) -> None:
     """Stay here and be asked: agents wait for your answer as long as this runs."""
-    require_terminal()
+    require_terminal(Act.ANSWER)
     gate = governed_gate(repo)
     say(f"Watching {gate.workspace.root}. Ctrl-C leaves; then what needs a yes is refused at once.")
     answer_questions(gate, click.prompt)

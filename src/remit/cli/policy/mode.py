@@ -9,6 +9,7 @@ import msgspec
 from remit.adapters import ROWS
 from remit.cli.output import command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
+from remit.core.acts import Act
 from remit.core.decision import Mode
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import Scope
@@ -38,7 +39,9 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
         suggest_mode(gate, as_json)
         return
     if mode is not None:
-        require_person("setting the mode")
+        modes = list(MODE_DESCRIPTIONS)
+        is_lower = gate.rules.config_error or modes.index(mode) < modes.index(gate.rules.mode)
+        require_person(Act.LOWER_MODE if is_lower else Act.RAISE_MODE)
         set_mode(gate.workspace, mode)
     rules, environment = gate.rules, gate.environment
     if rules.config_error:

@@ -25,6 +25,7 @@ from remit.cli.output import (
 )
 from remit.cli.person_only import require_person
 from remit.cli.records.query import find_record, find_session
+from remit.core.acts import Act
 from remit.core.call import Effect, SessionKey, ToolCall
 from remit.core.decision import SessionFacts, Verdict
 from remit.core.diff.contents import sha256
@@ -176,7 +177,7 @@ def report_wrong(
     """
     if last == (record_id is not None):
         raise Failure("USAGE", "give a RECORD or --last", fix="remit policy report-wrong --last --expected allow")
-    require_person("reporting a decision")
+    require_person(Act.REPORT_WRONG)
     gate = governed_gate(repo)
     if record_id is None:
         event = "denied" if expected == "allow" else "tool_use"

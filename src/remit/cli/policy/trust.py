@@ -9,6 +9,7 @@ import msgspec
 from remit.cli.output import Failure, command_options, emit, governed_gate, say
 from remit.cli.person_only import require_terminal
 from remit.cli.screen import DIFF_COLOURS
+from remit.core.acts import Act
 from remit.core.config import MAX_MCP_BYTES, MCP_FILE, TrustItem, make_mcp_item, parse_mcp_servers
 from remit.core.record import format_utc
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
@@ -47,7 +48,7 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
         return
     gate = governed_gate(repo)
     if revoke:
-        require_terminal()
+        require_terminal(Act.DISTRUST)
         revoked = forget_trust(gate.environment.home, gate.recorder.repository)
         text = "nothing of it is trusted any more" if revoked else "nothing of it was trusted"
         emit({"revoked": revoked}, as_json, text)
@@ -60,7 +61,7 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
         data = {"commands": commands, "no_longer": [item for item in old if item.digest not in current]}
         emit(data, as_json, trust_lines(gate, old, new))
         return
-    require_terminal()
+    require_terminal(Act.TRUST)
     say("\n".join(trust_lines(gate, old, new)))
     if current == trusted:
         return

@@ -23,6 +23,7 @@ from remit.cli.screen import has_colour, relative_time
 from remit.cli.terminal.arguments import RunArguments
 from remit.cli.terminal.blocks import BlockRenderer
 from remit.cli.terminal.plain import LineFace, OutputClosed, print_block, print_json
+from remit.core.acts import Act
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
@@ -229,7 +230,7 @@ def load_images(paths: tuple[Path, ...]) -> tuple[ImageFile, ...]:
 
 def keep_key(provider: str) -> None:
     """Store a key typed by a person or read from a pipe."""
-    require_person("storing a key")
+    require_person(Act.STORE_KEY)
     key = click.prompt(f"Key for {provider}", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not key.strip():
         raise Failure("USAGE", "there is no key on standard input")

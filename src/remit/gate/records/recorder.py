@@ -23,7 +23,7 @@ from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs, derive_part_id, format_utc, make_uuid7
 from remit.core.redaction import compile_team_pattern, redact_struct, redact_value
 from remit.gate.governing import load_rules
-from remit.gate.machine import Environment
+from remit.gate.machine import DOOR_EVIDENCE, Environment
 from remit.gate.records.tree_heads import sign_after_append
 from remit.ledger.log import AppendedRecord, MachineLog, Spool
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine
@@ -118,6 +118,8 @@ class Recorder:
         extra = tuple(map(compile_team_pattern, self.patterns))
         if person := self.environment.person:
             body = replace(body, detail={**(body.detail or {}), "who": msgspec.to_builtins(person)})
+        if evidence := DOOR_EVIDENCE.get():
+            body = replace(body, detail={"door": evidence, **(body.detail or {})})
         return Record(
             id=make_uuid7(int(now * 1000), os.urandom(10)),
             timestamp=format_utc(datetime.fromtimestamp(now, UTC)),

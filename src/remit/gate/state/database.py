@@ -9,7 +9,7 @@ from pathlib import Path
 from remit.core.untrusted_input import quote_path
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwritable
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 BUSY_TIMEOUT_S = 5.0
 """Time that one statement waits for another process: an agent goes on without a hook that waits too long."""
@@ -49,6 +49,8 @@ CREATE TABLE IF NOT EXISTS transcripts(
   workspace TEXT, session_id TEXT, agent_id TEXT, agent TEXT, path TEXT,
   PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS logins(cookie TEXT PRIMARY KEY, id TEXT, body BLOB, until REAL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS agent_roots(
+  pid INTEGER, started INTEGER, agent TEXT, session TEXT, UNIQUE(pid, started));
 CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY KEY(workspace, name)) WITHOUT ROWID;
 """
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from remit.gate.perform import Act, ToolOutput, WorkspaceAccess
+from remit.gate.perform import CarriedOut, ToolOutput, WorkspaceAccess
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext
 
 NOBODY_THERE = (
@@ -59,7 +59,7 @@ class NewTask(Struct, frozen=True, forbid_unknown_fields=True):
     scope: list[str] | None = None
 
 
-def prepare_without_effect(context: ToolContext, act: Act) -> PreparedCall:
+def prepare_without_effect(context: ToolContext, act: CarriedOut) -> PreparedCall:
     return PreparedCall(replace(context.new_call(), effect="none"), act)
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from remit.core.call import ToolCall
 from remit.gate.gate import Gate
-from remit.gate.perform import Act
+from remit.gate.perform import CarriedOut
 from remit.host.messages import ImageRef, ToolCallPart
 from remit.host.models.port import ToolSchema
 
@@ -116,7 +116,7 @@ class PreparedCall(Struct, frozen=True):
     """A call ready for the gate: the ToolCall to decide, and the function that acts once allowed."""
 
     call: ToolCall
-    act: Act
+    act: CarriedOut
 
 
 class HostTool(Struct, frozen=True):

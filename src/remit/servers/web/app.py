@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from remit.core.acts import Act
 from remit.core.untrusted_input import encode_json
 from remit.gate.context import RECORDING_ERRORS
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
@@ -140,7 +141,7 @@ class Console:
         return asked, await self.read(page.read, asked)
 
     async def perform_write(self, write: PageWrite, request: Request) -> Response:
-        body = decode_body(await self.guard.check_write(request, self.run, write.role), write.shape)
+        body = decode_body(await self.guard.check_write(request, self.run, write.permits, write.role), write.shape)
         data = await self.run(write.act, await self.read_request(request), body)
         text = encode_json({"schema_version": 1, "data": data})
         return Response(text, media_type="application/json")
@@ -253,7 +254,7 @@ class Console:
     async def pair_browser(self, request: Request) -> Response:
         self.guard.check_same_origin(request)
         body = decode_body(await self.guard.read_body(request), PairBody)
-        await self.guard.check_peer(request, self.run, "pairing a browser")
+        await self.guard.check_peer(request, self.run, Act.PAIR, "pairing a browser")
         try:
             browser, cookie = self.guard.pairing.pair(body.secret, body.public_key, body.name)
         except PairingRefused as refused:
@@ -264,7 +265,7 @@ class Console:
         return response
 
     async def unpair_browser(self, request: Request) -> Response:
-        await self.guard.check_write(request, self.run)
+        await self.guard.check_write(request, self.run, Act.UNPAIR)
         if not self.guard.unpair(request.path_params["browser"]):
             raise Refused(404, "no such browser is paired")
         await self.watcher.look_again()

@@ -1,26 +1,22 @@
 """Access rules: exact host and origin, a paired browser for reading, a signature by the browser's key for writing, and
-no agent above the client process of a loopback connection.
-
-Linux names a connection's socket in /proc/net/tcp, and its holder in /proc/PID/fd; elsewhere lsof(8) names the process.
-Source: proc_pid_net(5), read 2026-11.
+the door's word about the processes that hold the client's end of the connection.
 """
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from msgspec import DecodeError, Struct, ValidationError, field, json
+from msgspec import DecodeError, Struct, ValidationError, json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from remit.adapters import ROWS
+from remit.core.acts import Act
 from remit.core.python_runtime import prepare_type
+from remit.servers.authority import Authority, Ruling
 from remit.servers.web.pairing import ROLES, Login, Logins, PairedBrowser, Pairing, ProofRefused, Role
-from remit.workspace.processes.process_tracking import find_ancestor_program, list_own_processes, read_link
+from remit.workspace.processes.peer_identity import ClientConnection
 
 T = TypeVar("T")
 
@@ -52,85 +48,17 @@ class Refused(Exception):
         self.fix = fix
 
 
-class ClientProcesses:
-    """Finder of client processes. The one found last is looked at first: a browser opens all its connections from
-    one process, and the others of the machine may be many.
-    """
-
-    def __init__(self) -> None:
-        self.last_pid: int | None = None
-
-    def find_agent_above(self, client_port: int, server_port: int) -> str | None:
-        """Return the agent that started the client's process; "" for none, None if the process cannot be found."""
-        pid = self.find_process(client_port, server_port)
-        if pid is None:
-            return None
-        self.last_pid = pid
-        return find_ancestor_program((row.binary for row in ROWS.values()), pid) or ""
-
-    def find_process(self, client_port: int, server_port: int) -> int | None:
-        if sys.platform != "linux":
-            return ask_lsof(client_port, server_port)
-        inode = find_socket_inode(client_port, server_port)
-        if inode is None:
-            return None
-        if self.last_pid is not None and has_socket(self.last_pid, inode):
-            return self.last_pid
-        return next((pid for pid in list_own_processes() if has_socket(pid, inode)), None)
-
-
-def has_socket(pid: int, inode: str) -> bool:
-    wanted = f"socket:[{inode}]"
-    try:
-        numbers = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path each would cost more
-    except OSError:
-        return False
-    return any(read_link(f"/proc/{pid}/fd/{number}") == wanted for number in numbers)
-
-
-def find_socket_inode(client_port: int, server_port: int) -> str | None:
-    """Return the inode of the client's socket: the local port is the client's, the remote port the server's."""
-    client = f":{client_port:04X} "
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(table, encoding="ascii") as lines:  # noqa: PTH123
-                for line in lines:
-                    if client not in line:
-                        continue
-                    fields = line.split()
-                    if fields[1].endswith(f":{client_port:04X}") and fields[2].endswith(f":{server_port:04X}"):
-                        return fields[9]
-        except OSError:
-            continue
-    return None
-
-
-def ask_lsof(client_port: int, server_port: int) -> int | None:
-    command = ["lsof", "-nP", "-Fpn", f"-iTCP:{client_port}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LSOF_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    pid: int | None = None
-    for line in done.stdout.splitlines():
-        if line.startswith("p"):
-            pid = int(line[1:])
-        elif f":{client_port}->" in line and line.endswith(f":{server_port}"):
-            return pid
-    return None
-
-
 PAIR_FIX = "run `remit serve` in a terminal, and open the link that it prints"
 
 
 class Guard(Struct, frozen=True):
-    """The rules of a console. `record_attempt` records an agent's attempt to decide."""
+    """The rules of a console. `record_attempt` records an attempt to decide that the door refused."""
 
     pairing: Pairing
     port: int
-    record_attempt: Callable[[str, str], None]
+    record_attempt: Callable[[str, Ruling], None]
+    authority: Authority
     logins: Logins | None = None
-    clients: ClientProcesses = field(default_factory=ClientProcesses)
 
     @property
     def origin(self) -> str:
@@ -207,7 +135,7 @@ class Guard(Struct, frozen=True):
         return b"".join(blocks)
 
     async def check_write(
-        self, request: Request, run: Callable[..., Awaitable[str | None]], role: Role = "admin"
+        self, request: Request, run: Callable[..., Awaitable[Ruling]], act: Act, role: Role = "admin"
     ) -> bytes:
         """Return the body of a request that may write what needs the role. Raises Refused. `run` calls a function in a
         worker thread.
@@ -224,18 +152,23 @@ class Guard(Struct, frozen=True):
         if ROLES.index(reader.role) < ROLES.index(role):
             why = f"your role here is {reader.role}, and this needs {role}"
             raise Refused(403, why, "ask the person who runs this console")
-        await self.check_peer(request, run, f"{request.method} {request.url.path}")
+        await self.check_peer(request, run, act, f"{request.method} {request.url.path}")
         return body
 
-    async def check_peer(self, request: Request, run: Callable[..., Awaitable[str | None]], action: str) -> None:
-        """Check that no agent started the asking process. Raises Refused; an agent's attempt is recorded."""
-        client_port = request.client.port if request.client else 0
-        agent = await run(self.clients.find_agent_above, client_port, self.port)
-        if agent is None and not self.has_login:
-            raise Refused(403, "the process that asks cannot be seen from here", "answer in a terminal instead")
-        if agent:
-            self.record_attempt(action, agent)
-            raise Refused(403, f"{agent} started the process that asks: deciding is for people", "ask the person")
+    async def check_peer(
+        self, request: Request, run: Callable[..., Awaitable[Ruling]], act: Act, action: str
+    ) -> Ruling:
+        """Check that a person asks, by the processes that hold the connection. Raises Refused; an attempt is
+        recorded.
+        """
+        client, server = request.client or ("", 0), request.scope.get("server") or ("", 0)
+        connection = ClientConnection(client[0], client[1], server[0], server[1])
+        judge = partial(self.authority.rule_web, may_be_elsewhere=self.has_login)
+        ruling = await run(judge, act, None, connection)
+        if not ruling.allowed:
+            self.record_attempt(action, ruling)
+            raise Refused(403, f"{ruling.why}: deciding is for people", ruling.fix)
+        return ruling
 
 
 def add_headers(response: Response, headers: Mapping[str, str] = HEADERS) -> Response:

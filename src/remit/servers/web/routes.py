@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 from msgspec import Struct
 from msgspec.json import schema_components
 
+from remit.core.acts import Act
 from remit.servers.web.change_actions import (
     CommentsBody,
     MarkBody,
@@ -139,31 +140,31 @@ PAGES = (
 )
 
 WRITES = (
-    PageWrite("/approvals/{question}/answer", AnswerBody, record_answer, "approve"),
-    PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers, "approve"),
-    PageWrite("/settings", SettingBody, change_setting),
-    PageWrite("/settings/redaction", TriedText, redact_text, "view"),
-    PageWrite("/r/{repository}/changes/reviewed", MarkBody, mark_hunks),
-    PageWrite("/r/{repository}/changes/revert", RevertBody, revert_hunk),
-    PageWrite("/r/{repository}/changes/comments", CommentsBody, send_message, "approve"),
-    PageWrite("/r/{repository}/chat", BeginBody, begin_run),
-    PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words),
-    PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run),
-    PageWrite("/r/{repository}/mode", ModeBody, change_mode),
-    PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call),
-    PageWrite("/r/{repository}/agents/intent", ClaimBody, claim_intent),
-    PageWrite("/r/{repository}/agents/hand-over", HandOverBody, hand_over_intent),
-    PageWrite("/r/{repository}/fleet/orders", OrderBody, order_task),
-    PageWrite("/r/{repository}/intents", IntentBody, create_intent),
-    PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent),
-    PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent),
-    PageWrite("/r/{repository}/intents/{intent}/fork", ForkBody, fork_intent),
-    PageWrite("/r/{repository}/intents/{intent}/delete", DeleteBody, delete_intent),
-    PageWrite("/r/{repository}/intents/{intent}/session", BindBody, bind_session),
-    PageWrite("/r/{repository}/grants/{grant}/revoke", RevokeBody, revoke_one_grant),
-    PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files),
-    PageWrite("/r/{repository}/restore/session/{session}", UndoBody, undo_session_changes),
-    PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point),
+    PageWrite("/approvals/{question}/answer", AnswerBody, record_answer, Act.ANSWER, "approve"),
+    PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers, Act.ANSWER, "approve"),
+    PageWrite("/settings", SettingBody, change_setting, Act.CHANGE_SETTINGS),
+    PageWrite("/settings/redaction", TriedText, redact_text, Act.TRY_REDACTION, "view"),
+    PageWrite("/r/{repository}/changes/reviewed", MarkBody, mark_hunks, Act.REVIEW),
+    PageWrite("/r/{repository}/changes/revert", RevertBody, revert_hunk, Act.RESTORE),
+    PageWrite("/r/{repository}/changes/comments", CommentsBody, send_message, Act.STEER, "approve"),
+    PageWrite("/r/{repository}/chat", BeginBody, begin_run, Act.START_AGENTS),
+    PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words, Act.STEER),
+    PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run, Act.STOP_AGENTS),
+    PageWrite("/r/{repository}/mode", ModeBody, change_mode, Act.LOWER_MODE),
+    PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call, Act.STEER),
+    PageWrite("/r/{repository}/agents/intent", ClaimBody, claim_intent, Act.BIND_INTENT),
+    PageWrite("/r/{repository}/agents/hand-over", HandOverBody, hand_over_intent, Act.BIND_INTENT),
+    PageWrite("/r/{repository}/fleet/orders", OrderBody, order_task, Act.ORDER_TASK),
+    PageWrite("/r/{repository}/intents", IntentBody, create_intent, Act.MAKE_INTENT),
+    PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent, Act.EDIT_INTENT),
+    PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent, Act.MOVE_INTENT),
+    PageWrite("/r/{repository}/intents/{intent}/fork", ForkBody, fork_intent, Act.MAKE_INTENT),
+    PageWrite("/r/{repository}/intents/{intent}/delete", DeleteBody, delete_intent, Act.DELETE_INTENT),
+    PageWrite("/r/{repository}/intents/{intent}/session", BindBody, bind_session, Act.BIND_INTENT),
+    PageWrite("/r/{repository}/grants/{grant}/revoke", RevokeBody, revoke_one_grant, Act.REVOKE_GRANT),
+    PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files, Act.RESTORE),
+    PageWrite("/r/{repository}/restore/session/{session}", UndoBody, undo_session_changes, Act.RESTORE),
+    PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point, Act.PIN_POINT),
 )
 
 NAVIGATION = (

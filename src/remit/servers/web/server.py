@@ -20,6 +20,7 @@ from remit.gate.gate import Gate
 from remit.gate.intents.refusals import make_refusal
 from remit.gate.machine import Environment
 from remit.gate.records.call_records import violation_document
+from remit.servers.authority import Authority, Ruling
 from remit.servers.web.app import Console
 from remit.servers.web.chat_processes import ChatProcesses
 from remit.servers.web.client_worlds import name_worlds
@@ -91,7 +92,8 @@ class ConsoleServer:
             HeavyReads(self.clock),
             remote_origin=remote.origin if remote else "",
         )
-        self.guard = Guard(self.pairing, self.port, self.record_attempt, self.logins)
+        self.authority = Authority(home)
+        self.guard = Guard(self.pairing, self.port, self.record_attempt, self.authority, self.logins)
         self.console = Console(self.guard, repositories, self.record_pairing)
         self.pushes = PushSender(repositories, lambda: remote.origin if remote else self.guard.origin, self.clock)
         self.server = make_server(self.console, {}, self.make_doorkeeper())
@@ -126,7 +128,9 @@ class ConsoleServer:
             return [f"{host} {port}" if settings.is_proxy(host) else host for host, port in clients]
 
         address = settings.address
-        guard = RemoteGuard(self.pairing, address.port, self.record_attempt, logins=self.logins, settings=settings)
+        guard = RemoteGuard(
+            self.pairing, address.port, self.record_attempt, self.authority, logins=self.logins, settings=settings
+        )
         provider = OpenIdProvider(settings, read_client_secret(settings, home))
         files: dict[str, Any] = {}
         if settings.cert and settings.key:
@@ -219,12 +223,19 @@ class ConsoleServer:
             detail |= {"who": to_builtins(browser.person), "role": browser.role, "address": browser.address}
         self.append_everywhere(Body(event="console_paired", intent_id=None, session_id=None, detail=detail))
 
-    def record_attempt(self, action: str, agent: str) -> None:
-        """Record that an agent tried to decide in a person's place."""
-        refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person: {agent} started it.", "console", None)
-        call = CallPart(name="console", effect="execute", command=action)
-        violation = violation_document(refusal.violation)
-        self.append_everywhere(Body(event="denied", intent_id=None, session_id=None, call=call, violation=violation))
+    def record_attempt(self, action: str, ruling: Ruling) -> None:
+        """Record that somebody who is not seen as a person tried to decide."""
+        refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person: {ruling.why}.", "console", None)
+        self.append_everywhere(
+            Body(
+                event="denied",
+                intent_id=None,
+                session_id=ruling.session or None,
+                call=CallPart(name="console", effect="execute", command=action),
+                violation=violation_document(refusal.violation),
+                detail={"door": ruling.evidence},
+            )
+        )
 
     def append_everywhere(self, body: Body) -> None:
         for repository in self.console.repositories.list_all():

@@ -3,8 +3,9 @@
 The ancestors of this process decide whether an agent started it, since variables can be unset. A process id alone is
 not an identity: ids are reused. Agents name their session in the environment of their shells, and child processes
 inherit the variable, however detached. A process that wrote and ended cannot be examined afterwards, so live processes
-are recorded beforehand. From /proc; on systems without it ancestors come from ps(1), and no writer is found. Sources:
-proc(5), proc_pid_stat(5), proc_pid_environ(5), proc_pid_fdinfo(5), and the agents themselves, read 2026-11.
+are recorded beforehand. From /proc; on systems without it ancestors come from ps(1), and no writer is found. A chain
+that cannot be followed to the first process is no answer: it raises. Sources: proc(5), proc_pid_stat(5),
+proc_pid_environ(5), proc_pid_fdinfo(5), and the agents themselves, read 2026-11.
 """
 
 import os
@@ -13,13 +14,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-MAX_ANCESTORS = 64  # no honest chain is longer, and a forged chain ends
+MAX_ANCESTORS = 5_000  # a longer chain is given up, which is no answer; 500 take 27 ms
+MAX_WALKS = 3  # of one chain, if processes of it end meanwhile
 INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
 """Programs that run the file named by the first word after their options: `node …/gemini`, `sh …/claude`."""
 
@@ -124,42 +127,64 @@ def ask_ps(pid: int, columns: str) -> str:
     return done.stdout.strip()
 
 
+class Incomplete(Exception):
+    """A question about a process that cannot be answered: unknown is not nobody. The message names the process."""
+
+
 class ProcessInfo(Struct, frozen=True):
-    """A process: id, parent id, command line."""
+    """A process: id, parent id, command line; its start in clock ticks after boot, 0 if the system does not tell."""
 
     pid: int
     parent: int
     argv: tuple[str, ...]
+    started: int = 0
+    session: int = 0
+    terminal: int = 0
 
 
 def read_process(pid: int) -> ProcessInfo | None:
     try:
-        parent = int(read_stat_fields(pid)[PARENT_FIELD])
+        fields = read_stat_fields(pid)
         words = read_proc_file(f"/proc/{pid}/cmdline").decode("utf-8", "replace").split("\0")
     except OSError:
         if Path("/proc/self").exists():
             return None
         above, _, command = ask_ps(pid, "ppid=,command=").partition(" ")
         return ProcessInfo(pid, int(above), tuple(command.split())) if above.isdigit() else None
-    return ProcessInfo(pid, parent, tuple(words))
+    numbers = (int(fields[field]) for field in (STARTED_FIELD, SESSION_FIELD, TERMINAL_FIELD))
+    return ProcessInfo(pid, int(fields[PARENT_FIELD]), tuple(words), *numbers)
 
 
-def list_ancestors(pid: int | None = None) -> Iterator[ProcessInfo]:
-    """Yield this process (or `pid`) and its ancestors, as far as visible."""
-    at = os.getpid() if pid is None else pid
+def walk_ancestors(pid: int) -> Iterator[ProcessInfo]:
+    """Yield a process and its ancestors up to the first one, whose parent is none of this system's.
+
+    Raises Incomplete where a process cannot be read, or is younger than its child: then its id was used again.
+    """
+    at, child = pid, None
     for _ in range(MAX_ANCESTORS):
         found = read_process(at)
-        if found is None:
-            return
+        if found is None or (child is not None and found.started > child.started):
+            raise Incomplete(f"process {at} cannot be seen" if found is None else f"process {at} is another one by now")
         yield found
-        if found.parent <= 1:
+        if found.parent == 0:
             return
-        at = found.parent
+        at, child = found.parent, found
+    raise Incomplete(f"process {pid} has more than {MAX_ANCESTORS} others above it")
 
 
-def find_ancestor_program(names: Iterable[str], pid: int | None = None) -> str | None:
-    wanted = frozenset(names)
-    return next((name for process in list_ancestors(pid) if (name := find_agent_name(process.argv, wanted))), None)
+def list_ancestors(pid: int) -> list[ProcessInfo]:
+    """Return a process and all its ancestors. Raises Incomplete."""
+    for _ in range(MAX_WALKS - 1):
+        try:
+            return list(walk_ancestors(pid))
+        except Incomplete:  # one of them may have ended meanwhile, and its child has another parent now
+            continue
+    return list(walk_ancestors(pid))
+
+
+def find_agent(chain: Iterable[ProcessInfo], names: Collection[str]) -> tuple[ProcessInfo, str] | None:
+    """Return the nearest agent of a chain, and its name."""
+    return next(((process, name) for process in chain if (name := find_agent_name(process.argv, names))), None)
 
 
 def find_agent_name(words: Sequence[str], names: Collection[str]) -> str:
@@ -214,7 +239,10 @@ class LikelyWriter(Struct, frozen=True):
 
 def find_likely_writers(root: Path, paths: Sequence[str], agents: Collection[str]) -> list[LikelyWriter]:
     """Return processes that may have written the files, most likely first; a hook does not suspect its own agent."""
-    apart, wanted = {process.pid for process in list_ancestors()}, {str(root / path): path for path in paths}
+    apart = set[int]()
+    wanted = {str(root / path): path for path in paths}
+    with suppress(Incomplete):  # a writer too many is suspected then
+        apart.update(process.pid for process in walk_ancestors(os.getpid()))
     found: list[tuple[int, LikelyWriter]] = []
     for pid in list_own_processes():
         words, folder = read_command_line(pid), read_link(f"/proc/{pid}/cwd")
@@ -244,30 +272,28 @@ def find_editing_people(root: Path, paths: Sequence[str], agents: Collection[str
     editing: dict[str, LikelyWriter] = {}
     for writer in reversed(found):
         session, terminal = read_session(writer.pid)
-        if terminal != "0" and session not in taken and find_ancestor_program(agents, writer.pid) is None:
+        if terminal != "0" and session not in taken and has_no_agent_above(writer.pid, agents):
             editing[writer.path] = writer
     return editing
 
 
-def is_older_than_agents(agents: Iterable[str], root: Path) -> bool:
-    """Return whether the session leader of this process began before each agent that works below `root` now.
+def has_no_agent_above(pid: int, agents: Collection[str]) -> bool:
+    try:
+        return find_agent(list_ancestors(pid), agents) is None
+    except Incomplete:
+        return False
 
-    A process left behind by an agent's command is in a later session, or has lost its ancestors. False if no agent is
-    visible.
-    """
-    names = frozenset(agents)
-    leader, _ = read_session(os.getpid())
-    above = {str(process.pid) for process in list_ancestors()} - {str(os.getpid())}
-    begun = [
-        process_start_time(pid)
+
+def find_agents_in(root: Path, names: Collection[str]) -> list[ProcessInfo]:
+    """Return the agents among this user's processes that work below `root`."""
+    return [
+        process
         for pid in list_own_processes()
         if find_agent_name(read_command_line(pid), names)
         and (folder := read_link(f"/proc/{pid}/cwd")) is not None
         and Path(folder).is_relative_to(root)
+        and (process := read_process(pid)) is not None
     ]
-    own = process_start_time(int(leader)) if leader in above else None
-    times = [int(item) for item in (own, *begun) if item is not None and item.isdecimal()]
-    return own is not None and len(times) > 1 and times[0] < min(times[1:])
 
 
 def read_session(pid: int) -> tuple[str, str]:

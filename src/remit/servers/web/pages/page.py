@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from remit.core.acts import Act
 from remit.servers.web.guard import Refused
 from remit.servers.web.pairing import PairedBrowser, Role
 from remit.servers.web.repositories import GovernedRepository, Repositories
@@ -58,10 +59,11 @@ class Page(Struct, frozen=True):
 
 class PageWrite(Struct, frozen=True):
     """A signed write: `act` gets the body as `shape` in a worker thread, and returns the data of the answer. `role` is
-    what a person who logged in needs for it.
+    what a person who logged in needs for it, `permits` the person's act that the door rules on.
     """
 
     url: str
     shape: Any
     act: Callable[[PageRequest, Any], Any]
+    permits: Act
     role: Role = "admin"

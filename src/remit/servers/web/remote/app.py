@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
 from remit.servers.web.app import Console
 from remit.servers.web.guard import HEADERS, Guard, Refused, decode_body
@@ -144,7 +145,7 @@ class RemoteConsole(Console):
     async def finish_login(self, request: Request) -> Response:
         """Take the provider's answer, and show the page that makes the browser's key."""
         attempt = self.take_attempt(request)
-        await self.guard.check_peer(request, self.run, "logging in to the console")
+        await self.guard.check_peer(request, self.run, Act.PAIR, "logging in to the console")
         query, address = request.query_params, self.entrance.read_client_address(request)
         try:
             if "error" in query or not query.get("code"):

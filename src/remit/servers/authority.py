@@ -1,0 +1,350 @@
+"""The door of what only a person may do: who asks, by the kernel's word, and what that is enough for.
+
+A person is who is positively seen as one. What cannot be seen is unclear, and unclear is no yes. An agent that runs
+uncontained as the same user can leave its ancestors, its terminal and its control group: nothing here proves more than
+what it says. See `docs/explanation/threat-model.md`.
+"""
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.adapters import ROWS
+from remit.core.acts import Act
+from remit.core.machine_paths import STATE_FOLDER
+from remit.core.record import Body, CallPart
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.gate import Gate
+from remit.gate.intents.refusals import make_refusal
+from remit.gate.records.call_records import violation_document
+from remit.gate.state.database import StateDatabase, StateError
+from remit.servers.environment import AGENT_VARIABLES
+from remit.workspace.processes.peer_identity import (
+    ClientConnection,
+    NotOfThisUser,
+    Peer,
+    find_holders,
+    find_terminal_masters,
+    is_own_process,
+    pinned_peer,
+    read_control_group,
+    read_peer_process,
+)
+from remit.workspace.processes.process_tracking import (
+    OWN_PROGRAM,
+    Incomplete,
+    ProcessInfo,
+    find_agent,
+    find_agents_in,
+    list_ancestors,
+    program_name,
+    read_process,
+    walk_ancestors,
+)
+
+MAX_CALL_S = 600.0  # a command older than the longest wait of an agent has been abandoned
+MAX_ROOTS = 256
+MAX_PROGRAMS = 12  # of a chain, in a record
+ASK = "ask the person to do it"
+DOOR = 1  # version of the evidence in records
+BINARIES = frozenset(row.binary for row in ROWS.values())
+EDITORS_WITH_TERMINALS = frozenset(
+    {
+        *("code", "code-insiders", "codium", "cursor", "windsurf", "zed", "zed-editor", "fleet", "emacs"),
+        *("idea", "pycharm", "webstorm", "goland", "clion", "rider", "phpstorm", "rubymine", "studio"),
+    }
+)
+"""Programs in whose window an agent and a person may both have a terminal."""
+
+
+class Grade(IntEnum):
+    """Who asks, the clearest person first."""
+
+    PERSON = 0
+    UNCLEAR = 1
+    SHARED = 2
+    AGENT = 3
+    CONTAINED = 4
+    OTHER_USER = 5
+
+
+class Ruling(Struct, frozen=True):
+    """What the door says to an act: `why` is the evidence where it is refused, `fix` the next step."""
+
+    act: str
+    allowed: bool
+    grade: str
+    why: str = ""
+    fix: str = ""
+    session: str = ""
+    terminal: int = 0
+    programs: tuple[str, ...] = ()
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """What a record of the act says about who asked."""
+        return {"version": DOOR, "grade": self.grade, "tty": self.terminal, "programs": self.programs[:MAX_PROGRAMS]}
+
+
+class Judgement(Struct, frozen=True):
+    """A grade with its evidence; `session` is the agent's, if known."""
+
+    grade: Grade
+    why: str = ""
+    fix: str = ""
+    session: str = ""
+    terminal: int = 0
+    programs: tuple[str, ...] = ()
+
+    def rule(self, act: Act) -> Ruling:
+        """Return the ruling for an act: the class of the act says how clearly a person has to be seen."""
+        enough = {"loosen": Grade.PERSON, "neutral": Grade.SHARED, "tighten": Grade.SHARED}[act.kind]
+        is_seen = self.grade == Grade.PERSON or act.kind == "tighten" or self.terminal != 0
+        return Ruling(
+            act=act.name,
+            allowed=self.grade <= enough and is_seen,
+            grade=self.grade.name.lower(),
+            why=self.why,
+            fix=self.fix,
+            session=self.session,
+            terminal=self.terminal,
+            programs=self.programs,
+        )
+
+
+class AgentRoot(Struct, frozen=True):
+    """The process of an agent whose hooks were called."""
+
+    pid: int
+    started: int
+    agent: str
+    session: str
+
+    def is_alive(self) -> bool:
+        found = read_process(self.pid)
+        return found is not None and found.started == self.started
+
+
+class AgentRoots:
+    """The agents' processes that called hooks, kept in the user's state. Thread-safe."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.known: set[tuple[int, int]] = set()
+
+    def find_new(self, hook_pid: int) -> tuple[ProcessInfo, str] | None:
+        """Return the agent above a hook's process, if it is not kept yet."""
+        try:
+            found = find_agent(walk_ancestors(hook_pid), BINARIES)
+        except Incomplete:
+            return None
+        return None if found is None or (found[0].pid, found[0].started) in self.known else found
+
+    def keep(self, root: ProcessInfo, agent: str, session: str) -> None:
+        with suppress(StateError, OSError):
+            database = self.open()
+            with database.transaction() as connection:
+                row = (root.pid, root.started, agent, session)
+                connection.execute("INSERT OR REPLACE INTO agent_roots VALUES(?,?,?,?)", row)
+                surplus = "SELECT rowid FROM agent_roots ORDER BY rowid DESC LIMIT -1 OFFSET ?"
+                connection.execute(f"DELETE FROM agent_roots WHERE rowid IN ({surplus})", (MAX_ROOTS,))
+            database.close()
+            self.known.add((root.pid, root.started))
+
+    def list_alive(self) -> list[AgentRoot]:
+        """Return the agents that still run. Raises Incomplete."""
+        if not (self.home / STATE_FOLDER / "state.db").exists():
+            return []
+        try:
+            database = self.open()
+            rows = database.fetch_rows("SELECT pid, started, agent, session FROM agent_roots")
+            database.close()
+        except StateError as error:
+            raise Incomplete(f"the agents at work are not known: {error}") from None
+        return [root for row in rows if (root := AgentRoot(*row)).is_alive()]
+
+    def open(self) -> StateDatabase:
+        return StateDatabase(self.home / STATE_FOLDER / "state.db", self.home)
+
+
+FindCalls: TypeAlias = Callable[[], str]
+"""Returns the agent whose command is under way in the workspace; empty for none."""
+
+
+class Authority:
+    """Judge of who asks, for one user. Works in the daemon, and in each process of the user that may read /proc."""
+
+    def __init__(self, home: Path) -> None:
+        self.roots = AgentRoots(home)
+
+    def is_worker(self, pid: int) -> bool:
+        """Return whether the process may speak for a plan's agents: no agent is above it, and it is in no jail."""
+        try:
+            return self.judge(read_peer_process(pid), (), may_be_agent=True).grade == Grade.PERSON
+        except Incomplete:
+            return False
+
+    def rule_connection(self, act: Act, connection: socket.socket, root: Path | None, find_call: FindCalls) -> Ruling:
+        """Rule for the process that connected to the daemon's socket."""
+        try:
+            with pinned_peer(connection) as peer:
+                judgement = self.judge_peer(peer, root, find_call)
+            return judgement.rule(act)
+        except Incomplete as error:
+            return explain_incomplete(error).rule(act)
+
+    def rule_process(
+        self, act: Act, pid: int, root: Path | None, find_call: FindCalls, variables: Mapping[str, str]
+    ) -> Ruling:
+        """Rule for a process by its id, and its environment."""
+        try:
+            peer = replace(read_peer_process(pid), variables=variables)
+            return self.judge_peer(peer, root, find_call).rule(act)
+        except Incomplete as error:
+            return explain_incomplete(error).rule(act)
+
+    def rule_web(
+        self, act: Act, root: Path | None, connection: ClientConnection, *, may_be_elsewhere: bool = False
+    ) -> Ruling:
+        """Rule for the client of a TCP connection by the worst of all processes that hold it. Where people log in, the
+        client may be on another machine, or behind a proxy: then the login and the browser's key are all there is.
+        """
+        try:
+            worst = max((self.judge_holder(pid) for pid in find_holders(connection)), key=lambda found: found.grade)
+        except NotOfThisUser:
+            worst = explain_incomplete(Incomplete("the process that asks is not this user's, or not on this machine"))
+        except Incomplete as error:
+            return explain_incomplete(error).rule(act)
+        if may_be_elsewhere and worst.grade in (Grade.UNCLEAR, Grade.SHARED):
+            return Ruling(act.name, True, "login", programs=worst.programs)
+        return worst.rule(act)
+
+    def judge_holder(self, pid: int) -> Judgement:
+        try:
+            return self.judge(read_peer_process(pid), self.roots.list_alive(), may_be_agent=False)
+        except Incomplete as error:
+            return explain_incomplete(error)
+
+    def judge_peer(self, peer: Peer, root: Path | None, find_call: FindCalls) -> Judgement:
+        """Judge a process that a person may have started at a terminal. Raises Incomplete."""
+        alive = self.roots.list_alive()
+        found = self.judge(peer, alive, may_be_agent=True)
+        for pid in find_terminal_masters(peer) if found.grade <= Grade.UNCLEAR else ():
+            if pid not in {process.pid for process in peer.chain}:
+                master = self.judge(read_peer_process(pid), alive, may_be_agent=False)
+                found = max(found, master, key=lambda each: each.grade)
+        if found.grade > Grade.PERSON or peer.process.terminal:
+            return found
+        return judge_without_terminal(peer, found, alive, root, find_call)
+
+    def judge(self, peer: Peer, alive: Sequence[AgentRoot], *, may_be_agent: bool) -> Judgement:
+        """Judge a process by its ancestors. `may_be_agent`: an own command that is an agent for others may ask.
+
+        Raises Incomplete.
+        """
+        chain = peer.chain
+        pids = {(process.pid, process.started) for process in chain}
+        seen = Judgement(Grade.PERSON, terminal=peer.process.terminal, programs=peer.programs)
+        own = may_be_agent and program_name(peer.process.argv) == OWN_PROGRAM
+        agent = find_agent(chain[1:] if own else chain, BINARIES)
+        kept = next((root for root in alive if (root.pid, root.started) in pids), None)
+        name, pid = (agent[1], agent[0].pid) if agent else (kept.agent, kept.pid) if kept else ("", 0)
+        session = next((root.session for root in alive if root.pid == pid), "")
+        if peer.is_jailed or (peer.is_elsewhere and name):
+            why = "this command runs contained, and nothing in there acts for a person"
+            return replace(seen, grade=Grade.CONTAINED, why=why, fix=ASK, session=session)
+        if name:
+            why = f"{name} (process {pid}) started this"
+            return replace(seen, grade=Grade.AGENT, why=why, fix=ASK, session=session)
+        if any(peer.variables.get(variable) for variable in AGENT_VARIABLES):
+            why = "this shell was started by a coding agent: its environment says so"
+            return replace(seen, grade=Grade.AGENT, why=why, fix=ASK)
+        for root in alive:
+            with suppress(Incomplete):
+                if editor := find_shared_editor(chain, list_ancestors(root.pid)):
+                    why = f"this terminal is {editor}'s, and {root.agent} works in {editor} too"
+                    fix = "use a terminal outside of it, or the console"
+                    why += ": whose typing this is cannot be told"
+                    return replace(seen, grade=Grade.SHARED, why=why, fix=fix)
+        if (root := find_likely_parent(peer, alive)) is not None and peer.adopted is not None:
+            what = f"{program_name(peer.adopted.argv)} (process {peer.adopted.pid})"
+            why = f"who started this cannot be seen: {what} has no parent, and began while {root.agent} worked"
+            fix = f"use a terminal that is older than {root.agent}, or end {root.agent} first"
+            return replace(seen, grade=Grade.UNCLEAR, why=why, fix=fix)
+        return seen
+
+
+def explain_incomplete(error: Incomplete) -> Judgement:
+    return Judgement(Grade.UNCLEAR, f"who started this cannot be seen: {error}", "try again, in a terminal of your own")
+
+
+def find_shared_editor(chain: Sequence[ProcessInfo], others: Sequence[ProcessInfo]) -> str:
+    """Return the editor that is above both; empty for none."""
+    above = {process.pid for process in others}
+    shared = (program_name(process.argv) for process in chain if process.pid in above)
+    return next((name for name in shared if name.lower() in EDITORS_WITH_TERMINALS), "")
+
+
+def find_likely_parent(peer: Peer, alive: Sequence[AgentRoot]) -> AgentRoot | None:
+    """Return the agent that may have left the process behind: the system adopted it while that one worked, and no
+    control group tells them apart. Raises Incomplete.
+    """
+    adopted = peer.adopted
+    earlier = [root for root in alive if adopted is not None and root.started <= adopted.started]
+    if adopted is None or not earlier or not is_own_process(adopted.pid):
+        return None
+    group = read_control_group(adopted.pid)
+    return next((root for root in earlier if not group or read_control_group(root.pid) in ("", group)), None)
+
+
+def judge_without_terminal(
+    peer: Peer, found: Judgement, alive: Sequence[AgentRoot], root: Path | None, find_call: FindCalls
+) -> Judgement:
+    """Judge a process that has no terminal: a person's while no agent works, or below a shell older than each agent."""
+    agent = find_call()
+    if not alive and not agent:
+        return found
+    begun = [each.started for each in alive]
+    begun += [each.started for each in find_agents_in(root, BINARIES)] if root is not None else []
+    leader = next((each for each in peer.chain[1:] if each.pid == peer.process.session), None)
+    if leader is not None and begun and leader.started < min(begun):
+        return found
+    what = f"a command of {agent} is under way in this repository" if agent else f"{alive[0].agent} is at work"
+    why = f"this shell has none, and {what}, which may have started it"
+    fix = "run it in a terminal, or when that command has ended"
+    return Judgement(Grade.UNCLEAR, why, fix, terminal=0, programs=found.programs)
+
+
+def find_running_agent(gate: Gate) -> str:
+    """Return the agent whose command is under way in this workspace; empty for none."""
+    since = gate.environment.clock.now() - MAX_CALL_S
+    try:
+        calls = gate.state.list_open_calls() if gate.is_governed else []
+    except StateError:
+        return ""
+    return next((c.pending.agent for c in calls if c.at > since and c.pending and c.pending.whole), "")
+
+
+def record_refused(gate: Gate, ruling: Ruling, command: str) -> None:
+    """Record a refused act; do nothing in an ungoverned folder."""
+    if not gate.is_governed:
+        return
+    reason = f"{Act[ruling.act].words} is for a person at a terminal: {sanitise_line(ruling.why, 500)}."
+    violation = violation_document(make_refusal("COMMAND_BLOCKED", reason, command, None).violation)
+    call = CallPart(name=command, effect="execute", command=Act[ruling.act].words)
+    detail = {"door": ruling.evidence}
+    body = Body(
+        event="denied",
+        intent_id=None,
+        session_id=ruling.session or None,
+        call=call,
+        violation=violation,
+        detail=detail,
+    )
+    gate.recorder.append_or_spool([gate.recorder.make_record(body)])
