@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,7 +28,10 @@ def test_the_daemon_keeps_what_was_said_before_the_agent_deletes_it(repository: 
     }
     daemon = Daemon(home, version("remit"))
     frame = HookFrame("claude-code", str(repository), "pre")
-    daemon.answer_request(HookRequest(version("remit"), frame, {"HOME": str(home)}, json.dumps(document).encode()))
+    request = HookRequest(version("remit"), frame, {"HOME": str(home)}, json.dumps(document).encode())
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        daemon.answer_request(request, ours)
     daemon.store_conversations()
     shutil.move(transcript, home / "elsewhere")
     folder = Gate.open(repository).workspace.state

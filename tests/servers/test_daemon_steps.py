@@ -3,6 +3,7 @@
 import gc
 import json
 import math
+import socket
 import threading
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -34,7 +35,9 @@ class Stepped:
         frame = HookFrame("claude-code", str(self.root), kind)
         self.daemon.count_call(1)
         request = HookRequest(version("remit"), frame, {"HOME": str(self.home)}, json.dumps(document).encode())
-        assert self.daemon.answer_request(request).exit_code == 0
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            assert self.daemon.answer_request(request, ours).exit_code == 0
         self.daemon.count_call(-1)
 
     def write(self, path: str, content: str) -> None:
