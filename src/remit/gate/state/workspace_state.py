@@ -165,10 +165,12 @@ class State(StateDatabase):
         self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps([list(one) for one in narrowings if one]))
 
     def find_narrowing(self, key: SessionKey) -> tuple[tuple[str, ...], ...]:
-        """Return the lists of patterns that hold beside the scope: the session's own, and its parent's."""
+        """Return the lists of patterns that hold beside the scope: the session's own, which name its parent's too; the
+        parent's, as long as it has none of its own.
+        """
         keys = [key, key.parent] if key.parent is not None else [key]
         texts = (self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys)
-        return tuple(tuple(patterns) for text in texts if text for patterns in json.loads(text))
+        return tuple(tuple(patterns) for patterns in json.loads(next(filter(None, texts), "[]")))
 
     # Pending calls
 
