@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from remit.core.call import OWN_AGENT, ToolCall
-from remit.core.decision import Facts, Finding, Verdict, find_strictest
+from remit.core.decision import Decision, Facts, Finding, Verdict, find_strictest
 
 HELD: Mapping[str, Verdict] = {
     "arguments": "deny",
@@ -28,6 +28,9 @@ HELD: Mapping[str, Verdict] = {
     "contain": "contain",
 }
 """By rule, the verdict in observe and warn. Objections of other rules hold in enforce only."""
+
+TOLD = frozenset({"protected", "stale"})
+"""Rules of which the objection to a file tool is told to every agent where the mode lets the call pass."""
 
 FLOOR = "floor"
 """Key in the context of a finding that holds in every mode."""
@@ -55,3 +58,15 @@ def hold_finding(finding: Finding) -> Finding:
 def find_floor(findings: tuple[Finding, ...]) -> Verdict:
     """Return the strictest verdict that holds in every mode."""
     return find_strictest(tuple(f.verdict for f in findings if f.context.get(FLOOR)))
+
+
+def describe_told(call: ToolCall, decision: Decision) -> str:
+    """Return the words about a file tool's call that passes only because the mode enforces nothing; "" for others."""
+    if decision.mode == "enforce" or decision.effect != "allow" or call.command is not None:
+        return ""
+    found = [finding for finding in decision.findings if finding.rule in TOLD and finding.verdict != "allow"]
+    lines = [f"Remit ({decision.mode}): this went through, but {finding.message}" for finding in found]
+    lines += [
+        f"Changed since you read it:\n{finding.context['diff']}" for finding in found if "diff" in finding.context
+    ]
+    return "\n".join(lines)
