@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from remit.core.call import OWN_AGENT, ToolCall
-from remit.core.decision import Decision, Facts, Finding, Verdict, find_strictest
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, Finding, Verdict, find_strictest
 
 HELD: Mapping[str, Verdict] = {
     "arguments": "deny",
@@ -36,15 +36,8 @@ FLOOR = "floor"
 """Key in the context of a finding that holds in every mode."""
 
 
-def has_floor(call: ToolCall, *, is_given: bool) -> bool:
-    """Return True if the floor holds for a call; `is_given` is False where a person started the run without one."""
-    return call.agent == OWN_AGENT and is_given
-
-
-def lay_floor(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
+def lay_floor(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return the findings, those marked that hold although the mode enforces nothing."""
-    if not facts.has_floor or facts.mode == "enforce":
-        return findings
     return tuple(hold_finding(finding) if finding.rule in HELD else finding for finding in findings)
 
 
@@ -62,7 +55,7 @@ def find_floor(findings: tuple[Finding, ...]) -> Verdict:
 
 def describe_told(call: ToolCall, decision: Decision) -> str:
     """Return the words about a file tool's call that passes only because the mode enforces nothing; "" for others."""
-    if decision.mode == "enforce" or decision.effect != "allow" or call.command is not None:
+    if decision.effect != "allow" or call.command is not None:
         return ""
     found = [finding for finding in decision.findings if finding.rule in TOLD and finding.verdict != "allow"]
     lines = [f"Remit ({decision.mode}): this went through, but {finding.message}" for finding in found]

@@ -90,7 +90,7 @@ def run_lines(arguments: RunArguments) -> int:
 
 async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
     session = await open_run(request, os.environ, make_environment(arguments))
-    click.echo(f"remit: {describe_floor(session.run.access.gate)}", err=True)
+    say(f"remit: {describe_floor(session.run.access.gate)}", err=True)
     is_coloured = has_colour("auto", os.environ, is_terminal=sys.stdout.isatty())
     renderer = BlockRenderer(session.run.access.gate.workspace.root, None, is_coloured=is_coloured)
     printed = partial(print_json, with_streams=arguments.takes_json)
