@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from gate.driving import body, governed, machine, overlay, records
+from gate.driving import Agent, allowed, body, governed, machine, overlay, records
 from gate.test_perform import file_call
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
@@ -154,3 +154,30 @@ def test_what_a_mode_or_task_narrows_holds_in_every_mode(repository: Path, home:
     refused = write(gate, "src/c.txt", call_id="c4")
     assert refused.violation is not None
     assert "may change no file of the workspace" in refused.violation.message
+
+
+@pytest.mark.parametrize("folder", ["", "docs", "/"])
+def test_what_was_undone_after_a_bare_command_is_told_to_its_caller(repository: Path, home: Path, folder: str) -> None:
+    gate = open_own(repository, home, "enforce", has_floor=False)
+    (repository / "docs").mkdir()
+    place = repository / folder
+    done = run(gate, f"python3 -c \"open('{repository}/docs/x.md','w').write('x')\"", folder=place)
+    if done.output is not None:
+        assert "docs/x.md" in "\n".join(done.messages)
+    assert not (repository / "docs/x.md").exists()
+
+
+@pytest.mark.parametrize("mode", ["observe", "warn"])
+def test_other_agents_are_told_what_passes_only_because_of_the_mode(repository: Path, home: Path, mode: str) -> None:
+    agent = Agent(governed(repository, mode), home)
+    agent.read("src/app.py")
+    with (repository / "src/app.py").open("a") as file:
+        file.write("# by a person\n")
+    stale = agent.ask("Write", file_path="src/app.py", content="z\n")
+    assert allowed(stale)
+    assert "has changed since this session last read it" in stale["additionalContext"]
+    assert "+# by a person" in stale["additionalContext"]
+    hook = agent.ask("Write", file_path=".git/hooks/pre-commit", content="z\n")
+    assert allowed(hook)
+    assert "is protected: it is git's own" in hook["additionalContext"]
+    assert "additionalContext" not in agent.ask("Write", file_path="docs/new.md", content="z\n") or mode == "warn"

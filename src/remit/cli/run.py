@@ -30,6 +30,7 @@ EXPORT_FORMS = ("md", "jsonl", "roo")
 @click.option(
     "--yes-within-scope", is_flag=True, help="Say yes to risky file changes that only the risk threshold asks about."
 )
+@click.option("--without-floor", is_flag=True, help="Let the mode alone decide: no containment, no questions outside.")
 @click.option("--max-turns", type=click.IntRange(1), help="Stop after so many turns of the model.")
 @click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Stop when it has cost that.")
 @click.option("--plain", is_flag=True, help="Plain lines, also on a terminal.")
@@ -56,6 +57,7 @@ def run(
     mode: str | None,
     images: tuple[Path, ...],
     yes_within_scope: bool,
+    without_floor: bool,
     max_turns: int | None,
     max_cost: float | None,
     plain: bool,
@@ -92,7 +94,12 @@ def run(
         resume,
         fork,
         is_terminal,
+        without_floor,
     )
+    if without_floor:
+        from remit.cli.person_only import require_person  # the tables of all agents
+
+        require_person("`remit run --without-floor`")
     is_plain = plain or os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
     is_about_runs = provider or list_runs or exported or print_prompt
     try:

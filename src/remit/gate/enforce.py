@@ -40,6 +40,7 @@ from remit.gate.undo.find_violations import GitFileCopies
 from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import find_background_word
 from remit.policy.decide import blocking_findings, can_agent_ask, classify, decide, hold_irreversible, waiver_for
+from remit.policy.floor import describe_told
 from remit.policy.violations import explain, leading_violation
 from remit.workspace.observe.observation import list_known_commits, observe_paths, try_observe_file, versions_by_path
 
@@ -132,8 +133,9 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
     violation, warning = leading_violation(call, decision), ""
     if violation is not None and decision.mode == "warn" and decision.verdict != "contain" and decision.effect != "ask":
         warning = f"Remit (warn): this went through, but in enforce it would be refused. {explain(violation)}"
+    told = describe_told(call, decision) if decision.findings and decision.mode != "enforce" else ""
     way_back = describe_way_back(decision, kept) if kept.snapshot else ""
-    remarks = join_lines(warning, way_back, kept.trouble)
+    remarks = join_lines(warning, told, way_back, kept.trouble)
     leading = decision.leading
     question = f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
     answer = with_hook_output(Answer(decision, reason=question, context=remarks), replies)

@@ -139,12 +139,12 @@ class Gate(WorkspaceContext):
     def end_session(self, event: SessionEnded, agent: str) -> str:
         return self.lifecycle.end_session(event, agent) if self.is_governed else ""
 
-    def narrow(self, session: SessionKey, *narrowings: Sequence[str]) -> None:
+    def narrow(self, session: SessionKey, *narrowings: Sequence[str], is_alone: bool = False) -> None:
         """Let a session of Remit's own agent change only paths that match the patterns of each narrowing, beside its
-        scope; none, or one without patterns, take nothing away. A sub-agent's hold beside its parent's. Raises
-        IntentError for an invalid pattern, StateError.
+        scope; none, or one without patterns, take nothing away. A sub-agent's hold beside its parent's,
+        unless they stand alone. Raises IntentError for an invalid pattern, StateError.
         """
-        self.intents.narrow_session(session, *narrowings)
+        self.intents.narrow_session(session, *narrowings, is_alone=is_alone)
 
     # What commands, servers and pages ask for
 

@@ -28,7 +28,6 @@ from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, lea
 from remit.policy.commands.dangers import find_sent_commits, is_unbranched_name
 from remit.policy.commands.programs.row import Write
 from remit.policy.decide import classify
-from remit.policy.floor import has_floor
 from remit.workspace.git.command import Git, GitError, find_programs
 from remit.workspace.intents_file.storage import find_barred_paths
 from remit.workspace.observe.observation import try_observe_file
@@ -110,7 +109,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         denied=denied,
         temporary="" if is_inside(str(workspace.root), environment.temporary) else str(environment.temporary),
         unjudged=find_unjudged_commits(call, workspace),
-        has_floor=has_floor(call, is_given=environment.has_floor),
+        has_floor=call.agent == OWN_AGENT and environment.has_floor,
     )
 
     # 4.5 What the files would hold afterwards, for intents with constraints.

@@ -162,7 +162,9 @@ class SessionLifecycle:
         root, is_bound = context.workspace.root, session.intent_id is not None
         put_session_home(context.environment.home, event.session.session_id, root, is_bound=is_bound)
         context.state.put_session(event.session, session, context.environment.clock.now())
-        detail = {"agent": agent, "model": session.model, "cwd": event.cwd, "source": event.source}
+        detail: dict[str, Any] = {"agent": agent, "model": session.model, "cwd": event.cwd, "source": event.source}
+        if agent == OWN_AGENT and not context.environment.has_floor:
+            detail["without_floor"] = True
         body = Body(
             event="session_start",
             intent_id=session.intent_id,

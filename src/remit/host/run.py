@@ -192,8 +192,20 @@ class Run:
     def narrowings(self) -> tuple[tuple[str, ...], ...]:
         """The part of the intent's scope left by the modes and tasks of the run and of its parents."""
         paths = self.toolbox.list_writable_paths(self.history.mode)
-        above = self.parent.narrowings if self.parent is not None else ()
-        return (*above, *((paths,) if paths is not None else ()), *((self.scope,) if self.scope else ()))
+        return (*self.inherited_narrowings, *((paths,) if paths is not None else ()), *self.task_scopes)
+
+    @property
+    def task_scopes(self) -> tuple[tuple[str, ...], ...]:
+        return (self.scope,) if self.scope else ()
+
+    @property
+    def inherited_narrowings(self) -> tuple[tuple[str, ...], ...]:
+        """The parent's narrowings; of its tasks only, once a person gave this run a wider mode than the parent's."""
+        parent = self.parent
+        if parent is None:
+            return ()
+        is_wider = self.toolbox.is_wider_mode(self.history.mode, parent.history.mode)
+        return (*parent.inherited_narrowings, *parent.task_scopes) if is_wider else parent.narrowings
 
     def make_call(self, part: ToolCallPart, citation: Citation) -> ToolCall:
         """Return the call as the gate judges it, before the tool names its effect."""

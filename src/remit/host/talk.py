@@ -53,20 +53,26 @@ class RunTalk:
         run = self.run
         if not run.toolbox.has_mode(slug):
             raise ToolFailure("INVALID_ARGUMENTS", f"there is no mode {slug!r}")
-        if run.toolbox.is_wider_mode(slug, run.history.mode):
-            asked = f"Switch from mode {run.history.mode} to {slug}? {sanitise_line(reason, 300)}"
-            reply = self.wait(run.ask_person("mode", asked, self.call_id, (YES, "no")))
-            if reply.words != YES:
-                said = f": {reply.words}" if reply.words else ", as nobody said yes"
-                raise ToolFailure("UNAVAILABLE", f"the mode stays {run.history.mode}{said}", "ask_user")
+        self.require_mode(slug, f"Switch from mode {run.history.mode} to {slug}? {sanitise_line(reason, 300)}")
         run.append(ModeLine(mode=slug, by=AGENT))
         return f"The mode is {slug} from now on."
+
+    def require_mode(self, slug: str, question: str) -> None:
+        """Ask the person about a mode that is wider than the run's. Raises ToolFailure without a yes."""
+        run = self.run
+        if not run.toolbox.is_wider_mode(slug, run.history.mode):
+            return
+        reply = self.wait(run.ask_person("mode", question, self.call_id, (YES, "no")))
+        if reply.words != YES:
+            said = f": {reply.words}" if reply.words else ", as nobody said yes"
+            raise ToolFailure("UNAVAILABLE", f"the mode stays {run.history.mode}{said}", "ask_user")
 
     def start_child(self, mode: str, message: str, todos: str | None, scope: tuple[str, ...] | None) -> str:
         if not self.run.toolbox.has_mode(mode):
             raise ToolFailure("INVALID_ARGUMENTS", f"there is no mode {mode!r}")
         if depth_of(self.run) >= MAX_DEPTH:
             raise ToolFailure("UNAVAILABLE", f"tasks are nested at most {MAX_DEPTH} deep", "do_it_yourself")
+        self.require_mode(mode, f"Give a task to a child in mode {mode}? {sanitise_line(message, 300)}")
         text = f"{message}\n\nTodo list:\n{todos}" if todos else message
         return self.wait(run_child(self.run, self.call_id, mode, text, scope or ()))
 

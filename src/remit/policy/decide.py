@@ -78,10 +78,10 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
             unclear, more = split_waived(ask_about_unclear(unclear, facts.uncontained), call, facts)
             grants = (*grants, *more)
         findings = (*findings, *unclear)
-    findings = lay_floor(findings, facts)
+    findings = lay_floor(findings) if facts.has_floor and facts.mode != "enforce" else findings
     verdict = find_strictest(tuple(finding.verdict for finding in findings))
     return Decision(
-        effect=apply_mode(verdict, facts.mode, find_floor(findings)),
+        effect=apply_mode(verdict, facts.mode, find_floor(findings) if facts.has_floor else "allow"),
         verdict=verdict,
         call_class=call_class,
         mode=facts.mode,

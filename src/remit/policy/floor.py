@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from remit.core.call import OWN_AGENT, ToolCall
-from remit.core.decision import Facts, Finding, Verdict, find_strictest
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, Finding, Verdict, find_strictest
 
 HELD: Mapping[str, Verdict] = {
     "arguments": "deny",
@@ -29,19 +29,15 @@ HELD: Mapping[str, Verdict] = {
 }
 """By rule, the verdict in observe and warn. Objections of other rules hold in enforce only."""
 
+TOLD = frozenset({"protected", "stale"})
+"""Rules of which the objection to a file tool is told to every agent where the mode lets the call pass."""
+
 FLOOR = "floor"
 """Key in the context of a finding that holds in every mode."""
 
 
-def has_floor(call: ToolCall, *, is_given: bool) -> bool:
-    """Return True if the floor holds for a call; `is_given` is False where a person started the run without one."""
-    return call.agent == OWN_AGENT and is_given
-
-
-def lay_floor(findings: tuple[Finding, ...], facts: Facts) -> tuple[Finding, ...]:
+def lay_floor(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return the findings, those marked that hold although the mode enforces nothing."""
-    if not facts.has_floor or facts.mode == "enforce":
-        return findings
     return tuple(hold_finding(finding) if finding.rule in HELD else finding for finding in findings)
 
 
@@ -55,3 +51,15 @@ def hold_finding(finding: Finding) -> Finding:
 def find_floor(findings: tuple[Finding, ...]) -> Verdict:
     """Return the strictest verdict that holds in every mode."""
     return find_strictest(tuple(f.verdict for f in findings if f.context.get(FLOOR)))
+
+
+def describe_told(call: ToolCall, decision: Decision) -> str:
+    """Return the words about a file tool's call that passes only because the mode enforces nothing; "" for others."""
+    if decision.effect != "allow" or call.command is not None:
+        return ""
+    found = [finding for finding in decision.findings if finding.rule in TOLD and finding.verdict != "allow"]
+    lines = [f"Remit ({decision.mode}): this went through, but {finding.message}" for finding in found]
+    lines += [
+        f"Changed since you read it:\n{finding.context['diff']}" for finding in found if "diff" in finding.context
+    ]
+    return "\n".join(lines)

@@ -26,3 +26,4 @@ class RunArguments(Struct, frozen=True):
     resume: str | None = None
     fork: str | None = None
     is_terminal: bool = False
+    without_floor: bool = False

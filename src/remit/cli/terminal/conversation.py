@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from remit.cli.terminal.arguments import RunArguments
 from remit.cli.terminal.blocks import BlockRenderer, StatusFields, TextBlocks, describe_subject
 from remit.cli.terminal.replies import AnyQuestion, AnyReply, describe_answers, parse_reply, propose_rule_words
-from remit.cli.terminal.runs import describe_resume, make_request, name_failures
+from remit.cli.terminal.runs import describe_resume, make_environment, make_request, name_failures
 from remit.cli.terminal.screen import CARD_KEYS, AgentScreen
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.approval_answers import choose_typed_word
+from remit.gate.containment.rewrite_call import describe_floor
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
 from remit.gate.intents.refusals import IntentError, IntentRefused
@@ -35,7 +36,6 @@ from remit.host.models.providers import open_provider
 from remit.host.run import AGENT
 from remit.host.session import Session
 from remit.host.toolbox.guides import expand_command
-from remit.servers.environment import read_environment
 from remit.tools.catalogue import TOOLS
 
 REASON_HINT = "why not"
@@ -282,9 +282,10 @@ async def converse_on_screen(screen: AgentScreen, arguments: RunArguments) -> No
     """Open the run, send the lines typed meanwhile, and show the run until the person leaves."""
     request = await asyncio.to_thread(make_request, arguments)
     with name_failures():
-        session = await open_run(request, os.environ, read_environment())
+        session = await open_run(request, os.environ, make_environment(arguments))
     screen.farewell = describe_resume(session)
     conversation = SessionConversation(screen, session)
+    conversation.print_note(describe_floor(session.run.access.gate))
     screen.conversation = conversation
     for text in screen.typed_ahead:
         conversation.submit(text, is_answer=False)

@@ -16,6 +16,7 @@ from typing import Any, cast
 import click
 import msgspec
 from msgspec import json
+from msgspec.structs import replace
 
 from remit.cli.output import FINDINGS, INTERRUPT, REFUSED, UNAVAILABLE, USAGE, Failure, emit, open_gate, say, warn
 from remit.cli.person_only import is_below_agent, require_person
@@ -26,8 +27,10 @@ from remit.cli.terminal.plain import LineFace, OutputClosed, print_block, print_
 from remit.core.acts import Act
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
+from remit.gate.containment.rewrite_call import describe_floor
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
+from remit.gate.machine import Environment
 from remit.host.events import RunEvent, describe_line
 from remit.host.faces.agent import ImageFile, RunRequest, make_toolbox, open_run
 from remit.host.gate_access import GateAccess
@@ -86,7 +89,8 @@ def run_lines(arguments: RunArguments) -> int:
 
 
 async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
-    session = await open_run(request, os.environ, read_environment())
+    session = await open_run(request, os.environ, make_environment(arguments))
+    say(f"remit: {describe_floor(session.run.access.gate)}", err=True)
     is_coloured = has_colour("auto", os.environ, is_terminal=sys.stdout.isatty())
     renderer = BlockRenderer(session.run.access.gate.workspace.root, None, is_coloured=is_coloured)
     printed = partial(print_json, with_streams=arguments.takes_json)
@@ -107,6 +111,10 @@ async def follow_lines(request: RunRequest, arguments: RunArguments) -> int:
         if face.ended is None:
             say(describe_resume(session), err=True)
     return choose_exit_code(ended, is_conversation=not request.options.until_completion)
+
+
+def make_environment(arguments: RunArguments) -> Environment:
+    return replace(read_environment(), has_floor=not arguments.without_floor)
 
 
 def describe_resume(session: Session) -> str:

@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import can_rewrite, has_sandbox, replace_arguments, replace_command
-from remit.core.call import ToolCall
-from remit.core.decision import Decision, Facts, Finding, Waiver
+from remit.core.call import OWN_AGENT, ToolCall
+from remit.core.decision import Decision, Facts, Finding, Mode, Waiver
 from remit.core.shell_commands import Permission
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import Answer, WorkspaceContext
@@ -31,7 +31,6 @@ from remit.gate.state.tickets import Tickets
 from remit.gate.state.workspace_state import PendingCall, baseline_head
 from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, find_background_word
 from remit.policy.decide import CONTAIN_RULE, ask_about_unclear, classify, is_containment_needed
-from remit.policy.floor import has_floor
 from remit.workspace.agents.transcripts import is_codex_unsandboxed
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import (
@@ -205,8 +204,8 @@ class CommandRewriter:
 
     def has_floor(self, call: ToolCall) -> bool:
         """Return True if the floor of Remit's own agent holds here. In a plan's attempt its jail is the floor."""
-        is_given = self.context.environment.has_floor and not self.context.workspace.is_assigned
-        return has_floor(call, is_given=is_given)
+        is_own = call.agent == OWN_AGENT and self.context.environment.has_floor
+        return is_own and not self.context.workspace.is_assigned
 
     def explain_uncontained(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
         """Return why a command cannot be contained that must be: one of Remit's own agent, and in enforce one that
@@ -368,6 +367,29 @@ def unwrap_call(call: ToolCall, start: str) -> ToolCall:
         return call
     arguments = replace_command(call, first + words[0]) if len(words) == 1 else None
     return call if arguments is None else replace_arguments(call, arguments)
+
+
+MODE_ABOVE_FLOOR: dict[Mode, str] = {
+    "observe": "nothing else is refused",
+    "warn": "what is outside an intent's scope is told, nothing else refused",
+    "enforce": "what is outside an intent's scope is refused",
+}
+
+
+def describe_floor(context: WorkspaceContext) -> str:
+    """Return what holds for a run of Remit's own agent, in one line for its person."""
+    mode = context.read_mode()
+    above = f"{mode}: {MODE_ABOVE_FLOOR[mode]}"
+    if context.workspace.is_assigned:
+        return f"in the jail of its attempt; {above}"
+    if not context.environment.has_floor:
+        return f"WITHOUT FLOOR, as you asked: nothing is contained, files anywhere may change; {above}"
+    rewriter, is_off = CommandRewriter(context, in_process=True), context.rules.config.containment.rewrite == "off"
+    if is_off or rewriter.containment.way not in CONFINING_WAYS:
+        why = "switched off in remit.toml" if is_off else "nothing here can contain it"
+        return f"NOT contained ({why}): commands whose text does not tell what they do ask, outside asks; {above}"
+    places = f"{context.workspace.root} and {context.environment.temporary}"
+    return f"contained to {places}; outside asks; {above}"
 
 
 def ask_about_uncontainable(decision: Decision, why: str) -> Decision:

@@ -255,11 +255,11 @@ class Intents:
                 return self.select(session, agent, binding.intent_id, source=binding.source).block
         return ""
 
-    def narrow_session(self, session: SessionKey, *narrowings: Sequence[str]) -> None:
+    def narrow_session(self, session: SessionKey, *narrowings: Sequence[str], is_alone: bool = False) -> None:
         """Store patterns that hold beside the scope, each list by itself. Raises IntentError, StateError."""
         for patterns in narrowings:
             validate_scope(patterns, required=False)
-        self.state.put_narrowings(session, narrowings)
+        self.state.put_narrowings(session, narrowings, is_alone=is_alone)
 
     def deliver_block(self, session: SessionKey, *, only_changed: bool = False) -> str:
         """Return the active intent's block; with `only_changed`, "" if the session already received the same block."""

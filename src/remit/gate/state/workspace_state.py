@@ -22,6 +22,10 @@ REMIT_CALL_LIFETIME_S = 3600
 OF_SESSION = "workspace=? AND session_id=? AND agent_id=?"
 
 
+ALONE = "alone"
+"""Stands last in a session's narrowings that name its parent's too."""
+
+
 class SessionState(Struct, frozen=True):
     """A known session; `told` is the hash of the last delivered context block."""
 
@@ -161,14 +165,20 @@ class State(StateDatabase):
 
     # Narrowing
 
-    def put_narrowings(self, key: SessionKey, narrowings: Sequence[Sequence[str]]) -> None:
-        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps([list(one) for one in narrowings if one]))
+    def put_narrowings(self, key: SessionKey, narrowings: Sequence[Sequence[str]], *, is_alone: bool = False) -> None:
+        lists = [list(one) for one in narrowings if one]
+        self.put_fact(f"narrow:{key.session_id}:{key.agent_id}", json.dumps([*lists, *([ALONE] if is_alone else [])]))
 
     def find_narrowing(self, key: SessionKey) -> tuple[tuple[str, ...], ...]:
-        """Return the lists of patterns that hold beside the scope: the session's own, and its parent's."""
+        """Return the lists of patterns that hold beside the scope: the session's own, and its parent's unless the own
+        ones stand alone.
+        """
         keys = [key, key.parent] if key.parent is not None else [key]
-        texts = (self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys)
-        return tuple(tuple(patterns) for text in texts if text for patterns in json.loads(text))
+        texts = [self.read_fact(f"narrow:{one.session_id}:{one.agent_id}") for one in keys]
+        found = [json.loads(text) for text in texts if text]
+        if found and found[0] and found[0][-1] == ALONE:
+            found = [found[0][:-1]]
+        return tuple(tuple(patterns) for lists in found for patterns in lists if patterns != ALONE)
 
     # Pending calls
 

@@ -53,7 +53,7 @@ def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
     parts: list[str] = []
     try:
         if run.narrowed_mode != run.history.mode:
-            gate.narrow(run.session, *run.narrowings)
+            gate.narrow(run.session, *run.narrowings, is_alone=True)  # they name the parents'
             run.narrowed_mode = run.history.mode
         if run.greeting is not None:
             source, run.greeting = run.greeting, None
