@@ -173,7 +173,7 @@ ROWS = (
     Row("git worktree add, remove", ("git worktree add -q src/side -b side", "git worktree remove src/side")),
     Row("git push", ('echo "x = 1" >> $CODE && git commit -qam "mine"', "git push -q -u origin HEAD:topic"), quick=True),
     Row("git reset --soft of an own commit", ('echo "x = 1" >> $CODE', 'git commit -qam "mine"', "git reset -q --soft HEAD~1")),
-    Row("git branch -d", ("git branch -q -d side",), "git branch side"),
+    Row("git branch -d of an own branch", ("git branch side", "git branch -q -d side")),
     # Python
     Row("pytest", ("python3 -m pytest -q",), quick=True, kinds=GITS),
     Row("pytest --lf after a failure", ("python3 -m pytest -q", "python3 -m pytest -q --lf"), "echo 'def test_no(): assert 0' > tests/test_no.py"),
