@@ -125,3 +125,20 @@ def test_below_an_agent_no_intent_can_be_named(repository: Path, home: Path) -> 
     ]
     done = subprocess.run(command, cwd=repository, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, "is for a person" in done.stderr) == (3, True)
+
+
+def test_a_person_shows_a_secret_place_to_one_command_and_an_agent_does_not(folder: Path, home: Path) -> None:
+    place = home / ".aws/credentials"
+    place.parent.mkdir()
+    place.write_text("secret")
+    assert "secret" not in remit(folder, "--", "cat", str(place)).stdout
+    assert remit(folder, "--show", str(place), "--", "cat", str(place)).stdout == "secret"
+    assert remit(folder, "--show", "~/.aws", "--", "cat", str(place)).stdout == "secret"
+    refused = remit(folder, "--show", str(place), "--", "cat", str(place), CLAUDECODE="1")
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert (
+        "remit exec --show"
+        in run_command(
+            ["exec", "--show", str(place), "--", "cat", str(place)], folder, {**os.environ, "CLAUDECODE": "1"}, ""
+        ).stderr
+    )

@@ -1,8 +1,14 @@
 """A canary in each secret place: no contained command reads one, by any way to say the place."""
 
 import shlex
+import shutil
 import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +18,7 @@ from gate.team_hooks.trusted_hooks import trust_all
 from remit.gate.containment.messages import describe_hidden_secrets
 from remit.gate.gate import Gate
 from remit.gate.trust import trusted_places
-from remit.workspace.sandbox.containment import Containment
+from remit.workspace.sandbox.containment import Containment, ContainmentKind
 from remit.workspace.sandbox.secret_places import SECRET_PLACES, SecretPlaces, SecretSearch
 
 __all__ = ["gate", "how"]
@@ -62,8 +68,11 @@ def read_all(gate: Gate, how: Containment, text: str) -> str:
     return output.read_text(errors="replace")
 
 
-def test_no_contained_command_reads_a_secret_place(gate: Gate, how: Containment, home: Path) -> None:
-    planted = plant(home)
+@pytest.mark.parametrize("way", ["overlay", "bind"])
+def test_no_contained_command_reads_a_secret_place(
+    gate: Gate, how: Containment, home: Path, way: ContainmentKind
+) -> None:
+    how, planted = replace(how, way=way), plant(home)
     (home / "control").write_text(CANARY)
     said = read_all(gate, how, f"cat {' '.join(map(shlex.quote, map(str, planted)))}; grep -rl {CANARY} {home}")
     assert CANARY not in said
@@ -172,3 +181,61 @@ def test_a_push_over_https_that_fails_is_told_what_is_hidden(gate: Gate, how: Co
     said = run(gate, how, "git push https://127.0.0.1:1/x HEAD").said
     assert '`show = ["~/.git-credentials"]`' in said
     assert CANARY not in said
+
+
+class Registry(BaseHTTPRequestHandler):
+    """A server that asks git for a login, and notes by the first folder of a path who sent which."""
+
+    seen: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        kind, login = self.path.split("/")[1], self.headers.get("Authorization", "")
+        self.seen[kind] = self.seen.get(kind, "") or login
+        self.send_response(404 if login or kind != "git" else 401)
+        self.send_header("WWW-Authenticate", 'Basic realm="test"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def registry() -> Generator[str]:
+    Registry.seen.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_registries_are_asked_with_their_login_and_git_only_where_it_is_shown(
+    gate: Gate, how: Containment, home: Path, registry: str, is_shown: bool
+) -> None:
+    """Files that hold settings and a login stay in sight: else npm and pip ask the public registry."""
+    intents = gate.workspace.intents_path
+    intents.write_text(intents.read_text().replace("network: none\n    ", "", 1))
+    (home / ".git-credentials").write_text(f"http://person:{CANARY}@{registry}\n")
+    (home / ".netrc").write_text(f"machine 127.0.0.1 login person password {CANARY}\n")
+    (home / ".npmrc").write_text(f"registry=http://{registry}/npm/\n//{registry}/npm/:_authToken={CANARY}\n")
+    (home / ".config/pip").mkdir(parents=True)
+    (home / ".config/pip/pip.conf").write_text(f"[global]\nindex-url = http://person:{CANARY}@{registry}/pip/\n")
+    if is_shown:
+        show = 'mode = "enforce"\n[containment]\nshow = ["~/.git-credentials", "~/.netrc"]\n'
+        gate.workspace.config_path.write_text(show)
+        trust_all(gate.workspace.root, home)
+    python = sys.executable
+    text = (
+        f"export GIT_TERMINAL_PROMPT=0; git -c credential.helper=store ls-remote http://{registry}/git/x.git; "
+        f"curl -s -n http://{registry}/curl/x; npm view x --fetch-retries=0; {python} -m pip index versions x; true"
+    )
+    said = read_all(gate, how, text)
+    seen = Registry.seen
+    assert bool(seen["git"]) is bool(seen["curl"]) is is_shown
+    assert ("could not read Username" in said) is not is_shown
+    if shutil.which("npm"):
+        assert seen["npm"] == f"Bearer {CANARY}"
+    if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
+        assert seen["pip"].startswith("Basic ")
