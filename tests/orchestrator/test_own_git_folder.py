@@ -279,3 +279,17 @@ def test_an_attempt_works_in_a_shallow_clone(repository: Path, tmp_path: Path, h
     run_shell(attempt, COMMIT)
     attempt.trees.hand_in(attempt.places.tree, [("src/**",)], "done", AUTHOR)
     assert run_git(root, "log", "--format=%s", "remit/INT-001/1").split() == ["mine", "governed", "second"]
+
+
+def test_large_files_of_git_lfs_come_over_with_the_commits_that_name_them(attempt: JailedAttempt) -> None:
+    own, content = PrivateGitFolder(attempt.places.tree), "large"
+    name = hashlib.sha256(content.encode()).hexdigest()
+    place = f"{own.real}/lfs/objects/{name[:2]}/{name[2:4]}"
+    run_shell(
+        attempt,
+        f"mkdir -p {place}; printf {content} > {place}/{name}; echo forged > {place}/{name[::-1]};"
+        f"ln -s /etc/passwd {place}/{'0' * 64}; {COMMIT}",
+    )
+    assert attempt.trees.end_git_folder(attempt.places.tree) == ""
+    found = [path for path in (own.real / "lfs/objects").rglob("*") if path.is_file()]
+    assert [(path.name, path.read_text()) for path in found] == [(name, content)]

@@ -228,7 +228,11 @@ class Intents:
         bound = SessionState(known.agent or agent, known.model, intent_id, source, told)
         # First the user's list: a session that works under an intent is governed from its first call on.
         root = self.workspace.root
-        put_session_home(self.context.environment.home, session.session_id, root, is_bound=intent_id is not None)
+        try:
+            put_session_home(self.context.environment.home, session.session_id, root, is_bound=intent_id is not None)
+        except OSError:
+            if not self.workspace.is_assigned:  # in its jail the list is out of reach, and its assignment governs
+                raise
         self.state.put_session(session, bound, self.context.environment.clock.now())
 
     def clear(self, session: SessionKey, agent: str) -> str | None:

@@ -6,18 +6,20 @@ that is read here without git may have been put there by the agent, at any momen
 git-fetch(1), git-worktree(1) of git 2.39, read 2026-11.
 """
 
+import hashlib
 import os
 import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, OID, quote_path
 from remit.workspace.place.workspace import PRIVATE_GIT_FOLDER, Workspace, find_git_view
-from remit.workspace.safe_files import read_regular_file, write_atomically, write_below
+from remit.workspace.safe_files import open_parent_folder, read_regular_file, write_atomically, write_below
 
 BASE_REFS = "refs/remit/base"
 """Refs that hold what a running attempt borrows, whatever becomes of the branch that it began from."""
@@ -30,6 +32,9 @@ STEERING_FILES = ("commondir", "gitdir", "config.worktree")
 NOT_COPIED = shutil.ignore_patterns("remit", "modules", "reftable", "*.lock")
 OBJECT_FILE = re.compile(r"(?:[0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62}))|pack/pack-[0-9a-f]{40,64}\.(?:pack|idx)")
 REF_NAME = re.compile(r"refs/(?:[A-Za-z0-9_+@=-][A-Za-z0-9_+@=.-]*/)*[A-Za-z0-9_+@=-][A-Za-z0-9_+@=.-]*")
+LARGE_FILE = re.compile(r"[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{64}")
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+READ_BYTES = 1 << 20
 MAX_REF_BYTES = 128
 MAX_PACKED_REFS_BYTES = 64 << 20
 MAX_OBJECT_FILES = 100_000
@@ -87,6 +92,7 @@ class PrivateGitFolder:
         for folder in ("objects/info", "objects/pack", "refs/heads", "hooks"):
             (self.common / folder).mkdir(parents=True)
         self.shared.mkdir()
+        (self.folder / "lfs").mkdir()
         # Outside of the jail the first does not lead to objects, inside the second is the store itself.
         write_alternates(self.common / "objects", self.shared, self.real / "objects")
         for name in ("config", "shallow", "description"):
@@ -135,13 +141,14 @@ class PrivateGitFolder:
 
     def list_read_only(self) -> dict[Path, Path]:
         """Return what is shown read-only, by the place where it is found: the real objects, and what steers git."""
-        hooks = self.real / "hooks"
+        hooks, lfs = self.real / "hooks", self.real / "lfs"
         own = {self.real_own / name: self.own / name for name in STEERING_FILES if (self.own / name).is_file()}
         return {
             self.shared: self.real / "objects",
             **{self.real / name: self.common / name for name in ("config", "info", "objects/info/alternates")},
             hooks: hooks if hooks.is_dir() else self.common / "hooks",
             self.real_own / "remit": self.real_own / "remit",
+            **({self.folder / "lfs": lfs} if lfs.is_dir() else {}),  # beside the objects, where git-lfs looks too
             **own,
         }
 
@@ -198,6 +205,9 @@ class PrivateGitFolder:
             return head
         if at not in known:
             raise WorkRefused(f"somebody else moved its branch {self.branch} to {at[:12]} meanwhile")
+        with ExitStack() as stack, suppress(OSError):  # there is none, or a link in its place
+            store = stack.enter_context(open_parent_folder(self.common, "lfs/objects/x", create=False))
+            stack.callback(take_over_large_files, store, self.real / "lfs/objects")
         bare = self.make_bare(head)
         incoming = f"{INCOMING_REFS}/{self.name}"
         try:
@@ -290,6 +300,43 @@ def read_short_file(path: Path) -> str:
     with suppress(OSError):
         return read_regular_file(path, MAX_REF_BYTES).decode("ascii", "replace").strip()
     return ""
+
+
+def take_over_large_files(store: int, target: Path) -> None:
+    """Copy the files that git-lfs has stored, each of which is named for its digest, and none that is not. `store` is
+    a descriptor of their folder.
+    """
+    spent = 0
+    for folder, _, names, descriptor in os.fwalk(".", dir_fd=store):
+        for name in names:
+            place = target / folder / name
+            if not LARGE_FILE.fullmatch(str(place.relative_to(target))) or place.exists():
+                continue
+            try:
+                file = os.fdopen(os.open(name, READ_FLAGS, dir_fd=descriptor), "rb")
+            except OSError:
+                continue
+            with file:
+                status = os.fstat(file.fileno())
+                spent += status.st_size
+                if spent > MAX_NEW_BYTES:
+                    raise WorkRefused(f"they hold more than {MAX_NEW_BYTES >> 20:,} MiB of large files")
+                if stat.S_ISREG(status.st_mode):
+                    copy_large_file(file, place)
+
+
+def copy_large_file(file: BinaryIO, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh, digest = place.with_name(f"{place.name}.{os.getpid()}.tmp"), hashlib.sha256()
+    try:
+        with fresh.open("wb") as copy:
+            while content := file.read(READ_BYTES):
+                digest.update(content)
+                copy.write(content)
+        if digest.hexdigest() == place.name:
+            fresh.rename(place)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def link_objects(source: Path, target: Path) -> Iterator[str]:

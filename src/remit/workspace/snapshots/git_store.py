@@ -25,7 +25,6 @@ from remit.workspace.git.repository import (
     read_worktree_form,
 )
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sandbox.private_git_folder import take_over_commits
 from remit.workspace.snapshots.snapshot import (
     FilesByPath,
     Listing,
@@ -86,7 +85,10 @@ class GitSnapshotStore:
             base = known.heads.get(head) if head else None
             fresh = b""
             if head and not base:
-                take_over_commits(self.workspace)
+                if self.workspace.git_view != self.workspace.git_dir:
+                    from remit.workspace.sandbox.private_git_folder import take_over_commits  # an attempt's only
+
+                    take_over_commits(self.workspace)
                 self.repository.borrow_objects(known)
                 fresh = base_commit_stream(ref, importer.read_tree(head))
             name = importer.write_commit(fresh + b"".join(self.commit_stream(snapshot, ref, files, base)), ref)
