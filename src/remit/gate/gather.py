@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from remit.core.call import OWN_AGENT, ToolCall
 from remit.core.decision import Decision, DeniedPath, Facts, SessionFacts, Target, escape_pattern
 from remit.core.intent import Intent
-from remit.core.scope.path_patterns import InvalidPath
+from remit.core.scope.path_patterns import InvalidPath, check_path_bounds
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import Rules
 from remit.gate.machine import Environment
@@ -65,14 +65,19 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     perhaps: tuple[Target, ...] = ()
     try:
         targets = resolve_targets(call, workspace, environment)
+        targets = tuple(observe_target(context, target, call) for target in targets)
+        check_bounds_of_targets(call, targets)
     except InvalidPath as error:
         call, targets = replace(call, malformed=str(error)), ()
-    targets = tuple(observe_target(context, target, call) for target in targets)
 
     # 4.3 The files that a command's text says it writes, unless another process may move them first.
     if call.command is not None:
         call, sure, perhaps = find_command_targets(mark_unproved_git(call), workspace, environment)
         targets, declared = (*targets, *sure), (*sure, *perhaps)
+        try:
+            check_bounds_of_targets(call, sure)
+        except InvalidPath as error:
+            call = replace(call, malformed=str(error))
         if declared and (race := explain_race(call, declared, state)):
             call = replace(call, unproved=call.unproved or race)
 
@@ -129,6 +134,13 @@ def resolve_targets(call: ToolCall, workspace: Workspace, environment: Environme
         for raw in call.paths
         for real in resolve_real_paths(raw, Path(call.cwd), environment.home)
     )
+
+
+def check_bounds_of_targets(call: ToolCall, targets: Iterable[Target]) -> None:
+    """Raise InvalidPath for a file that no tool writes."""
+    if call.effect in ("write", "execute"):
+        for target in targets:
+            check_path_bounds(target.path or target.resolved, is_new=target.sha256 is None)
 
 
 def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) -> Target:

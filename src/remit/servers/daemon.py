@@ -41,6 +41,7 @@ from msgspec.structs import replace
 
 from remit.adapters import ROWS, HookReply
 from remit.core.acts import Act
+from remit.core.bounds import PAYLOAD_BYTES
 from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.python_runtime import prepare_type
@@ -69,7 +70,7 @@ from remit.servers.answer_upkeep import AnswerUpkeep
 from remit.servers.authority import Authority, Ruling, find_running_agent, record_refused
 from remit.servers.call_slots import CallListener, CallSlots
 from remit.servers.environment import make_environment
-from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, OpenGate, answer, parse_event_class
+from remit.servers.hook import HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.contents.content_store import ContentStore
@@ -487,7 +488,7 @@ def receive_request(connection: socket.socket) -> bytes:
     while block := connection.recv(1 << 20):
         blocks.append(block)
         size += len(block)
-        if size > MAX_PAYLOAD_BYTES + (1 << 20):
+        if size > PAYLOAD_BYTES.value + (1 << 20):
             raise FrameError("the payload is too large")
     return b"".join(blocks)
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import ROWS, AdapterError, HookReply, parse, render, render_notice
+from remit.core.bounds import PAYLOAD_BYTES
 from remit.core.call import (
     AfterCall,
     BeforeCall,
@@ -43,8 +44,6 @@ from remit.policy.violations import explain
 from remit.workspace.agents.marked_blocks import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.place.workspace import Workspace, locate_workspace, read_session_homes
-
-MAX_PAYLOAD_BYTES = 64 * 1024 * 1024  # no agent writes a file of this size in one call
 
 EventClass = Literal["pre", "post", "note"]
 EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
@@ -92,8 +91,8 @@ def answer(payload: bytes, frame: HookFrame, environment: Environment, gates: Op
 
 def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gates: OpenGate) -> HookReply:
     """Parse the payload, ask the gates, and render the answer. Raises AdapterError for an unreadable payload."""
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        raise AdapterError(frame.agent, f"it is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MiB")
+    if len(payload) > PAYLOAD_BYTES.value:
+        raise AdapterError(frame.agent, f"it is larger than {PAYLOAD_BYTES.value // 1024 // 1024} MiB")
     event = parse(frame.agent, payload)
     if isinstance(event, BeforeCall):
         event = BeforeCall(replace(event.call, hook_pid=frame.pid))
@@ -207,7 +206,7 @@ def record_failure(payload: bytes, frame: HookFrame, environment: Environment, w
     try:
         event: HookEvent | None = None
         with suppress(AdapterError):
-            event = parse(frame.agent, payload[: MAX_PAYLOAD_BYTES + 1])
+            event = parse(frame.agent, payload[: PAYLOAD_BYTES.value + 1])
         folder = frame.attempt_root or getattr(event, "cwd", "") or frame.cwd
         gate = Gate(locate_workspace(Path(folder)), environment)
         if gate.is_governed:
@@ -244,7 +243,7 @@ def find_candidate_folders(payload: bytes, frame: HookFrame) -> Iterator[str]:
     if frame.attempt_root:
         return
     try:
-        event = parse(frame.agent, payload[: MAX_PAYLOAD_BYTES + 1])
+        event = parse(frame.agent, payload[: PAYLOAD_BYTES.value + 1])
     except Exception:  # noqa: BLE001  what broke the answer breaks this too; where we were started is known all the same
         return
     if not isinstance(event, BeforeCall | AfterCall):

@@ -16,6 +16,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from remit.core.bounds import NAME_BYTES, ODD_CHARACTERS, PATH_BYTES, PATH_DEPTH, WHOLE_PATH_BYTES, Bound
+
 # --- paths ------------------------------------------------------------------------------------------------
 
 
@@ -68,6 +70,7 @@ def normalise_path(path: str) -> str:
 def check_path_text(raw: str) -> str:
     if not raw:
         raise InvalidPath(raw, "it is empty")
+    check_bound(raw, WHOLE_PATH_BYTES, len(raw))
     if "\0" in raw:
         raise InvalidPath(raw, "it holds a NUL")
     try:
@@ -75,6 +78,30 @@ def check_path_text(raw: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidPath(raw, "it is not encodable") from error
     return raw
+
+
+def check_bound(raw: str, bound: Bound, value: int) -> None:
+    """Raise InvalidPath if the value is beyond the bound."""
+    if value > bound.value:
+        raise InvalidPath(raw, f"it has {value} {bound.unit}, and at most {bound.value} are taken")
+
+
+ODD = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def check_path_bounds(path: str, *, is_new: bool) -> None:
+    """Raise InvalidPath for a path that no door lets in. A file that is there already may have any name."""
+    raw = path.encode("utf-8", "surrogateescape")
+    check_bound(path, PATH_DEPTH, path.count("/"))
+    check_bound(path, PATH_BYTES, len(raw))
+    if is_new:
+        check_bound(path, ODD_CHARACTERS, len(ODD.findall(path)))
+        check_bound(path, NAME_BYTES, max(map(len, raw.split(b"/"))))
+
+
+def is_beyond_bounds(path: str) -> bool:
+    """Return whether a folder lies too deep to be looked into."""
+    return path.count("/") >= PATH_DEPTH.value or len(path.encode("utf-8", "surrogateescape")) > PATH_BYTES.value
 
 
 def fold_case(path: str) -> str:

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from remit.core.bounds import PATH_BYTES, PATH_DEPTH
 from remit.core.decision import ErrorType, Finding
 from remit.core.untrusted_input import sanitise_line
 from remit.policy.commands.background_and_input import LONE_AMPERSAND, leaves_process_running
 from remit.workspace.sandbox.containment import CommandEnd
 from remit.workspace.sandbox.secret_places import SecretPlaces
-from remit.workspace.sandbox.staged_changes import MAX_DEPTH, MAX_PATH_BYTES
 
 OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person to run this command"
 
@@ -30,8 +30,9 @@ PATH_REASONS: Mapping[str, tuple[ErrorType, str]] = {
     ),
     "too deep": (
         "COMMAND_BLOCKED",
-        f"lies more than {MAX_DEPTH} folders deep, or at a path of more than {MAX_PATH_BYTES} bytes",
+        f"lies more than {PATH_DEPTH.value} folders deep, or at a path of more than {PATH_BYTES.value} bytes",
     ),
+    "odd name": ("COMMAND_BLOCKED", "has a name with characters that a terminal obeys or hides: give it a plain one"),
     "special file": ("COMMAND_BLOCKED", "is a {kind}, which is never brought over"),
     "too large": ("COMMAND_BLOCKED", "is larger than 4 GiB, and nothing that large is kept"),
     "new work tree": (

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import can_rewrite, has_sandbox, replace_arguments, replace_command
+from remit.core.bounds import COMMAND_BYTES
 from remit.core.call import OWN_AGENT, ToolCall
 from remit.core.decision import Decision, Facts, Finding, Mode, Waiver
 from remit.core.shell_commands import Permission
@@ -48,9 +49,6 @@ PYTHON_WORDS = ("-I", "-c", "from remit.cli import main; main()")
 
 SHELL = "bash" if shutil.which("bash") else "sh"
 """Shell used by agents. A variable must not name the shell: Claude Code asks a person about such a command."""
-
-MAX_LINE_BYTES = 120_000
-"""Bytes of the launcher's command line: Linux takes no argument of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
 
 MAX_SHOWN_CHARS = 2000
 """Characters of a command in a question to a person."""
@@ -168,8 +166,8 @@ class CommandRewriter:
         # 2 The launcher must be able to take the command.
         line, is_needed = self.format_launcher_line(call, "0" * 16), is_containment_needed(decision)
         as_written = ContainmentPlan(replace(decision, effect="allow"), "its files are in its text")
-        if "\0" in line or len(line.encode("utf-8", "surrogateescape")) > MAX_LINE_BYTES:
-            why = f"a contained command has at most {MAX_LINE_BYTES} bytes: put it into a file, and run that"
+        if "\0" in line or len(line.encode("utf-8", "surrogateescape")) > COMMAND_BYTES.value:
+            why = f"a contained command has at most {COMMAND_BYTES.value} bytes: put it into a file, and run that"
             return ContainmentPlan(refuse_uncontainable(decision, why)) if is_needed else as_written
 
         # 3 The person's own rules decide about the command as written. Their readers are loaded only here.

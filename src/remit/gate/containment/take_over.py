@@ -11,11 +11,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.bounds import FILE_BYTES
 from remit.core.call import Outcome
 from remit.core.decision import Decision, ErrorType, Finding
 from remit.core.diff.contents import ContentVersion, sha256
 from remit.core.python_runtime import prepare_type
 from remit.core.record import Record, Vcs
+from remit.core.scope.path_patterns import ODD
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.containment.contained_command import (
@@ -90,7 +92,7 @@ from remit.workspace.sandbox.staged_changes import (
     is_changed_since,
     save_aside,
 )
-from remit.workspace.sandbox.staging import MAX_FILE_BYTES, Staging
+from remit.workspace.sandbox.staging import Staging
 
 INEXCUSABLE_CODES: frozenset[ErrorType] = frozenset({"PROTECTED_PATH", "OUTSIDE_WORKSPACE", "INVALID_ARGUMENTS"})
 """Findings that hold even for a file in its committed version."""
@@ -213,7 +215,9 @@ def split_changes(
     refused = [path_finding("new work tree", path) for path in worktrees]
     special = [c for c in own if c.kind in SPECIAL_KINDS]
     refused += [path_finding("too deep" if c.kind == "deep" else "special file", c.path, kind=c.kind) for c in special]
-    return [c for c in own if c.kind not in SPECIAL_KINDS], refused
+    odd = {c.path for c in own if c.kind != "gone" and ODD.search(c.path) and not os.path.lexists(root / c.path)}
+    refused += [path_finding("odd name", path) for path in sorted(odd)]
+    return [c for c in own if c.kind not in SPECIAL_KINDS and c.path not in odd], refused
 
 
 def find_objections(
@@ -258,7 +262,7 @@ def find_objections(
         link = next((one for one in links if is_inside(path, one)), None)
         if link is not None:
             found[path] = path_finding("link in use", path, link=sanitise_line(link))
-        if change.kind == "file" and place.lstat().st_size > MAX_FILE_BYTES:
+        if change.kind == "file" and place.lstat().st_size > FILE_BYTES.value:
             found.setdefault(path, path_finding("too large", path))
         elif not is_alone and change.kind == "link":
             # No link may lead out of the workspace or to governing files while another call runs.

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from remit.core.scope.path_patterns import is_beyond_bounds
 from remit.workspace.safe_files import open_parent_folder, replaced_file
 
 ChangeKind: TypeAlias = Literal["file", "link", "folder", "pipe", "socket", "device", "deep", "gone"]
@@ -25,10 +26,6 @@ SPECIAL_KINDS = frozenset[ChangeKind]({"pipe", "socket", "device", "deep"})
 
 FORMATS = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFIFO, stat.S_IFSOCK)
 KIND_BY_FORMAT: dict[int, ChangeKind] = dict(zip(FORMATS, ("file", "link", "pipe", "socket"), strict=True))
-MAX_DEPTH = 200  # of folders; most programs, git among them, fail with deeper nesting
-MAX_PATH_BYTES = 3500
-"""Length of a path in the workspace: with the root, the path must stay below Linux's limit of 4,096."""
-
 PRIVILEGE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 """Permissions that lend the owner's rights, or protect against removal."""
 
@@ -49,7 +46,7 @@ class StagedChange(Struct, frozen=True):
 def find_staged_changes(upper: Path, lower: Path, *, with_times: bool = False) -> list[StagedChange]:
     """Return the changes, each folder before its content; `with_times` adds files with only a new time.
 
-    Folders deeper than MAX_DEPTH are not entered: the folder is a single change of kind `deep`. Raises OSError.
+    Folders beyond the bounds of paths are not entered: the folder is a single change of kind `deep`. Raises OSError.
     """
     found: list[StagedChange] = []
     waiting = [("", False)]
@@ -87,16 +84,12 @@ def compare_path(upper: Path, lower: Path, path: str, now: os.stat_result) -> tu
         elif stat.S_ISREG(now.st_mode) and before is not None and now.st_mtime_ns != before.st_mtime_ns:
             found.append(StagedChange(path, "file", only_time=True))
         return found, False
-    if is_deep(path):
+    if is_beyond_bounds(path):
         return [StagedChange(path, "deep")], False
     found = [StagedChange(path, "gone")] if before is not None and not was_folder else []
     if before is None or not was_folder or stat.S_IMODE(now.st_mode) != stat.S_IMODE(before.st_mode):
         found.append(StagedChange(path, "folder"))
     return found, True
-
-
-def is_deep(path: str) -> bool:
-    return path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES
 
 
 def list_removed(lower: Path, path: str) -> list[StagedChange]:
@@ -109,7 +102,7 @@ def list_removed(lower: Path, path: str) -> list[StagedChange]:
         status = try_lstat(lower / here)
         if status is None:
             continue
-        if stat.S_ISDIR(status.st_mode) and is_deep(here):
+        if stat.S_ISDIR(status.st_mode) and is_beyond_bounds(here):
             found.append(StagedChange(here, "deep"))
             staying |= {os.fspath(above) for above in Path(here).parents}
             continue

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from remit.core.bounds import FILE_BYTES
 from remit.core.diff.contents import sha256
 from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER
 from remit.workspace.mounts import find_mount_below, is_mount
@@ -39,7 +40,6 @@ CACHE_FOLDERS = (
 
 MAX_CACHE_BYTES = 1 << 30  # per intent; larger caches are dropped
 MAX_CACHE_AGE_S = 14 * 86400.0
-MAX_FILE_BYTES = 1 << 32  # size of a transferred file: a sparse file costs the command no space
 MAX_SHOWN_ENTRIES = 200  # of a temporary folder with mounts inside: each is a mount of the command's
 UNMEASURABLE_BYTES = 1 << 62  # size of a folder with paths longer than Linux accepts
 GOVERNING_GIT_NAMES = ("config", "config.worktree", "hooks", "info")
@@ -328,7 +328,7 @@ def measure_bytes(upper: Path) -> int:
                     else:
                         status = entry.stat(follow_symlinks=False)
                         on_disk = status.st_blocks * 512
-                        total += on_disk if status.st_size > MAX_FILE_BYTES else max(status.st_size, on_disk)
+                        total += on_disk if status.st_size > FILE_BYTES.value else max(status.st_size, on_disk)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return UNMEASURABLE_BYTES
