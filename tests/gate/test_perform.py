@@ -14,7 +14,7 @@ from remit.core.call import Citation, Effect, SessionKey, ToolCall, hash_argumen
 from remit.core.diff.edits import WholeFile
 from remit.gate.containment.rewrite_call import KNOWN_CONTAINMENT
 from remit.gate.gate import Gate
-from remit.gate.perform import NEVER, OPEN, AccessRefused, Act, Fate, Performed, ToolOutput, WorkspaceAccess
+from remit.gate.perform import NEVER, OPEN, AccessRefused, CarriedOut, Fate, Performed, ToolOutput, WorkspaceAccess
 from remit.gate.state.tickets import Tickets
 from remit.workspace.sandbox.staging import SCRATCH_FOLDER
 from waiting import wait_until
@@ -47,7 +47,7 @@ def file_call(gate: Gate, path: str, content: str, call_id: str = "call-1", effe
     )
 
 
-def writes(call: ToolCall) -> Act:
+def writes(call: ToolCall) -> CarriedOut:
     def act(access: WorkspaceAccess) -> ToolOutput:
         for path in call.paths:
             access.write_file(path, call.arguments["content"].encode())
@@ -56,7 +56,7 @@ def writes(call: ToolCall) -> Act:
     return act
 
 
-def refuses() -> Act:
+def refuses() -> CarriedOut:
     def act(access: WorkspaceAccess) -> ToolOutput:
         raise AssertionError("a call that may not act acted")
 
@@ -178,7 +178,7 @@ def command_call(gate: Gate, command: str, call_id: str = "call-1") -> ToolCall:
     )
 
 
-def runs(place: Path, time_limit_s: float | None = None) -> Act:
+def runs(place: Path, time_limit_s: float | None = None) -> CarriedOut:
     """Run the call's command; its output is in the file `place`."""
 
     def act(access: WorkspaceAccess) -> ToolOutput:

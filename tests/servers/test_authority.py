@@ -20,6 +20,7 @@ from remit.servers.daemon import CONSOLE_AGENT, PERSON_AGENT, HookRequest
 from remit.servers.hook import HookFrame
 from remit.workspace.processes.peer_identity import ClientConnection
 from remit.workspace.processes.process_tracking import Incomplete, list_ancestors
+from remit.workspace.sandbox.jail import find_bubblewrap
 from servers import asking
 from waiting import WAIT_S, wait_until
 
@@ -109,7 +110,10 @@ def keep(door: Door, pid: int) -> None:
 
 def ask_below_agent(door: Door, folder: Path, form: str, depth: int) -> list[Ruling]:
     """Return the rulings for a form of asking below a program called claude."""
-    if form in PROGRAMS and shutil.which(PROGRAMS[form]) is None:
+    program = (find_bubblewrap() if PROGRAMS.get(form) == "bwrap" else None) or shutil.which(
+        PROGRAMS.get(form, sys.executable)
+    )
+    if program is None:
         pytest.skip(f"no {PROGRAMS[form]} here")
     claude = folder / "below" / "claude"
     claude.parent.mkdir(exist_ok=True)
@@ -118,7 +122,7 @@ def ask_below_agent(door: Door, folder: Path, form: str, depth: int) -> list[Rul
     with socket.create_connection(("127.0.0.1", door.port)) as browser:
         own, _ = door.web.accept()
         more = [str(browser.getsockname()[1])] if form == "twin" else []
-        asks = [asking.HERE, str(depth), form, str(door.path), str(door.port), *more]
+        asks = [asking.HERE, str(depth), form, str(door.path), str(door.port), program, *more]
         with subprocess.Popen([sys.executable, str(claude), str(gate), *asks], pass_fds=[gate]) as process:
             keep(door, process.pid)
             os.write(opened, b"x")
@@ -148,7 +152,7 @@ def check_refused(rulings: list[Ruling]) -> None:
 
 
 def ask_here(door: Door, *, has_own_session: bool = False) -> list[str]:
-    words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port)]
+    words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port), "-"]
     with subprocess.Popen(words, start_new_session=has_own_session):
         return [ruling.grade for ruling in door.answer_one()]
 
@@ -170,7 +174,7 @@ def test_at_a_terminal_a_person_is_one_while_an_agent_works(door: Door, tmp_path
     with working_agent(door, tmp_path):
         pid, terminal = pty.fork()
         if pid == 0:
-            words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port)]
+            words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port), "-"]
             os.execv(sys.executable, words)
         assert [ruling.grade for ruling in door.answer_one()] == ["person", "person"]
         os.waitpid(pid, 0)
@@ -188,7 +192,7 @@ def test_a_terminal_that_an_agent_drives_is_the_agents(door: Door, tmp_path: Pat
         take = (
             "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
         )
-        asks = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port)]
+        asks = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port), "-"]
         with subprocess.Popen([sys.executable, "-c", take, *asks], stdin=terminal, start_new_session=True):
             assert door.answer_one()[0].grade == "agent"
         agent.communicate()
