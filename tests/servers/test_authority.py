@@ -16,7 +16,14 @@ from msgspec.structs import replace
 from remit.core.acts import Act
 from remit.servers.attempt_door import find_kind
 from remit.servers.authority import Authority, Grade, Judgement, Ruling
-from remit.servers.daemon import CONSOLE_AGENT, PERSON_AGENT, HookRequest
+from remit.servers.daemon import (
+    ATTEMPT_VARIABLE,
+    CONSOLE_AGENT,
+    HOOK_PID_VARIABLE,
+    PERSON_AGENT,
+    Daemon,
+    HookRequest,
+)
 from remit.servers.hook import HookFrame
 from remit.workspace.processes.peer_identity import ClientConnection
 from remit.workspace.processes.process_tracking import Incomplete, list_ancestors
@@ -229,3 +236,24 @@ def test_an_attempts_door_passes_no_question_of_a_person_on() -> None:
     for name in (PERSON_AGENT, CONSOLE_AGENT):
         request = HookRequest("1", HookFrame(name, "/", None), {}, b"LOWER_MODE")
         assert find_kind(request, Path("/")) == "refused"
+
+
+def test_the_daemon_gives_no_pairing_link_to_an_agents_process(door: Door, home: Path, tmp_path: Path) -> None:
+    """Whatever the request says of itself: only the process that connected counts."""
+    claude = tmp_path / "claude"
+    claude.write_text("import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); sys.stdin.read()")
+    daemon = Daemon(home, "1")
+    variables = {HOOK_PID_VARIABLE: str(os.getpid()), ATTEMPT_VARIABLE: "/"}
+    with subprocess.Popen([sys.executable, str(claude), str(door.path)], stdin=subprocess.PIPE) as process:
+        connection, _ = door.line.accept()
+        with connection:
+            for name, payload in ((CONSOLE_AGENT, b""), (PERSON_AGENT, b"SERVE\0remit serve")):
+                reply = daemon.answer_request(
+                    HookRequest("1", HookFrame(name, "open", None), variables, payload), connection
+                )
+                assert reply.exit_code == 3
+                assert b"claude (process " in reply.stderr + reply.stdout
+                assert b"/pair#" not in reply.stdout
+            assert not daemon.authority.is_worker(process.pid)
+        process.communicate()
+    assert daemon.console is None
