@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from remit.core.acts import Act
 from remit.servers.attempt_door import find_kind
-from remit.servers.authority import Authority, Grade, Judgement, Ruling
+from remit.servers.authority import Authority, Judgement, PeerGrade, Ruling
 from remit.servers.daemon import (
     ATTEMPT_VARIABLE,
     CONSOLE_AGENT,
@@ -207,12 +207,12 @@ def test_a_terminal_that_an_agent_drives_is_the_agents(door: Door, tmp_path: Pat
 
 
 def test_a_neutral_act_passes_for_the_unclear_at_a_terminal_only() -> None:
-    unclear = Judgement(Grade.UNCLEAR, "who knows", "ask")
+    unclear = Judgement(PeerGrade.UNCLEAR, "who knows", "ask")
     for kind, without, with_one in (("loosen", False, False), ("neutral", False, True), ("tighten", True, True)):
         act = next(act for act in Act if act.kind == kind)
         assert unclear.rule(act).allowed is without
         assert replace(unclear, terminal=34816).rule(act).allowed is with_one
-        assert not Judgement(Grade.AGENT, "claude", "ask", terminal=34816).rule(act).allowed
+        assert not Judgement(PeerGrade.AGENT, "claude", "ask", terminal=34816).rule(act).allowed
 
 
 def test_a_process_that_ended_while_it_was_asked_about_is_unclear(door: Door) -> None:
