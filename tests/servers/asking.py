@@ -68,10 +68,10 @@ def go_down(depth: int) -> None:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-def main(depth: str, form: str, path: str, port: str, *more: str) -> None:
+def main(depth: str, form: str, path: str, port: str, program: str, *more: str) -> None:
     go_down(int(depth))
-    again = [sys.executable, "-I", HERE, "0", "plain", path, port, form]
-    jail = ["bwrap", "--dev-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc"]
+    again = [sys.executable, "-I", HERE, "0", "plain", path, port, program, form]
+    jail = [program, "--dev-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc"]
     script = ["script", "-qc", " ".join(again), "/dev/null"]
     match form:
         case "plain":
@@ -103,10 +103,9 @@ def main(depth: str, form: str, path: str, port: str, *more: str) -> None:
         case "jail":
             subprocess.run([*jail, *again], check=True)
         case "nested jail":
-            subprocess.run([*jail, *jail, *again], check=True)
+            subprocess.run([*jail, *jail[:-2], *again], check=True)
         case "jailed orphan":
-            inner = [*again[:4], "orphan", path, port]
-            subprocess.run([*jail, "sh", "-c", " ".join([*inner, ";", "sleep", "0"])], check=True)
+            subprocess.run([*jail, *again[:4], "orphan", *again[5:]], check=True)
         case "own namespace":
             words = ["unshare", "-Urpf", "--mount-proc", *again]
             subprocess.run(words, check=True)

@@ -15,11 +15,19 @@ from msgspec.structs import replace
 
 from remit.core.acts import Act
 from remit.servers.attempt_door import find_kind
-from remit.servers.authority import Authority, Grade, Judgement, Ruling
-from remit.servers.daemon import CONSOLE_AGENT, PERSON_AGENT, HookRequest
+from remit.servers.authority import Authority, Judgement, PeerGrade, Ruling
+from remit.servers.daemon import (
+    ATTEMPT_VARIABLE,
+    CONSOLE_AGENT,
+    HOOK_PID_VARIABLE,
+    PERSON_AGENT,
+    Daemon,
+    HookRequest,
+)
 from remit.servers.hook import HookFrame
 from remit.workspace.processes.peer_identity import ClientConnection
 from remit.workspace.processes.process_tracking import Incomplete, list_ancestors
+from remit.workspace.sandbox.jail import find_bubblewrap
 from servers import asking
 from waiting import WAIT_S, wait_until
 
@@ -109,7 +117,10 @@ def keep(door: Door, pid: int) -> None:
 
 def ask_below_agent(door: Door, folder: Path, form: str, depth: int) -> list[Ruling]:
     """Return the rulings for a form of asking below a program called claude."""
-    if form in PROGRAMS and shutil.which(PROGRAMS[form]) is None:
+    program = (find_bubblewrap() if PROGRAMS.get(form) == "bwrap" else None) or shutil.which(
+        PROGRAMS.get(form, sys.executable)
+    )
+    if program is None:
         pytest.skip(f"no {PROGRAMS[form]} here")
     claude = folder / "below" / "claude"
     claude.parent.mkdir(exist_ok=True)
@@ -118,7 +129,7 @@ def ask_below_agent(door: Door, folder: Path, form: str, depth: int) -> list[Rul
     with socket.create_connection(("127.0.0.1", door.port)) as browser:
         own, _ = door.web.accept()
         more = [str(browser.getsockname()[1])] if form == "twin" else []
-        asks = [asking.HERE, str(depth), form, str(door.path), str(door.port), *more]
+        asks = [asking.HERE, str(depth), form, str(door.path), str(door.port), program, *more]
         with subprocess.Popen([sys.executable, str(claude), str(gate), *asks], pass_fds=[gate]) as process:
             keep(door, process.pid)
             os.write(opened, b"x")
@@ -148,7 +159,7 @@ def check_refused(rulings: list[Ruling]) -> None:
 
 
 def ask_here(door: Door, *, has_own_session: bool = False) -> list[str]:
-    words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port)]
+    words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port), "-"]
     with subprocess.Popen(words, start_new_session=has_own_session):
         return [ruling.grade for ruling in door.answer_one()]
 
@@ -170,7 +181,7 @@ def test_at_a_terminal_a_person_is_one_while_an_agent_works(door: Door, tmp_path
     with working_agent(door, tmp_path):
         pid, terminal = pty.fork()
         if pid == 0:
-            words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port)]
+            words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port), "-"]
             os.execv(sys.executable, words)
         assert [ruling.grade for ruling in door.answer_one()] == ["person", "person"]
         os.waitpid(pid, 0)
@@ -188,7 +199,7 @@ def test_a_terminal_that_an_agent_drives_is_the_agents(door: Door, tmp_path: Pat
         take = (
             "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
         )
-        asks = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port)]
+        asks = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port), "-"]
         with subprocess.Popen([sys.executable, "-c", take, *asks], stdin=terminal, start_new_session=True):
             assert door.answer_one()[0].grade == "agent"
         agent.communicate()
@@ -196,12 +207,12 @@ def test_a_terminal_that_an_agent_drives_is_the_agents(door: Door, tmp_path: Pat
 
 
 def test_a_neutral_act_passes_for_the_unclear_at_a_terminal_only() -> None:
-    unclear = Judgement(Grade.UNCLEAR, "who knows", "ask")
+    unclear = Judgement(PeerGrade.UNCLEAR, "who knows", "ask")
     for kind, without, with_one in (("loosen", False, False), ("neutral", False, True), ("tighten", True, True)):
         act = next(act for act in Act if act.kind == kind)
         assert unclear.rule(act).allowed is without
         assert replace(unclear, terminal=34816).rule(act).allowed is with_one
-        assert not Judgement(Grade.AGENT, "claude", "ask", terminal=34816).rule(act).allowed
+        assert not Judgement(PeerGrade.AGENT, "claude", "ask", terminal=34816).rule(act).allowed
 
 
 def test_a_process_that_ended_while_it_was_asked_about_is_unclear(door: Door) -> None:
@@ -225,3 +236,24 @@ def test_an_attempts_door_passes_no_question_of_a_person_on() -> None:
     for name in (PERSON_AGENT, CONSOLE_AGENT):
         request = HookRequest("1", HookFrame(name, "/", None), {}, b"LOWER_MODE")
         assert find_kind(request, Path("/")) == "refused"
+
+
+def test_the_daemon_gives_no_pairing_link_to_an_agents_process(door: Door, home: Path, tmp_path: Path) -> None:
+    """Whatever the request says of itself: only the process that connected counts."""
+    claude = tmp_path / "claude"
+    claude.write_text("import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); sys.stdin.read()")
+    daemon = Daemon(home, "1")
+    variables = {HOOK_PID_VARIABLE: str(os.getpid()), ATTEMPT_VARIABLE: "/"}
+    with subprocess.Popen([sys.executable, str(claude), str(door.path)], stdin=subprocess.PIPE) as process:
+        connection, _ = door.line.accept()
+        with connection:
+            for name, payload in ((CONSOLE_AGENT, b""), (PERSON_AGENT, b"SERVE\0remit serve")):
+                reply = daemon.answer_request(
+                    HookRequest("1", HookFrame(name, "open", None), variables, payload), connection
+                )
+                assert reply.exit_code == 3
+                assert b"claude (process " in reply.stderr + reply.stdout
+                assert b"/pair#" not in reply.stdout
+            assert not daemon.authority.is_worker(process.pid)
+        process.communicate()
+    assert daemon.console is None

@@ -44,6 +44,7 @@ class Act(Enum):
     MOVE_PLAN = "moving a plan or a task", "neutral"
     TAKE_TASK = "taking over a task or giving it back", "neutral"
     RUN_WORKER = "running a worker", "tighten"
+    CHECK_PLAN = "checking a plan", "tighten"
     READ_PLANS = "reading plans", "tighten"
     NAME_INTENT = "`remit exec --intent` or `--session`", "tighten"
     ORDER_TASK = "giving an order to a plan", "loosen"

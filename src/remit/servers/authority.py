@@ -63,7 +63,7 @@ EDITORS_WITH_TERMINALS = frozenset(
 """Programs in whose window an agent and a person may both have a terminal."""
 
 
-class Grade(IntEnum):
+class PeerGrade(IntEnum):
     """Who asks, the clearest person first."""
 
     PERSON = 0
@@ -95,7 +95,7 @@ class Ruling(Struct, frozen=True):
 class Judgement(Struct, frozen=True):
     """A grade with its evidence; `session` is the agent's, if known."""
 
-    grade: Grade
+    grade: PeerGrade
     why: str = ""
     fix: str = ""
     session: str = ""
@@ -104,8 +104,8 @@ class Judgement(Struct, frozen=True):
 
     def rule(self, act: Act) -> Ruling:
         """Return the ruling for an act: the class of the act says how clearly a person has to be seen."""
-        enough = {"loosen": Grade.PERSON, "neutral": Grade.SHARED, "tighten": Grade.SHARED}[act.kind]
-        is_seen = self.grade == Grade.PERSON or act.kind == "tighten" or self.terminal != 0
+        enough = {"loosen": PeerGrade.PERSON, "neutral": PeerGrade.SHARED, "tighten": PeerGrade.SHARED}[act.kind]
+        is_seen = self.grade == PeerGrade.PERSON or act.kind == "tighten" or self.terminal != 0
         return Ruling(
             act=act.name,
             allowed=self.grade <= enough and is_seen,
@@ -186,7 +186,7 @@ class Authority:
     def is_worker(self, pid: int) -> bool:
         """Return whether the process may speak for a plan's agents: no agent is above it, and it is in no jail."""
         try:
-            return self.judge(read_peer_process(pid), (), may_be_agent=True).grade == Grade.PERSON
+            return self.judge(read_peer_process(pid), (), may_be_agent=True).grade == PeerGrade.PERSON
         except Incomplete:
             return False
 
@@ -221,7 +221,7 @@ class Authority:
             worst = explain_incomplete(Incomplete("the process that asks is not this user's, or not on this machine"))
         except Incomplete as error:
             return explain_incomplete(error).rule(act)
-        if may_be_elsewhere and worst.grade in (Grade.UNCLEAR, Grade.SHARED):
+        if may_be_elsewhere and worst.grade in (PeerGrade.UNCLEAR, PeerGrade.SHARED):
             return Ruling(act.name, True, "login", programs=worst.programs)
         return worst.rule(act)
 
@@ -235,11 +235,11 @@ class Authority:
         """Judge a process that a person may have started at a terminal. Raises Incomplete."""
         alive = self.roots.list_alive()
         found = self.judge(peer, alive, may_be_agent=True)
-        for pid in find_terminal_masters(peer) if found.grade <= Grade.UNCLEAR else ():
+        for pid in find_terminal_masters(peer) if found.grade <= PeerGrade.UNCLEAR else ():
             if pid not in {process.pid for process in peer.chain}:
                 master = self.judge(read_peer_process(pid), alive, may_be_agent=False)
                 found = max(found, master, key=lambda each: each.grade)
-        if found.grade > Grade.PERSON or peer.process.terminal:
+        if found.grade > PeerGrade.PERSON or peer.process.terminal:
             return found
         return judge_without_terminal(peer, found, alive, root, find_call)
 
@@ -250,7 +250,7 @@ class Authority:
         """
         chain = peer.chain
         pids = {(process.pid, process.started) for process in chain}
-        seen = Judgement(Grade.PERSON, terminal=peer.process.terminal, programs=peer.programs)
+        seen = Judgement(PeerGrade.PERSON, terminal=peer.process.terminal, programs=peer.programs)
         own = may_be_agent and program_name(peer.process.argv) == OWN_PROGRAM
         agent = find_agent(chain[1:] if own else chain, BINARIES)
         kept = next((root for root in alive if (root.pid, root.started) in pids), None)
@@ -258,30 +258,32 @@ class Authority:
         session = next((root.session for root in alive if root.pid == pid), "")
         if peer.is_jailed or (peer.is_elsewhere and name):
             why = "this command runs contained, and nothing in there acts for a person"
-            return replace(seen, grade=Grade.CONTAINED, why=why, fix=ASK, session=session)
+            return replace(seen, grade=PeerGrade.CONTAINED, why=why, fix=ASK, session=session)
         if name:
             why = f"{name} (process {pid}) started this"
-            return replace(seen, grade=Grade.AGENT, why=why, fix=ASK, session=session)
+            return replace(seen, grade=PeerGrade.AGENT, why=why, fix=ASK, session=session)
         if any(peer.variables.get(variable) for variable in AGENT_VARIABLES):
             why = "this shell was started by a coding agent: its environment says so"
-            return replace(seen, grade=Grade.AGENT, why=why, fix=ASK)
+            return replace(seen, grade=PeerGrade.AGENT, why=why, fix=ASK)
         for root in alive:
             with suppress(Incomplete):
                 if editor := find_shared_editor(chain, list_ancestors(root.pid)):
                     why = f"this terminal is {editor}'s, and {root.agent} works in {editor} too"
                     fix = "use a terminal outside of it, or the console"
                     why += ": whose typing this is cannot be told"
-                    return replace(seen, grade=Grade.SHARED, why=why, fix=fix)
+                    return replace(seen, grade=PeerGrade.SHARED, why=why, fix=fix)
         if (root := find_likely_parent(peer, alive)) is not None and peer.adopted is not None:
             what = f"{program_name(peer.adopted.argv)} (process {peer.adopted.pid})"
             why = f"who started this cannot be seen: {what} has no parent, and began while {root.agent} worked"
             fix = f"use a terminal that is older than {root.agent}, or end {root.agent} first"
-            return replace(seen, grade=Grade.UNCLEAR, why=why, fix=fix)
+            return replace(seen, grade=PeerGrade.UNCLEAR, why=why, fix=fix)
         return seen
 
 
 def explain_incomplete(error: Incomplete) -> Judgement:
-    return Judgement(Grade.UNCLEAR, f"who started this cannot be seen: {error}", "try again, in a terminal of your own")
+    return Judgement(
+        PeerGrade.UNCLEAR, f"who started this cannot be seen: {error}", "try again, in a terminal of your own"
+    )
 
 
 def find_shared_editor(chain: Sequence[ProcessInfo], others: Sequence[ProcessInfo]) -> str:
@@ -318,7 +320,7 @@ def judge_without_terminal(
     what = f"a command of {agent} is under way in this repository" if agent else f"{alive[0].agent} is at work"
     why = f"this shell has none, and {what}, which may have started it"
     fix = "run it in a terminal, or when that command has ended"
-    return Judgement(Grade.UNCLEAR, why, fix, terminal=0, programs=found.programs)
+    return Judgement(PeerGrade.UNCLEAR, why, fix, terminal=0, programs=found.programs)
 
 
 def find_running_agent(gate: Gate) -> str:

@@ -67,7 +67,7 @@ def check(intent_ids: tuple[str, ...], fix: bool, database: str | None, repo: Pa
     in both scopes is named. Exit 1 for a finding that has to be mended first. No task is started. The forecast of time
     and cost rests on earlier plans of this repository.
     """
-    require_person(Act.READ_PLANS)
+    require_person(Act.CHECK_PLAN)
     gate = governed_gate(repo)
     for name in intent_ids:
         gate.intents.get(name)
