@@ -98,8 +98,9 @@ def run(
     )
     if without_floor:
         from remit.cli.person_only import require_person  # the tables of all agents
+        from remit.core.acts import Act
 
-        require_person("`remit run --without-floor`")
+        require_person(Act.RUN_WITHOUT_FLOOR)
     is_plain = plain or os.environ.get("TERM", "dumb") == "dumb" or bool(os.environ.get("NO_COLOR"))
     is_about_runs = provider or list_runs or exported or print_prompt
     try:

@@ -55,6 +55,7 @@ class Act(Enum):
     CHANGE_FLEET = "changing the fleet's database", "loosen"
     REPORT_WRONG = "reporting a decision", "neutral"
     REVIEW = "reviewing changes", "neutral"
+    RUN_WITHOUT_FLOOR = "`remit run --without-floor`", "loosen"
     SHOW_SECRETS = "`remit exec --show`", "loosen"
     TRY_REDACTION = "trying the redaction", "neutral"
 
