@@ -68,7 +68,7 @@ from remit.gate.state.workspace_state import mark_kept, put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.answer_upkeep import AnswerUpkeep
 from remit.servers.authority import Authority, Ruling, find_running_agent, record_refused
-from remit.servers.call_slots import CallListener, CallSlots
+from remit.servers.call_slots import MAX_CALLS, CallListener, CallSlots
 from remit.servers.environment import make_environment
 from remit.servers.hook import HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
@@ -224,7 +224,7 @@ class Daemon:
                     listener.bind(address)
             finally:
                 os.umask(before)
-            listener.listen(64)
+            listener.listen(MAX_CALLS)
             self.socket_inode = path.stat().st_ino
             gc.set_threshold(*COLLECTION_THRESHOLDS)
             threading.Thread(target=self.run_upkeep, daemon=True).start()

@@ -151,7 +151,7 @@ class Guard(Struct, frozen=True):
         return body
 
     async def check_peer(self, request: Request, run: RunClaim, act: Act, action: str) -> None:
-        """Check that a person asks, by the processes that hold the connection. Raises Refused; an attempt is recorded."""
+        """Check that a person asks, by the processes that hold the connection. Raises Refused."""
         await self.ask(PeerClaim(self.find_ends(request), act.name, action), run)
 
     async def ask(self, claim: Claim, run: RunClaim) -> Verdict:
