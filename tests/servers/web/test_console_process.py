@@ -184,7 +184,7 @@ def test_who_decides_takes_no_word_of_the_console_about_keys_or_names(root: Path
 def hold_stream(browser: Browser, stop: threading.Event) -> None:
     """Follow the live stream as a page does: connect again, half a second later, when it ends."""
     while not stop.is_set():
-        connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=2)
+        connection = http.client.HTTPConnection("127.0.0.1", browser.server.port, timeout=90)
         try:
             connection.request("GET", "/live", headers={"Host": browser.host, "Cookie": f"remit_read={browser.cookie}"})
             response = connection.getresponse()

@@ -17,12 +17,10 @@ from remit.gate.machine import Environment
 from remit.servers.web.app import Console
 from remit.servers.web.chat_processes import ChatProcesses
 from remit.servers.web.claims import Decides
-from remit.servers.web.client_worlds import name_worlds
 from remit.servers.web.decider import ConsoleRecords, Decider
 from remit.servers.web.guard import COOKIE, Guard
 from remit.servers.web.listeners import Listeners, open_listeners
 from remit.servers.web.pairing import Logins, Pairing, make_link
-from remit.servers.web.protocol import HEAD_S, IDLE_S, Client, Doorkeeper, Visitors
 from remit.servers.web.push import PushSender
 from remit.servers.web.remote.settings import (
     RemoteSettings,
@@ -32,6 +30,8 @@ from remit.servers.web.remote.settings import (
     resolve_file,
 )
 from remit.servers.web.repositories import Repositories
+from remit.servers.web.visitors.client_worlds import name_worlds
+from remit.servers.web.visitors.protocol import HEAD_S, IDLE_S, Client, Doorkeeper, Visitors
 from remit.servers.web.workers import HeavyReads, WorkerPool
 
 START_TIMEOUT_S = 30.0
