@@ -41,6 +41,7 @@ from stepped_clock import SteppedClock
 from waiting import wait_until
 
 QUESTIONS = 20
+RETRY_S = 0.5  # as `retry:` tells pages
 
 
 class Origin(NamedTuple):
@@ -198,7 +199,7 @@ def hold_stream(browser: Browser, stop: threading.Event) -> None:
             pass
         finally:
             connection.close()
-        stop.wait(0.5)
+        stop.wait(RETRY_S)
 
 
 def call(home: Path, root: Path, number: int) -> HookReply | None:
