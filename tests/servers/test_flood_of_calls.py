@@ -73,6 +73,7 @@ def test_thousands_of_silent_connections_keep_no_call_from_the_daemon(
         with ExitStack() as held:
             for _ in range(2000):
                 held.enter_context(connect(home))
+            wait_until(lambda: ask(home, repository))  # the line before the socket has to move on first
             assert all(ask(home, repository) is not None for _ in range(20))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, most)

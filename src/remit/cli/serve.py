@@ -13,7 +13,7 @@ from remit.core.acts import Act
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_daemon, ask_started_daemon
 from remit.servers.environment import read_environment
-from remit.servers.web.pairing import LINK_LIFETIME_S, write_opening_page
+from remit.servers.web.pairing import LINK_LIFETIME_S, forget_console, write_opening_page
 
 OPENING_S = 5.0  # how long the page that leads to the link stays on the disk
 
@@ -34,6 +34,7 @@ def serve(opens: bool, port: int | None, stop: bool, as_json: bool) -> None:
     if stop:
         require_person(Act.STOP_SERVING)
         reply = ask_daemon(home, version("remit"), CONSOLE_AGENT, "stop", b"")
+        forget_console(home)
         was_running = reply is not None and bool(reply.stdout)
         emit({"stopped": was_running}, as_json, "stopped" if was_running else "the console was not running")
         return

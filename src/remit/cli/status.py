@@ -20,6 +20,7 @@ from remit.gate.gate import Gate
 from remit.gate.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
 from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, measure_coverage
+from remit.servers.console_status import read_console_status
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.doctor_checks import find_unhooked_files
 from remit.wiring.manifest import read_manifest
@@ -128,6 +129,9 @@ def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
         )
     if waiting := gate.recorder.spool.count_pending():
         yield "spool", mark("warning", f"{waiting} records wait to be written")
+    console = read_console_status(gate.environment.home)
+    if console is not None and (console.restarts or not console.is_running):
+        yield "console", mark("warning", console.describe())
 
 
 def coverage_document(coverage: CoverageReport) -> dict[str, object]:

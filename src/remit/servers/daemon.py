@@ -68,7 +68,7 @@ from remit.gate.state.workspace_state import mark_kept, put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.answer_upkeep import AnswerUpkeep
 from remit.servers.authority import Authority, Ruling, find_running_agent, record_refused
-from remit.servers.call_slots import CallListener, CallSlots
+from remit.servers.call_slots import MAX_CALLS, CallListener, CallSlots
 from remit.servers.environment import make_environment
 from remit.servers.hook import HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
@@ -83,7 +83,7 @@ from remit.workspace.sandbox.git_folder_checks import check_objects
 from remit.workspace.system_clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from remit.servers.web.server import ConsoleServer
+    from remit.servers.console_process import ConsoleKeeper
 
 IDLE_TIMEOUT_S = 30 * 60.0
 ACCEPT_PAUSE_S = 0.01  # after a connection that could not be taken
@@ -118,6 +118,7 @@ MAX_HEADER_BYTES = 64 * 1024
 LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
 PERSON_AGENT = "person"  # in the frames of commands for people
 CONSOLE_AGENT = "console"  # in the frames of `remit serve`: the cwd field holds what is asked
+CONSOLE_FILE = f"{STATE_FOLDER}/console.json"  # made when a console is served for the first time
 READY_DESCRIPTOR = 3  # descriptor on which a started daemon announces that it listens
 STATUS_DESCRIPTOR = 7  # descriptor of the launcher for bubblewrap's status output; `client.c` has the same number
 FIELD_COUNTS = {"plan": 6, "settle": 7}  # number of fields after the phase; the last three are the words
@@ -201,7 +202,8 @@ class Daemon:
         self.slots = CallSlots()
         self.calls_changed = threading.Condition()
         self.socket_inode = 0
-        self.console: ConsoleServer | None = None
+        self.console: ConsoleKeeper | None = None
+        self.console_turn = threading.Lock()
         self.fold_not_before = 0.0  # after a failure
 
     def serve(self, announce_ready: Callable[[], None] = lambda: None) -> int:
@@ -222,19 +224,26 @@ class Daemon:
                     listener.bind(address)
             finally:
                 os.umask(before)
-            listener.listen(64)
+            listener.listen(MAX_CALLS)
             self.socket_inode = path.stat().st_ino
             gc.set_threshold(*COLLECTION_THRESHOLDS)
             threading.Thread(target=self.run_upkeep, daemon=True).start()
             announce_ready()
+            threading.Thread(target=self.restore_console, name="console-restore", daemon=True).start()
             self.accept_calls(listener)
             if self.is_reachable():
                 path.unlink(missing_ok=True)
         self.questions.close()
+        is_idle = not self.stopping.is_set()
         # Wait for active calls and do the last background work; calls waiting for a person go to fresh processes.
         self.stopping.set()
-        if self.console is not None:
-            self.console.stop()
+        with self.console_turn:
+            if self.console is not None:
+                self.console.stop()
+                if is_idle:  # nobody looked for long: a person begins again with `remit serve`
+                    from remit.servers.web.pairing import forget_console
+
+                    forget_console(self.home)
         with self.calls_changed:
             self.calls_changed.wait_for(lambda: not self.active_calls, FINISH_TIMEOUT_S)
         last = threading.Thread(target=self.finish_work, daemon=True)
@@ -438,31 +447,46 @@ class Daemon:
 
     def answer_console(self, request: HookRequest) -> HookReply:
         """Start the console, and return a pairing link; or stop it. The payload is a port; empty for the kept one."""
-        if request.frame.cwd == "stop":
-            is_running, console = self.console is not None, self.console
-            self.console = None
-            if console is not None:
-                console.stop()
-            return HookReply(stdout=b"stopped" if is_running else b"")
-        # Imported here: a web server that no hook needs.
+        # Imported here: no hook needs it.
+        from remit.servers.console_process import ConsoleKeeper
+        from remit.servers.web.listeners import PortTaken
+        from remit.servers.web.pairing import forget_console
         from remit.servers.web.remote.settings import RemoteSetupRefused
-        from remit.servers.web.server import ConsoleServer, PortTaken
 
         wanted = int(request.payload) if request.payload.isdigit() else None
-        try:
-            if self.console is None or (wanted is not None and wanted != self.console.port):
-                if self.console is not None:
-                    self.console.stop()
-                self.console = ConsoleServer(partial(make_environment, request.variables), wanted)
-                self.console.start()
-        except PortTaken as error:
-            self.console = None
-            return HookReply(stderr=str(error).encode(), exit_code=REFUSED_EXIT_CODE)
-        except RemoteSetupRefused as error:
-            self.console = None
-            return HookReply(stderr=f"{error}\n{error.fix}".encode(), exit_code=REFUSED_EXIT_CODE)
-        remote = self.console.remote_settings
-        return HookReply(stdout=f"{self.console.make_link()}\n{remote.origin if remote else ''}".encode())
+        is_stopped = request.frame.cwd == "stop"
+        with self.console_turn:
+            console = self.console
+            if console is not None and (is_stopped or console.refusal or wanted not in (None, console.port)):
+                console.stop()
+                self.console = None
+            if is_stopped:
+                forget_console(self.home)
+                return HookReply(stdout=b"stopped" if console is not None else b"")
+            try:
+                if self.console is None:
+                    started = ConsoleKeeper(partial(make_environment, request.variables), self.clock, wanted)
+                    started.start()
+                    self.console = started
+                self.console.wait_until_served()
+            except PortTaken as error:
+                return HookReply(stderr=str(error).encode(), exit_code=REFUSED_EXIT_CODE)
+            except RemoteSetupRefused as error:
+                return HookReply(stderr=f"{error}\n{error.fix}".encode(), exit_code=REFUSED_EXIT_CODE)
+            remote = self.console.remote_settings
+            return HookReply(stdout=f"{self.console.make_link()}\n{remote.origin if remote else ''}".encode())
+
+    def restore_console(self) -> None:
+        """Serve the console again that the daemon before this one served."""
+        if not (self.home / CONSOLE_FILE).exists():
+            return
+        from remit.servers.console_process import restore_console
+
+        with self.console_turn:
+            if self.console is None and not self.stopping.is_set():
+                self.console = restore_console(partial(make_environment, dict(os.environ)), self.clock, self.stopping)
+            if self.console is not None:
+                self.console.thread.start()
 
 
 def find_session(payload: bytes) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, governed
-from remit.servers.web.protocol import (
+from remit.servers.web.server import ConsoleServer
+from remit.servers.web.visitors.protocol import (
     ANSWER_S,
     BODY_S,
     HEAD_S,
@@ -24,7 +25,6 @@ from remit.servers.web.protocol import (
     Visit,
     Visitors,
 )
-from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving
 from waiting import wait_until

@@ -18,6 +18,7 @@ from remit.gate.agent_permissions import describe_rules
 from remit.gate.gate import Gate
 from remit.gate.governing import load_rules, update_marker
 from remit.ledger.log_files import LedgerError
+from remit.servers.console_status import read_console_status
 from remit.servers.environment import read_environment
 from remit.servers.web.remote.settings import RemoteSetupRefused, read_remote_settings, resolve_file
 from remit.wiring import doctor_checks
@@ -107,6 +108,9 @@ def check_console(home: Path) -> DoctorCheck:
         settings = read_remote_settings(home)
     except RemoteSetupRefused as error:
         return DoctorCheck("fail", "console", str(error), error.fix)
+    kept = read_console_status(home)
+    if kept is not None and (kept.restarts or not kept.is_running):
+        return DoctorCheck("warn", "console", kept.describe(), "see daemon.log in ~/.local/state/remit")
     if settings is None:
         return DoctorCheck("ok", "console", "for this machine only")
     secret_files = [resolve_file(name, home) for name in (settings.key, settings.client_secret_file) if name]

@@ -20,15 +20,17 @@ from starlette.staticfiles import StaticFiles
 from remit.core.acts import Act
 from remit.core.untrusted_input import encode_json
 from remit.gate.context import RECORDING_ERRORS
+from remit.servers.web.claims import PairClaim, UnpairClaim
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
 from remit.servers.web.live import MAX_STREAMS, NO_STATE, ChangeWatcher, LiveState
 from remit.servers.web.pages.ledger import export_records
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
-from remit.servers.web.pairing import COOKIE_LIFETIME_S, PairedBrowser, PairingRefused
+from remit.servers.web.pairing import COOKIE_LIFETIME_S
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
 from remit.servers.web.repositories import Repositories
 from remit.servers.web.routes import NAVIGATION, PAGES, WRITES, describe_api
 
+MAX_SECRET_CHARS, MAX_KEY_CHARS, MAX_NAME_CHARS = 200, 1000, 80  # of a browser that asks to be paired
 THEME_COOKIE, THEMES = "remit_theme", ("light", "dark")  # the choice of the page Settings; it decides nothing else
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -63,12 +65,9 @@ class Console:
     command, questions are seen and answers recorded meanwhile.
     """
 
-    def __init__(
-        self, guard: Guard, repositories: Repositories, record_pairing: Callable[[PairedBrowser], None]
-    ) -> None:
+    def __init__(self, guard: Guard, repositories: Repositories) -> None:
         self.guard = guard
         self.repositories = repositories
-        self.record_pairing = record_pairing
         self.bodies = BODIES
         self.readers = ThreadPoolExecutor(16, thread_name_prefix="console-page")
         self.workers = ThreadPoolExecutor(4, thread_name_prefix="console")
@@ -143,6 +142,7 @@ class Console:
     async def perform_write(self, write: PageWrite, request: Request) -> Response:
         body = decode_body(await self.guard.check_write(request, self.run, write.permits, write.role), write.shape)
         data = await self.run(write.act, await self.read_request(request), body)
+        self.guard.decider.wake_calls()
         text = encode_json({"schema_version": 1, "data": data})
         return Response(text, media_type="application/json")
 
@@ -254,19 +254,17 @@ class Console:
     async def pair_browser(self, request: Request) -> Response:
         self.guard.check_same_origin(request)
         body = decode_body(await self.guard.read_body(request), PairBody)
-        await self.guard.check_peer(request, self.run, Act.PAIR, "pairing a browser")
-        try:
-            browser, cookie = self.guard.pairing.pair(body.secret, body.public_key, body.name)
-        except PairingRefused as refused:
-            raise Refused(403, str(refused), "run `remit serve` for a new link") from None
-        await self.run(self.record_pairing, browser)
-        response = JSONResponse({"schema_version": 1, "data": {"id": browser.id}})
-        response.set_cookie(COOKIE, cookie, max_age=COOKIE_LIFETIME_S, httponly=True, samesite="strict", path="/")
+        ends = self.guard.find_ends(request)
+        secret, key = body.secret[:MAX_SECRET_CHARS], body.public_key[:MAX_KEY_CHARS]
+        paired = await self.guard.ask(PairClaim(ends, secret, key, body.name[:MAX_NAME_CHARS]), self.run)
+        response = JSONResponse({"schema_version": 1, "data": {"id": paired.browser}})
+        response.set_cookie(
+            COOKIE, paired.cookie, max_age=COOKIE_LIFETIME_S, httponly=True, samesite="strict", path="/"
+        )
         return response
 
     async def unpair_browser(self, request: Request) -> Response:
         await self.guard.check_write(request, self.run, Act.UNPAIR)
-        if not self.guard.unpair(request.path_params["browser"]):
-            raise Refused(404, "no such browser is paired")
+        await self.guard.ask(UnpairClaim(request.path_params["browser"]), self.run)
         await self.watcher.look_again()
         return JSONResponse({"schema_version": 1, "data": {"unpaired": request.path_params["browser"]}})

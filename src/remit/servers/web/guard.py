@@ -1,11 +1,11 @@
 """Access rules: exact host and origin, a paired browser for reading, a signature by the browser's key for writing, and
-the door's word about the processes that hold the client's end of the connection.
+the door's word about the processes that hold the client's end of the connection. The daemon looks at the last two.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import DecodeError, Struct, ValidationError, json
@@ -14,16 +14,17 @@ from starlette.responses import Response
 
 from remit.core.acts import Act
 from remit.core.python_runtime import prepare_type
-from remit.servers.authority import Authority, Ruling
-from remit.servers.web.pairing import ROLES, Login, Logins, PairedBrowser, Pairing, ProofRefused, Role
-from remit.workspace.processes.peer_identity import ClientConnection
+from remit.servers.web.claims import Claim, Decides, Ends, PeerClaim, Verdict, WriteClaim
+from remit.servers.web.pairing import Login, Logins, PairedBrowser, Pairing, Role
 
 T = TypeVar("T")
 
+RunClaim: TypeAlias = Callable[[Callable[[Claim], Verdict], Claim], Awaitable[Verdict]]
+
+ALLOWED = 200
 COOKIE = "remit_read"
 MAX_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 10.0
-LSOF_TIMEOUT_S = 3.0
 MAX_QUERY_BYTES = 8 << 10
 HEADERS = {
     "content-security-policy": (
@@ -52,12 +53,11 @@ PAIR_FIX = "run `remit serve` in a terminal, and open the link that it prints"
 
 
 class Guard(Struct, frozen=True):
-    """The rules of a console. `record_attempt` records an attempt to decide that the door refused."""
+    """The rules of a console."""
 
     pairing: Pairing
     port: int
-    record_attempt: Callable[[str, Ruling], None]
-    authority: Authority
+    decider: Decides
     logins: Logins | None = None
 
     @property
@@ -101,10 +101,6 @@ class Guard(Struct, frozen=True):
     def list_logins(self) -> list[Login]:
         return self.logins.list_all() if self.logins else []
 
-    def unpair(self, browser_id: str) -> bool:
-        """End a pairing or a login; return False if there is none of that id."""
-        return self.pairing.unpair(browser_id) or (self.logins is not None and self.logins.end(browser_id))
-
     def is_reader(self, request: Request) -> bool:
         """Return whether the request's browser may read, as of now."""
         try:
@@ -134,41 +130,41 @@ class Guard(Struct, frozen=True):
             raise Refused(408, "the request came too slowly", "send it again") from None
         return b"".join(blocks)
 
-    async def check_write(
-        self, request: Request, run: Callable[..., Awaitable[Ruling]], act: Act, role: Role = "admin"
-    ) -> bytes:
+    async def check_write(self, request: Request, run: RunClaim, act: Act, role: Role = "admin") -> bytes:
         """Return the body of a request that may write what needs the role. Raises Refused. `run` calls a function in a
         worker thread.
         """
         self.check_same_origin(request)
         reader = self.find_reader(request)
         body = await self.read_body(request)
-        try:
-            self.pairing.check_proof(
-                request.headers.get("remit-proof", ""), reader, request.method, request.url.path, body
-            )
-        except ProofRefused as refused:
-            raise Refused(refused.status, str(refused), "load the page again") from None
-        if ROLES.index(reader.role) < ROLES.index(role):
-            why = f"your role here is {reader.role}, and this needs {role}"
-            raise Refused(403, why, "ask the person who runs this console")
-        await self.check_peer(request, run, act, f"{request.method} {request.url.path}")
+        claim = WriteClaim(
+            ends=self.find_ends(request),
+            method=request.method,
+            target=request.url.path,
+            body_sha256=hashlib.sha256(body).hexdigest(),
+            proof=request.headers.get("remit-proof", ""),
+            reader=reader.id,
+            role=role,
+            act=act.name,
+        )
+        await self.ask(claim, run)
         return body
 
-    async def check_peer(
-        self, request: Request, run: Callable[..., Awaitable[Ruling]], act: Act, action: str
-    ) -> Ruling:
-        """Check that a person asks, by the processes that hold the connection. Raises Refused; an attempt is
-        recorded.
-        """
-        client, server = request.client or ("", 0), request.scope.get("server") or ("", 0)
-        connection = ClientConnection(client[0], client[1], server[0], server[1])
-        judge = partial(self.authority.rule_web, may_be_elsewhere=self.has_login)
-        ruling = await run(judge, act, None, connection)
-        if not ruling.allowed:
-            self.record_attempt(action, ruling)
-            raise Refused(403, f"{ruling.why}: deciding is for people", ruling.fix)
-        return ruling
+    async def check_peer(self, request: Request, run: RunClaim, act: Act, action: str) -> None:
+        """Check that a person asks, by the processes that hold the connection. Raises Refused."""
+        await self.ask(PeerClaim(self.find_ends(request), act.name, action), run)
+
+    async def ask(self, claim: Claim, run: RunClaim) -> Verdict:
+        """Let a claim be decided. Raises Refused."""
+        verdict = await run(self.decider.decide, claim)
+        if verdict.status != ALLOWED:
+            raise Refused(verdict.status, verdict.message, verdict.fix)
+        return verdict
+
+    def find_ends(self, request: Request) -> Ends:
+        host, port = request.client or ("", 0)
+        server: tuple[str, int | None] = request.scope.get("server") or ("", None)
+        return Ends(host, port, server[0], server[1] or self.port, self.has_login)
 
 
 def add_headers(response: Response, headers: Mapping[str, str] = HEADERS) -> Response:

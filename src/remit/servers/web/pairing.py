@@ -76,6 +76,7 @@ class ConsoleState(Struct, frozen=True):
     host_word: str
     port: int = DEFAULT_PORT
     browsers: list[PairedBrowser] = field(default_factory=list[PairedBrowser])
+    is_served: bool = False  # whether a daemon that starts serves the console again
 
     @property
     def host_name(self) -> str:
@@ -96,21 +97,50 @@ def write_state(home: Path, state: ConsoleState) -> None:
     write_atomically(path, json.format(json.encode(state), indent=1) + b"\n", mode=0o600)
 
 
+def forget_console(home: Path) -> None:
+    """Let no daemon that starts serve the console again."""
+    state = read_state(home)
+    if state.is_served:
+        write_state(home, replace(state, is_served=False))
+
+
+def find_mark(home: Path) -> tuple[int, int, int] | None:
+    """Return what changes with each state that is written; None without one."""
+    try:
+        found = (home / STATE_FILE).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 class Pairing:
     """The paired browsers of a user. Thread-safe."""
 
     def __init__(self, home: Path, clock: Callable[[], float]) -> None:
         self.home, self.clock = home, clock
-        self.state = read_state(home)
+        self.kept, self.mark = read_state(home), find_mark(home)
         self.lock = threading.Lock()
         self.open_links: dict[str, float] = {}
         """Expiry by the SHA-256 of a link's secret."""
         self.failures = 0
         self.used_nonces: dict[str, float] = {}
 
+    @property
+    def state(self) -> ConsoleState:
+        """The state as it is kept: the console reads what the daemon writes."""
+        mark = find_mark(self.home)
+        if mark not in (self.mark, None):
+            self.kept, self.mark = read_state(self.home), mark
+        return self.kept
+
     def change_state(self, state: ConsoleState) -> None:
         write_state(self.home, state)
-        self.state = state
+        self.kept, self.mark = state, find_mark(self.home)
+
+    def keep_port(self, port: int) -> None:
+        """Keep the port, and the name of the host with it, for the next time."""
+        if self.state.port != port or self.mark is None:
+            self.change_state(replace(self.state, port=port))
 
     # Pairing
 
@@ -155,7 +185,7 @@ class Pairing:
         found = (b for b in self.state.browsers if hmac.compare_digest(b.cookie_sha256, digest))
         return next((browser for browser in found if browser.paired_at > oldest), None)
 
-    def check_proof(self, proof: str, reader: PairedBrowser, method: str, target: str, body: bytes) -> None:
+    def check_proof(self, proof: str, reader: PairedBrowser, method: str, target: str, body_sha256: str) -> None:
         """Check the `Remit-Proof` header of a request that writes. Raises ProofRefused."""
         parts = (part.strip().partition("=") for part in proof.split(","))
         fields = {name: value for name, _, value in parts}
@@ -164,7 +194,7 @@ class Pairing:
             raise ProofRefused("the request is not signed by the browser that reads here: pair it again")
         if not at.isdecimal() or abs(int(at) / 1000 - self.clock()) > PROOF_WINDOW_S:
             raise ProofRefused("the signature is too old: load the page again")
-        signed = "\n".join((method, target, hashlib.sha256(body).hexdigest(), at, nonce)).encode()
+        signed = "\n".join((method, target, body_sha256, at, nonce)).encode()
         if not 16 <= len(nonce) <= 64 or not is_signed_by(reader.public_key, signature, signed):
             raise ProofRefused("the signature does not fit the request")
         with self.lock:
@@ -173,6 +203,11 @@ class Pairing:
             if nonce in self.used_nonces:
                 raise ProofRefused("the request was sent before", 409)
             self.used_nonces[nonce] = now + 2 * PROOF_WINDOW_S
+
+
+def make_link(pairing: Pairing, port: int) -> str:
+    """Return the address that pairs one browser with the console at this port."""
+    return f"http://{pairing.state.host_name}:{port}/pair#{pairing.make_link_secret()}"
 
 
 # Logins

@@ -1,4 +1,4 @@
-"""The console's server: a thread of the daemon listening on loopback, started at the request of `remit serve`."""
+"""The console's server: a thread with an event loop, for this machine and, where that is set up, for others."""
 
 import asyncio
 import socket
@@ -10,23 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from msgspec import to_builtins
-from msgspec.structs import replace
 
 from remit.core.machine_paths import CONFIG_PATH
-from remit.core.record import Body, CallPart
 from remit.gate.context import RECORDING_ERRORS
-from remit.gate.gate import Gate
-from remit.gate.intents.refusals import make_refusal
 from remit.gate.machine import Environment
-from remit.gate.records.call_records import violation_document
-from remit.servers.authority import Authority, Ruling
 from remit.servers.web.app import Console
 from remit.servers.web.chat_processes import ChatProcesses
-from remit.servers.web.client_worlds import name_worlds
+from remit.servers.web.claims import Decides
+from remit.servers.web.decider import ConsoleRecords, Decider
 from remit.servers.web.guard import COOKIE, Guard
-from remit.servers.web.pairing import DEFAULT_PORT, Login, Logins, PairedBrowser, Pairing
-from remit.servers.web.protocol import HEAD_S, IDLE_S, Client, Doorkeeper, Visitors
+from remit.servers.web.listeners import Listeners, open_listeners
+from remit.servers.web.pairing import Logins, Pairing, make_link
 from remit.servers.web.push import PushSender
 from remit.servers.web.remote.settings import (
     RemoteSettings,
@@ -36,12 +30,12 @@ from remit.servers.web.remote.settings import (
     resolve_file,
 )
 from remit.servers.web.repositories import Repositories
+from remit.servers.web.visitors.client_worlds import name_worlds
+from remit.servers.web.visitors.protocol import HEAD_S, IDLE_S, Client, Doorkeeper, Visitors
 from remit.servers.web.workers import HeavyReads, WorkerPool
-from remit.workspace.place.workspace import locate_workspace
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0  # its sockets are closed then, whatever the thread does
-LOOPBACK = "127.0.0.1"
 
 
 class PunctualLoop(asyncio.SelectorEventLoop):
@@ -65,24 +59,25 @@ class HttpServer(uvicorn.Server):
         self.has_begun.set()
 
 
-class PortTaken(OSError):
-    """A port in use by a foreign program."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(f"port {port} is taken: name another one with `remit serve --port`")
-
-
 class ConsoleServer:
-    """Console of a user: a listening socket, and a thread with an event loop."""
+    """Console of a user: its sockets, and a thread with an event loop. In the daemon's service it gets the sockets and
+    who decides; else it has its own.
+    """
 
-    def __init__(self, environment: Callable[[], Environment], port: int | None) -> None:
+    def __init__(
+        self,
+        environment: Callable[[], Environment],
+        port: int | None,
+        listeners: Listeners | None = None,
+        decider: Decides | None = None,
+    ) -> None:
         self.environment = environment
         home, self.clock = environment().home, environment().clock
         self.remote_settings = read_remote_settings(home)
         self.pairing = Pairing(home, self.clock.now)
-        self.socket, self.port = listen(port, self.pairing.state.port)
-        if self.pairing.state.port != self.port or not self.pairing.state.browsers:
-            self.pairing.change_state(replace(self.pairing.state, port=self.port))
+        self.listeners = listeners or open_listeners(port, self.pairing.state.port, self.remote_settings)
+        self.socket, self.port = self.listeners.local, self.listeners.port
+        self.pairing.keep_port(self.port)
         remote = self.remote_settings
         self.logins = Logins(home, self.clock.now) if remote else None
         repositories = Repositories(
@@ -92,23 +87,24 @@ class ConsoleServer:
             HeavyReads(self.clock),
             remote_origin=remote.origin if remote else "",
         )
-        self.authority = Authority(home)
-        self.guard = Guard(self.pairing, self.port, self.record_attempt, self.authority, self.logins)
-        self.console = Console(self.guard, repositories, self.record_pairing)
+        self.decider = decider or Decider(environment, self.pairing, self.logins)
+        self.guard = Guard(self.pairing, self.port, self.decider, self.logins)
+        self.console = Console(self.guard, repositories)
         self.pushes = PushSender(repositories, lambda: remote.origin if remote else self.guard.origin, self.clock)
         self.server = make_server(self.console, {}, self.make_doorkeeper())
         self.remote: tuple[HttpServer, socket.socket] | None = None
-        if remote:
+        if remote and self.listeners.remote is not None:
             try:
-                self.remote = self.open_remote(remote, home)
+                self.remote = self.make_remote(remote, home), self.listeners.remote
             except BaseException:
-                self.socket.close()
+                self.listeners.close()
                 raise
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.is_stopping = False
         self.thread = threading.Thread(target=self.run_loop, name="console", daemon=True)
 
-    def open_remote(self, settings: RemoteSettings, home: Path) -> tuple[HttpServer, socket.socket]:
-        """Return a listening server for other machines. Raises RemoteSetupRefused."""
+    def make_remote(self, settings: RemoteSettings, home: Path) -> HttpServer:
+        """Return the server for other machines. Raises RemoteSetupRefused."""
         # Imported here: the extra `remote`, which most people do not install.
         from remit.servers.web.remote.app import LOGIN_COOKIE, RemoteConsole, RemoteGuard
         from remit.servers.web.remote.provider import OpenIdProvider
@@ -128,9 +124,7 @@ class ConsoleServer:
             return [f"{host} {port}" if settings.is_proxy(host) else host for host, port in clients]
 
         address = settings.address
-        guard = RemoteGuard(
-            self.pairing, address.port, self.record_attempt, self.authority, logins=self.logins, settings=settings
-        )
+        guard = RemoteGuard(self.pairing, address.port, self.decider, logins=self.logins, settings=settings)
         provider = OpenIdProvider(settings, read_client_secret(settings, home))
         files: dict[str, Any] = {}
         if settings.cert and settings.key:
@@ -139,17 +133,15 @@ class ConsoleServer:
                 "ssl_keyfile": resolve_file(settings.key, home),
             }
         doorkeeper = Doorkeeper(Visitors(find_browser, lambda: "", name_addresses))
-        server = make_server(RemoteConsole(guard, self.logins, provider, self.console), files, doorkeeper)
+        record_pairing = ConsoleRecords(self.environment).record_pairing
+        console = RemoteConsole(guard, self.logins, provider, self.console, record_pairing)
+        server = make_server(console, files, doorkeeper)
         try:
             server.config.load()
         except OSError as error:  # ssl.SSLError is one
             why = f"cert and key in ~/{CONFIG_PATH} cannot be used: {error}"
             raise RemoteSetupRefused(why, "name a certificate chain and its key, both as PEM") from None
-        try:
-            return server, bind(address.host, address.port)
-        except OSError as error:
-            why = f"{address.host} port {address.port} cannot be listened at: {error.strerror}"
-            raise RemoteSetupRefused(why, f"name another address with `listen` in ~/{CONFIG_PATH}") from None
+        return server
 
     def make_doorkeeper(self) -> Doorkeeper:
         """Return the keeper of the address on this machine."""
@@ -190,6 +182,7 @@ class ConsoleServer:
         await asyncio.gather(*serving)
 
     def stop(self) -> None:
+        self.is_stopping = True
         self.pushes.stop()
         if self.loop is not None and self.loop.is_running():
             with suppress(RuntimeError, TimeoutError):  # the loop ended meanwhile
@@ -199,9 +192,7 @@ class ConsoleServer:
         self.thread.join(STOP_TIMEOUT_S)
         self.console.repositories.workers.close()
         self.console.repositories.runs.close()
-        self.socket.close()
-        if self.remote:
-            self.remote[1].close()
+        self.listeners.close()
         if self.logins:
             self.logins.close()
 
@@ -213,64 +204,7 @@ class ConsoleServer:
         return self.remote is not None or self.console.watcher.listeners > 0 or self.pushes.is_in_use
 
     def make_link(self) -> str:
-        return f"{self.guard.origin}/pair#{self.pairing.make_link_secret()}"
-
-    # Records
-
-    def record_pairing(self, browser: PairedBrowser) -> None:
-        detail: dict[str, Any] = {"name": browser.name or browser.id, "by": "person"}
-        if isinstance(browser, Login):
-            detail |= {"who": to_builtins(browser.person), "role": browser.role, "address": browser.address}
-        self.append_everywhere(Body(event="console_paired", intent_id=None, session_id=None, detail=detail))
-
-    def record_attempt(self, action: str, ruling: Ruling) -> None:
-        """Record that somebody who is not seen as a person tried to decide."""
-        refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person: {ruling.why}.", "console", None)
-        self.append_everywhere(
-            Body(
-                event="denied",
-                intent_id=None,
-                session_id=ruling.session or None,
-                call=CallPart(name="console", effect="execute", command=action),
-                violation=violation_document(refusal.violation),
-                detail={"door": ruling.evidence},
-            )
-        )
-
-    def append_everywhere(self, body: Body) -> None:
-        for repository in self.console.repositories.list_all():
-            with suppress(*RECORDING_ERRORS):
-                gate = Gate(locate_workspace(Path(repository.root)), self.environment())
-                gate.recorder.append_or_spool([gate.recorder.make_record(body)])
-                gate.close()
-
-
-def listen(wanted: int | None, kept: int) -> tuple[socket.socket, int]:
-    """Return a listening socket on loopback and its port: the wanted port, or the kept port, or a free port.
-
-    Raises PortTaken if the wanted port is taken.
-    """
-    choices = [wanted] if wanted is not None else [kept or DEFAULT_PORT, 0]
-    for port in choices:
-        try:
-            listener = bind(LOOPBACK, port)
-        except OSError:
-            continue
-        return listener, int(listener.getsockname()[1])
-    raise PortTaken(choices[0])
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at the address. Raises OSError."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(128)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+        return make_link(self.pairing, self.port)
 
 
 def make_server(console: Console, files: dict[str, Any], doorkeeper: Doorkeeper) -> HttpServer:

@@ -6,7 +6,7 @@ The pages, the writes and their signatures are those of the console on this mach
 import hmac
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
 from remit.servers.web.app import Console
 from remit.servers.web.guard import HEADERS, Guard, Refused, decode_body
-from remit.servers.web.pairing import Login, Logins, PairingRefused, hash_secret
+from remit.servers.web.pairing import Login, Logins, PairedBrowser, PairingRefused, hash_secret
 from remit.servers.web.remote.provider import TRY_AGAIN, LoginAttempt, OpenIdProvider
 from remit.servers.web.remote.settings import RemoteSettings, parse_address
 from remit.servers.web.render import render_page
@@ -100,8 +100,16 @@ class RemoteGuard(Guard, frozen=True, kw_only=True):
 class RemoteConsole(Console):
     """The console at an address of its own. It shares the pages, threads and live state with the console here."""
 
-    def __init__(self, guard: RemoteGuard, logins: Logins, provider: OpenIdProvider, local: Console) -> None:
-        super().__init__(guard, local.repositories, local.record_pairing)
+    def __init__(
+        self,
+        guard: RemoteGuard,
+        logins: Logins,
+        provider: OpenIdProvider,
+        local: Console,
+        record_pairing: Callable[[PairedBrowser], None],
+    ) -> None:
+        super().__init__(guard, local.repositories)
+        self.record_pairing = record_pairing
         self.entrance, self.logins, self.provider = guard, logins, provider
         self.watcher, self.readers, self.workers = local.watcher, local.readers, local.workers
         self.bodies = {"/login/key": KeyBody, "/logout": None, "/unpair/{browser}": None}

@@ -1,0 +1,1 @@
+"""Who may hold a connection to the console, and where its client is."""
