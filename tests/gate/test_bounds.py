@@ -45,10 +45,9 @@ def test_a_file_that_a_person_named_oddly_stays_editable(agent: Agent) -> None:
     assert allowed(agent.write("src/a\nb.py", "y\n"))
 
 
-@pytest.mark.parametrize("name", [NAME_BYTES.name, ODD_CHARACTERS.name, PATH_DEPTH.name])
-def test_no_bare_command_goes_beyond_a_bound(agent: Agent, name: str) -> None:
-    answer = agent.ask("Bash", command=f"touch '{BEYOND[name]}'")
-    assert not allowed(answer), answer
+def test_no_bare_command_goes_beyond_a_bound(agent: Agent) -> None:
+    """Odd and too long names are no plain files to the reader of commands: such a command runs contained."""
+    assert refusal(agent.ask("Bash", command=f"touch '{BEYOND[PATH_DEPTH.name]}'")) == "INVALID_ARGUMENTS"
 
 
 def test_a_deep_folder_of_a_person_stalls_nothing(agent: Agent) -> None:
