@@ -12,14 +12,21 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, OID, quote_path
 from remit.workspace.place.workspace import PRIVATE_GIT_FOLDER, Workspace, find_git_view
-from remit.workspace.safe_files import open_parent_folder, read_regular_file, write_atomically, write_below
+from remit.workspace.safe_files import (
+    hold_lock,
+    open_parent_folder,
+    read_regular_file,
+    try_lock,
+    write_atomically,
+    write_below,
+)
 
 BASE_REFS = "refs/remit/base"
 """Refs that hold what a running attempt borrows, whatever becomes of the branch that it began from."""
@@ -65,6 +72,7 @@ class PrivateGitFolder:
         self.common = self.folder / "common"
         self.own = self.common / "worktrees" / self.real_own.name
         self.shared = self.folder / "shared"
+        self.lock_path = self.real_own / "remit-own"
         self.git = Git(self.real)
 
     @property
@@ -154,10 +162,17 @@ class PrivateGitFolder:
 
     # From the jail
 
+    def lock(self) -> AbstractContextManager[None]:
+        """Return the lock of those who write here: the heartbeat, a checkpoint beside it, a snapshot, and the end."""
+        return hold_lock(self.lock_path, timeout_s=TAKE_OVER_LIMIT_S)
+
     def refresh(self) -> None:
         """Bring the refs of remotes, and of what has landed, to where they are now."""
-        if not self.exists:
-            return
+        with try_lock(self.lock_path) as is_free:  # the heartbeat waits for no fetch
+            if is_free and self.exists:
+                self.refresh_refs()
+
+    def refresh_refs(self) -> None:
         out = self.git.text("for-each-ref", "--format=%(objectname) %(refname)%(symref)", *REFRESHED_REFS)
         known = self.folder / "refreshed"
         if known.is_file() and known.read_text() == out:
@@ -193,16 +208,19 @@ class PrivateGitFolder:
                     return commit
         return None
 
-    def take_over(self) -> str:
-        """Bring the agent's commits into the repository, and move its branch to the newest; return that. May be
-        repeated after a crash at any moment. Raises WorkRefused.
+    def take_over(self) -> None:
+        """Bring the agent's commits into the repository, and move its branch to the newest. May be repeated after a
+        crash at any moment. Raises WorkRefused.
         """
+        with self.lock():
+            if self.exists:
+                self.fetch_commits()
+
+    def fetch_commits(self) -> None:
         head, known = self.read_head(), (self.folder / "taken").read_text().split()
         at = self.git.text("rev-parse", "--verify", "--quiet", self.branch, ok=(0, 1))
-        if head is None:
-            raise WorkRefused("it is not to be read from its git folder which ones they are")
-        if head == at:
-            return head
+        if head is None or head == at:
+            return  # an agent that deletes its branch leaves no commits, and its files are handed in
         if at not in known:
             raise WorkRefused(f"somebody else moved its branch {self.branch} to {at[:12]} meanwhile")
         with ExitStack() as stack, suppress(OSError):  # there is none, or a link in its place
@@ -226,7 +244,6 @@ class PrivateGitFolder:
             write_atomically(self.folder / "taken", "".join(f"{one}\n" for one in (*known, head)).encode())
         self.git.run("update-ref", "--no-deref", "-m", "remit: taken over", self.branch, head, at)
         self.git.run("update-ref", "-d", incoming)
-        return head
 
     def make_bare(self, head: str) -> Path:
         """Return a fresh repository, out of the agent's reach, with the agent's objects as files of their own names: no
@@ -265,12 +282,15 @@ class PrivateGitFolder:
         are refused, the branch stays as it was, and the folder beside, until the worktree is used again. Raises
         WorkRefused.
         """
-        if not self.exists:
-            return
-        name = self.name
-        refused = self.folder.with_name("refused")
+        if self.exists:
+            with self.lock():
+                if self.exists:  # nobody else has ended it meanwhile
+                    self.end()
+
+    def end(self) -> None:
+        name, refused = self.name, self.folder.with_name("refused")
         try:
-            self.take_over()
+            self.fetch_commits()
         except WorkRefused:
             shutil.rmtree(refused, ignore_errors=True)
             self.folder.rename(refused)
