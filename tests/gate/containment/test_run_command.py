@@ -124,12 +124,12 @@ def test_each_kind_of_file_comes_over_whole(gate: Gate, how: Containment) -> Non
     result = run(
         gate,
         how,
-        "cd src; printf x > 'new\nline'; ln a.py two; ln -s nowhere l; chmod 700 b.py; mv util.py moved.py;"
+        "cd src; printf x > 'new line'; ln a.py two; ln -s nowhere l; chmod 700 b.py; mv util.py moved.py;"
         "rm -r pkg; mkdir pkg; echo 1 > pkg/fresh; rm data.json; mkdir data.json; echo 2 > data.json/in;"
         "mkdir e; head -c 3000000 /dev/zero > big; touch -d 2001-01-01 old",
     )
     assert result.dropped == {}
-    assert (src / "new\nline").read_text() == "x"
+    assert (src / "new line").read_text() == "x"
     assert (src / "two").stat().st_ino == (src / "a.py").stat().st_ino
     assert os.readlink(src / "l") == "nowhere"  # noqa: PTH115
     assert (src / "b.py").stat().st_mode & 0o777 == 0o700
