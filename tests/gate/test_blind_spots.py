@@ -230,6 +230,7 @@ def test_a_command_from_another_governed_workspace_meets_both(agent: Agent, tmp_
 
 
 def test_an_effect_from_elsewhere_is_recorded_where_it_happened(agent: Agent, tmp_path: Path) -> None:
+    governed(agent.cwd, "warn")
     away = Agent(tmp_path / "away", agent.home, agent.session)
     away.cwd.mkdir()
     away.shell(append(f"{agent.cwd}/README.md"))
