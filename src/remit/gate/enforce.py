@@ -84,6 +84,10 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         call, facts, plan = judge(context, replies, rules, hooks, waived, in_process=in_process)
         if plan.decision.effect == "allow":
             setbacks.allow_paths(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
+            if any(t.secret for t in facts.targets):
+                from remit.gate.secret_targets import note_shown
+
+                note_shown(context.state, call.session, facts.targets)
     decision = plan.decision
     if reply is not None and not reply.allow:
         from remit.gate.approval_requests import add_reply
