@@ -64,6 +64,13 @@ def overlay(home: Path) -> Containment:
     return found
 
 
+def overlay_untried(home: Path) -> None:
+    """Let decisions of this home count on an overlay, whatever this machine can do: no command may run."""
+    kept = home / SCRATCH_FOLDER / "containment.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({"stamp": probe_stamp(find_bubblewrap()), "found": {"way": "overlay"}}))
+
+
 def governed(root: Path, mode: Any = "enforce", intents: str = INTENTS) -> Path:
     """Govern the workspace at `root`, with these intents."""
     compared(Path.home())

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from gate.driving import governed, machine
+from gate.driving import governed, machine, overlay_untried
 from policy.test_command_reads import CORPUS
 from remit.cli.policy.policy import PolicyQuery, judge_query
 from remit.core.call import SessionKey
@@ -79,6 +79,7 @@ def place(tmp_path: Path, home: Path) -> Gate:
 
 @pytest.fixture
 def gate(tmp_path: Path, home: Path) -> Gate:
+    overlay_untried(home)
     return place(tmp_path, home)
 
 

@@ -189,6 +189,8 @@ class Target(Struct, frozen=True):
     """Open to commands under any intent: ignored by git, or matched by a person's own patterns."""
     folds: bool = False
     """The file system ignores case or Unicode form."""
+    secret: bool = False
+    """In a secret place, which no jail shows; looked for only under the floor of Remit's own agent."""
     leased_by: str | None = None
     """Another session whose running call may change the file, or None."""
     mirrors: tuple[str, ...] = ()

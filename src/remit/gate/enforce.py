@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from remit.adapters import can_ask
 from remit.core.call import ToolCall, hash_arguments
-from remit.core.decision import Decision, Facts, Finding, Waiver
+from remit.core.decision import Decision, Facts, Finding, SessionFacts, Waiver
 from remit.gate.containment.rewrite_call import CommandRewriter, ContainmentPlan
 from remit.gate.context import Answer, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, add_session_with_commands
@@ -84,6 +84,10 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         call, facts, plan = judge(context, replies, rules, hooks, waived, in_process=in_process)
         if plan.decision.effect == "allow":
             setbacks.allow_paths(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
+            if any(t.secret for t in facts.targets):
+                from remit.gate.secret_targets import note_shown
+
+                note_shown(context.state, call.session, facts.targets)
     decision = plan.decision
     if reply is not None and not reply.allow:
         from remit.gate.approval_requests import add_reply
@@ -182,13 +186,16 @@ def judge(
     waived: frozenset[Waiver],
     *,
     in_process: bool,
+    session: SessionFacts | None = None,
 ) -> tuple[ToolCall, Facts, ContainmentPlan]:
     """Gather the facts of a call and decide; `waived` are the rules that a person has just waived. Return the call with
-    its facts, and the decision with the way to carry it out.
+    its facts, and the decision with the way to carry it out. Changes nothing. `session`: judge as if this were its
+    session.
     """
     gathered = gather_facts(context, replies.call, rules)
     grants = context.active_grants(rules)
     call, facts = gathered.call, replace(gathered.facts, grants=grants, waived=waived)
+    facts = facts if session is None else replace(facts, session=session)
     if call.command is not None:
         rewriter = CommandRewriter(context, in_process=in_process)
         is_available = rewriter.is_available(call, rules, waived)

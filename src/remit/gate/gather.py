@@ -81,6 +81,13 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         if declared and (race := explain_race(call, declared, state)):
             call = replace(call, unproved=call.unproved or race)
 
+    has_floor = call.agent == OWN_AGENT and environment.has_floor
+    if has_floor and not workspace.is_assigned and (targets or call.command is not None):
+        # Imported here: no hook's call has a floor.
+        from remit.gate.secret_targets import mark_secrets
+
+        call, targets = mark_secrets(context, call, targets)
+
     # 4.4 Marks on the files: the sources that a test mirrors, generated files, ignored paths, leases.
     if intent is not None and intent.companions:
         # Imported here: few intents have companions, and finding them asks git.
@@ -114,7 +121,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         denied=denied,
         temporary="" if is_inside(str(workspace.root), environment.temporary) else str(environment.temporary),
         unjudged=find_unjudged_commits(call, workspace),
-        has_floor=call.agent == OWN_AGENT and environment.has_floor,
+        has_floor=has_floor,
     )
 
     # 4.5 What the files would hold afterwards, for intents with constraints.

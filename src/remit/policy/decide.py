@@ -52,7 +52,7 @@ from remit.policy.checks import (
 from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import may_wait_for_input
 from remit.policy.commands.dangers import is_for_agents
-from remit.policy.floor import FLOOR, find_floor, lay_floor
+from remit.policy.floor import FLOOR, find_floor, find_secrets, lay_floor
 from remit.policy.grants import covers_finding, target_paths
 
 Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
@@ -71,6 +71,7 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
     """Return the decision. An unasked question is a denial: agents run the tool if a question is all they get."""
     call_class = classify(call)
     findings = run_checks(checks, call, facts) if call_class == "destructive" else ()
+    findings = (*find_secrets(call, facts), *findings) if facts.has_floor else findings
     findings, grants = split_waived(findings, call, facts)
     if call_class == "destructive" and (facts.containable or facts.uncontained):
         unclear = find_unclear(checks, call, facts)

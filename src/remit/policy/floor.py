@@ -5,6 +5,7 @@
 | workspace | yes | by the mode; a stale file never | as write, after a snapshot | contained |
 | git's folder, `.orchestration/`, agents' settings | yes | refused | refused | read-only |
 | temporary folder, caches | yes | yes | yes | real; caches in a layer |
+| secret places | asked once | refused | refused | not there |
 | the rest of HOME and of the machine | yes | asked | asked | read-only |
 
 The checks know the place of each file: a row of the table is the verdict that a check's objection keeps in observe and
@@ -16,7 +17,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.decision import Decision, Finding, Verdict, find_strictest
+from remit.core.decision import Decision, Facts, Finding, Verdict, find_strictest
+from remit.core.untrusted_input import sanitise_line
 
 HELD: Mapping[str, Verdict] = {
     "arguments": "deny",
@@ -24,6 +26,7 @@ HELD: Mapping[str, Verdict] = {
     "assignment": "deny",
     "narrow": "deny",
     "stale": "deny",
+    "secret": "deny",
     "outside": "ask",
     "contain": "contain",
 }
@@ -34,6 +37,22 @@ TOLD = frozenset({"protected", "stale"})
 
 FLOOR = "floor"
 """Key in the context of a finding that holds in every mode."""
+
+
+def find_secrets(call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
+    """Return the objection to a file in a secret place: a person may let it be read, and nobody lets it be changed."""
+    target = next((t for t in facts.targets if t.secret), None)
+    if target is None:
+        return ()
+    shown = sanitise_line(target.resolved)
+    if call.effect != "read":
+        message = f"{shown} holds secrets of the person. No agent changes it: say in your answer what should change."
+        return (Finding("secret", "PROTECTED_PATH", message, path=target.raw),)
+    message = (
+        f"{shown} may hold secrets of the person: keys, logins, histories. Reading it needs a person's yes: say in "
+        "your answer what you need and why."
+    )
+    return (Finding("secret", "OUTSIDE_WORKSPACE", message, verdict="ask", path=target.raw),)
 
 
 def lay_floor(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

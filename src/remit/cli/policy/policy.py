@@ -36,7 +36,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts
 from remit.gate.governing import VERSIONS_FOLDER, copies_folder
-from remit.gate.policy_query import PolicyQuery, judge_query
+from remit.gate.policy_query import AGENTS, PolicyQuery, judge_query
 from remit.policy.fixtures import (
     FIXTURE_ROOT,
     VERSION,
@@ -71,7 +71,11 @@ def policy() -> None:
 @policy.command("test")
 @click.option("--command", metavar="CMD", help="A shell command.")
 @click.option("--write", metavar="PATH", help="A file to write.")
-@click.option("--jsonl", is_flag=True, help='Many, one {"id", "command" or "write", "cwd"?} a line on standard input.')
+@click.option(
+    "--jsonl",
+    is_flag=True,
+    help='Many, one {"id", "command" or "write", "cwd"?, "agent"?} a line on standard input.',
+)
 @click.option(
     "--fixtures",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -87,6 +91,11 @@ def policy() -> None:
 @click.option(
     "--intent", "intent_id", metavar="ID", help="As if this intent were active.", shell_complete=complete_intents
 )
+@click.option(
+    "--agent",
+    type=click.Choice(AGENTS),
+    help="As this agent's call; without it the session's, else one whose commands can be contained.",
+)
 @view_command_options
 def test(
     command: str | None,
@@ -95,13 +104,15 @@ def test(
     fixtures: Path | None,
     session: str | None,
     intent_id: str | None,
+    agent: str | None,
     repo: Path,
     as_json: bool,
 ) -> None:
     """Tell what would be decided about a call; changes nothing.
 
-    First stands what *enforce* would do. In the JSON, `verdict` is that, and `effect` what would be done in the mode
-    in force. `--jsonl` always prints JSON.
+    The gate itself is asked, as at a real call: on this machine, with the agent's own rules, and with the floor of
+    `remit run` for `--agent remit`. First stands what *enforce* would do. In the JSON, `verdict` is that, and `effect`
+    what would be done in the mode in force. `--jsonl` always prints JSON.
     """
     if sum((command is not None, write is not None, jsonl, fixtures is not None)) != 1:
         message = "give one of --command, --write, --jsonl and --fixtures"
@@ -112,7 +123,7 @@ def test(
     gate = governed_gate(repo)
     if intent_id is not None:
         gate.intents.get(intent_id)
-    queries = read_queries() if jsonl else iter([PolicyQuery(command=command, write=write)])
+    queries = read_queries() if jsonl else iter([PolicyQuery(command=command, write=write, agent=agent or "")])
     key = SessionKey(find_session(gate, session) if session else "")
     answers = (judge_query(gate, query, key, intent_id) for query in queries)
     if not jsonl:
@@ -153,6 +164,8 @@ def read_queries() -> Iterator[PolicyQuery]:
             raise Failure("USAGE", f"line {number} of standard input: {error}") from error
         if (query.command is None) == (query.write is None):
             raise Failure("USAGE", f"line {number} of standard input: expected either command or write")
+        if query.agent not in ("", *AGENTS):
+            raise Failure("USAGE", f"line {number} of standard input: no agent is called {query.agent!r}")
         yield query
 
 

@@ -14,15 +14,16 @@ from remit.gate.containment.messages import make_finding
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts, mark_ignored, mark_leases
 from remit.gate.scope_exempt_files import find_ignored_files
+from remit.gate.secret_targets import find_secrets
 from remit.gate.state.tickets import Ticket, running_launchers
-from remit.gate.trust import trusted_patterns, trusted_places
+from remit.gate.trust import trusted_patterns
 from remit.gate.undo.find_violations import as_file_tool, constraint_finding, find_move_sources
 from remit.policy.decide import decide, hold_irreversible, split_waived
 from remit.workspace.git.repository import find_tracked
 from remit.workspace.observe.observation import Change, try_observe_file
 from remit.workspace.place.resolve_paths import folds_case, resolve_target
 from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, find_contained_sockets, find_sockets
-from remit.workspace.sandbox.secret_places import SecretPlaces, SecretSearch, find_secret_places
+from remit.workspace.sandbox.secret_places import SecretPlaces
 from remit.workspace.sandbox.staged_changes import StagedChange
 
 
@@ -74,18 +75,7 @@ class ContainedCommand(Struct, frozen=True):
 
     def find_secrets(self) -> SecretPlaces:
         """Return the secret places closed to this command. Raises OSError, GitError."""
-        context, workspace = self.context, self.context.workspace
-        environment = context.environment
-        search = SecretSearch(
-            environment.home,
-            environment.settings_variables,
-            tuple(environment.config_folders.values()),
-            root=workspace.root,
-            kept=(workspace.root, *filter(None, (workspace.common_dir, workspace.git_dir))),
-            shown=(*trusted_places(context.rules, context.recorder), *self.shown),
-            ssh_agent=self.settings.ssh_agent,
-        )
-        return find_secret_places(search, workspace)
+        return find_secrets(self.context, self.shown, ssh_agent=self.settings.ssh_agent)
 
 
 def find_write_objections(
