@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gate.driving import Agent, allowed, body, governed, machine, overlay, records
+from gate.snapshots.test_take import blocked
 from gate.test_perform import file_call
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
@@ -181,3 +182,15 @@ def test_other_agents_are_told_what_passes_only_because_of_the_mode(repository: 
     assert allowed(hook)
     assert "is protected: it is git's own" in hook["additionalContext"]
     assert "additionalContext" not in agent.ask("Write", file_path="docs/new.md", content="z\n") or mode == "warn"
+
+
+@pytest.mark.parametrize("mode", ["observe", "warn"])
+def test_what_no_snapshot_holds_is_deleted_only_with_a_yes(repository: Path, home: Path, mode: str) -> None:
+    gate = open_own(repository, home, mode)
+    blocked(repository)
+    for number, done in enumerate((write(gate, "src/app.py", "delete"), run(gate, "rm src/app.py", "c2"))):
+        assert done.violation is not None, number
+        assert "may not come back: it needs a person's yes" in done.violation.message
+    assert (repository / "src/app.py").exists()
+    unfloored = Gate.open(repository, replace(machine(home), has_floor=False))
+    assert write(unfloored, "src/app.py", "delete", "c3").output is not None

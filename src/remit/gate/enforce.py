@@ -117,8 +117,17 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
     elif decision.call_class == "destructive" or call.remit_tool is not None:
         kept, pending = prepare_call(context, call, facts, decision, rules)
     if kept.refusal is not None:
-        refused = replace(decision, effect="deny", verdict="deny", findings=(kept.refusal, *decision.findings))
-        return with_hook_output(deny(context, call, facts, refused, in_process=in_process), replies)
+        verdict = kept.refusal.verdict
+        refused = replace(decision, effect="deny", verdict=verdict, findings=(kept.refusal, *decision.findings))
+        reply = None
+        if verdict == "ask":
+            from remit.gate.approval_requests import ApprovalRequests
+
+            reply = ApprovalRequests(context).ask_person(call, facts, refused, rules, replies.spent_s)
+        if reply is None or not reply.allow:
+            return with_hook_output(deny(context, call, facts, refused, in_process=in_process), replies)
+        # The yes is about what no snapshot holds: the floor has nothing more to ask here.
+        kept, pending = prepare_call(context, call, replace(facts, has_floor=False), decision, rules)
 
     # 6.6 Record the decision, and store the call as pending after that: none is pending without its record. A call that
     # is asked about again, after a crash in between, is recorded once. Then answer.

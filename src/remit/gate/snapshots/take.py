@@ -65,6 +65,9 @@ class SnapshotTaker:
         except RECORDING_ERRORS as error:
             first = str(error).partition("\n")[0]
             trouble = f"Remit could not keep a snapshot of the working tree: {first}"
+        if facts.has_floor and decision.mode != "enforce" and decision.effect == "allow":
+            message = f"{trouble}. What this call destroys may not come back: it needs a person's yes."
+            return SnapshotOutcome(refusal=Finding("snapshot", "HOOK_BLOCKED", message, verdict="ask"))
         if decision.mode != "enforce" and not is_destructive_command(decision):
             return SnapshotOutcome(trouble=f"{trouble}. What this call destroys may not come back; tell the person.")
         message = f"{trouble}. Until that is mended, commands that may change files are refused: tell the person."
