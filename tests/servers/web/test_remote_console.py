@@ -415,7 +415,7 @@ def test_an_agent_on_this_machine_decides_nothing_by_the_way_round(
     words.append(str(agent.home / ".config/remit/cert.pem"))
     done = subprocess.run([sys.executable, str(claude), "-c", ATTEMPT, *words], capture_output=True, text=True)
     assert done.stdout.strip() == "403", done.stderr
-    assert "claude started it" in records(agent.cwd, "denied")[-1]["metadata"]["dev.remit"]["violation"]["error"]
+    assert "started this" in records(agent.cwd, "denied")[-1]["metadata"]["dev.remit"]["violation"]["error"]
     assert visitor.post(path, body_for(card, allow=False)).status == 200
     assert asked.decision == "deny"
 
