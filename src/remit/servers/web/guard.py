@@ -135,10 +135,14 @@ class Guard(Struct, frozen=True):
         return b"".join(blocks)
 
     async def check_write(
-        self, request: Request, run: Callable[..., Awaitable[Ruling]], act: Act, role: Role = "admin"
+        self,
+        request: Request,
+        run: Callable[..., Awaitable[Ruling]],
+        act: Act | Callable[[bytes], Act],
+        role: Role = "admin",
     ) -> bytes:
         """Return the body of a request that may write what needs the role. Raises Refused. `run` calls a function in a
-        worker thread.
+        worker thread; `act` may be chosen from the body.
         """
         self.check_same_origin(request)
         reader = self.find_reader(request)
@@ -152,7 +156,8 @@ class Guard(Struct, frozen=True):
         if ROLES.index(reader.role) < ROLES.index(role):
             why = f"your role here is {reader.role}, and this needs {role}"
             raise Refused(403, why, "ask the person who runs this console")
-        await self.check_peer(request, run, act, f"{request.method} {request.url.path}")
+        chosen = act if isinstance(act, Act) else act(body)
+        await self.check_peer(request, run, chosen, f"{request.method} {request.url.path}")
         return body
 
     async def check_peer(
