@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import json
 from msgspec.structs import replace
 
 from remit.core.acts import Act
@@ -25,13 +26,14 @@ from remit.servers.daemon import (
     HookRequest,
 )
 from remit.servers.hook import HookFrame
+from remit.servers.pin import PinKeeper
 from remit.workspace.processes.peer_identity import ClientConnection
 from remit.workspace.processes.process_tracking import Incomplete, list_ancestors
 from remit.workspace.sandbox.jail import find_bubblewrap
 from servers import asking
 from waiting import WAIT_S, wait_until
 
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's"), pytest.mark.system]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
 FORMS = (
     *("plain", "setsid", "orphan", "env", "named", "script", "orphaned script", "tmux", "shared", "twin"),
@@ -257,3 +259,37 @@ def test_the_daemon_gives_no_pairing_link_to_an_agents_process(door: Door, home:
             assert not daemon.authority.is_worker(process.pid)
         process.communicate()
     assert daemon.console is None
+
+
+def test_the_daemon_asks_the_unclear_for_the_pin_and_nobody_else(door: Door, home: Path, tmp_path: Path) -> None:
+    daemon, keeper = Daemon(home, "1"), PinKeeper(home, cost=2)
+    words = [sys.executable, "-c", "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); input()"]
+
+    def ask(payload: bytes, *, below: str = "") -> tuple[int, Ruling]:
+        command = [sys.executable, below, *words[1:]] if below else words
+        with subprocess.Popen([*command, str(door.path)], stdin=subprocess.PIPE, start_new_session=True) as process:
+            connection, _ = door.line.accept()
+            with connection:
+                reply = daemon.answer_request(
+                    HookRequest("1", HookFrame(PERSON_AGENT, "/", None), {}, payload), connection
+                )
+            process.communicate(b"\n")
+        return reply.exit_code, json.decode(reply.stdout, type=Ruling)
+
+    below = tmp_path / "below" / "claude"
+    below.parent.mkdir()
+    below.write_text("import sys; sys.argv = sys.argv[1:]; exec(sys.argv.pop(1))")
+    with working_agent(door, tmp_path):
+        code, ruling = ask(b"LOWER_MODE\0remit mode")
+        assert (code, ruling.grade) == (3, "unclear")
+        assert "remit pin set" in ruling.fix
+        keeper.set("4711")
+        assert ask(b"LOWER_MODE\0remit mode")[0] == 4
+        assert ask(b"SET_PIN\0remit pin set\x004711")[0] == 3
+        assert ask(b"LOWER_MODE\0remit mode\x004712")[0] == 3
+        assert ask(b"LOWER_MODE\0remit mode\0")[0] == 3
+        code, ruling = ask(b"LOWER_MODE\0remit mode\x004711")
+        assert (code, ruling.evidence["factor"]) == (0, "pin")
+        for payload in (b"LOWER_MODE\0remit mode", b"LOWER_MODE\0remit mode\x004711"):
+            code, ruling = ask(payload, below=str(below))
+            assert (code, ruling.grade) == (3, "agent")

@@ -2,23 +2,27 @@
 
 import os
 import sys
+import termios
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 from msgspec import DecodeError, json
 
+from remit.adapters import HookReply
 from remit.cli.output import REFUSED, Failure
 from remit.core.acts import Act
 from remit.core.python_runtime import prepare_type
 from remit.gate.gate import Gate
 from remit.gate.machine import DOOR_EVIDENCE
-from remit.servers.authority import Authority, Ruling, find_running_agent, record_refused
-from remit.servers.daemon import PERSON_AGENT
+from remit.servers.authority import Authority, Ruling, apply_pin, find_running_agent, record_refused
+from remit.servers.daemon import FACTOR_EXIT_CODE, PERSON_AGENT
 from remit.servers.daemon_client import ask_daemon
 from remit.servers.environment import read_environment
+from remit.servers.pin import PinKeeper
 
 PERSON = "person"  # the actor in records of commands run by a person
+PIN_PROMPT = "Remit cannot tell who types here. PIN: "
 
 
 def is_below_agent() -> bool:
@@ -41,7 +45,13 @@ def ask_door(act: Act) -> Ruling:
     """
     environment, folder, command = read_environment(), find_folder(), name_command()
     payload = b"\0".join([act.name.encode(), command.encode()])
-    reply = ask_daemon(environment.home, version("remit"), PERSON_AGENT, str(folder), payload)
+
+    def ask(more: bytes = b"") -> HookReply | None:
+        return ask_daemon(environment.home, version("remit"), PERSON_AGENT, str(folder), payload + more)
+
+    reply = ask()
+    if reply is not None and reply.exit_code == FACTOR_EXIT_CODE:
+        reply = ask(b"\0" + ask_for_pin().encode())
     if reply is not None:
         try:
             return json.decode(reply.stdout, type=prepare_type(Ruling))
@@ -53,9 +63,34 @@ def ask_door(act: Act) -> Ruling:
     ruling = Authority(environment.home).rule_process(
         act, os.getpid(), root, lambda: find_running_agent(gate), os.environ
     )
+    keeper = PinKeeper(environment.home, environment.clock)
+    ruling = apply_pin(ruling, keeper, ask_for_pin() if ruling.takes_pin and keeper.is_set else "")
     if not ruling.allowed:
         record_refused(gate, ruling, command)
     return ruling
+
+
+def ask_for_pin(prompt: str = PIN_PROMPT) -> str:
+    """Return what is typed at the terminal, unseen; empty where there is none. Standard input is never read."""
+    try:
+        with Path("/dev/tty").open("r+b", buffering=0) as terminal:
+            return read_unseen(terminal.fileno(), prompt)
+    except (OSError, termios.error):
+        return ""
+
+
+def read_unseen(terminal: int, prompt: str) -> str:
+    """Return a line of a terminal that does not show it."""
+    before = termios.tcgetattr(terminal)
+    silent = [*before]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSAFLUSH, silent)
+    try:
+        os.write(terminal, prompt.encode())
+        return os.read(terminal, 1024).decode("utf-8", "replace").rstrip("\r\n").replace("\0", "")
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+        os.write(terminal, b"\n")
 
 
 def find_folder() -> Path:

@@ -24,6 +24,7 @@ class Act(Enum):
     UNINSTALL = "`remit uninstall`", "loosen"
     CHANGE_SETTINGS = "changing settings", "loosen"
     STORE_KEY = "storing a key", "loosen"
+    SET_PIN = "setting or clearing the PIN", "loosen"
     SERVE = "opening the console", "loosen"
     STOP_SERVING = "stopping the console", "tighten"
     PAIR = "pairing a browser", "loosen"

@@ -25,6 +25,7 @@ from remit.gate.intents.refusals import make_refusal
 from remit.gate.records.call_records import violation_document
 from remit.gate.state.database import StateDatabase, StateError
 from remit.servers.environment import AGENT_VARIABLES
+from remit.servers.pin import PinKeeper, PinUnreadable
 from remit.workspace.processes.peer_identity import (
     ClientConnection,
     NotOfThisUser,
@@ -85,11 +86,19 @@ class Ruling(Struct, frozen=True):
     session: str = ""
     terminal: int = 0
     programs: tuple[str, ...] = ()
+    factor: str = ""
+
+    @property
+    def takes_pin(self) -> bool:
+        """Return whether a PIN lets the act pass: it loosens, and who asks cannot be told from a person."""
+        is_open = self.grade in ("unclear", "shared") and self.act != Act.SET_PIN.name
+        return not self.allowed and is_open and Act[self.act].kind == "loosen"
 
     @property
     def evidence(self) -> dict[str, Any]:
         """What a record of the act says about who asked."""
-        return {"version": DOOR, "grade": self.grade, "tty": self.terminal, "programs": self.programs[:MAX_PROGRAMS]}
+        found = {"version": DOOR, "grade": self.grade, "tty": self.terminal, "programs": self.programs[:MAX_PROGRAMS]}
+        return found | {"factor": self.factor} if self.factor else found
 
 
 class Judgement(Struct, frozen=True):
@@ -116,6 +125,25 @@ class Judgement(Struct, frozen=True):
             terminal=self.terminal,
             programs=self.programs,
         )
+
+
+def apply_pin(ruling: Ruling, keeper: PinKeeper, pin: str) -> Ruling:
+    """Return the ruling with the PIN that was given; empty for none."""
+    if not ruling.takes_pin:
+        return ruling
+    if not keeper.is_set:
+        return replace(ruling, fix=f"{ruling.fix}; or, in a terminal where Remit sees you, `remit pin set` once")
+    if not pin:
+        return replace(ruling, fix=f"{ruling.fix}; or give your PIN at a terminal")
+    try:
+        found, wait_s = keeper.check(pin)
+    except (OSError, PinUnreadable) as error:
+        return replace(ruling, why=f"{ruling.why}; {error}", fix=f"{ruling.fix}; or `remit pin set` again")
+    if found == "right":
+        return replace(ruling, allowed=True, factor="pin", why="", fix="")
+    why = "the PIN is wrong" if found == "wrong" else "too many PINs were wrong"
+    fix = f"try again in {max(1, round(wait_s))} s" if wait_s else "try again"
+    return replace(ruling, why=f"{ruling.why}; {why}", fix=f"{fix}, or set another: `remit pin set`")
 
 
 class AgentRoot(Struct, frozen=True):

@@ -11,7 +11,8 @@ output, standard error.
 
 `remit serve` asks with the agent name `console`: its cwd is `open` or `stop`, and the payload a port or empty. The
 answer is a pairing link. A command for people asks with the agent name `person`: the payload is the act and the words
-of the command, with a NUL between; the answer is the ruling as JSON, exit code 0 or 3. Who asks is the process that
+of the command, with a NUL between; the answer is the ruling as JSON, exit code 0 or 3. Exit code 4 asks for the PIN:
+the client sends the same again with a NUL and the PIN, which may be empty. Who asks is the process that
 connected, whatever the request says.
 
 A question of a person, such as `remit blame`, comes in the same frame with the command's name as agent, and is handed
@@ -67,10 +68,11 @@ from remit.gate.state.tickets import TicketNotFound, Tickets
 from remit.gate.state.workspace_state import mark_kept, put_watch_status
 from remit.ledger.log_files import LockTimeout
 from remit.servers.answer_upkeep import AnswerUpkeep
-from remit.servers.authority import Authority, Ruling, find_running_agent, record_refused
+from remit.servers.authority import Authority, Ruling, apply_pin, find_running_agent, record_refused
 from remit.servers.call_slots import MAX_CALLS, CallListener, CallSlots
 from remit.servers.environment import make_environment
 from remit.servers.hook import HookFrame, OpenGate, answer, parse_event_class
+from remit.servers.pin import PinKeeper
 from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.contents.content_store import ContentStore
@@ -122,7 +124,7 @@ CONSOLE_FILE = f"{STATE_FOLDER}/console.json"  # made when a console is served f
 READY_DESCRIPTOR = 3  # descriptor on which a started daemon announces that it listens
 STATUS_DESCRIPTOR = 7  # descriptor of the launcher for bubblewrap's status output; `client.c` has the same number
 FIELD_COUNTS = {"plan": 6, "settle": 7}  # number of fields after the phase; the last three are the words
-REFUSED_EXIT_CODE, RETRY_EXIT_CODE = 3, 9
+REFUSED_EXIT_CODE, FACTOR_EXIT_CODE, RETRY_EXIT_CODE = 3, 4, 9
 
 
 class FrameError(ValueError):
@@ -413,11 +415,15 @@ class Daemon:
     def answer_request(self, request: HookRequest, connection: socket.socket) -> HookReply:
         environment, frame = replace(make_environment(request.variables), clock=self.clock), request.frame
         if frame.agent == PERSON_AGENT:
-            name, _, command = request.payload.decode("utf-8", "replace").partition("\0")
+            name, _, rest = request.payload.decode("utf-8", "replace").partition("\0")
+            command, _, pin = rest.partition("\0")
             if name not in Act.__members__:
                 return HookReply(stderr=b"there is no such act", exit_code=REFUSED_EXIT_CODE)
-            ruling = self.rule(Act[name], connection, frame.cwd, command, environment)
-            return HookReply(stdout=json.encode(ruling), exit_code=0 if ruling.allowed else REFUSED_EXIT_CODE)
+            may_ask = "\0" not in rest
+            ruling = self.rule(Act[name], connection, frame.cwd, command, environment, pin, may_ask=may_ask)
+            is_asked = may_ask and ruling.takes_pin and PinKeeper(self.home).is_set
+            refused = FACTOR_EXIT_CODE if is_asked else REFUSED_EXIT_CODE
+            return HookReply(stdout=json.encode(ruling), exit_code=0 if ruling.allowed else refused)
         if frame.agent == CONSOLE_AGENT:
             act = Act.STOP_SERVING if frame.cwd == "stop" else Act.SERVE
             ruling = self.rule(act, connection, frame.cwd, "remit serve", environment)
@@ -428,19 +434,32 @@ class Daemon:
             return answer_launcher(request.payload, frame.cwd, environment, self.gates)
         return answer(request.payload, frame, environment, self.gates)
 
-    def rule(self, act: Act, connection: socket.socket, folder: str, command: str, environment: Environment) -> Ruling:
-        """Return the door's ruling about who connected; one that is refused is recorded."""
+    def rule(
+        self,
+        act: Act,
+        connection: socket.socket,
+        folder: str,
+        command: str,
+        environment: Environment,
+        pin: str = "",
+        *,
+        may_ask: bool = False,
+    ) -> Ruling:
+        """Return the door's ruling about who connected; one that is refused is recorded, unless the client `may_ask`
+        for the PIN.
+        """
+        keeper = PinKeeper(self.home, self.clock)
         workspace = locate_workspace(Path(folder)) if folder.startswith("/") else None
         root = workspace.root if workspace is not None and workspace.is_governed else None
         if root is None:
-            return self.authority.rule_connection(act, connection, None, lambda: "")
+            return apply_pin(self.authority.rule_connection(act, connection, None, lambda: ""), keeper, pin)
 
         def find_call() -> str:
             with self.gates(workspace, environment) as gate:
                 return find_running_agent(gate)
 
-        ruling = self.authority.rule_connection(act, connection, root, find_call)
-        if not ruling.allowed:
+        ruling = apply_pin(self.authority.rule_connection(act, connection, root, find_call), keeper, pin)
+        if not ruling.allowed and not (may_ask and ruling.takes_pin and keeper.is_set):
             with self.gates(workspace, environment) as gate:
                 record_refused(gate, ruling, command)
         return ruling

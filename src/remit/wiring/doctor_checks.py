@@ -3,9 +3,11 @@
 Each check examines a single aspect and returns the result and, if needed, the next step.
 """
 
+import os
 import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -44,6 +46,7 @@ from remit.wiring.wire import WiringProblem, describe_unread, display_path, plan
 from remit.workspace.agents.read_write_settings import read_settings
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import ENFORCE_MARKER, Workspace
+from remit.workspace.processes.peer_identity import read_control_group
 from remit.workspace.sandbox.containment import (
     KIND_DESCRIPTIONS,
     find_containment,
@@ -379,6 +382,24 @@ def check_key(home: Path) -> Result:
     if key.stat().st_mode & 0o077:
         return "fail", f"{display_path(key, home)} can be read by others", f"chmod 600 {key}"
     return "ok", display_path(key, home)
+
+
+@check("person")
+def check_door() -> Result:
+    """Check what tells a person from an agent on this machine."""
+    missing: list[str] = []
+    if sys.platform != "linux":
+        missing.append("no process namespaces: contained and left-behind processes are told by their parents alone")
+    else:
+        if not hasattr(os, "pidfd_open"):
+            missing.append("no process descriptors: an id may be another process by the time it is looked at")
+        if not Path("/proc/1/stat").exists():
+            missing.append("/proc hides other processes (hidepid): who asks is unclear")
+        if not read_control_group(os.getpid()):
+            missing.append("no control groups (v2): what began while an agent works is unclear")
+    if missing:
+        return "warn", "; ".join(missing), "remit pin set"
+    return "ok", "the kernel names who asks"
 
 
 @check("languages")

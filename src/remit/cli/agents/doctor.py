@@ -73,6 +73,7 @@ def run_checks(
     checks = [*doctor_checks.check_git(home), *doctor_checks.check_key(home), *doctor_checks.check_grammars()]
     checks.append(doctor_checks.check_containment(home, temporary, workspace))
     checks += doctor_checks.check_leftovers(home, temporary)
+    checks += doctor_checks.check_door()
     checks.append(check_console(home))
     newest_calls: dict[str, str] = {}
     if gate.is_governed:

@@ -140,7 +140,7 @@ class Console:
         return asked, await self.read(page.read, asked)
 
     async def perform_write(self, write: PageWrite, request: Request) -> Response:
-        body = decode_body(await self.guard.check_write(request, self.run, write.permits, write.role), write.shape)
+        body = decode_body(await self.guard.check_write(request, self.run, write.choose_act, write.role), write.shape)
         data = await self.run(write.act, await self.read_request(request), body)
         self.guard.decider.wake_calls()
         text = encode_json({"schema_version": 1, "data": data})

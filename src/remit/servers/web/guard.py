@@ -130,9 +130,11 @@ class Guard(Struct, frozen=True):
             raise Refused(408, "the request came too slowly", "send it again") from None
         return b"".join(blocks)
 
-    async def check_write(self, request: Request, run: RunClaim, act: Act, role: Role = "admin") -> bytes:
+    async def check_write(
+        self, request: Request, run: RunClaim, act: Act | Callable[[bytes], Act], role: Role = "admin"
+    ) -> bytes:
         """Return the body of a request that may write what needs the role. Raises Refused. `run` calls a function in a
-        worker thread.
+        worker thread; `act` may be chosen from the body.
         """
         self.check_same_origin(request)
         reader = self.find_reader(request)
@@ -145,7 +147,7 @@ class Guard(Struct, frozen=True):
             proof=request.headers.get("remit-proof", ""),
             reader=reader.id,
             role=role,
-            act=act.name,
+            act=(act if isinstance(act, Act) else act(body)).name,
         )
         await self.ask(claim, run)
         return body

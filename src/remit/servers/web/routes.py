@@ -31,6 +31,7 @@ from remit.servers.web.pages.agents import (
 from remit.servers.web.pages.approvals import (
     AnswerBody,
     EqualAnswerBody,
+    choose_answer,
     read_approvals,
     record_answer,
     record_equal_answers,
@@ -47,7 +48,7 @@ from remit.servers.web.pages.chat import (
     stop_run,
 )
 from remit.servers.web.pages.code import CODE_QUERY, read_code
-from remit.servers.web.pages.coverage import ModeBody, change_mode, read_coverage, read_simulation
+from remit.servers.web.pages.coverage import ModeBody, change_mode, choose_mode_change, read_coverage, read_simulation
 from remit.servers.web.pages.fleet import OrderBody, order_task, read_fleet
 from remit.servers.web.pages.intent_edits import (
     BindBody,
@@ -140,8 +141,8 @@ PAGES = (
 )
 
 WRITES = (
-    PageWrite("/approvals/{question}/answer", AnswerBody, record_answer, Act.ANSWER, "approve"),
-    PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers, Act.ANSWER, "approve"),
+    PageWrite("/approvals/{question}/answer", AnswerBody, record_answer, Act.SAY_YES, "approve", choose_answer),
+    PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers, Act.SAY_YES, "approve"),
     PageWrite("/settings", SettingBody, change_setting, Act.CHANGE_SETTINGS),
     PageWrite("/settings/redaction", TriedText, redact_text, Act.TRY_REDACTION, "view"),
     PageWrite("/r/{repository}/changes/reviewed", MarkBody, mark_hunks, Act.REVIEW),
@@ -150,7 +151,7 @@ WRITES = (
     PageWrite("/r/{repository}/chat", BeginBody, begin_run, Act.START_AGENTS),
     PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words, Act.STEER),
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run, Act.STOP_AGENTS),
-    PageWrite("/r/{repository}/mode", ModeBody, change_mode, Act.LOWER_MODE),
+    PageWrite("/r/{repository}/mode", ModeBody, change_mode, Act.LOWER_MODE, choose=choose_mode_change),
     PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call, Act.STEER),
     PageWrite("/r/{repository}/agents/intent", ClaimBody, claim_intent, Act.BIND_INTENT),
     PageWrite("/r/{repository}/agents/hand-over", HandOverBody, hand_over_intent, Act.BIND_INTENT),

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, json, structs, to_builtins
 
+from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.decision import EXTENTS, HIGH_RISK, Extent
 from remit.core.diff.contents import sha256
@@ -269,6 +270,10 @@ class EqualAnswerBody(Struct, frozen=True, forbid_unknown_fields=True):
 
     repository: str
     shown: dict[str, str]
+
+
+def choose_answer(body: AnswerBody) -> Act:
+    return Act.SAY_YES if body.allow else Act.SAY_NO
 
 
 def record_answer(request: PageRequest, body: AnswerBody) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 import os
 import re
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
 from remit.adapters import ROWS, AgentRow
+from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.decision import Grant, Mode
 from remit.core.record import KEY
@@ -27,6 +28,7 @@ from remit.wiring.manifest import SettingsError, read_manifest
 from remit.wiring.wire import WiringProblem
 
 MAX_CALLS = 2000
+MODES = get_args(Mode)  # the lowest first
 LATENCY_RUNS = 5
 NOTEBOOKS = re.compile("notebook", re.IGNORECASE)
 
@@ -104,6 +106,11 @@ def read_simulation(request: PageRequest) -> Simulation:
     if command and write:
         raise Refused(400, "a call runs a command or writes a file", "give one of them")
     return request.repositories.run_job(request.one_repository, simulate_call, command, write, intent, session)
+
+
+def choose_mode_change(body: ModeBody) -> Act:
+    """Return the act; `put_mode` refuses a body whose `shown` is not the mode."""
+    return Act.RAISE_MODE if MODES.index(body.mode) > MODES.index(body.shown) else Act.LOWER_MODE
 
 
 def change_mode(request: PageRequest, body: ModeBody) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from remit.core.acts import Act
-from remit.servers.web.guard import Refused
+from remit.servers.web.guard import Refused, decode_body
 from remit.servers.web.pairing import PairedBrowser, Role
 from remit.servers.web.repositories import GovernedRepository, Repositories
 
@@ -59,7 +59,8 @@ class Page(Struct, frozen=True):
 
 class PageWrite(Struct, frozen=True):
     """A signed write: `act` gets the body as `shape` in a worker thread, and returns the data of the answer. `role` is
-    what a person who logged in needs for it, `permits` the person's act that the door rules on.
+    what a person who logged in needs for it, `permits` the person's act that the door rules on. Where some bodies are
+    another act, `choose` tells which.
     """
 
     url: str
@@ -67,3 +68,13 @@ class PageWrite(Struct, frozen=True):
     act: Callable[[PageRequest, Any], Any]
     permits: Act
     role: Role = "admin"
+    choose: Callable[[Any], Act] | None = None
+
+    def choose_act(self, body: bytes) -> Act:
+        """Return the act of a request; for a body that cannot be read, `permits`."""
+        if self.choose is None:
+            return self.permits
+        try:
+            return self.choose(decode_body(body, self.shape))
+        except Refused:
+            return self.permits
