@@ -398,7 +398,7 @@ def test_curl_below_an_agent_decides_nothing_even_with_cookie_and_proof(
     answered = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
     assert "deciding is for people" in answered["error"]["message"]
     assert call.replies == []
-    assert "claude started it" in last_denied(agent)
+    assert "started this" in last_denied(agent)
     press_key(visitor.page, "n")
     assert call.decision == "deny"
 
@@ -422,7 +422,7 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
             context = open_context(below)
             page = context.new_page()
             page.goto(server.make_link())
-            page.get_by_text("claude started the process").wait_for()
+            page.get_by_text("started this").wait_for()
             context.add_cookies([{"name": "remit_read", "value": owner.cookie, "url": server.guard.origin}])
             page.goto(f"{server.guard.origin}/approvals/{name}")
             found["answer"] = page.evaluate(SEND, [path, body, owner.proof("POST", path, body.encode())])
@@ -435,7 +435,7 @@ def test_a_headless_browser_below_an_agent_neither_pairs_nor_decides(
     assert status == 403
     assert "deciding is for people" in text
     assert call.replies == []
-    assert "claude started it" in last_denied(agent)
+    assert "started this" in last_denied(agent)
     assert len(server.pairing.state.browsers) == 2  # the visitor, and the owner of the stolen cookie
     press_key(visitor.page, "n")
     assert call.decision == "deny"

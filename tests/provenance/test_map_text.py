@@ -122,6 +122,7 @@ def test_the_shape_is_that_of_the_contracts() -> None:
 @pytest.fixture
 def worked(repository: Path, home: Path) -> Path:
     """Return a repository in which an agent made, changed, refactored and removed definitions."""
+    (repository / "src/`x`\n# y.txt").write_text("")  # a person's: an agent makes no such name
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", TEXT)
