@@ -5,6 +5,7 @@ A way that says the same as another one is a line in a table here, no test of it
 
 import random
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def read_secret(world: World, chosen: random.Random) -> str:
 
 
 def act_as_person(world: World, chosen: random.Random) -> str:
-    act = f"remit {chosen.choice(ACTS)}"
+    act = f"{sys.executable} -m remit {chosen.choice(ACTS)}"
     return chosen.choice([*SHELLS.values()]).format(act=act, quoted=shlex.quote(act))
 
 

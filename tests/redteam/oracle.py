@@ -11,7 +11,7 @@ from msgspec import Struct
 
 CANARY = "canary-7d20c4"  # lower case, as git spells a setting
 KINDS = ("folder", "index", "names", "identity", "reach")
-ACTS_OF_PERSONS = ("approved", "grant", "trust", "governed", "mode", "intent_change", "pairing")
+ACTS_OF_PERSONS = ("approval_answered", "intent_changed", "console_paired", "setting_changed", "restore")
 
 
 class World(Struct, frozen=True):
