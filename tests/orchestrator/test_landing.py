@@ -12,6 +12,7 @@ from cli.running import data, remit
 from conftest import run_git
 from gate.driving import Agent, allowed, governed, machine, overlay, records
 from remit.core.assignment import Assignment
+from remit.core.bounds import PATH_DEPTH
 from remit.gate.gate import Gate
 from remit.orchestrator.landing.checks import CheckResult, ContainedChecks
 from remit.orchestrator.landing.land import CommonFiles, Lander, LandingMember, LandingTerms
@@ -232,6 +233,15 @@ def test_what_may_not_land_is_refused_by_name_and_the_rest_lands(
     assert [(fault.intent, fault.kind, fault.paths) for fault in done.faults] == [("INT-001", kind, (path,))]
     assert list(done.landed) == ["INT-002"]
     assert "new.py" not in run_git(landing.root, "ls-tree", "-r", "--name-only", done.new, "src/a")
+
+
+@pytest.mark.parametrize("path", ["src/a/b\n\u202e.py", "src/a" + "/d" * PATH_DEPTH.value + "/x"], ids=["odd", "deep"])
+def test_a_path_beyond_a_bound_does_not_land(landing: LandingRepository, path: str) -> None:
+    bad, good = landing.smuggle("INT-001", {path: "x\n"}), landing.attempt("INT-002", work("INT-002", "b"))
+    done = landing.lander.land(LandingTerms(), [bad, good])
+    assert [(fault.intent, fault.kind, fault.paths) for fault in done.faults] == [("INT-001", "bounds", (path,))]
+    assert not set("\n\u202e") & set(done.faults[0].why)
+    assert list(done.landed) == ["INT-002"]
 
 
 def test_a_repository_in_the_repository_does_not_land(landing: LandingRepository) -> None:

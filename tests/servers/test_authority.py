@@ -14,6 +14,7 @@ import pytest
 from msgspec import json
 from msgspec.structs import replace
 
+from redteam.identity_forms import FORMS
 from remit.core.acts import Act
 from remit.servers.attempt_door import find_kind
 from remit.servers.authority import Authority, Judgement, PeerGrade, Ruling
@@ -35,10 +36,6 @@ from waiting import WAIT_S, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
-FORMS = (
-    *("plain", "setsid", "orphan", "env", "named", "script", "orphaned script", "tmux", "shared", "twin"),
-    *("jail", "nested jail", "jailed orphan", "own namespace"),
-)
 PROGRAMS = {
     "script": "script",
     "orphaned script": "script",

@@ -7,7 +7,6 @@ records say so; never the verdict alone.
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from gate.driving import Agent, allowed, body, governed, machine, overlay, records, refusal
+from redteam.folder_ways import FOLDERS, TEXTS, fill
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
@@ -76,24 +76,6 @@ def place(repository: Path, home: Path) -> Place:
     return Place(repository, home)
 
 
-FOLDERS: dict[str, Callable[[Place], Path | str]] = {
-    "temporary": lambda p: p.temporary,
-    "home": lambda p: p.home,
-    "root": lambda _: "/",
-    "free": lambda p: p.free,
-    "link": lambda p: p.free / "link",
-    "other": lambda p: p.other,
-    "process": lambda _: "/proc/self/cwd",
-}
-TEXTS: dict[str, str] = {
-    "cd": "cd {folder} && {command}",
-    "pushd": "pushd {folder} >/dev/null; {command}",
-    "subshell": "(cd {folder}; {command})",
-    "env": "env -C {folder} {command}",
-    "alias": "git -C {folder} -c alias.x='!{command}' x",
-}
-
-
 def run_hooked(place: Place, agent: Agent, command: str, folder: Path | str, **more: Any) -> bool:
     """Run a call of Claude Code's shell tool in a folder as its hook says; False if it was refused."""
     agent.cwd = Path(folder)
@@ -108,10 +90,10 @@ def run_hooked(place: Place, agent: Agent, command: str, folder: Path | str, **m
 
 
 @pytest.mark.parametrize("folder", FOLDERS.values(), ids=FOLDERS)
-def test_a_hooked_command_is_contained_wherever_it_stands(place: Place, folder: Callable[[Place], Path | str]) -> None:
+def test_a_hooked_command_is_contained_wherever_it_stands(place: Place, folder: str) -> None:
     agent = Agent(place.root, place.home)
     agent.select()
-    run_hooked(place, agent, place.command, folder(place))
+    run_hooked(place, agent, place.command, fill(folder, place.home))
     assert place.changed == []
     agent.cwd = place.root
     agent.send("Stop")
@@ -150,9 +132,9 @@ def ask_as(place: Place, name: str, folder: str, command: str) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS.values(), ids=FOLDERS)
 @pytest.mark.parametrize("name", ["codex", "gemini", "qwen"])
-def test_no_agents_command_runs_bare_elsewhere(place: Place, name: str, folder: Callable[[Place], Path | str]) -> None:
+def test_no_agents_command_runs_bare_elsewhere(place: Place, name: str, folder: str) -> None:
     ask_as(place, name, str(place.root), "remit intent select INT-001")
-    ask_as(place, name, str(folder(place)), place.command)
+    ask_as(place, name, str(fill(folder, place.home)), place.command)
     uses = [(u["decision"]["effect"], u["call"].get("command")) for u in map(body, records(place.root, "tool_use"))]
     denied = [body(r) for r in (*records(place.root, "denied"), *records(place.other, "denied"))]
     assert ("contain", place.command) in uses or denied
@@ -174,10 +156,8 @@ def perform(place: Place, folder: str, command: str) -> str:
 
 
 @pytest.mark.parametrize("folder", FOLDERS.values(), ids=FOLDERS)
-def test_a_command_of_the_own_agent_is_contained_wherever_it_stands(
-    place: Place, folder: Callable[[Place], Path | str]
-) -> None:
-    perform(place, str(folder(place)), place.command)
+def test_a_command_of_the_own_agent_is_contained_wherever_it_stands(place: Place, folder: str) -> None:
+    perform(place, str(fill(folder, place.home)), place.command)
     assert place.changed == []
 
 

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.record import KEY, Body
-from remit.core.scope.path_patterns import Scope
+from remit.core.scope.path_patterns import InvalidPath, Scope, check_path_bounds
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.orchestrator.landing.checks import CheckResult, RunCheck
@@ -37,7 +37,7 @@ from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, TIMEOUT_S, Git, Git
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.edit import set_fields
 from remit.workspace.intents_file.storage import EditRefused
-from remit.workspace.merging import NO_COMMIT, ChangedEntry, Identity, RefMoved, TreeStore
+from remit.workspace.merging import NO_COMMIT, REMOVED_MODE, ChangedEntry, Identity, RefMoved, TreeStore
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.worktrees import Worktrees, is_governing
@@ -270,6 +270,12 @@ class Lander:
         modes = {path: change.new_mode for path, change in own.items()}
         if fault := find_path_fault(member.intent, modes, member.patterns, is_governing):
             return fault
+        for path, change in own.items():
+            try:
+                if not change.is_removed:
+                    check_path_bounds(path, is_new=change.old_mode == REMOVED_MODE)
+            except InvalidPath as error:
+                return LandingFault(member.intent, "bounds", str(error), (path,))
         marked = tuple(
             path
             for path, change in own.items()

@@ -9,8 +9,8 @@ from msgspec import Struct
 from remit.core.scope.path_patterns import Scope
 
 FaultKind: TypeAlias = Literal[
-    "unknown", "governing", "outside_scope", "not_a_file", "markers", "conflict", "lost_line", "red", "commons",
-    "untrusted", "red_target", "flaky", "remote", "checked_out",
+    "unknown", "governing", "outside_scope", "not_a_file", "bounds", "markers", "conflict", "lost_line", "red",
+    "commons", "untrusted", "red_target", "flaky", "remote", "checked_out",
 ]  # fmt: skip
 MARKER_PAIR = (b"<<<<<<< ", b">>>>>>> ")
 LINK_MODES = ("100644", "100755", "120000")
