@@ -95,6 +95,8 @@ class HostileWorld:
             agent.select()
             agent.says(text)
             if number < len(self.files):
+                (self.root / "src").mkdir(exist_ok=True)
+                (self.root / self.files[number]).touch()  # a person's: an agent makes no such name
                 agent.write(self.files[number], f"{text}\nlast = {number}\n")
             agent.ask("Bash", command=f"echo '{text}'")
             agent.ask(text, query=text)
