@@ -109,6 +109,7 @@ UNSHOWN: dict[tuple[str, ...], str] = {
     **dict.fromkeys([("fleet", word) for word in ("migrate", "prune", "rebuild")], CHANGES),
     **dict.fromkeys([("ledger", word) for word in ("import", "key", "prune", "push", "fetch", "repair")], CHANGES),
     **dict.fromkeys([("ledger", word) for word in ("check-proof", "consistency", "witness")], "it shows hashes only"),
+    **dict.fromkeys([("pin", "set"), ("pin", "clear")], CHANGES),
     ("notes", "sync"): CHANGES,
     ("patch", "apply"): CHANGES,
     ("policy", "report-wrong"): CHANGES,
