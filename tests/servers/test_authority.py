@@ -170,9 +170,17 @@ def test_a_person_is_one_while_no_agent_works(door: Door) -> None:
 def test_without_a_terminal_and_an_older_shell_a_person_is_unclear_while_an_agent_works(
     door: Door, tmp_path: Path
 ) -> None:
-    with working_agent(door, tmp_path):
-        assert ask_here(door, has_own_session=True) == ["unclear", "person"]
-        assert ask_here(door) == ["person", "person"], "the session's first process is older than the agent"
+    words = [sys.executable, asking.HERE, "0", "plain", str(door.path), str(door.port), "-"]
+    waiting = ["sh", "-c", 'read go; "$@"; exit', "sh", *words]
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, start_new_session=True) as older:
+        assert older.stdin is not None
+        assert ask_here(door, has_own_session=True) == ["person", "person"]
+        with working_agent(door, tmp_path):
+            assert ask_here(door, has_own_session=True) == ["unclear", "person"]
+            older.stdin.write(b"\n")
+            older.stdin.flush()
+            grades = [ruling.grade for ruling in door.answer_one()]
+            assert grades == ["person", "person"], "the session's first process is older than the agent"
     assert ask_here(door, has_own_session=True) == ["person", "person"]
 
 
