@@ -3,6 +3,7 @@
 import os
 import sys
 import termios
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,7 +37,9 @@ def require_person(act: Act) -> None:
     ruling = ask_door(act)
     if not ruling.allowed:
         raise refuse(ruling)
-    DOOR_EVIDENCE.set(ruling.evidence)
+    token = DOOR_EVIDENCE.set(ruling.evidence)
+    if context := click.get_current_context(silent=True):
+        context.call_on_close(partial(DOOR_EVIDENCE.reset, token))
 
 
 def ask_door(act: Act) -> Ruling:

@@ -118,7 +118,7 @@ class Recorder:
         extra = tuple(map(compile_team_pattern, self.patterns))
         if person := self.environment.person:
             body = replace(body, detail={**(body.detail or {}), "who": msgspec.to_builtins(person)})
-        if evidence := DOOR_EVIDENCE.get():
+        if agent is None and (evidence := DOOR_EVIDENCE.get()):
             body = replace(body, detail={"door": evidence, **(body.detail or {})})
         return Record(
             id=make_uuid7(int(now * 1000), os.urandom(10)),
