@@ -18,7 +18,7 @@ pytestmark = pytest.mark.system
 def test_evidence_is_of_one_persons_command(repository: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repository)
     gate = Gate(locate_workspace(governed(repository)), machine(home))
-    body = Body(event="mode_change", intent_id=None, session_id=None)
+    body = Body(event="denied", intent_id=None, session_id=None)
 
     def has_evidence(agent: str | None = None) -> bool:
         return "door" in (gate.recorder.make_record(body, agent).body.detail or {})
