@@ -133,10 +133,7 @@ class CommandRewriter:
             return ""
         if not find_background_word(call.command, call.arguments):
             return ""
-        if available:
-            return self.explain_unavailable(call)
-        is_off = rules.config.containment.rewrite == "off"
-        return "that is switched off in remit.toml" if is_off else "nothing on this machine can contain it"
+        return self.explain_missing(call, rules, available=available)
 
     def exposes_git(self, call: ToolCall, rules: Rules, *, available: bool) -> bool:
         """Return True if nothing stages what a command of enforce does to git's folder. Raises OSError."""
@@ -212,6 +209,10 @@ class CommandRewriter:
         is_bound = self.has_floor(call) or (rules.mode == "enforce" and self.stands_elsewhere(call))
         if call.command is None or not is_bound:
             return ""
+        return self.explain_missing(call, rules, available=available)
+
+    def explain_missing(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
+        """Return why nothing contains a command here; "" if something can."""
         if available:
             return self.explain_unavailable(call)
         is_off = rules.config.containment.rewrite == "off"
