@@ -298,3 +298,15 @@ def test_the_daemon_asks_the_unclear_for_the_pin_and_nobody_else(door: Door, hom
         for payload in (b"LOWER_MODE\0remit mode", b"LOWER_MODE\0remit mode\x004711"):
             code, ruling = ask(payload, below=str(below))
             assert (code, ruling.grade) == (3, "agent")
+
+
+def test_a_person_is_one_while_other_programs_begin_and_end(door: Door) -> None:
+    """What ends while the holders of a connection are looked for hides nothing."""
+    with subprocess.Popen(["sh", "-c", "while :; do /bin/true & /bin/true; done"]) as busy:
+        with socket.create_connection(("127.0.0.1", door.port)) as browser:
+            own, _ = door.web.accept()
+            ends = ClientConnection(*browser.getsockname(), *browser.getpeername())
+            grades = {door.authority.rule_web(Act.ANSWER, None, ends).grade for _ in range(100)}
+            own.close()
+        busy.kill()
+    assert grades == {"person"}

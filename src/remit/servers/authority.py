@@ -244,7 +244,9 @@ class Authority:
         client may be on another machine, or behind a proxy: then the login and the browser's key are all there is.
         """
         try:
-            worst = max((self.judge_holder(pid) for pid in find_holders(connection)), key=lambda found: found.grade)
+            worst = self.judge_holders(connection)
+            if worst.grade == PeerGrade.UNCLEAR:
+                worst = self.judge_holders(connection)  # a holder may have ended while it was looked at
         except NotOfThisUser:
             worst = explain_incomplete(Incomplete("the process that asks is not this user's, or not on this machine"))
         except Incomplete as error:
@@ -252,6 +254,10 @@ class Authority:
         if may_be_elsewhere and worst.grade in (PeerGrade.UNCLEAR, PeerGrade.SHARED):
             return Ruling(act.name, True, "login", programs=worst.programs)
         return worst.rule(act)
+
+    def judge_holders(self, connection: ClientConnection) -> Judgement:
+        """Return the worst judgement of those that hold the client's end. Raises Incomplete, NotOfThisUser."""
+        return max((self.judge_holder(pid) for pid in find_holders(connection)), key=lambda found: found.grade)
 
     def judge_holder(self, pid: int) -> Judgement:
         try:

@@ -206,7 +206,9 @@ def find_holders(connection: ClientConnection) -> list[int]:
     holders = [pid for pid, found in opened.items() if found and any(target == wanted for _, target in found)]
     if not holders:
         raise Incomplete("no process is seen that holds this connection")
-    return [*holders, *(pid for pid, found in opened.items() if found is None)]
+    hiding = [pid for pid, found in opened.items() if found is None]
+    living = set(list_own_processes()) if hiding else set[int]()
+    return [*holders, *(pid for pid in hiding if pid in living)]  # what has ended meanwhile hides nothing
 
 
 def find_socket(connection: ClientConnection) -> tuple[str, int]:
