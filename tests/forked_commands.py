@@ -29,7 +29,10 @@ from typing import IO, Any, AnyStr
 
 MAIN = "from remit.cli import main; main()"
 MAX_REQUEST_BYTES = 100_000
-HEAVY_MODULES = ("remit.orchestrator.engines.dbos", "remit.servers.web.routes", "rich.console", "rich.table")
+HEAVY_MODULES = (
+    *("remit.orchestrator.engines.dbos", "remit.servers.web.routes", "remit.servers.mcp", "remit.servers.acp"),
+    *("rich.console", "rich.table"),
+)
 """What commands import when they run, beside their own modules."""
 MAX_DESCRIPTORS = 16
 FREE_DESCRIPTOR = 100

@@ -15,6 +15,7 @@ from remit.adapters.agents import HookReply
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_started_daemon
 from servers.web.large_session import SESSION, append_events, make_long_session
+from servers.web.remote_world import give_port
 from waiting import wait_until
 
 __all__ = ["pytestmark"]
@@ -41,6 +42,7 @@ def end_daemons(home: Path) -> None:
 
 @pytest.fixture
 def long(repository: Path, home: Path) -> Path:
+    give_port(home)
     make_long_session(repository, home, 300)
     append_events(repository, home, 60, "other-session")
     return repository

@@ -5,16 +5,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import acp
 import pytest
 from acp import schema
-from acp.stdio import spawn_agent_process
 
-from cli.running import MAIN, run
+from cli.running import run
 from coroutines import run_coroutine
 from forked_commands import start_process
 from gate.driving import governed
@@ -78,6 +78,25 @@ def call(tool: str, **given: Any) -> dict[str, Any]:
 DONE = call("attempt_completion", result="All of it is done.")
 
 
+@asynccontextmanager
+async def start_agent(
+    editor: Editor, words: list[str], folder: Path, environment: dict[str, str]
+) -> AsyncGenerator[Any]:
+    """Yield the client's side of a connection to a process of the agent."""
+    with start_process(words, folder, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+        reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, process.stdin)
+        writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        agent = acp.connect_to_agent(cast(Any, editor), writer, reader, use_unstable_protocol=True)
+        try:
+            yield agent
+        finally:
+            await agent.close()
+            writer.close()
+            reading.close()
+
+
 def drive(
     repository: Path,
     model: str,
@@ -91,12 +110,9 @@ def drive(
     client = editor or Editor()
 
     async def run() -> None:
-        words = ("-c", MAIN, "acp-agent", "--model", model)
+        words = ["acp-agent", "--model", model]
         known = {**os.environ, **(variables or {})}
-        started = spawn_agent_process(
-            cast(Any, client), sys.executable, *words, env=known, cwd=repository, use_unstable_protocol=True
-        )
-        async with asyncio.timeout(TIMEOUT_S), started as (agent, _):
+        async with asyncio.timeout(TIMEOUT_S), start_agent(client, words, repository, known) as agent:
             can = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()) if forms else None
             capabilities = schema.ClientCapabilities(elicitation=can)
             await agent.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities)

@@ -310,3 +310,36 @@ def test_a_person_is_one_while_other_programs_begin_and_end(door: Door) -> None:
             own.close()
         busy.kill()
     assert grades == {"person"}
+
+
+class EndsHolders(Authority):
+    """A judge who finds that each process of `ending` has just ended when it is looked at."""
+
+    ending: tuple["subprocess.Popen[bytes]", ...] = ()
+
+    def judge_holder(self, pid: int) -> Judgement:
+        for process in self.ending:
+            if process.pid == pid:
+                process.kill()
+                process.wait()
+        return super().judge_holder(pid)
+
+
+@pytest.mark.parametrize(("is_kept_here", "grade"), [(True, "person"), (False, "unclear")])
+def test_a_process_that_ended_while_it_was_judged_holds_no_connection(
+    door: Door, tmp_path: Path, is_kept_here: bool, grade: str
+) -> None:
+    """A program that is about to begin has the connections of who starts it, for a moment. A connection that nobody
+    holds any more is nobody's.
+    """
+    judge = EndsHolders(tmp_path)
+    with socket.create_connection(("127.0.0.1", door.port)) as browser:
+        own, _ = door.web.accept()
+        ends = ClientConnection(*browser.getsockname(), *browser.getpeername())
+        with subprocess.Popen(["sleep", "600"], pass_fds=[browser.fileno()]) as other:
+            judge.ending = (other,)
+            if not is_kept_here:
+                browser.close()
+            ruling = judge.rule_web(Act.ANSWER, None, ends)
+        own.close()
+    assert (ruling.grade, ruling.allowed) == (grade, is_kept_here)

@@ -72,6 +72,13 @@ class Leaving(Warm):
         """Whether this is what is left in the end, of this very test."""
         return one.folder == str(self.cwd) and not any(word in one.argv for word in (".run.py", "sh"))
 
+    def is_alone_left(self) -> bool:
+        """Whether nothing else of the call is followed any more: who left it names the file, too."""
+        looks = self.watch.following
+        with looks.lock:
+            has_ended = any(ended for _, _, ended in looks.recent_looks)
+            return not has_ended and all(self.is_left(one) for one in looks.live_processes)
+
     def wait_for_record(self, event: str, path: str = "docs/a.md") -> None:
         """Do what the daemon does while nobody calls, until such a record of that file is there."""
 
@@ -144,8 +151,7 @@ def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> N
     """It is there, it names the file, it even reads it: and it did not write it."""
     leaving.leaves("import signal; f = open(sys.argv[1]); open('.git/reads', 'w'); signal.pause()", "docs/a.md")
     wait_until((leaving.cwd / ".git/reads").exists)
-    looks = leaving.watch.following
-    wait_until(lambda: not any(ended for _, _, ended in looks.recent_looks))  # who left it names the file, too
+    wait_until(leaving.is_alone_left)
     (leaving.cwd / "docs" / "a.md").write_text("a person's\n")
     leaving.goes_by(1.5)
     leaving.shell("true")

@@ -2,17 +2,21 @@
 
 import asyncio
 import json
-import sys
-from collections.abc import Awaitable, Callable
+import subprocess
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
+import anyio
 import pytest
 from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, Implementation, ToolListChangedNotification
 
 from coroutines import run_coroutine
+from forked_commands import start_process
 from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
@@ -27,22 +31,30 @@ SELECT = "mcp__remit__select_active_intent"
 Work = Callable[[Client], Awaitable[Any]]
 
 
+@asynccontextmanager
+async def open_server(folder: Path, home: Path) -> AsyncGenerator[Any]:
+    """Yield the client's two streams to a server; the lines of this protocol are the same in both directions."""
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1"}
+    with start_process(["mcp"], folder, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        read, write = (TextIOWrapper(cast(BinaryIO, end), "utf-8") for end in (server.stdout, server.stdin))
+        async with stdio_server(anyio.wrap_file(read), anyio.wrap_file(write)) as (heard, told):
+            yield heard.clone(), told
+            write.close()
+            async with heard:
+                async for _ in heard:
+                    pass  # what the server says while it ends
+
+
 def connected(
     folder: Path, home: Path, work: Work, *, client: str = "unheard-of", mode: str = "auto", hear: Any = None
 ) -> Any:
     """What `work` gives, with a client of that name; `hear` gets its notifications."""
-    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1"}
-    source = str(Path(sys.modules["remit"].__path__[0]).parent)
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "remit", "mcp"],
-        cwd=str(folder),
-        env={**environment, "PYTHONPATH": source},
-    )
 
     async def run() -> Any:
         about = Implementation(name=client, version="1")
-        async with Client(stdio_client(server), client_info=about, mode=mode, message_handler=hear) as found:
+        async with Client(open_server(folder, home), client_info=about, mode=mode, message_handler=hear) as found:
             return await work(found)
 
     return run_coroutine(run())

@@ -245,8 +245,6 @@ class Authority:
         """
         try:
             worst = self.judge_holders(connection)
-            if worst.grade == PeerGrade.UNCLEAR:
-                worst = self.judge_holders(connection)  # a holder may have ended while it was looked at
         except NotOfThisUser:
             worst = explain_incomplete(Incomplete("the process that asks is not this user's, or not on this machine"))
         except Incomplete as error:
@@ -257,7 +255,13 @@ class Authority:
 
     def judge_holders(self, connection: ClientConnection) -> Judgement:
         """Return the worst judgement of those that hold the client's end. Raises Incomplete, NotOfThisUser."""
-        return max((self.judge_holder(pid) for pid in find_holders(connection)), key=lambda found: found.grade)
+        judged = {pid: self.judge_holder(pid) for pid in find_holders(connection)}
+        if any(found.grade == PeerGrade.UNCLEAR for found in judged.values()):
+            holding = find_holders(connection)  # one that ended while it was looked at holds nothing
+            judged = {pid: found for pid, found in judged.items() if pid in holding}
+        if not judged:
+            raise Incomplete("no process holds this connection any more")
+        return max(judged.values(), key=lambda found: found.grade)
 
     def judge_holder(self, pid: int) -> Judgement:
         try:

@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from gate.driving import machine
 from remit.core.machine_paths import CONFIG_PATH
+from remit.servers.web.pairing import ConsoleState, write_state
 from remit.servers.web.server import ConsoleServer
 from servers.web.console_world import Answered, Browser, fork_worker
 from servers.web.openid_provider import CLIENT, SECRET
@@ -39,6 +40,11 @@ def find_free_port() -> int:
         with socket.socket() as free, suppress(OSError):
             free.bind(("127.0.0.1", port))
             return port
+
+
+def give_port(home: Path) -> None:
+    """Give the console of this home a port of its own: the usual one is any console's once its daemon has ended."""
+    write_state(home, ConsoleState("test", find_free_port()))
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from remit.workspace.processes.peer_identity import ClientConnection, NotOfThisUser, find_holders
+from remit.workspace.processes.peer_identity import (
+    ClientConnection,
+    NotOfThisUser,
+    ask_socket,
+    find_holders,
+    list_sockets,
+    normalise,
+)
 from remit.workspace.processes.process_tracking import Incomplete
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="lsof names the process elsewhere")
@@ -77,3 +84,23 @@ def test_an_address_of_ipv4_in_ipv6_is_the_same(listener: socket.socket) -> None
         with socket.create_connection(("127.0.0.1", port)) as connection:
             ours = int(connection.getsockname()[1])
             assert find_holders(ClientConnection("::ffff:127.0.0.1", ours, "::ffff:127.0.0.1", port)) == [os.getpid()]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"])
+def test_the_kernel_names_the_same_socket_as_its_table(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"{host} IS NO ADDRESS OF THIS MACHINE")
+    with listener, socket.create_connection(listener.getsockname()[:2]) as client:
+        own, other = ((normalise(at[0]), int(at[1])) for at in (client.getsockname(), client.getpeername()))
+        inode = os.fstat(client.fileno()).st_ino
+        assert ask_socket(own, other) == list_sockets(own, other) == {(inode, os.geteuid())}
+        assert ask_socket(own, (other[0], other[1] - 1)) == set()
+
+
+def test_who_listens_at_a_port_is_no_client_from_it(listener: socket.socket) -> None:
+    port = int(listener.getsockname()[1])
+    with pytest.raises(NotOfThisUser):
+        find_holders(ClientConnection("127.0.0.1", port, "127.0.0.1", 1))

@@ -36,6 +36,7 @@ from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from remit.workspace.system_clock import SYSTEM_CLOCK
 from servers.web.console_world import Browser, serving
+from servers.web.remote_world import give_port
 from servers.web.test_console import body_for
 from stepped_clock import SteppedClock
 from waiting import wait_until
@@ -75,6 +76,7 @@ def root(repository: Path, home: Path) -> Path:
 
 @pytest.fixture
 def daemon(home: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    give_port(home)
     process = start_ready(["daemon"])
     yield process
     process.kill()

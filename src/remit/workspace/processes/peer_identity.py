@@ -2,7 +2,7 @@
 of a socket.
 
 All answers are the kernel's. One that cannot be had is raised as Incomplete, never returned as nobody. Sources: unix(7)
-and pidfd_open(2) for SO_PEERPIDFD (Linux 6.5), proc_pid_net(5), proc_pid_fdinfo(5), read 2026-11.
+and pidfd_open(2) for SO_PEERPIDFD (Linux 6.5), sock_diag(7), proc_pid_net(5), proc_pid_fdinfo(5), read 2026-11.
 """
 
 import os
@@ -11,7 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -33,6 +33,12 @@ SO_PEERPIDFD = 77
 PTS_MAJOR = 136
 LSOF_TIMEOUT_S = 3.0
 JAIL_PROGRAM = "bwrap"
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST = 4, 20, 1
+NETLINK_HEADER, NETLINK_HEADER_BYTES = "=IHHII", 16
+ALL_STATES = 0xFFFF_FFFF
+ANY_INTERFACE_AND_COOKIE = struct.pack("=III", 0, ALL_STATES, ALL_STATES)
+PORTS_AT, USER_AND_INODE_AT = NETLINK_HEADER_BYTES + 4, NETLINK_HEADER_BYTES + 64  # in `struct inet_diag_msg`
+NETLINK_TIMEOUT_S, NETLINK_REPLY_BYTES = 1.0, 4096
 REAPERS = frozenset({"systemd", "init"})
 """Programs that adopt orphans, besides the first process."""
 
@@ -211,25 +217,49 @@ def find_holders(connection: ClientConnection) -> list[int]:
     return [*holders, *(pid for pid in hiding if pid in living)]  # what has ended meanwhile hides nothing
 
 
-def find_socket(connection: ClientConnection) -> tuple[str, int]:
+def find_socket(connection: ClientConnection) -> tuple[int, int]:
     """Return inode and user of the client's socket: exactly this one, whatever shares its port. Raises Incomplete,
     NotOfThisUser.
     """
     local = (normalise(connection.client_host), connection.client_port)
     remote = (normalise(connection.server_host), connection.server_port)
-    found = [row[2:] for row in list_sockets() if row[0] == local and row[1] == remote]
+    found = ask_socket(local, remote) or list_sockets(local, remote)
     if not found:
         raise NotOfThisUser
-    if len(found) > 1 or found[0][0] == "0":
+    if len(found) > 1 or 0 in {inode for inode, _ in found}:
         raise Incomplete("this connection's addresses are two sockets', or its client closed it")
-    return found[0]
+    return found.pop()
 
 
 End = tuple[IPv4Address | IPv6Address, int]
 
 
-def list_sockets() -> Iterator[tuple[End, End, str, int]]:
-    """Yield the TCP sockets: local end, remote end, inode, user. Raises Incomplete."""
+def ask_socket(local: End, remote: End) -> set[tuple[int, int]]:
+    """Return inode and user of the one socket between two ends, by sock_diag(7); empty where the kernel has none, or
+    cannot be asked.
+    """
+    family = socket.AF_INET if local[0].version == 4 else socket.AF_INET6
+    ends = struct.pack("!HH16s16s", local[1], remote[1], local[0].packed, remote[0].packed)
+    request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, ALL_STATES) + ends + ANY_INTERFACE_AND_COOKIE
+    header = struct.pack(NETLINK_HEADER, NETLINK_HEADER_BYTES + len(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0)
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG) as line:
+            line.settimeout(NETLINK_TIMEOUT_S)
+            line.send(header + request)
+            reply = line.recv(NETLINK_REPLY_BYTES)
+    except OSError:
+        return set()
+    kind = struct.unpack_from(NETLINK_HEADER, reply)[1]
+    if kind != SOCK_DIAG_BY_FAMILY or struct.unpack_from("!HH", reply, PORTS_AT) != (local[1], remote[1]):
+        return set()  # an error, or a socket that only listens at this port
+    user, inode = struct.unpack_from("=II", reply, USER_AND_INODE_AT)
+    return {(inode, user)}
+
+
+def list_sockets(local: End, remote: End) -> set[tuple[int, int]]:
+    """Return inode and user of the TCP sockets between two ends, by the kernel's tables. Raises Incomplete."""
+    found = set[tuple[int, int]]()
+    port = f":{local[1]:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = read_proc_file(table).decode("ascii", "replace").splitlines()[1:]
@@ -237,9 +267,10 @@ def list_sockets() -> Iterator[tuple[End, End, str, int]]:
             continue
         except OSError as error:
             raise Incomplete(f"{table} cannot be read: {error.strerror}") from None
-        for line in lines:
-            fields = line.split()
-            yield parse_end(fields[1]), parse_end(fields[2]), fields[9], int(fields[7])
+        for fields in (line.split() for line in lines if port in line):
+            if (parse_end(fields[1]), parse_end(fields[2])) == (local, remote):
+                found.add((int(fields[9]), int(fields[7])))
+    return found
 
 
 def parse_end(text: str) -> End:
