@@ -222,6 +222,7 @@ def test_every_hook_of_the_settings_is_trusted() -> None:
 
 
 def test_remits_server_is_approved_in_its_entry() -> None:
+    started = {"command": "/bin/remit", "args": ["mcp"], "startup_timeout_sec": 60}
     assert server_settings(AGENT, ["/bin/remit", "mcp"]) == {
-        "mcp_servers": {"remit": {"command": "/bin/remit", "args": ["mcp"], "default_tools_approval_mode": "approve"}}
+        "mcp_servers": {"remit": started | {"default_tools_approval_mode": "approve"}}
     }

@@ -99,7 +99,8 @@ def test_every_agent_gets_its_hooks_a_server_and_leave_to_call_it(people: Path) 
     assert len(claude["hooks"]["PreToolUse"]) == 2
     assert json.loads((people / ".claude.json").read_text())["mcpServers"]["remit"]["args"] == ["mcp"]
     codex = tomllib.loads((people / ".codex/config.toml").read_bytes().decode())
-    assert codex["mcp_servers"]["remit"]["default_tools_approval_mode"] == "approve"
+    server = codex["mcp_servers"]["remit"]
+    assert (server["default_tools_approval_mode"], server["startup_timeout_sec"]) == ("approve", 60)
     assert json.loads((people / ".qwen/settings.json").read_text("utf-8-sig"))["mcpServers"]["remit"]["trust"] is True
     assert '"trust": true' in (people / ".gemini/settings.json").read_text()
 

@@ -93,4 +93,4 @@ def settings(agent: str, client: str) -> dict[str, object]:
 def server_settings(agent: str, command: Sequence[str]) -> dict[str, object]:
     row = ROWS[agent]
     program, *arguments = command
-    return {row.servers_key: {"remit": {"command": program, "args": arguments, **row.server_approval}}}
+    return {row.servers_key: {"remit": {"command": program, "args": arguments, **row.server_settings}}}

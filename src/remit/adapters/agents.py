@@ -86,8 +86,8 @@ class AgentRow(Struct, frozen=True):
     permissions: tuple[str, ...] = ()
     """Entries in `permissions.allow` of its settings that let Remit's tools run without a question."""
     servers_key: str = "mcpServers"  # The key of the MCP servers in `mcp_file`
-    server_approval: dict[str, str | bool] = {}
-    """Settings in the entry of Remit's server that let its tools run without a question."""
+    server_settings: dict[str, str | bool | int] = {}
+    """More settings in the entry of Remit's server: its tools run without a question, and it may start slowly."""
 
 
 def can_continue(row: AgentRow, decision: Decision, arguments: dict[str, object] | None) -> bool:
@@ -235,7 +235,8 @@ CODEX = (
         rule_files=("/etc/codex/rules/*.rules", "~/rules/*.rules", "./.codex/rules/*.rules"),
         context_events=("before", "after", "session_start", "prompt"),
         servers_key="mcp_servers",
-        server_approval={"default_tools_approval_mode": "approve"},
+        # Its own 10 s pass on a busy machine, and a session without Remit's tools cannot select an intent.
+        server_settings={"default_tools_approval_mode": "approve", "startup_timeout_sec": 60},
     )
 )
 
@@ -282,7 +283,7 @@ GEMINI = AgentRow(  # 0.61.0, 2026-11. An `ask` without a person hangs it for ev
         *("./.gemini/settings.json", "./.gemini/policies/*.toml"),
     ),
     context_events=("after", "session_start", "prompt"),
-    server_approval={"trust": True},
+    server_settings={"trust": True},
 )
 
 QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a timeout of 1000 or more is in ms.
@@ -315,7 +316,7 @@ QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a 
     own_folders=(".qwen/plans", ".qwen/projects", ".qwen/tmp"),
     can_ask=True,
     context_events=("after", "failed", "session_start", "prompt"),
-    server_approval={"trust": True},
+    server_settings={"trust": True},
 )
 
 ROWS: dict[str, AgentRow] = {"claude-code": CLAUDE_CODE, "codex": CODEX, "gemini": GEMINI, "qwen": QWEN}

@@ -120,7 +120,7 @@ def build_server_settings(row: AgentRow, place: SettingsPlace, command: tuple[st
 
 def list_granted_rights(row: AgentRow, trusting: bool) -> list[tuple[str, str]]:
     settings = [f"permissions.allow: {name}" for name in row.permissions]
-    settings += [f"{name} = {json.dumps(value)}, for the server remit" for name, value in row.server_approval.items()]
+    settings += [f"{name} = {json.dumps(value)}, for the server remit" for name, value in row.server_settings.items()]
     rights = [("use Remit's own tools", setting) for setting in settings]
     trusts = trusting and row.agent in TRUST_FUNCTIONS
     return [*rights, ("run Remit's hooks", "hooks.state, by their hashes")] if trusts else rights
