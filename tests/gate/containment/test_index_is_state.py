@@ -19,7 +19,8 @@ def agent(repository: Path, home: Path) -> Agent:
     """An agent under `src/**`, in a repository with a folder of others."""
     overlay(home)
     (repository / "docs").mkdir()
-    (repository / "docs/x.md").write_text("doc\n")
+    for name in "xyz":
+        (repository / f"docs/{name}.md").write_text("doc\n")
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-qm", "docs")
     run_git(repository, "branch", "other")
@@ -76,14 +77,22 @@ UNSTAGING = {
 }
 
 
-@pytest.mark.parametrize("command", UNSTAGING.values(), ids=UNSTAGING)
+STAGING = PERSONS | {
+    "an intent": "echo n > docs/n; git add -N docs/n",
+    "all": "git rm -q --cached docs/x.md; git update-index --chmod=+x docs/z.md; "
+    "echo 2 > docs/y.md; echo new > docs/new.md; git add docs/y.md docs/new.md; echo 3 > docs/y.md; "
+    "echo n > docs/n; git add -N docs/n",
+}
+
+
 @pytest.mark.parametrize(
-    "staging", [*PERSONS.values(), "echo n > docs/n; git add -N docs/n"], ids=[*PERSONS, "an intent"]
+    ("staging", "command"),
+    [*((each, "reset") for each in STAGING if each != "all"), *(("all", each) for each in UNSTAGING)],
 )
 def test_what_a_person_staged_stays_staged(agent: Agent, staging: str, command: str) -> None:
-    shell(agent.cwd, staging)
+    shell(agent.cwd, STAGING[staging])
     before, head = staged(agent.cwd), run_git(agent.cwd, "rev-parse", "HEAD")
-    run(agent, command)
+    run(agent, UNSTAGING[command])
     is_committed = run_git(agent.cwd, "rev-parse", "HEAD") != head
     assert staged(agent.cwd) == before
     assert not is_committed or "docs" not in run_git(agent.cwd, "diff", "--cached", "--name-only")
