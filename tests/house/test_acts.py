@@ -1,6 +1,7 @@
 """Every act of a person is one of a closed list, and one place judges who asks."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,19 @@ ASKING = {"require_person", "require_terminal"}
 JUDGING = {"PeerGrade", "Judgement"}
 
 
+def read_modules(folder: Path, word: str) -> Iterator[tuple[Path, ast.AST]]:
+    """Yield the modules that hold the word, with each of their nodes."""
+    for path in sorted(folder.rglob("*.py")):
+        text = path.read_text("utf-8")
+        if word in text:
+            yield from ((path, node) for node in ast.walk(ast.parse(text)))
+
+
 def list_calls(name: set[str]) -> list[tuple[Path, ast.Call]]:
     return [
         (path, node)
-        for path in sorted((SOURCE / "cli").rglob("*.py"))
+        for path, node in read_modules(SOURCE / "cli", "require_")
         if path.name != "person_only.py"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in name
     ]
 
@@ -38,9 +46,8 @@ def test_each_command_for_people_names_its_act() -> None:
 
 
 def test_each_act_is_asked_for_somewhere() -> None:
-    used = {act for path in SOURCE.rglob("*.py") for act in find_acts(ast.parse(path.read_text("utf-8")))} - {
-        "__members__"
-    }
+    modules = (node for _, node in read_modules(SOURCE, "Act.") if isinstance(node, ast.Module))
+    used = {act for module in modules for act in find_acts(module)} - {"__members__"}
     assert used == set(Act.__members__)
 
 
@@ -56,8 +63,7 @@ def test_each_writing_action_of_a_page_names_its_act() -> None:
 def test_only_the_authority_judges(name: str) -> None:
     users = {
         path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for path, node in read_modules(SOURCE, name)
         if isinstance(node, ast.Name) and node.id == name
     }
     assert users == {"servers/authority.py"}

@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from remit.adapters.permissions import evaluate_own_rules, read_own_rules
@@ -98,6 +98,7 @@ def test_codex(command: tuple[str, list[str]], given_rules: list[tuple[list[str]
 
 
 @given(commands(), st.lists(st.tuples(prefixes, decisions), max_size=4), st.booleans())
+@example(("timeout 5 python3 git", ["python3 git"]), [(["git"], "allow"), (["python3"], "forbidden")], False)
 def test_gemini(command: tuple[str, list[str]], given_rules: list[tuple[list[str], str]], yolo: bool) -> None:
     text, parts = command
     names = {"allow": "allow", "prompt": "ask_user", "forbidden": "deny"}

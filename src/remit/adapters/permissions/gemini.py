@@ -77,7 +77,10 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     started to ask nothing and no rule concerns the command.
     """
     parts = command.parts or (CommandPart(command.text),)
-    found = [next((rule for rule in rules.rules if matches_prefix(rule.text, part)), None) for part in parts]
+    texts = [
+        text for part in parts for text in sorted(part.spellings)
+    ]  # an allow of one spelling hides no deny of another
+    found = [next((rule for rule in rules.rules if matches_prefix(rule.text, text)), None) for text in texts]
     matches = [rule for rule in found if rule is not None]
     denied = next((rule for rule in matches if rule.effect == "deny" and rule.text != SOME_COMMANDS), None)
     if denied is not None:
@@ -87,8 +90,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     return Permission("as written", asks) if asks or rules.unreadable or not asks_nothing else Permission("agent")
 
 
-def matches_prefix(prefix: str, part: CommandPart) -> bool:
-    """Return True if a rule applies to a part: the prefix must end at a word boundary."""
-    if prefix in (ANY_COMMAND, SOME_COMMANDS):
-        return True
-    return any(text == prefix or re.match(re.escape(prefix) + r"(?![\w-])", text) for text in part.spellings)
+def matches_prefix(prefix: str, text: str) -> bool:
+    """Return True if a rule applies to a command: the prefix must end at a word boundary."""
+    is_any = prefix in (ANY_COMMAND, SOME_COMMANDS)
+    return is_any or text == prefix or re.match(re.escape(prefix) + r"(?![\w-])", text) is not None
