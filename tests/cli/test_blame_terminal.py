@@ -1,17 +1,14 @@
 """`remit blame` on a terminal: fitted to its width; elsewhere git's own form stays."""
 
-import fcntl
 import os
-import pty
-import struct
-import termios
 from pathlib import Path
 
 import pytest
 
 from conftest import run_git
-from forked_commands import run_command, start_process
+from forked_commands import run_command
 from gate.driving import Agent, governed
+from terminals import show_on_terminal
 
 AUTHOR = "Maximiliane von Hohenlohe"
 
@@ -27,21 +24,9 @@ def agent(repository: Path, home: Path) -> Agent:
 
 
 def on_a_terminal(folder: Path, columns: int, *words: str) -> str:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    variables = {**os.environ, "TERM": "xterm-256color", "PAGER": "cat", "NO_COLOR": "1"}
-    process = start_process(["blame", *words], folder, variables, stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    try:
-        while block := os.read(ours, 65536):
-            shown += block
-    except OSError:
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait(120) == 0, shown
-    return shown.decode().replace("\r\n", "\n")
+    code, shown = show_on_terminal(folder, ["blame", *words], columns, {"NO_COLOR": "1"}, rows=40)
+    assert code == 0, shown
+    return shown
 
 
 def test_a_narrow_terminal_shows_code_within_its_first_sixty_columns(agent: Agent) -> None:

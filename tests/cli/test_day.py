@@ -3,15 +3,11 @@
 `UPDATE_VIEWS=1 pytest tests/cli/test_day.py` writes the pictures anew; read the difference.
 """
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +19,7 @@ from forked_commands import start_process
 from gate.approvals.test_ask import Person
 from gate.driving import Agent, body, records, uncontained
 from remit.gate.state.questions import ApprovalReply
+from terminals import show_on_terminal
 
 PICTURES = Path(__file__).parent / "views"
 SESSION = "7f3a2c10-1111-4222-8333-xyzxyz"
@@ -69,22 +66,10 @@ def day(repository: Path, home: Path) -> Path:
 
 
 def on_terminal(folder: Path, words: tuple[str, ...], width: int, **around: str) -> str:
-    """What a command shows on a terminal of that width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 500, width, 0, 0))
-    known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    environment = {**known, "TERM": "xterm", **around}
-    process = start_process(words, folder, environment, stdout=theirs)
-    os.close(theirs)
-    shown = b""
-    try:
-        while block := os.read(ours, 65536):
-            shown += block
-    except OSError:
-        pass  # the other side is closed: all was read
-    os.close(ours)
-    assert process.wait() == 0
-    return shown.decode().replace("\r\n", "\n")
+    """What a command shows on a long terminal of that width."""
+    code, shown = show_on_terminal(folder, words, width, {"TERM": "xterm", **around}, rows=500)
+    assert code == 0
+    return shown
 
 
 def normalised(text: str, root: Path) -> str:

@@ -1,12 +1,6 @@
 """What strangers named or wrote cannot speak to the terminal, whichever command prints it."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +10,9 @@ import pytest
 
 from cli.test_approvals import output
 from conftest import run_git
-from forked_commands import start_process
 from gate.driving import INTENTS, Agent, governed
 from remit.cli.root import remit
-from waiting import WAIT_S
+from terminals import show_on_terminal
 
 TRICK = "\x1b]0;owned\a\x1b[30m\x1b[2J\u202e\x9b31m\x90q\x9c"
 """A title, a colour that Remit has not, an erasing, a turn of the writing direction, and C1's forms of such things."""
@@ -169,26 +162,6 @@ def test_no_command_passes_on_what_a_terminal_would_obey(repository_of_tricks: P
         assert not any(line.startswith(("forged", "INT-009")) for line in said.splitlines()), (words, said)
 
 
-def show_on_terminal(folder: Path, words: list[str], columns: int = 0) -> str:
-    """Return what a command shows on a terminal, which tells its width or, as by default, does not."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if columns else 0, columns, 0, 0))
-    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
-    variables |= {"TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}
-    process = start_process(words, folder, variables, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    try:
-        while block := os.read(ours, 65536):
-            shown += block
-    except OSError:
-        pass
-    finally:
-        os.close(ours)
-    process.wait(WAIT_S)
-    return shown.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-
-
 def find_raw(shown: str) -> set[str]:
     """Return the characters that a terminal would obey or hide, in what is shown."""
     return {c for c in OWN_COLOUR.sub("", shown) if unicodedata.category(c) in ("Cc", "Cf")} - {"\n", "\t"}
@@ -197,7 +170,7 @@ def find_raw(shown: str) -> set[str]:
 @pytest.mark.parametrize("columns", [0, 80, 200])
 def test_blame_says_nothing_to_the_terminal(repository_of_tricks: Path, columns: int) -> None:
     for words in (["blame", "src/evil.py"], ["blame", "--porcelain", "src/evil.py"]):
-        shown = show_on_terminal(repository_of_tricks, words, columns)
+        _, shown = show_on_terminal(repository_of_tricks, words, columns, {})
         assert "owned" in shown
         assert not find_raw(shown), (words, shown)
     piped = output(repository_of_tricks, "blame", "--json", "src/evil.py")
@@ -217,7 +190,7 @@ def test_no_view_says_anything_to_the_terminal(repository_of_tricks: Path, tmp_p
         for form in ([], ["--json"]):
             words = [places.get(word, word) for word in line.split()]
             at = words.index("--") if "--" in words else len(words)
-            shown = show_on_terminal(repository_of_tricks, [*words[:at], *form, *words[at:]])
+            _, shown = show_on_terminal(repository_of_tricks, [*words[:at], *form, *words[at:]], 0, {})
             told.setdefault(line, shown)
             if raw := find_raw(shown):
                 faults.append((" ".join((line, *form)), raw))

@@ -20,12 +20,12 @@ from remit.core.record import hash_leaf
 from remit.ledger.log import LedgerWriteError, RecordTooLong
 from remit.ledger.log_files import LINE_LIMIT, Head, LockTimeout, decode_head, encode_head, hold_lock, read_head
 from remit.ledger.verify_log import verify_log
-from remit.workspace.processes.process_tracking import list_open_files
+from remit.workspace.processes.process_tracking import list_open
 
 
 def list_open_in(folder: Path) -> list[str]:
     """List what this process has open in the folder: its other files come and go."""
-    return [name for _, name in list_open_files(os.getpid()) if name.startswith(str(folder))]
+    return [name for _, name in list_open(os.getpid()) or () if name.startswith(str(folder))]
 
 
 @pytest.fixture

@@ -77,9 +77,8 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     started to ask nothing and no rule concerns the command.
     """
     parts = command.parts or (CommandPart(command.text),)
-    texts = [
-        text for part in parts for text in sorted(part.spellings)
-    ]  # an allow of one spelling hides no deny of another
+    # Each spelling for itself: an allow of one hides no deny of another.
+    texts = [text for part in parts for text in sorted(part.spellings)]
     found = [next((rule for rule in rules.rules if matches_prefix(rule.text, text)), None) for text in texts]
     matches = [rule for rule in found if rule is not None]
     denied = next((rule for rule in matches if rule.effect == "deny" and rule.text != SOME_COMMANDS), None)

@@ -11,7 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -22,6 +22,7 @@ from remit.workspace.processes.process_tracking import (
     Incomplete,
     ProcessInfo,
     list_ancestors,
+    list_open,
     list_own_processes,
     pid_namespace,
     program_name,
@@ -39,6 +40,7 @@ ALL_STATES = 0xFFFF_FFFF
 ANY_INTERFACE_AND_COOKIE = struct.pack("=III", 0, ALL_STATES, ALL_STATES)
 PORTS_AT, USER_AND_INODE_AT = NETLINK_HEADER_BYTES + 4, NETLINK_HEADER_BYTES + 64  # in `struct inet_diag_msg`
 NETLINK_TIMEOUT_S, NETLINK_REPLY_BYTES = 1.0, 4096
+KERNEL = 0  # as the sender of a netlink message
 REAPERS = frozenset({"systemd", "init"})
 """Programs that adopt orphans, besides the first process."""
 
@@ -173,15 +175,6 @@ def read_terminal_index(pid: int, descriptor: str) -> int | None:
     return None
 
 
-def list_open(pid: int) -> list[tuple[str, str]] | None:
-    """Return what a process has open, by descriptor; None if that cannot be read."""
-    try:
-        numbers = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path each would cost more
-    except OSError:
-        return None
-    return [(number, target) for number in numbers if (target := read_link(f"/proc/{pid}/fd/{number}")) is not None]
-
-
 # -- connections ---------------------------------------------------------------------------------------------
 
 
@@ -246,20 +239,35 @@ def ask_socket(local: End, remote: End) -> set[tuple[int, int]]:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG) as line:
             line.settimeout(NETLINK_TIMEOUT_S)
             line.send(header + request)
-            reply = line.recv(NETLINK_REPLY_BYTES)
+            reply, (sender, _) = line.recvfrom(NETLINK_REPLY_BYTES)
     except OSError:
         return set()
     kind = struct.unpack_from(NETLINK_HEADER, reply)[1]
-    if kind != SOCK_DIAG_BY_FAMILY or struct.unpack_from("!HH", reply, PORTS_AT) != (local[1], remote[1]):
-        return set()  # an error, or a socket that only listens at this port
+    if (
+        sender != KERNEL
+        or kind != SOCK_DIAG_BY_FAMILY
+        or struct.unpack_from("!HH", reply, PORTS_AT) != (local[1], remote[1])
+    ):
+        return set()  # a process's word, an error, or a socket that only listens at this port
     user, inode = struct.unpack_from("=II", reply, USER_AND_INODE_AT)
     return {(inode, user)}
 
 
 def list_sockets(local: End, remote: End) -> set[tuple[int, int]]:
     """Return inode and user of the TCP sockets between two ends, by the kernel's tables. Raises Incomplete."""
-    found = set[tuple[int, int]]()
-    port = f":{local[1]:04X}"
+    return {
+        (int(row[9]), int(row[7]))
+        for row in read_connections(local[1])
+        if (parse_end(row[1]), parse_end(row[2])) == (local, remote)
+    }
+
+
+def read_connections(port: int) -> Iterator[list[str]]:
+    """Yield the rows of the kernel's TCP tables in which an end has this port, by their fields. Raises Incomplete.
+
+    A table is read while others change it: a row may be left out, or come twice.
+    """
+    wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = read_proc_file(table).decode("ascii", "replace").splitlines()[1:]
@@ -267,10 +275,7 @@ def list_sockets(local: End, remote: End) -> set[tuple[int, int]]:
             continue
         except OSError as error:
             raise Incomplete(f"{table} cannot be read: {error.strerror}") from None
-        for fields in (line.split() for line in lines if port in line):
-            if (parse_end(fields[1]), parse_end(fields[2])) == (local, remote):
-                found.add((int(fields[9]), int(fields[7])))
-    return found
+        yield from (line.split() for line in lines if wanted in line)
 
 
 def parse_end(text: str) -> End:

@@ -249,7 +249,7 @@ def find_likely_writers(root: Path, paths: Sequence[str], agents: Collection[str
         if pid in apart or not words:
             continue
         name = program_name(words)
-        held = sorted({wanted[target] for _, target in list_open_files(pid) if target in wanted})
+        held = sorted({wanted[target] for _, target in list_open(pid, MAX_OPEN_FILES) or () if target in wanted})
         named = sorted(find_named_paths(words[1:], folder or "", wanted))
         found += ((0, LikelyWriter(pid, name, "has it open", path)) for path in held)
         found += ((1, LikelyWriter(pid, name, "was started with its name", path)) for path in named)
@@ -332,12 +332,13 @@ def read_command_line(pid: int) -> list[str]:
     return [word for word in os.fsdecode(line).split("\0") if word]
 
 
-def list_open_files(pid: int) -> Iterator[tuple[str, str]]:
+def list_open(pid: int, at_most: int | None = None) -> list[tuple[str, str]] | None:
+    """Return what a process has open, by descriptor; None if that cannot be read."""
     try:
-        numbers = os.listdir(f"/proc/{pid}/fd")[:MAX_OPEN_FILES]  # noqa: PTH208
+        numbers = os.listdir(f"/proc/{pid}/fd")[:at_most]  # noqa: PTH208  a Path each would cost more
     except OSError:
-        return
-    yield from ((number, name) for number in numbers if (name := read_link(f"/proc/{pid}/fd/{number}")) is not None)
+        return None
+    return [(number, target) for number in numbers if (target := read_link(f"/proc/{pid}/fd/{number}")) is not None]
 
 
 # -- left running --------------------------------------------------------------------------------------------
@@ -398,7 +399,7 @@ def read_session_process(pid: int, started: str) -> SessionProcess | None:
 
 def find_paths_open_for_writing(process: SessionProcess, root: Path, paths: Iterable[str]) -> set[str]:
     wanted, found = {str(root / path): path for path in paths}, set[str]()
-    for number, name in list_open_files(process.pid):
+    for number, name in list_open(process.pid, MAX_OPEN_FILES) or ():
         if name in wanted:
             try:
                 lines = read_proc_file(f"/proc/{process.pid}/fdinfo/{number}").decode("ascii", "replace").splitlines()

@@ -2,10 +2,11 @@
 below it leaves.
 """
 
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 
-from remit.workspace.processes.process_tracking import list_own_processes, read_link, read_proc_file
+from remit.workspace.processes.peer_identity import read_connections
+from remit.workspace.processes.process_tracking import Incomplete, list_open, list_own_processes, read_link
 
 UNKNOWN = "a process that cannot be seen"
 
@@ -16,7 +17,7 @@ def name_worlds(server_port: int, clients: Sequence[tuple[str, int]]) -> list[st
     wanted = {inode: port for (_, port) in clients if (inode := inodes.get(port))}
     worlds: dict[int, str] = {}
     for pid in list_own_processes():
-        found = [wanted[inode] for inode in list_sockets(pid) if inode in wanted]
+        found = [wanted[target] for _, target in list_open(pid) or () if target in wanted]
         if found:
             world = read_link(f"/proc/{pid}/ns/pid") or UNKNOWN
             worlds |= {port: world for port in found if port not in worlds}
@@ -26,21 +27,8 @@ def name_worlds(server_port: int, clients: Sequence[tuple[str, int]]) -> list[st
 def list_client_sockets(server_port: int) -> dict[int, str]:
     """Return the inode of the client's socket of each connection to this port, by the client's port."""
     found: dict[int, str] = {}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            lines = read_proc_file(table).decode("ascii").splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split()
-            if fields[2].endswith(f":{server_port:04X}") and fields[9] != "0":
-                found[int(fields[1].rpartition(":")[2], 16)] = f"socket:[{fields[9]}]"
+    with suppress(Incomplete):  # who cannot be told has the world of those that cannot be seen
+        for row in read_connections(server_port):
+            if row[2].endswith(f":{server_port:04X}") and row[9] != "0":
+                found[int(row[1].rpartition(":")[2], 16)] = f"socket:[{row[9]}]"
     return found
-
-
-def list_sockets(pid: int) -> list[str]:
-    try:
-        numbers = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  a Path each would cost more
-    except OSError:
-        return []
-    return [link for number in numbers if (link := read_link(f"/proc/{pid}/fd/{number}")) is not None]
