@@ -26,9 +26,10 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and inotify are Linux's")
 
-LATER = """\
+WAITS = "import os, sys, time\nwhile not os.path.exists('.git/go'): time.sleep(0.01)\n"
+LATER = f"""\
 import subprocess, sys
-code = "import os, sys, time\\nopen('.git/go').read()\\n" + sys.argv[1]
+code = {WAITS!r} + sys.argv[1]
 subprocess.Popen([sys.executable, "-c", code, *sys.argv[2:]], start_new_session=True)
 """
 """A build that starts something and comes back."""
@@ -105,7 +106,6 @@ def leaving(repository: Path, home: Path) -> Iterator[Leaving]:
     working(repository, home)
     (repository / ".gitignore").write_text(".run.*\n")
     run_git(repository, "commit", "-qam", "ignore")
-    os.mkfifo(repository / ".git" / "go")
     found = Leaving(repository, home)
     found.select()
     found.watching()
@@ -167,8 +167,7 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
 ) -> None:
     """It names the file, has it open for writing, and ends then; and it was the person who saved and closed it."""
     script = tmp_path / "gedit"
-    waits = "import os, sys, time\nopen('.git/go').read()\n"
-    script.write_text(f"{waits}f = {WRITE}; time.sleep(0.3)\n")
+    script.write_text(f"{WAITS}f = {WRITE}; time.sleep(0.3)\n")
     words = [sys.executable, str(script if personal == "an editor" else script.with_name("tool.py")), "docs/a.md"]
     script.with_name("tool.py").write_text(script.read_text())
     before = leaving.ask("Bash", command="make")
