@@ -26,7 +26,7 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and inotify are Linux's")
 
-WAITS = "import os, sys, time\nwhile not os.path.exists('.git/go'): time.sleep(0.01)\n"
+WAITS = "import os, sys, time\nos.read(os.open('.git/go', os.O_RDWR), 1)\n"
 LATER = f"""\
 import subprocess, sys
 code = {WAITS!r} + sys.argv[1]
@@ -47,6 +47,9 @@ class Leaving(Warm):
     def __init__(self, cwd: Path, home: Path) -> None:
         super().__init__(cwd, home)
         self.session = f"session-{os.urandom(8).hex()}"  # of this test alone: others run beside it
+        os.mkfifo(cwd / ".git" / "go")
+        # Open at both ends: an open that waits for the other end loses it where one of the two is stopped meanwhile.
+        self.pipe = os.open(cwd / ".git" / "go", os.O_RDWR)
 
     def leaves(self, code: str, *words: str, session: str = "") -> None:
         """Let a command come back, and leave a process that runs this code when it may."""
@@ -67,7 +70,7 @@ class Leaving(Warm):
             return any(self.is_left(one) for one in self.watch.following.live_processes)
 
         wait_until(is_seen, lambda: self.watch.status)
-        (self.cwd / ".git" / "go").write_bytes(b"")
+        os.write(self.pipe, b"1")
 
     def is_left(self, one: SessionProcess) -> bool:
         """Whether this is what is left in the end, of this very test."""
@@ -111,6 +114,7 @@ def leaving(repository: Path, home: Path) -> Iterator[Leaving]:
     found.watching()
     yield found
     found.watch.close()
+    os.close(found.pipe)
     for one in find_session_processes().values():
         if one is not None and one.session == found.session:
             with suppress(ProcessLookupError):
