@@ -1,12 +1,14 @@
 """Whose process this is: told by the programs above it, not by what they work on."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from remit.workspace.processes.process_tracking import find_agent_name, program_name
+from remit.workspace.processes.process_tracking import ProcessFollower, find_agent_name, program_name
+from waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,25 @@ def test_a_persons_program_that_has_a_file_of_that_name_open_is_no_agent(tmp_pat
 )
 def test_remits_own_agent_is_told_by_its_subcommand(line: str, agent: str) -> None:
     assert find_agent_name(line.split(), {"claude"}) == agent
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_process_of_a_session_stays_one_when_it_shows_no_variables_any_more(tmp_path: Path) -> None:
+    """One that is about to end, or that executed a program without variables, after it was looked at once."""
+    follower = ProcessFollower(tmp_path)
+    words = ["sh", "-c", "read go; exec env -i sleep 600"]
+    variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": "one"}
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, env=variables)
+    assert process.stdin is not None
+    try:
+        follower.look(())
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        wait_until(lambda: Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"sleep"))
+        follower.look(())
+        assert process.pid in {one.pid for one in follower.live_processes}
+    finally:
+        process.kill()
+        process.communicate()
+    follower.look(())
+    assert process.pid in {one.pid for one in follower.recent_looks[-1][2]}

@@ -468,7 +468,9 @@ class ProcessFollower:
             self.last_look = time.monotonic()
             if new_paths:  # looks are frequent for a while: the writer may be about to end
                 self.last_call = self.last_look
-            before, self.known = self.known, find_session_processes(self.settled)
+            before, found = self.known, find_session_processes(self.settled)
+            # One that is about to end shows no variables any more, and is still the session's.
+            self.known = {key: process or before.get(key) for key, process in found.items()}
             # A process seen for the first time may be about to execute its program: it is read once more.
             self.settled = {key: process for key, process in self.known.items() if key in before}
             ended = [process for key, process in before.items() if process is not None and key not in self.known]
