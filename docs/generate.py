@@ -192,6 +192,8 @@ LINT_WORDS = {
     "MISSING_ACTIVE_INTENTS": "there is no `active_intents`, or it is no list",
     "INVALID_ID_FORMAT": "an id is missing, or not shaped like `INT-001`",
     "DUPLICATE_ID": "an id is declared twice",
+    "CONFLICT_MARKERS": "git left markers of a conflict in the file; `remit intent resolve` merges both sides",
+    "DEAD_SCOPE": "warning: the files of a pattern moved or went; where most of them are now is named",
     "INVALID_STATUS": "a status is none of those below",
     "INVALID_FIELD": "a value is of the wrong kind, the file's `version` or a constraint's `type` is unknown,"
     " or an option of a constraint is missing, unknown, or no pattern or range that can be used",

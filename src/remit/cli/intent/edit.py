@@ -133,6 +133,13 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 @click.option("--name", help="A new name.")
 @click.option("--scope", "-s", multiple=True, metavar="GLOB", help="The whole new scope; repeatable.")
 @click.option("--add-scope", multiple=True, metavar="GLOB", help="Patterns to add to the scope; repeatable.")
+@click.option(
+    "--replace-scope",
+    nargs=2,
+    multiple=True,
+    metavar="OLD NEW",
+    help="A pattern of the scope, and the one in its place; repeatable.",
+)
 @click.option("--description", help="A new description.")
 @click.option("--constraint", multiple=True, metavar="TEXT", help="All constraints anew; repeatable.")
 @click.option("--criterion", multiple=True, metavar="TEXT", help="All acceptance criteria anew; repeatable.")
@@ -150,8 +157,8 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     old = gate.intents.get(intent_id)
     fields = ("name", "description", "priority", "owner")
     changes: dict[str, Any] = {field: given[field] for field in fields if given[field] is not None}
-    if given["scope"] or given["add_scope"]:
-        base = given["scope"] or old.owned_scope
+    if given["scope"] or given["add_scope"] or given["replace_scope"]:
+        base = given["scope"] or replace_patterns(old, given["replace_scope"])
         changes["owned_scope"] = (*base, *(pattern for pattern in given["add_scope"] if pattern not in base))
     if given["constraint"]:
         changes["constraints"] = read_constraints(given["constraint"])
@@ -168,6 +175,16 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     if "owned_scope" in changes:
         warn_about_scope(gate, changed.owned_scope)
     emit_intent(changed, as_json)
+
+
+def replace_patterns(intent: Intent, pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    scope = list(intent.owned_scope)
+    for old, new in pairs:
+        if old not in scope:
+            owns = sanitise_line(", ".join(scope), 500)
+            raise Failure("NOT_FOUND", f"{intent.id} has no pattern {old!r}", fix=f"it owns {owns}")
+        scope[scope.index(old)] = new
+    return tuple(dict.fromkeys(scope))
 
 
 def emit_intent(intent: Intent, as_json: bool) -> None:

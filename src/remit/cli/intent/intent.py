@@ -140,15 +140,17 @@ def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json:
 @command_options
 def lint(repo: Path, as_json: bool) -> None:
     """Check the intents file; exit 1 where it has errors."""
+    from remit.gate.intents.dead_scopes import lint_dead_scopes
+
     gate = open_gate(repo)
-    findings = gate.intents.lint()
+    findings = [*gate.intents.lint(), *lint_dead_scopes(gate.workspace, gate.intents.document.intents)]
     lines: list[str] = []
     for finding in findings:
         about = f" ({finding.intent_id})" if finding.intent_id else ""
         place = f".orchestration/active_intents.yaml:{finding.line}:{finding.column}"
         lines.append(f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}")
     failed = any(finding.severity == "error" for finding in findings)
-    emit(list(findings), as_json, lines or "active_intents.yaml is fine", FINDINGS if failed else 0)
+    emit(findings, as_json, lines or "active_intents.yaml is fine", FINDINGS if failed else 0)
 
 
 @intent.command("select")

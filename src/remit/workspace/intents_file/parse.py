@@ -22,6 +22,7 @@ from remit.core.intent import (
 )
 from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, parse_time, validate_intents
 from remit.core.scope.path_patterns import glob_error, is_absolute_pattern
+from remit.core.untrusted_input import sanitise_line
 from remit.workspace.intents_file.yaml_nodes import (
     UnreadableYaml,
     YamlMapping,
@@ -40,6 +41,7 @@ MAX_NAME_CHARS = 200
 VERSIONS = ("1.0",)
 _TOP_KEYS = frozenset({"version", "active_intents", "metadata"})
 _INTENT_KEYS = frozenset(Intent.__struct_fields__)
+_CONFLICT_MARKER = re.compile(rb"^(?P<kind><{7}|={7}|>{7}|\|{7})(?P<side>(?:[ \t][^\r\n]*)?)\r?$", re.MULTILINE)
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _FLAG_WORDS = {**dict.fromkeys(("true", "yes", "on"), True), **dict.fromkeys(("false", "no", "off"), False)}
 _TAG_KINDS = ("str", "int", "null", "bool", "timestamp", "seq", "map", "float")
@@ -59,6 +61,8 @@ def parse_intents(text: bytes) -> IntentsDocument:
     order.
     """
     digest = sha256(text)
+    if (conflict := find_conflict(text)) is not None:
+        return IntentsDocument((), (conflict,), digest)
     try:
         root = compose_nodes(decode_yaml(text))
     except UnreadableYaml as error:
@@ -66,6 +70,19 @@ def parse_intents(text: bytes) -> IntentsDocument:
         return IntentsDocument((), (finding,), digest)
     intents, findings = _read_root(root)
     return IntentsDocument(intents, tuple(sorted(findings, key=lambda f: (f.line, f.column))), digest)
+
+
+def find_conflict(text: bytes) -> LintFinding | None:
+    """Return a finding at git's first conflict marker, if the text has markers of two kinds. They are looked for before
+    YAML is read: its error would point elsewhere.
+    """
+    found = list(_CONFLICT_MARKER.finditer(text))
+    if len({marker["kind"][:1] for marker in found}) < 2:
+        return None
+    sides = {marker["kind"][:1]: marker["side"].decode("utf-8", "replace").strip() for marker in reversed(found)}
+    ours, theirs = (sanitise_line(sides.get(kind) or "not named", MAX_NAME_CHARS) for kind in (b"<", b">"))
+    message = f"git left conflict markers (ours: {ours}, theirs: {theirs}). Run: remit intent resolve"
+    return LintFinding("CONFLICT_MARKERS", "error", message, line=text.count(b"\n", 0, found[0].start()) + 1)
 
 
 def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]:

@@ -1,0 +1,110 @@
+"""Patterns of a scope that own nothing any more because their files moved or went, and where the files are now."""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from remit.core.intent import FINAL_STATUSES, Intent, LintFinding
+from remit.core.scope.path_patterns import Scope, find_literal_prefix
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.intents.person_edits import list_present_files, match_files
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.place.workspace import Workspace
+
+MOVED_TOGETHER = 0.6
+"""Share of a pattern's files that have to lie below one folder now, for it to be proposed."""
+
+
+class DeadPattern(Struct, frozen=True):
+    """Pattern that owned `files` before `commit` (day: `date`), and owns none now. `moved` of them lie below the
+    `target` pattern.
+    """
+
+    pattern: str
+    commit: str
+    date: str
+    files: int
+    moved: int = 0
+    target: str = ""
+
+    def describe(self) -> str:
+        lead = f"{self.pattern} owns nothing since {self.commit[:7]} ({self.date}): "
+        if self.target:
+            return lead + f"{self.moved} of its {self.files} files moved to {self.target.removesuffix('**')}"
+        return lead + f"its {self.files} files are gone"
+
+
+def find_dead_patterns(workspace: Workspace, intents: Sequence[Intent]) -> dict[str, list[DeadPattern]]:
+    """Return the dead patterns of open intents by intent. A pattern that never owned a file is new, and not dead.
+
+    Raises GitError.
+    """
+    if workspace.common_dir is None:
+        return {}
+    files = list_present_files(workspace)
+    found: dict[str, list[DeadPattern]] = {}
+    for intent in intents:
+        if intent.status in FINAL_STATUSES:
+            continue
+        for pattern in intent.owned_scope:
+            if pattern.startswith("!") or match_files((pattern,), files):
+                continue
+            if dead := trace_pattern(workspace, pattern, files):
+                found.setdefault(intent.id, []).append(dead)
+    return found
+
+
+def trace_pattern(workspace: Workspace, pattern: str, files: Sequence[str]) -> DeadPattern | None:
+    """Return when the files of a pattern went, and where to; None if HEAD's history never held one."""
+    git, prefix = Git(workspace.root), find_literal_prefix(pattern)
+    last = git.text(
+        *("log", "-1", "--diff-filter=D", "--format=%H %cs", "--end-of-options", "HEAD", "--"),
+        *([f":(literal){prefix}"] if prefix else ["."]),
+        ok=(0, 128),
+    )
+    commit, _, date = last.partition(" ")
+    if not commit:
+        return None
+    # Without a path: of a rename, git shows a single path only the half that it names.
+    out = git.run("show", "-M", "-m", "--first-parent", "--relative", "--format=", "--name-status", "-z", commit)
+    scope, gone, folders = Scope((pattern,)), 0, Counter[str]()
+    for status, old, new in read_name_status(os.fsdecode(out).split("\0")):
+        if status in "DR" and scope.matches(old):
+            gone += 1
+            if status == "R" and new in files:
+                # The folder in the place of the pattern's own, where the path below it is the same.
+                tail = old.removeprefix(prefix)
+                folders[new.removesuffix(tail) if new.endswith(f"/{tail}") else new.rpartition("/")[0] + "/"] += 1
+    if not gone:
+        return None
+    target, moved = folders.most_common(1)[0] if folders else ("", 0)
+    is_move = target not in ("", "/") and moved >= MOVED_TOGETHER * gone
+    return DeadPattern(pattern, commit, date, gone, moved, f"{target}**" if is_move else "")
+
+
+def read_name_status(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the letter, the old and the new path of each change; the new one is empty unless it was renamed."""
+    parts = iter(words)
+    for status in parts:
+        letter = status.lstrip("\n")[:1]
+        if letter:
+            yield letter, next(parts, ""), next(parts, "") if letter in "RC" else ""
+
+
+def lint_dead_scopes(workspace: Workspace, intents: Sequence[Intent]) -> list[LintFinding]:
+    """Return a warning for each dead pattern, with its cure."""
+    try:
+        dead = find_dead_patterns(workspace, intents)
+    except GitError:
+        return []
+    findings: list[LintFinding] = []
+    for intent_id, patterns in dead.items():
+        for each in patterns:
+            to = f" {shlex.quote(each.target)}" if each.target else " GLOB"
+            cure = f"remit intent edit {intent_id} --replace-scope {shlex.quote(each.pattern)}{to}"
+            message = f"{sanitise_line(each.describe())}. Run: {sanitise_line(cure)}"
+            findings.append(LintFinding("DEAD_SCOPE", "warning", message, intent_id, "owned_scope"))
+    return findings
