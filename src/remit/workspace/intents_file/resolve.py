@@ -31,7 +31,8 @@ def merge_intent_lists(base: str, ours: str, theirs: str, *, now: str) -> Resolu
     text, remarks = ours, list[str]()
     renamed: dict[str, str] = {}
     for intent_id in other.keys() & mine.keys() - old.keys():
-        if mine[intent_id].created_at == other[intent_id].created_at:
+        if (mine[intent_id].created_at, mine[intent_id].name) == (other[intent_id].created_at, other[intent_id].name):
+            # One intent that came to both sides, by a cherry-pick for example.
             continue
         used = (*sides["ours"].intents, *sides["theirs"].intents, *(Intent(i, ()) for i in renamed.values()))
         new = next_id(IntentsDocument(used), intent_id.rpartition("-")[0])

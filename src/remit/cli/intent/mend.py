@@ -1,0 +1,34 @@
+"""`remit intent resolve`: mend what git could not merge."""
+
+import difflib
+from pathlib import Path
+
+import click
+
+from remit.cli.output import command_options, emit, governed_gate
+from remit.cli.person_only import require_person
+from remit.core.acts import Act
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.intents.mending import MendedFile, resolve_conflicts
+
+
+@click.command("resolve")
+@command_options
+def resolve(repo: Path, as_json: bool) -> None:
+    """Merge the intents that git could not: by intent and field, not by line.
+
+    What either side added is there, and what one side removed is not; DONE beats every other status. Of two intents
+    that were given the same id, the younger gets a new one. Where both sides changed a field in different ways, ours
+    stays, and that is said. The file is written; `git add` is left to you.
+    """
+    require_person(Act.EDIT_INTENT)
+    mended = resolve_conflicts(governed_gate(repo).intents)
+    lines = [line for file in mended for line in describe_mended(file)]
+    emit(mended, as_json, lines or "git left no conflict in the intents")
+
+
+def describe_mended(file: MendedFile) -> list[str]:
+    diff = difflib.unified_diff(file.ours.splitlines(), file.text.splitlines(), "ours", "merged", lineterm="", n=1)
+    shown = [sanitise_line(line, 200) for line in diff]
+    path = sanitise_line(file.path)
+    return [*shown, *map(sanitise_line, file.remarks), f"{path} is merged; look at it, then: git add {path}"]
