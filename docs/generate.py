@@ -64,7 +64,10 @@ INTENT_WORDS = {
     "references": "paths and addresses to read",
     "blocked_reason": "shown to an agent that tries to select a BLOCKED intent",
     "created_at": "ISO 8601 with `Z` or an offset",
-    "updated_at": "set by Remit whenever it writes the intent",
+    "updated_at": "set by Remit whenever it writes the intent into a list; a file of one intent has none",
+    "source": "what the intent came from: `request`, `by`, `url`",
+    "uid": "the hidden name of the intent; written only where it no longer follows from id and `created_at`",
+    "formerly": "the ids that it had before",
 }
 
 SETTING_WORDS = {
@@ -83,6 +86,8 @@ SETTING_WORDS = {
     " recorded",
     "session.lease_s": "seconds that a call under way keeps other sessions from writing the same path",
     "session.detour_minutes": "minutes in which a path that was refused to a session stays refused by any other tool",
+    "intents.write_back": "the statuses that Remit writes into the files of intents: with `closing` only that one ended"
+    " or is blocked, with `all` each, with `never` none; what is not written stands in the ledger",
     "approvals.threshold": "a risk from 0 to 100: from it on a call needs a person's yes even where every rule allows"
     " it; see [answering questions](../how-to/answer-questions.md)",
     "approvals.timeout_s": "seconds that a question waits for an answer; by default the agent's own time limit less 5",

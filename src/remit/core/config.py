@@ -315,6 +315,14 @@ class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     detour_minutes: int = 10
 
 
+class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What Remit writes into the files of intents: with `closing` the end of an intent and a block, with `all` each
+    status, with `never` nothing. The rest of an intent's life stands in the ledger.
+    """
+
+    write_back: Literal["closing", "all", "never"] = "closing"
+
+
 class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The file for lessons: `AGENT.md` beside the intents, or a file at the workspace root."""
 
@@ -701,6 +709,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     ledger: LedgerSettings = LedgerSettings()
     redact: Redact = Redact()
     session: SessionSettings = SessionSettings()
+    intents: IntentSettings = IntentSettings()
     approvals: ApprovalRules = ApprovalRules()
     overrides: tuple[ErrorType, ...] = OVERRIDABLE
     lessons: LessonSettings = LessonSettings()

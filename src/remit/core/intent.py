@@ -67,6 +67,11 @@ class Intent(Struct, frozen=True):
     blocked_reason: str | None = None
     created_at: str | None = None
     updated_at: str | None = None
+    source: dict[str, str] = {}
+    """What the intent came from: `request`, `by`, `url`."""
+    uid: str | None = None
+    """The hidden name, written out only where it no longer follows from id and created_at."""
+    formerly: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:

@@ -215,7 +215,7 @@ class WorkspaceContext:
 
     def record_intent_changes(self, rules: Rules, *, by: str) -> None:
         """Record every difference between the intents file and its last recorded version, and copy what governs."""
-        state, document = self.state, rules.document
+        state, document = self.state, rules.written
         signature = copies_signature(self.workspace)
         if signature != state.read_fact("kept"):
             save_copies(self.workspace)

@@ -6,13 +6,14 @@ which workspaces are governed, and which enforce.
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,9 +21,13 @@ from remit.core.call import ToolCall
 from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items
 from remit.core.decision import Mode
 from remit.core.diff.contents import sha256
-from remit.core.intent import IntentsDocument, IntentSet, LintFinding
+from remit.core.intent import FINAL_STATUSES, Intent, IntentsDocument, IntentSet, LintFinding
+from remit.core.intents.life import DerivedStatus, LifeRecord, Place, derive_status, identify
+from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import InvalidPath
 from remit.policy.decide import classify
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.repository import current_branch
 from remit.workspace.intents_file.storage import IntentIgnore, read_intent_ignore, read_intents
 from remit.workspace.place.config import (
     HOOKS_FOLDER,
@@ -49,11 +54,12 @@ from remit.workspace.place.workspace import (
     locate_workspace,
     path_exists,
 )
-from remit.workspace.safe_files import remove_below, write_below
+from remit.workspace.safe_files import hold_lock, remove_below, write_below
 
 COPIES_FOLDER = "governing"
 VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file ever had, by SHA-256: records name them so
 INTENTS_CACHE = "intents-cache"
+LIFE_FILE = "life.json"  # file of the newest transition of each intent, by uid: the ledger has them all
 GOVERNING_FILES = ("active_intents.yaml", "remit.toml", ".intentignore")
 
 UNSETTLED_S = 0.05  # age up to which a changed file may change again without a new time
@@ -61,7 +67,9 @@ MAX_CACHED = 64
 
 
 class Rules(Struct, frozen=True):
-    """The rules in force; `document` is None if there is no intents file, and never was."""
+    """The rules in force; `document` is None if there is no intents file, and never was. Its intents have the statuses
+    that follow from the files and from `life`; `written` has them as the files do.
+    """
 
     mode: Mode
     config: Config
@@ -69,6 +77,8 @@ class Rules(Struct, frozen=True):
     document: IntentsDocument | None
     ignore: IntentIgnore
     intents: IntentSet
+    written: IntentsDocument | None = None
+    life: Mapping[str, DerivedStatus] = {}
     hooks: tuple[NamedHook, ...] = ()
     repository_commands: tuple[TrustItem, ...] = ()
     """Commands that the repository would have Remit run: first `hooks`, in their order, then those of criteria."""
@@ -180,7 +190,8 @@ def load_written_rules(workspace: Workspace) -> Rules:
 def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
     names = (copies_folder(workspace) / name for name in GOVERNING_FILES)
     paths = (folder, folder / HOOKS_FOLDER, *(folder / name for name in GOVERNING_FILES), *names)
-    return tuple(map(str, (*paths, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
+    places = (life_path(workspace), *([workspace.git_dir / "HEAD"] if workspace.git_dir else ()))
+    return tuple(map(str, (*paths, *places, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
 
 
 def read_rules(workspace: Workspace) -> Rules:
@@ -203,6 +214,10 @@ def read_rules(workspace: Workspace) -> Rules:
         document = IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
     else:
         document = read_intents(folder / GOVERNING_FILES[0], workspace.state / INTENTS_CACHE)
+    written, life = document, dict[str, DerivedStatus]()
+    if document is not None and (records := read_life(workspace)):
+        life = derive_life(workspace, document, records)
+        document = replace(document, intents=tuple(apply_life(intent, life[intent.id]) for intent in document.intents))
 
     # Broken or deleted rules are no way out of enforcement.
     mode: Mode = "observe"
@@ -218,6 +233,8 @@ def read_rules(workspace: Workspace) -> Rules:
         document=document,
         ignore=ignore,
         intents=IntentSet(intents),
+        written=written,
+        life=life,
         hooks=hooks,
         repository_commands=(
             *list_trust_items(hooks, hook_folder.files, intents),
@@ -229,6 +246,63 @@ def read_rules(workspace: Workspace) -> Rules:
         ),
         invalid=document is not None and bool(document.errors),
     )
+
+
+# Lives of intents
+
+
+def life_path(workspace: Workspace) -> Path:
+    folder = workspace.state / "intents"
+    return (folder / copies_folder(workspace).name if workspace.is_nested else folder) / LIFE_FILE
+
+
+def read_life(workspace: Workspace) -> dict[str, LifeRecord]:
+    """Return the newest record of each intent, by uid; empty where none is, or none can be read."""
+    try:
+        return msgspec.json.decode(life_path(workspace).read_bytes(), type=prepare_type(dict[str, LifeRecord]))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def put_life_record(workspace: Workspace, uid: str, record: LifeRecord | None) -> None:
+    """Store the newest record of an intent; None forgets it. Raises FileLocked, OSError."""
+    path = life_path(workspace)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with hold_lock(path.with_suffix(".lock")):
+        records = read_life(workspace)
+        records.pop(uid, None)
+        records |= {uid: record} if record else {}
+        write_below(workspace.common_dir or workspace.root, path, msgspec.json.encode(records), 0o600)
+
+
+def derive_life(
+    workspace: Workspace, document: IntentsDocument, records: Mapping[str, LifeRecord]
+) -> dict[str, DerivedStatus]:
+    found = {intent.id: records.get(identify(intent)) for intent in document.intents}
+    place = find_place(workspace, [record for record in found.values() if record])
+    return {intent.id: derive_status(intent, found[intent.id], place) for intent in document.intents}
+
+
+def find_place(workspace: Workspace, records: Iterable[LifeRecord]) -> Place:
+    """Return where statuses are asked for; git is asked for its branches only if an intent has ended on another one."""
+    root, branch = str(workspace.root), current_branch(workspace) or ""
+    away = [r for r in records if r.status in FINAL_STATUSES and r.written and (r.worktree, r.branch) != (root, branch)]
+    if not away or workspace.common_dir is None:
+        return Place(root, branch)
+    heads: dict[str, str | None] = {r.worktree: r.head for r in away if not r.branch and path_exists(r.worktree)}
+    merged = list[str]()
+    with suppress(GitError):
+        git, form = Git(workspace.root), "--format=%(refname:lstrip=2)"
+        rows = git.text("for-each-ref", f"{form} %(objectname)", "refs/heads").splitlines()
+        heads |= dict((name, commit) for name, _, commit in (row.rpartition(" ") for row in rows))
+        merged = git.text("for-each-ref", form, "--merged=HEAD", "refs/heads").splitlines()
+    return Place(root, branch, heads, frozenset(merged))
+
+
+def apply_life(intent: Intent, life: DerivedStatus) -> Intent:
+    if life.status == intent.status and (life.status != "BLOCKED" or life.reason == intent.blocked_reason):
+        return intent
+    return replace(intent, status=life.status, blocked_reason=life.reason)
 
 
 def load_config(workspace: Workspace) -> tuple[Config | None, str | None]:

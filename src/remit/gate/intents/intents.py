@@ -14,11 +14,12 @@ from remit.core.call import OWN_AGENT, SessionKey
 from remit.core.diff.contents import sha256
 from remit.core.intent import Intent, IntentsDocument, LintFinding, Status, check_transition, find_completion_obstacles
 from remit.core.intents.context_block import RecentChange, render_context_block
+from remit.core.intents.life import LifeRecord, identify
 from remit.core.record import KEY, Body, EventName, Record, format_utc
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import Rules, load_rules
+from remit.gate.governing import Rules, load_rules, put_life_record
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
     ASSIGNED,
@@ -34,6 +35,7 @@ from remit.gate.intents.refusals import (
 from remit.gate.state.workspace_state import SessionState
 from remit.gate.team_hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
 from remit.ledger.log_files import LedgerError
+from remit.workspace.git.repository import current_branch, head_commit
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import put_session_home
 
@@ -114,17 +116,41 @@ class Intents:
         session: SessionKey | None = None,
         reason: str | None = None,
     ) -> Intent:
-        """Move an intent to another status and record the transition. Raises IllegalTransition too."""
+        """Move an intent to another status and record the transition. The file says so only of a closed or blocked
+        intent, unless `[intents] write_back` says otherwise. Raises IllegalTransition too.
+        """
         intent = self.get(intent_id)
         check_transition(intent, to)
-        changes: dict[str, Any] = {"status": to}
-        if to == "BLOCKED" or intent.blocked_reason is not None:
-            changes["blocked_reason"] = reason if to == "BLOCKED" else None
-        self.change_fields(intent_id, changes)
+        written = self.write_status(intent, to, reason)
         detail = {"from": intent.status, "to": to, "notes": redact_statement(notes), "by": by}
         self.recorder.append([self.make_record("intent_transition", intent_id, session, detail)])
+        record = LifeRecord(
+            intent_id,
+            to,
+            self.format_now(),
+            sanitise_line(by, 60),
+            str(self.workspace.root),
+            current_branch(self.workspace) or "",
+            head_commit(self.workspace),
+            sanitise_line(reason) if reason else None,
+            written,
+        )
+        put_life_record(self.workspace, identify(intent), record)
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(intent_id)
+
+    def write_status(self, intent: Intent, to: Status, reason: str | None) -> bool:
+        """Write a status into the intent's file if it belongs there; return whether the file says it now."""
+        rules = self.rules
+        mode = rules.config.intents.write_back
+        before = next((i for i in (rules.written or IntentsDocument()).intents if i.id == intent.id), intent)
+        if mode == "never" or (mode == "closing" and to == "IN_PROGRESS" and before.status != "BLOCKED"):
+            return before.status == to
+        changes: dict[str, Any] = {"status": to}
+        if to == "BLOCKED" or before.blocked_reason is not None:
+            changes["blocked_reason"] = reason if to == "BLOCKED" else None
+        self.change_fields(intent.id, changes)
+        return True
 
     def create(self, intent: Intent, *, by: str) -> Intent:
         """Add an intent to the file, with the next free id if it has none, and create the file if missing. Only `remit
@@ -160,6 +186,7 @@ class Intents:
         from remit.workspace.intents_file.edit import remove_intent
 
         self.rewrite_file(lambda text: remove_intent(text, intent_id))
+        put_life_record(self.workspace, identify(intent), None)
         self.context.record_intent_changes(self.rules, by=by)
 
     def change_fields(self, intent_id: str, changes: Mapping[str, Any]) -> None:

@@ -38,6 +38,8 @@ Choice = TypeVar("Choice", bound=str)
 Value: TypeAlias = "str | int | bool | None | list[Value] | dict[str, Value]"
 
 MAX_NAME_CHARS = 200
+SOURCE_KEYS = frozenset({"request", "by", "url"})
+UID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 VERSIONS = ("1.0",)
 _TOP_KEYS = frozenset({"version", "active_intents", "metadata"})
 _INTENT_KEYS = frozenset(Intent.__struct_fields__)
@@ -179,6 +181,9 @@ def _read_intent(entry: IntentNode) -> tuple[PlacedIntent | None, list[LintFindi
         blocked_reason=fields.text("blocked_reason"),
         created_at=fields.time("created_at"),
         updated_at=fields.time("updated_at"),
+        source=_read_source(fields),
+        uid=_read_uid(fields),
+        formerly=fields.texts("formerly"),
     )
     places = {"": FilePosition(node.line, node.column)}
     for field, value in fields.nodes.items():
@@ -189,6 +194,22 @@ def _read_intent(entry: IntentNode) -> tuple[PlacedIntent | None, list[LintFindi
         places["id"] = FilePosition(key.line, key.column)
     sound = all(f.severity == "warning" for f in fields.findings)
     return PlacedIntent(intent, places, sound), fields.findings
+
+
+def _read_source(fields: "FieldReader") -> dict[str, str]:
+    node = fields.find_value("source")
+    parts = fields.read_pairs(node, "source") if node is not None else {}
+    for name in (name for name in parts if name not in SOURCE_KEYS):
+        fields.add_unknown_key(parts[name], name)
+    known = {name: fields.as_text(part, "source") for name, part in parts.items() if name in SOURCE_KEYS}
+    return {name: text for name, text in known.items() if text}
+
+
+def _read_uid(fields: "FieldReader") -> str | None:
+    uid = fields.text("uid", own=True)
+    if uid is not None and UID.fullmatch(uid) is None:
+        fields.add(fields.nodes["uid"], "uid", f"uid is {uid[:80]!r}; expected eight digits 0-9 a-f, in quotes")
+    return uid
 
 
 def _read_scope(fields: "FieldReader") -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import hold_lock, read_regular_file, write_atomically, write_below
 
 MAX_IGNORE_BYTES = 256 * 1024
-CACHE_FORMAT = 3  # format of the cache. To be raised whenever equal bytes would be read differently.
+CACHE_FORMAT = 4  # format of the cache. To be raised whenever equal bytes would be read differently.
 
 
 def read_intents(path: Path, cache: Path | None = None) -> IntentsDocument | None:
