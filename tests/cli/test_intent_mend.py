@@ -55,3 +55,44 @@ def test_markers_that_git_knows_nothing_of_are_said_to_be_so(conflict: Path) -> 
 def test_an_agent_resolves_nothing(conflict: Path) -> None:
     done = run(conflict, "intent", "resolve", CLAUDECODE="1")
     assert (done.returncode, "is for a person" in done.stderr) == (3, True)
+
+
+@pytest.fixture
+def closed(repository: Path, home: Path) -> Path:
+    """A repository whose INT-001 is DONE, and committed."""
+    governed(repository)
+    remit(repository, "intent", "complete", "INT-001", "--notes", "ran")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "done")
+    return repository
+
+
+def find_status(folder: Path) -> str:
+    return next(i["status"] for i in data(folder, "intent", "list") if i["id"] == "INT-001")
+
+
+def test_a_person_reopens_what_was_closed_too_early(closed: Path) -> None:
+    assert remit(closed, "intent", "reopen", "INT-001", "--reason", "too early") == "INT-001 is open again\n"
+    assert find_status(closed) == "IN_PROGRESS"
+    assert "DONE" not in (closed / ".orchestration/active_intents.yaml").read_text()
+    [record] = data(closed, "log", "--event", "intent_reopened")
+    assert "too early" in str(record)
+    assert remit(closed, "intent", "complete", "INT-001", "--notes", "again")
+    assert find_status(closed) == "DONE"
+
+
+def test_an_older_checkout_with_exactly_that_end_is_open_too(closed: Path) -> None:
+    remit(closed, "intent", "reopen", "INT-001", "--reason", "too early")
+    run_git(closed, "checkout", "-q", "--", ".")
+    assert find_status(closed) == "IN_PROGRESS"
+
+
+def test_an_open_intent_is_not_reopened(closed: Path) -> None:
+    done = run(closed, "intent", "reopen", "INT-002", "--reason", "x")
+    assert (done.returncode, "only a closed intent can be reopened" in done.stderr) == (2, True)
+
+
+def test_an_agent_reopens_nothing(closed: Path) -> None:
+    done = run(closed, "intent", "reopen", "INT-001", "--reason", "x", CLAUDECODE="1")
+    assert (done.returncode, "is for a person" in done.stderr) == (3, True)
+    assert find_status(closed) == "DONE"

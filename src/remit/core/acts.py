@@ -37,6 +37,7 @@ class Act(Enum):
     MAKE_INTENT = "making an intent", "loosen"
     EDIT_INTENT = "editing an intent", "loosen"
     MOVE_INTENT = "changing an intent's status", "neutral"
+    REOPEN_INTENT = "reopening an intent", "loosen"
     DELETE_INTENT = "deleting an intent", "loosen"
     BIND_INTENT = "giving an intent to a session", "loosen"
     START_AGENTS = "starting agents", "loosen"

@@ -9,7 +9,7 @@ import click
 
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.intent.edit import edit, fork, new
-from remit.cli.intent.mend import resolve
+from remit.cli.intent.mend import reopen, resolve
 from remit.cli.output import (
     FINDINGS,
     REFUSED,
@@ -56,7 +56,7 @@ def intent() -> None:
     """What agents may do: each intent owns files, has constraints, and says when it is done."""
 
 
-for command in (new, fork, edit, resolve):
+for command in (new, fork, edit, resolve, reopen):
     intent.add_command(command)
 
 

@@ -1,15 +1,16 @@
-"""`remit intent resolve`: mend what git could not merge."""
+"""`remit intent resolve` and `reopen`: mend what git could not merge, and what was closed too early."""
 
 import difflib
 from pathlib import Path
 
 import click
 
+from remit.cli.completion import complete_intents
 from remit.cli.output import command_options, emit, governed_gate
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.mending import MendedFile, resolve_conflicts
+from remit.gate.intents.mending import MendedFile, reopen_intent, resolve_conflicts
 
 
 @click.command("resolve")
@@ -32,3 +33,18 @@ def describe_mended(file: MendedFile) -> list[str]:
     shown = [sanitise_line(line, 200) for line in diff]
     path = sanitise_line(file.path)
     return [*shown, *map(sanitise_line, file.remarks), f"{path} is merged; look at it, then: git add {path}"]
+
+
+@click.command("reopen")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--reason", required=True, help="Why; kept in the ledger.")
+@click.option("--here", is_flag=True, help="In this checkout, although it was closed on another branch.")
+@command_options
+def reopen(intent_id: str, reason: str, here: bool, repo: Path, as_json: bool) -> None:
+    """Take back that an intent is DONE or ABORTED. Its criteria are verified anew at the next completion.
+
+    Example: remit intent reopen INT-001 --reason "the limit is per user, not per address"
+    """
+    require_person(Act.REOPEN_INTENT)
+    opened = reopen_intent(governed_gate(repo).intents, intent_id, reason, here=here)
+    emit(opened, as_json, f"{opened.id} is open again")

@@ -28,6 +28,7 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
     "intent_selected": ("intent", "selected"),
     "intent_cleared": ("intent", "cleared"),
     "intent_transition": ("intent", "moved"),
+    "intent_reopened": ("intent", "reopened"),
     "intent_changed": ("intent", "changed"),
     "lesson": ("intent", "lesson"),
     "task_handed_in": ("intent", "handed in"),

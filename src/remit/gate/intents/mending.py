@@ -1,4 +1,4 @@
-"""Mending of intents files that git could not merge."""
+"""What a person mends: intents files that git could not merge, and intents that were closed too early."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -6,10 +6,14 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from remit.core.diff.contents import sha256
-from remit.gate.intents.intents import Intents
+from remit.core.intent import FINAL_STATUSES, Intent, IntentsDocument
+from remit.core.intents.life import LifeRecord, fingerprint, identify
+from remit.gate.governing import put_life_record, read_life
+from remit.gate.intents.intents import Intents, redact_statement
 from remit.gate.intents.person_edits import PERSON
 from remit.gate.intents.refusals import IntentError
 from remit.workspace.git.command import Git
+from remit.workspace.git.repository import current_branch, head_commit
 from remit.workspace.intents_file.resolve import merge_intent_lists
 from remit.workspace.intents_file.storage import write_intents
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
@@ -72,3 +76,44 @@ def parse_stages(output: str) -> Iterator[tuple[str, int, str]]:
         entry, _, path = line.partition("\t")
         _, blob, stage = entry.split(" ")
         yield path, int(stage), blob
+
+
+def reopen_intent(intents: Intents, intent_id: str, reason: str, *, here: bool = False) -> Intent:
+    """Revoke the end of an intent, which is no step of its life. `here` is needed for an end on another branch.
+
+    Raises IntentError, EditRefused.
+    """
+    intent = intents.get(intent_id)
+    rules = intents.rules
+    if intent.status not in FINAL_STATUSES:
+        raise IntentError(f"{intent_id} is {intent.status}; only a closed intent can be reopened")
+    found = rules.life.get(intent_id)
+    if found is not None and found.origin == "elsewhere" and not here:
+        raise IntentError(f"{intent_id} is {intent.status} {found.said}; `--here` reopens it in this checkout alone")
+    with intents.context.index() as index:
+        ends = index.find(event="intent_transition", intent_id=intent_id, limit=1)
+    written = next((i for i in (rules.written or IntentsDocument()).intents if i.id == intent_id), intent)
+    known = read_life(intents.workspace).get(identify(intent))
+    detail = {
+        "cancels": ends[0].get("id") if ends else None,
+        "from": intent.status,
+        "reason": redact_statement(reason),
+        "by": PERSON,
+    }
+    intents.recorder.append([intents.make_record("intent_reopened", intent_id, None, detail)])
+    if written.status in FINAL_STATUSES:
+        intents.write_status(intent, "DRAFT", None)
+    record = LifeRecord(
+        intent_id,
+        "IN_PROGRESS",
+        intents.format_now(),
+        PERSON,
+        str(intents.workspace.root),
+        current_branch(intents.workspace) or "",
+        head_commit(intents.workspace),
+        # A file with exactly these words, from an older checkout for example, counts as open, too.
+        reopened=tuple(dict.fromkeys((*(known.reopened if known else ()), fingerprint(written)))),
+    )
+    put_life_record(intents.workspace, identify(intent), record)
+    intents.context.record_intent_changes(intents.rules, by=PERSON)
+    return intents.get(intent_id)

@@ -55,7 +55,7 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
         why = f": {sanitise_line(intent.blocked_reason)}" if intent.blocked_reason else ""
         raise refuse("INTENT_BLOCKED", f"{intent_id} is BLOCKED{why}.")
     if intent.status in FINAL_STATUSES:
-        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}; it cannot be worked under again.")
+        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}; a person can `remit intent reopen` it.")
     if intent_id in rules.ignore.intents:
         raise refuse("INTENT_IGNORED", f"{intent_id} is barred by .intentignore.")
     if active.intent_id not in (None, intent_id) and active.source not in REPLACEABLE_SOURCES:
