@@ -235,7 +235,7 @@ def order_tasks(planned: Mapping[str, Intent], needs: Mapping[str, Sequence[str]
 
 def _check_document(document: IntentsDocument) -> Iterator[PlanFinding]:
     for error in document.errors[:MAX_SHOWN_ERRORS]:
-        message = f"active_intents.yaml:{error.line}:{error.column}: {error.code}: {error.message}"
+        message = f"{error.place}: {error.code}: {error.message}"
         about = (error.intent_id,) if error.intent_id else ()
         fix = "mend the file; `remit intent lint` lists everything in it"
         yield PlanFinding("INTENTS_FILE_INVALID", "error", message, about, error.field, fix=fix)
@@ -399,5 +399,5 @@ def _check_place(role: AgentRole, settings: OrchestratorSettings, facts: Reposit
         yield PlanFinding("TARGET_BEHIND", "warning", message, field="target", fix=fix)
     if facts.uncommitted:
         message = f"HEAD lacks {', '.join(facts.uncommitted)} as planned here, and so do the worktrees of its agents"
-        fix = "git commit .orchestration/active_intents.yaml"
+        fix = "git add .orchestration && git commit"
         yield PlanFinding("NOT_COMMITTED", "warning", message, facts.uncommitted, fix=fix)

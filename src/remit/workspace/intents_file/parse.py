@@ -1,4 +1,4 @@
-"""Reading of `.orchestration/active_intents.yaml`: bytes in; intents and findings out."""
+"""Reading of a list of intents, or of one intent in a file of its own: bytes in; intents and findings out."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,14 @@ from remit.core.intent import (
     Severity,
     is_intent_id,
 )
-from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, parse_time, validate_intents
+from remit.core.intents.validation import (
+    FilePosition,
+    PlacedIntent,
+    check_ids,
+    describe_constraint,
+    parse_time,
+    validate_intents,
+)
 from remit.core.scope.path_patterns import glob_error, is_absolute_pattern
 from remit.core.untrusted_input import sanitise_line
 from remit.workspace.intents_file.yaml_nodes import (
@@ -57,10 +64,10 @@ class IntentNode(Struct, frozen=True):
     key: YamlScalar | None = None
 
 
-def parse_intents(text: bytes) -> IntentsDocument:
+def parse_intents(text: bytes, known: frozenset[str] = frozenset()) -> IntentsDocument:
     """Return the intents of a file and the findings, for any bytes; never raises. An intent with an error of its own is
     left out, and so is a second intent with the same id; an intent with wrong references stays. Findings are in file
-    order.
+    order. `known` are ids of intents that stand elsewhere. A mapping with the fields of an intent is the file of one.
     """
     digest = sha256(text)
     if (conflict := find_conflict(text)) is not None:
@@ -70,7 +77,11 @@ def parse_intents(text: bytes) -> IntentsDocument:
     except UnreadableYaml as error:
         finding = LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column)
         return IntentsDocument((), (finding,), digest)
-    intents, findings = _read_root(root)
+    if root is not None and is_single_intent(root):
+        placed, own = _read_intent(IntentNode(root))
+        own += () if placed is None else check_ids([placed])
+        return IntentsDocument((placed.intent,) if placed and placed.sound else (), tuple(own), digest)
+    intents, findings = _read_root(root, known)
     return IntentsDocument(intents, tuple(sorted(findings, key=lambda f: (f.line, f.column))), digest)
 
 
@@ -85,6 +96,27 @@ def find_conflict(text: bytes) -> LintFinding | None:
     ours, theirs = (sanitise_line(sides.get(kind) or "not named", MAX_NAME_CHARS) for kind in (b"<", b">"))
     message = f"git left conflict markers (ours: {ours}, theirs: {theirs}). Run: remit intent resolve"
     return LintFinding("CONFLICT_MARKERS", "error", message, line=text.count(b"\n", 0, found[0].start()) + 1)
+
+
+def parse_single_intent(text: bytes) -> tuple[PlacedIntent | None, list[LintFinding]]:
+    """Return the intent of a file of its own as far as it is readable, and the findings; never raises."""
+    if (conflict := find_conflict(text)) is not None:
+        return None, [conflict]
+    try:
+        root = compose_nodes(decode_yaml(text))
+    except UnreadableYaml as error:
+        return None, [LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column)]
+    if not isinstance(root, YamlMapping):
+        text_of = "empty" if root is None or is_null(root) else describe_node(root)
+        return None, [LintFinding("INVALID_FIELD", "error", f"the file is {text_of}; expected the fields of an intent")]
+    placed, findings = _read_intent(IntentNode(root))
+    return placed, [*findings, *check_ids([placed] if placed else ())]
+
+
+def is_single_intent(root: YamlNode | None) -> bool:
+    """Return whether a document is one intent, not a list of them."""
+    keys = {key.text for key, _ in root.pairs if isinstance(key, YamlScalar)} if isinstance(root, YamlMapping) else ()
+    return "active_intents" not in keys and {"id", "owned_scope"} <= set(keys)
 
 
 def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]:
@@ -111,7 +143,7 @@ def list_intent_nodes(active: YamlNode) -> tuple[IntentNode, ...]:
     return ()
 
 
-def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFinding]]:
+def _read_root(root: YamlNode | None, known: frozenset[str]) -> tuple[tuple[Intent, ...], list[LintFinding]]:
     if not isinstance(root, YamlMapping):
         text = "empty" if root is None or is_null(root) else describe_node(root)
         message = f"the file is {text}; expected a mapping with active_intents"
@@ -136,7 +168,7 @@ def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFind
     for item in placed:
         if is_intent_id(item.intent.id):
             first.setdefault(item.intent.id, item)
-    findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed)]
+    findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed, known)]
     return tuple(item.intent for item in first.values() if item.sound), findings
 
 
