@@ -270,6 +270,7 @@ EVENT_WORDS = {
     "approval_answered": "a person answered",
     "intent_selected": "a session works under an intent from here on",
     "intent_cleared": "and from here on no longer",
+    "intent_renumbered": "one of two intents with an id got a new one: `uid`, `from`, `to`, `by`",
     "intent_reopened": "a person revoked the end of an intent: `cancels` (the record of it), `from`, `reason`, `by`",
     "intent_transition": "an intent's status changed: `from`, `to`, `by`, `notes`",
     "intent_changed": "the intents file has a new content: its SHA-256",

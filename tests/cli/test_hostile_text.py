@@ -94,7 +94,10 @@ UNSHOWN: dict[tuple[str, ...], str] = {
     **dict.fromkeys([("init",), ("demo",), ("uninstall",), ("serve",)], CHANGES),
     **dict.fromkeys([("approvals", word) for word in ("allow", "deny", "revoke")], CHANGES),
     **dict.fromkeys(
-        [("intent", word) for word in ("complete", "delete", "edit", "fork", "new", "reopen", "resolve", "set-status")],
+        [
+            ("intent", word)
+            for word in ("complete", "delete", "edit", "fork", "new", "renumber", "reopen", "resolve", "set-status")
+        ],
         CHANGES,
     ),
     **dict.fromkeys([("plan", word) for word in ("fork", "land", "pause", "resume", "start", "stop", "undo")], CHANGES),

@@ -96,3 +96,124 @@ def test_an_agent_reopens_nothing(closed: Path) -> None:
     done = run(closed, "intent", "reopen", "INT-001", "--reason", "x", CLAUDECODE="1")
     assert (done.returncode, "is for a person" in done.stderr) == (3, True)
     assert find_status(closed) == "DONE"
+
+
+LOGIN = """\
+id: INT-204917
+name: Login
+
+owned_scope:
+  - src/**
+
+created_at: 2026-11-28T14:02:11Z
+"""
+
+
+@pytest.fixture
+def with_files(repository: Path, home: Path) -> Path:
+    """A repository whose intents have a file each."""
+    governed(repository)
+    (repository / ".orchestration/active_intents.yaml").unlink()
+    folder = repository / ".orchestration/intents"
+    folder.mkdir()
+    (folder / "INT-204917-login.yaml").write_text(LOGIN)
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "govern")
+    return repository
+
+
+def on_both_sides(root: Path, name: str, ours: str | None, theirs: str | None) -> None:
+    """Change a file on two branches, and begin to merge them."""
+    file = root / ".orchestration" / name
+    run_git(root, "checkout", "-qb", "other")
+    for side, text in (("theirs", theirs), ("ours", ours)):
+        if text is None:
+            run_git(root, "rm", "-q", str(file))
+        else:
+            file.write_text(text)
+        run_git(root, "add", "-A")
+        run_git(root, "commit", "-qm", side)
+        if side == "theirs":
+            run_git(root, "checkout", "-q", "main")
+    with pytest.raises(Exception, match="merge"):
+        run_git(root, "merge", "-q", "other")
+
+
+NAME = "intents/INT-204917-login.yaml"
+
+
+def test_two_versions_of_one_file_merge_by_field(with_files: Path) -> None:
+    ours = LOGIN.replace("  - src/**\n", "  - src/**\n  - docs/**\n")
+    theirs = LOGIN.replace("  - src/**\n", "  - src/**\n  - lib/**\n").replace("Login", "Log in") + "\nstatus: DONE\n"
+    on_both_sides(with_files, NAME, ours, theirs)
+    assert "CONFLICT_MARKERS" in run(with_files, "intent", "lint").stdout
+    assert "is merged; look at it, then: git add" in remit(with_files, "intent", "resolve")
+    [found] = data(with_files, "intent", "list")
+    assert found["owned_scope"] == ["src/**", "docs/**", "lib/**"]
+    assert (found["name"], found["status"]) == ("Log in", "DONE")
+    assert (with_files / ".orchestration" / NAME).read_text().endswith("status: DONE\n")
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(None, LOGIN + "# kept\n"), (LOGIN + "# kept\n", None)])
+def test_what_one_side_deleted_and_the_other_changed_is_kept(
+    with_files: Path, ours: str | None, theirs: str | None
+) -> None:
+    on_both_sides(with_files, NAME, ours, theirs)
+    assert "deleted INT-204917-login.yaml" in remit(with_files, "intent", "resolve")
+    assert (with_files / ".orchestration" / NAME).read_text() == LOGIN + "# kept\n"
+
+
+def test_two_intents_of_one_id_are_told_apart(with_files: Path) -> None:
+    younger = LOGIN.replace("Login", "Theirs").replace("2026-11-28", "2026-11-29")
+    (with_files / ".orchestration/intents/INT-204917-theirs.yaml").write_text(younger)
+    done = run(with_files, "intent", "lint")
+    assert "DUPLICATE_ID" in done.stdout
+    assert "Run: remit intent renumber INT-204917" in done.stdout
+    assert remit(with_files, "intent", "renumber", "INT-204917").startswith("Theirs was INT-204917 and is INT-")
+    found = {i["name"]: i for i in data(with_files, "intent", "list")}
+    assert found["Login"]["id"] == "INT-204917"
+    assert found["Theirs"]["formerly"] == ["INT-204917"]
+    assert len(found["Theirs"]["uid"]) == 8
+    [record] = data(with_files, "log", "--event", "intent_renumbered")
+    assert found["Theirs"]["id"] in str(record)
+
+
+def test_a_person_chooses_which_one_is_renumbered(with_files: Path) -> None:
+    younger = LOGIN.replace("Login", "Theirs").replace("2026-11-28", "2026-11-29")
+    (with_files / ".orchestration/intents/INT-204917-theirs.yaml").write_text(younger)
+    said = remit(with_files, "intent", "renumber", "INT-204917", "--file", "INT-204917-login.yaml")
+    assert said.startswith("Login was INT-204917")
+    done = run(with_files, "intent", "renumber", "INT-204917", "--file", "nope.yaml")
+    assert (done.returncode, "no file 'nope.yaml' of INT-204917" in done.stderr) == (2, True)
+
+
+def test_two_of_one_id_in_a_list_are_told_apart(repository: Path, home: Path) -> None:
+    governed(repository)
+    file = repository / ".orchestration/active_intents.yaml"
+    file.write_text(file.read_text().replace("INT-002", "INT-001"))
+    assert "Run: remit intent renumber INT-001" in run(repository, "intent", "lint").stdout
+    assert remit(repository, "intent", "renumber", "INT-001") == "Names was INT-001 and is INT-002 now\n"
+    assert {i["id"]: i["name"] for i in data(repository, "intent", "list")} == {"INT-001": "Docs", "INT-002": "Names"}
+
+
+def test_a_list_that_one_side_migrated_gives_its_changes_to_the_files(repository: Path, home: Path) -> None:
+    governed(repository)
+    path = repository / ".orchestration/active_intents.yaml"
+    before = path.read_text()
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "govern")
+    run_git(repository, "checkout", "-qb", "other")
+    path.write_text(before.replace('"docs/**"', '"docs/**", "pages/**"'))
+    run_git(repository, "commit", "-qam", "theirs")
+    run_git(repository, "checkout", "-q", "main")
+    folder = repository / ".orchestration/intents"
+    folder.mkdir()
+    for intent_id, name, scope in (("INT-001", "Names", "src/**"), ("INT-002", "Docs", "docs/**")):
+        (folder / f"{intent_id}.yaml").write_text(f"id: {intent_id}\nname: {name}\nowned_scope:\n  - {scope}\n")
+    run_git(repository, "rm", "-q", str(path))
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "ours")
+    with pytest.raises(Exception, match="merge"):
+        run_git(repository, "merge", "-q", "other")
+    assert "git rm --cached this list" in remit(repository, "intent", "resolve")
+    assert "  - pages/**\n" in (folder / "INT-002.yaml").read_text()

@@ -9,7 +9,7 @@ import click
 
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.intent.edit import edit, fork, new
-from remit.cli.intent.mend import reopen, resolve
+from remit.cli.intent.mend import renumber, reopen, resolve
 from remit.cli.output import (
     FINDINGS,
     REFUSED,
@@ -56,7 +56,7 @@ def intent() -> None:
     """What agents may do: each intent owns files, has constraints, and says when it is done."""
 
 
-for command in (new, fork, edit, resolve, reopen):
+for command in (new, fork, edit, resolve, renumber, reopen):
     intent.add_command(command)
 
 
@@ -140,13 +140,9 @@ def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json:
 @intent.command("lint")
 @command_options
 def lint(repo: Path, as_json: bool) -> None:
-<<<<<<< HEAD
-    """Check the intents file; exit 1 where it has errors."""
+    """Check the files of intents; exit 1 where one has errors."""
     from remit.gate.intents.dead_scopes import lint_dead_scopes
 
-=======
-    """Check the files of intents; exit 1 where one has errors."""
->>>>>>> b69fb78c94bb8f0944c16676c1af88758381fee7
     gate = open_gate(repo)
     findings = [*gate.intents.lint(), *lint_dead_scopes(gate.workspace, gate.intents.document.intents)]
     lines: list[str] = []
@@ -155,11 +151,7 @@ def lint(repo: Path, as_json: bool) -> None:
         place = f".orchestration/{finding.place}"
         lines.append(f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}")
     failed = any(finding.severity == "error" for finding in findings)
-<<<<<<< HEAD
-    emit(findings, as_json, lines or "active_intents.yaml is fine", FINDINGS if failed else 0)
-=======
-    emit(list(findings), as_json, lines or "the intents are fine", FINDINGS if failed else 0)
->>>>>>> b69fb78c94bb8f0944c16676c1af88758381fee7
+    emit(findings, as_json, lines or "the intents are fine", FINDINGS if failed else 0)
 
 
 @intent.command("select")

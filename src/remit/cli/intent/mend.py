@@ -1,4 +1,4 @@
-"""`remit intent resolve` and `reopen`: mend what git could not merge, and what was closed too early."""
+"""`remit intent resolve`, `renumber`, `reopen`: mend what git could not merge, and what was closed too early."""
 
 import difflib
 from pathlib import Path
@@ -10,7 +10,7 @@ from remit.cli.output import command_options, emit, governed_gate
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.mending import MendedFile, reopen_intent, resolve_conflicts
+from remit.gate.intents.mending import MendedFile, renumber_intent, reopen_intent, resolve_conflicts
 
 
 @click.command("resolve")
@@ -48,3 +48,14 @@ def reopen(intent_id: str, reason: str, here: bool, repo: Path, as_json: bool) -
     require_person(Act.REOPEN_INTENT)
     opened = reopen_intent(governed_gate(repo).intents, intent_id, reason, here=here)
     emit(opened, as_json, f"{opened.id} is open again")
+
+
+@click.command("renumber")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--file", metavar="NAME", help="The file whose intent gets the new id; the younger's by default.")
+@command_options
+def renumber(intent_id: str, file: str | None, repo: Path, as_json: bool) -> None:
+    """Give one of two intents with the same id a new one. Its records stay its own, and its former id is kept."""
+    require_person(Act.EDIT_INTENT)
+    name, new = renumber_intent(governed_gate(repo).intents, intent_id, file)
+    emit({"from": intent_id, "to": new}, as_json, f"{sanitise_line(name, 80)} was {intent_id} and is {new} now")

@@ -29,6 +29,7 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
     "intent_cleared": ("intent", "cleared"),
     "intent_transition": ("intent", "moved"),
     "intent_reopened": ("intent", "reopened"),
+    "intent_renumbered": ("intent", "renumbered"),
     "intent_changed": ("intent", "changed"),
     "lesson": ("intent", "lesson"),
     "task_handed_in": ("intent", "handed in"),
@@ -181,7 +182,7 @@ def other_details(event: str, body: dict[str, Any]) -> Iterator[str]:
                 f"{sign}{text}" for sign, key in (("+", "added"), ("-", "removed")) for text in change.get(key, ())
             ]
             yield f"{field} {' '.join(signs)}"
-    if event == "intent_transition":
+    if event in ("intent_transition", "intent_renumbered"):
         yield f"{body.get('from')} to {body.get('to')}"
     if event == "setting_changed":
         yield f"{body.get('from') or 'default'} → {body.get('to') or 'default'}"

@@ -100,7 +100,7 @@ def check_ids(placed: Sequence[PlacedIntent]) -> Iterator[LintFinding]:
             yield item.make_finding("INVALID_ID_FORMAT", f"{described}; expected one like INT-001", "id")
         elif first.setdefault(name, item) is not item:
             line = first[name].find_position("id").line
-            message = f"{name} is declared twice; the first is in line {line}"
+            message = f"{name} is declared twice; the first is in line {line}. Run: remit intent renumber {name}"
             yield item.make_finding("DUPLICATE_ID", message, "id")
 
 

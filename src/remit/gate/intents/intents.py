@@ -183,10 +183,10 @@ class Intents:
         validate_scope(intent.owned_scope)
         if not self.workspace.is_governed:
             raise IntentError("Remit does not govern this repository; start with `remit init`")
-        from remit.workspace.intents_file.edit import add_intent, name_intent_file, next_id, render_intent_file
+        from remit.workspace.intents_file.edit import add_intent, name_intent_file, render_intent_file
 
         now = self.format_now()
-        named = intent if intent.id else replace(intent, id=next_id(self.document))
+        named = intent if intent.id else replace(intent, id=self.choose_id())
         if self.writes_files:
             if named.id in self.document.files or self.find_intent(named.id):
                 raise IntentError(f"{named.id} exists already; without an id it gets a free one")
@@ -196,6 +196,11 @@ class Intents:
             self.rewrite_file(None, lambda text: add_intent(text, named, now=now))
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(named.id)
+
+    def choose_id(self) -> str:
+        from remit.workspace.intents_file.edit import next_id
+
+        return next_id(self.document)
 
     @property
     def writes_files(self) -> bool:

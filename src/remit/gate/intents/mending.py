@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
+from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
-from remit.core.intent import FINAL_STATUSES, Intent, IntentsDocument
+from remit.core.intent import FINAL_STATUSES, INTENTS_FOLDER, Intent, IntentsDocument
 from remit.core.intents.life import LifeRecord, fingerprint, identify
 from remit.gate.governing import put_life_record, read_life
 from remit.gate.intents.intents import Intents, redact_statement
@@ -14,12 +17,22 @@ from remit.gate.intents.person_edits import PERSON
 from remit.gate.intents.refusals import IntentError
 from remit.workspace.git.command import Git
 from remit.workspace.git.repository import current_branch, head_commit
-from remit.workspace.intents_file.resolve import merge_intent_lists
-from remit.workspace.intents_file.storage import write_intents
+from remit.workspace.intents_file.edit import name_intent_file, render_intent_file
+from remit.workspace.intents_file.parse import parse_intents, parse_single_intent
+from remit.workspace.intents_file.resolve import (
+    Resolution,
+    age_key,
+    apply_merge,
+    change_id,
+    merge_intent_files,
+    merge_intent_lists,
+    read_side,
+)
+from remit.workspace.intents_file.storage import list_intent_files
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
-OURS, THEIRS = 2, 3
-"""Numbers of the sides in git's index; the last common version is 1. Source: git-ls-files(1) of git 2.39."""
+STAGES = (1, 2, 3)
+"""Numbers in git's index of the last common version, ours and theirs. Source: git-ls-files(1) of git 2.39."""
 
 
 class MendedFile(Struct, frozen=True):
@@ -42,16 +55,23 @@ def resolve_conflicts(intents: Intents) -> list[MendedFile]:
     git = Git(workspace.root)
     mended: list[MendedFile] = []
     for path, stages in read_stages(git).items():
-        if workspace.root / path != workspace.intents_path:
+        file = workspace.root / path
+        is_list = file == workspace.intents_path
+        if not is_list and not (
+            path.startswith(f"{ORCHESTRATION_FOLDER}/{INTENTS_FOLDER}/") and path.endswith(".yaml")
+        ):
             continue
-        if OURS not in stages or THEIRS not in stages:
-            side = "deleted" if OURS not in stages else "kept"
-            raise IntentError(f"{path} was {side} here and not there: keep one with `git rm` or `git add`")
-        base, ours, theirs = (git.run("cat-file", "blob", stages[n]).decode() if n in stages else "" for n in (1, 2, 3))
-        merged = merge_intent_lists(base, ours, theirs, now=intents.format_now())
-        content = workspace.intents_path.read_bytes()
-        lock = workspace.state / "intents.lock"
-        write_intents(workspace.intents_path, merged.text, expected_sha256=sha256(content), lock=lock)
+        base, ours, theirs = (git.run("cat-file", "blob", stages[n]).decode() if n in stages else "" for n in STAGES)
+        if not ours or not theirs:
+            merged = Resolution(ours or theirs, (describe_deletion(path, is_list=is_list, ours=bool(ours)),))
+            if is_list and intents.document.files:
+                merged = follow_migration(intents, base, ours or theirs)
+        elif is_list:
+            merged = merge_intent_lists(base, ours, theirs, now=intents.format_now())
+        else:
+            merged = merge_intent_files(base, ours, theirs)
+        found = file.read_bytes() if file.is_file() else None
+        intents.write_text(file, merged.text, None if found is None else sha256(found))
         mended.append(MendedFile(path, ours, merged.text, merged.remarks))
     if mended:
         intents.context.record_intent_changes(intents.rules, by=PERSON)
@@ -61,6 +81,69 @@ def resolve_conflicts(intents: Intents) -> list[MendedFile]:
             "mend the file by hand"
         )
     return mended
+
+
+def describe_deletion(path: str, *, is_list: bool, ours: bool) -> str:
+    who, other = ("theirs", "ours") if ours else ("ours", "theirs")
+    what = "the list" if is_list else path.rpartition("/")[2]
+    return f"{who} deleted {what}, {other} changed it; it was kept"
+
+
+def follow_migration(intents: Intents, base: str, changed: str) -> Resolution:
+    """Carry what one side changed in the list into the files that the other side made of it."""
+    old = {intent.id: intent for intent in read_side("base", base).intents}
+    remarks = ["one side has a file for each intent now; the list's changes went there: git rm --cached this list"]
+    for intent in read_side("the list", changed).intents:
+        before = old.get(intent.id)
+        if before is not None and replace(before, updated_at=None) == replace(intent, updated_at=None):
+            continue
+        name = intents.document.files.get(intent.id)
+        if name is None:
+            text = render_intent_file(replace(intent, updated_at=None))
+            intents.write_text(intents.workspace.folder / INTENTS_FOLDER / name_intent_file(intent), text, None)
+            continue
+        path = intents.workspace.folder / name
+        text = path.read_bytes().decode()
+        [own] = read_side(name, text).intents
+        text, told = apply_merge(text, before, own, replace(intent, updated_at=own.updated_at), now=None)
+        intents.write_text(path, text, sha256(path.read_bytes()))
+        remarks += told
+    return Resolution(changed, tuple(remarks))
+
+
+def renumber_intent(intents: Intents, intent_id: str, file: str | None = None) -> tuple[str, str]:
+    """Give one of two intents with an id a new one: the younger, or the one in `file`. Return its name and the new id.
+
+    Raises IntentError, EditRefused, OSError.
+    """
+    folder, chosen = intents.workspace.folder, list[tuple[Path, Intent]]()
+    for name in list_intent_files(folder):
+        placed, _ = parse_single_intent((folder / name).read_bytes())
+        if placed is not None and placed.intent.id == intent_id:
+            chosen.append((folder / name, placed.intent))
+    if file is not None:
+        chosen = [(path, intent) for path, intent in chosen if path.name == file.rpartition("/")[2]]
+        if not chosen:
+            raise IntentError(
+                f"no file {file!r} of {intent_id} is in {INTENTS_FOLDER}/; `remit intent lint` names them"
+            )
+    new = intents.choose_id()
+    if chosen:
+        path, _ = max(chosen, key=lambda each: age_key(each[1]))
+    elif intents.workspace.intents_path.is_file():
+        path = intents.workspace.intents_path
+    else:
+        raise IntentError(f"no file declares {intent_id}; see `remit intent list`")
+    content = path.read_bytes()
+    text = change_id(
+        content.decode(), intent_id, new, lambda found: max(enumerate(map(age_key, found)), key=itemgetter(1))[0]
+    )
+    intents.write_text(path, text, sha256(content))
+    renamed = next(i for i in parse_intents(text.encode()).intents if i.id == new)
+    detail = {"uid": identify(renamed), "from": intent_id, "to": new, "by": PERSON}
+    intents.recorder.append([intents.make_record("intent_renumbered", new, None, detail)])
+    intents.context.record_intent_changes(intents.rules, by=PERSON)
+    return renamed.title, new
 
 
 def read_stages(git: Git) -> Mapping[str, Mapping[int, str]]:

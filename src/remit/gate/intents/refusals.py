@@ -52,13 +52,11 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
         why = f": {sanitise_line(intent.blocked_reason)}" if intent.blocked_reason else ""
         raise refuse("INTENT_BLOCKED", f"{intent_id} is BLOCKED{why}.")
     if intent.status in FINAL_STATUSES:
-<<<<<<< HEAD
-        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}; a person can `remit intent reopen` it.")
-=======
         life = rules.life.get(intent_id)
         where = f", {life.said}" if life and life.origin != "file" else ""
-        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}{where}; it cannot be worked under again.")
->>>>>>> b69fb78c94bb8f0944c16676c1af88758381fee7
+        here = " --here" if life and life.origin == "elsewhere" else ""
+        cure = f"A person can reopen it: remit intent reopen {intent_id}{here}"
+        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}{where}. {cure}")
     if intent_id in rules.ignore.intents:
         raise refuse("INTENT_IGNORED", f"{intent_id} is barred by .intentignore.")
     if active.intent_id not in (None, intent_id) and active.source not in REPLACEABLE_SOURCES:

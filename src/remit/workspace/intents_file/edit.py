@@ -172,7 +172,7 @@ class IntentsSource:
             raise EditRefused("the file is no mapping; mend it first")
         self.root = root if isinstance(root, YamlMapping) else None
         self.is_single = is_single_intent(root)
-        self.active = None if self.root is None else _find_value(self.root, "active_intents")
+        self.active = None if self.root is None else find_value(self.root, "active_intents")
         """The value of `active_intents`, null included."""
         self.document = parse_intents(content)
 
@@ -180,7 +180,7 @@ class IntentsSource:
         def read_id(entry: IntentNode) -> str | None:
             if entry.key is not None:
                 return entry.key.text
-            node = _find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None
+            node = find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None
             return node.text if isinstance(node, YamlScalar) else None
 
         entries = () if self.active is None else list_intent_nodes(self.active)
@@ -235,7 +235,7 @@ def _encode(text: str) -> bytes:
         raise EditRefused(f"{text[error.start]!r} cannot be written as UTF-8") from error
 
 
-def _find_value(mapping: YamlMapping, name: str) -> YamlNode | None:
+def find_value(mapping: YamlMapping, name: str) -> YamlNode | None:
     return next((v for k, v in mapping.pairs if isinstance(k, YamlScalar) and k.text == name), None)
 
 

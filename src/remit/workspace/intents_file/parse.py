@@ -143,6 +143,12 @@ def list_intent_nodes(active: YamlNode) -> tuple[IntentNode, ...]:
     return ()
 
 
+def read_intent_node(entry: IntentNode) -> Intent | None:
+    """Return the intent at a position; None if it has an error."""
+    placed, _ = _read_intent(entry)
+    return placed.intent if placed is not None and placed.sound else None
+
+
 def _read_root(root: YamlNode | None, known: frozenset[str]) -> tuple[tuple[Intent, ...], list[LintFinding]]:
     if not isinstance(root, YamlMapping):
         text = "empty" if root is None or is_null(root) else describe_node(root)

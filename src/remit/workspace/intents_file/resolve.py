@@ -1,16 +1,27 @@
 """Merging of intents files by meaning, where git stopped: text in, text out, with each byte outside a change kept."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.intent import Intent, IntentsDocument
+from remit.core.intents.life import identify
 from remit.core.intents.merge import merge_intents
 from remit.core.untrusted_input import sanitise_line
-from remit.workspace.intents_file.edit import FieldValue, add_intent, next_id, remove_intent, set_fields
-from remit.workspace.intents_file.parse import parse_intents
+from remit.workspace.intents_file.edit import (
+    FieldValue,
+    IntentsSource,
+    add_intent,
+    drop_fields,
+    find_value,
+    next_id,
+    remove_intent,
+    set_fields,
+)
+from remit.workspace.intents_file.parse import parse_intents, read_intent_node
 from remit.workspace.intents_file.storage import EditRefused
+from remit.workspace.intents_file.yaml_nodes import YamlMapping
 
 
 class Resolution(Struct, frozen=True):
@@ -37,7 +48,7 @@ def merge_intent_lists(base: str, ours: str, theirs: str, *, now: str) -> Resolu
         used = (*sides["ours"].intents, *sides["theirs"].intents, *(Intent(i, ()) for i in renamed.values()))
         new = next_id(IntentsDocument(used), intent_id.rpartition("-")[0])
         renamed[intent_id] = new
-        if is_younger(mine[intent_id], other[intent_id]):
+        if age_key(mine[intent_id]) > age_key(other[intent_id]):
             # Ours gets the new id, and with it all that ours alone says of it.
             text = rename_intent(text, intent_id, new, now=now)
             mine = {i.id: i for i in parse_intents(text.encode()).intents}
@@ -48,11 +59,8 @@ def merge_intent_lists(base: str, ours: str, theirs: str, *, now: str) -> Resolu
     for intent in other.values():
         own, before = mine.get(intent.id), old.get(intent.id)
         if own is not None:
-            merged = merge_intents(before, own, intent)
-            changes = {name: value for name, value in fields_of(merged.intent).items() if value != fields_of(own)[name]}
-            if changes.keys() - {"updated_at"}:
-                text = set_fields(text, intent.id, changes, now=now)
-            remarks += [f"{intent.id}: both sides changed {name}; ours was kept" for name in merged.kept_ours]
+            text, told = apply_merge(text, before, own, intent, now=now)
+            remarks += told
         elif before is None:
             text = add_intent(text, intent, now=intent.updated_at or now)
         elif replace(intent, updated_at=None) != replace(before, updated_at=None):
@@ -67,6 +75,50 @@ def merge_intent_lists(base: str, ours: str, theirs: str, *, now: str) -> Resolu
     return Resolution(text, tuple(remarks))
 
 
+def merge_intent_files(base: str, ours: str, theirs: str) -> Resolution:
+    """Merge two versions of the file of one intent; see `merge_intent_lists`. Raises EditRefused."""
+    sides = [read_side(name, text).intents for name, text in (("base", base), ("ours", ours), ("theirs", theirs))]
+    old, own, other = (intents[0] if intents else None for intents in sides)
+    if own is None or other is None or (own.id, own.uid) != (other.id, other.uid):
+        raise EditRefused("both sides have another intent in this file; save theirs under another name and keep ours")
+    text, remarks = apply_merge(ours, old, own, other, now=None)
+    return Resolution(text, tuple(remarks))
+
+
+def apply_merge(text: str, old: Intent | None, own: Intent, other: Intent, *, now: str | None) -> tuple[str, list[str]]:
+    """Write into `text`, which has `own`, what the `other` side changed; return it and what a person should know."""
+    merged = merge_intents(old, own, other)
+    before, after = fields_of(own), fields_of(merged.intent)
+    changes = {name: value for name, value in after.items() if value != before[name] and name != "updated_at"}
+    gone = [name for name, value in changes.items() if value in (None, ()) and now is None]
+    kept = {name: value for name, value in changes.items() if name not in gone}
+    text = drop_fields(text, own.id, gone) if gone else text
+    text = set_fields(text, own.id, kept, now=now) if kept else text
+    return text, [f"{own.id}: both sides changed {name}; ours was kept" for name in merged.kept_ours]
+
+
+def change_id(text: str, intent_id: str, new: str, choose: Callable[[Sequence[Intent]], int]) -> str:
+    """Give one of the intents with an id a new one, and write down which it was. `choose` takes them in file order.
+
+    Raises EditRefused.
+    """
+    source = IntentsSource(text)
+    entries = source.list_entries(intent_id)
+    placed = [read_intent_node(entry) for entry in entries]
+    found = [(entry, intent) for entry, intent in zip(entries, placed, strict=True) if intent is not None]
+    if len(found) != len(entries) or not found:
+        raise EditRefused(f"{intent_id} cannot be read; mend the file first")
+    entry, intent = found[choose([intent for _, intent in found])]
+    node = entry.key or (find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None)
+    if node is None:
+        raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
+    text = f"{source.mark}{source.text[: node.start]}{new}{source.text[node.end :]}"
+    if [i.id for i in parse_intents(text.encode()).intents].count(new) != 1:
+        raise EditRefused("the file would not read back as asked; edit it by hand")
+    wanted = {"uid": identify(intent), "formerly": tuple(dict.fromkeys((*intent.formerly, intent_id)))}
+    return set_fields(text, new, wanted, now=None)
+
+
 def read_side(name: str, text: str) -> IntentsDocument:
     document = parse_intents(text.encode()) if text else IntentsDocument()
     if document.errors:
@@ -75,9 +127,9 @@ def read_side(name: str, text: str) -> IntentsDocument:
     return document
 
 
-def is_younger(one: Intent, other: Intent) -> bool:
-    """Return whether `one` was made after `other`; the same answer on every machine."""
-    return (one.created_at or "", one.name, one.owned_scope) > (other.created_at or "", other.name, other.owned_scope)
+def age_key(intent: Intent) -> tuple[str, str, tuple[str, ...]]:
+    """Return what orders intents by age, the younger last; the same on every machine."""
+    return intent.created_at or "", intent.name, intent.owned_scope
 
 
 def rename_intent(text: str, intent_id: str, new: str, *, now: str) -> str:

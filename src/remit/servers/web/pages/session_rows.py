@@ -31,6 +31,7 @@ KIND_OF_EVENT: dict[str, RowKind] = {
     "intent_cleared": "intent",
     "intent_transition": "intent",
     "intent_reopened": "intent",
+    "intent_renumbered": "intent",
     "intent_changed": "intent",
     "lesson": "intent",
     "session_start": "session",
