@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from remit.core.intent import STATUSES, Constraint, Criterion, Intent
 from remit.core.intents.merge import merge_intents
-from remit.workspace.intents_file.edit import add_intent, remove_intent, set_fields
+from remit.workspace.intents_file.edit import add_intent, remove_intent, render_intent_file, set_fields
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.intents_file.resolve import merge_intent_lists
 from remit.workspace.intents_file.storage import EditRefused
@@ -162,3 +162,14 @@ def test_conflict_markers_are_named(text: str) -> None:
 )
 def test_words_that_only_look_like_markers_are_text(text: str) -> None:
     assert not parse_intents(text.encode()).errors
+
+
+def test_a_new_field_of_a_file_keeps_away_from_its_last_line() -> None:
+    text = render_intent_file(replace(ONE, description="Why"))
+    for changes in ({"acceptance_criteria": (Criterion("it works"),)}, {"priority": "HIGH"}, {"owner": "ann"}):
+        changed = set_fields(text, "INT-001", changes, now=None)
+        assert changed.endswith(f"\n\ncreated_at: {MONDAY}\n")
+        [found] = parse_intents(changed.encode()).intents
+        assert found == replace(ONE, description="Why", **changes)
+    ended = set_fields(text, "INT-001", {"status": "DONE"}, now=None)
+    assert ended == f"{text}status: DONE\n"

@@ -84,6 +84,8 @@ def set_fields(text: str, intent_id: str, changes: Mapping[str, FieldValue], *, 
             new.append((name, plain_value(value)))
     if new and mapping.flow:
         splices.append(_append_to_flow(mapping, source.flow_text(dict(new))[1:-1]))
+    elif source.is_single:
+        splices += [_insert_block(source, mapping, field) for field in new]
     elif new:
         splices.append(source.insert_lines(_line_after(source.text, mapping), field_lines(new, mapping.column - 1)))
     values = {name: getattr(BLANK_INTENT, name) if value is None else value for name, value in wanted.items()}
@@ -129,6 +131,19 @@ def render_intent_file(intent: Intent) -> str:
     kept = (*FINAL_STATUSES, "BLOCKED")
     wanted = replace(intent, updated_at=None, status=intent.status if intent.status in kept else "DRAFT")
     return IntentsSource(text).apply([], [wanted], None)
+
+
+def _insert_block(source: "IntentsSource", mapping: YamlMapping, field: tuple[str, Value]) -> Splice:
+    """Put a new field of a file of one intent where a new file has it. Only the last word of life goes to the end: one
+    branch may end the intent while another adds a field.
+    """
+    order = [name for names in FILE_BLOCKS for name in names]
+    before = order[: order.index(field[0])] if field[0] in order else order
+    above = [value for key, value in mapping.pairs if isinstance(key, YamlScalar) and key.text in before]
+    lines = field_lines([field], mapping.column - 1)
+    if field[0] not in order or not above:
+        return source.insert_lines(_line_after(source.text, mapping), lines)
+    return source.insert_lines(_line_after(source.text, max(above, key=lambda value: value.start)), ["", *lines])
 
 
 def name_intent_file(intent: Intent) -> str:
