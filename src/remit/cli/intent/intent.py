@@ -31,6 +31,7 @@ from remit.core.intent import STATUSES, Intent, Status
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.person_edits import ChildrenOpen, change_status, complete_intent, require_closed_children
+from remit.gate.intents.switches import SwitchRefused
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -165,7 +166,12 @@ def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> No
         selected = gate.intents.get(intent_id)  # by the agent's hook
         emit(selected, as_json, gate.intents.format_block(selected))
         return
-    selection = gate.intents.select(choose_session(gate, session), PERSON, intent_id)
+    key = choose_session(gate, session)
+    try:
+        selection = gate.intents.select(key, PERSON, intent_id)
+    except SwitchRefused:
+        require_person(Act.BIND_INTENT)
+        selection = gate.intents.select(key, PERSON, intent_id, said_by=PERSON)
     emit(selection, as_json, selection.block)
 
 

@@ -281,7 +281,7 @@ def change_session(gate: Gate, intent_id: str, session_id: str, bind: bool) -> d
     if known is None:
         raise Refused(404, "no session of that name is known", "the page Sessions lists them")
     if bind:
-        gate.intents.select(key, PERSON, intent_id)
+        gate.intents.select(key, PERSON, intent_id, said_by=PERSON)
         return {"session_id": session_id, "intent_id": intent_id}
     if known.intent_id != intent_id:
         raise Refused(409, f"the session works under {known.intent_id or 'no intent'} by now", "load the page again")
