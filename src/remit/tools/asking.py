@@ -3,10 +3,13 @@
 import os
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from remit.core.decision import ErrorType
 from remit.core.record import Body, EventName, make_uuid7
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
+from remit.gate.approval_answers import choose_typed_word
 from remit.gate.approval_requests import NOBODY_REPLY, QUESTION_TIMEOUT_S
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import SelectedIntent
@@ -67,6 +70,9 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
     reply: ApprovalReply | None = None
     if dialog is not None and (dialog.question.action, dialog.question.code) == (question.action, question.code):
         question, reply = dialog.question, dialog.reply
+        typed = choose_typed_word(question)
+        if reply is not None and reply.allow and typed and reply.words.strip() != typed:
+            reply = replace(reply, allow=False, words=f"a yes to this takes the word {typed}, typed beside it")
     elif gate.questions.is_watcher_present(question.session_id):
         gate.questions.put_question(question)
         record_question(gate, caller, question, "approval_requested", detail)
@@ -84,6 +90,9 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
         "words": words,
         "grant": None,
     }
+    if question.proposal is not None and given.allow:
+        answered["scope"] = list(given.scope or question.proposal.scope)
+        answered["trusted"] = [redact(command) for command in question.proposal.untrusted]
     record_question(gate, caller, question, "approval_answered", answered)
     if reply is None:
         raise make_refusal("USER_REJECTED", NOBODY_THERE.format(command=command), tool, question.intent_id)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct, structs, to_builtins
 from msgspec.structs import replace
 
-from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.intent import Intent
 from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY
 from remit.core.scope.path_patterns import RepoPath, glob_error, is_absolute_pattern
@@ -32,6 +32,7 @@ from remit.tools.agent_tool import AgentTool, Caller, ToolAnswer, ToolText
 from remit.tools.asking import ask_person, can_reach_person, make_question, select_for_agent
 from remit.tools.conversations import conversations
 from remit.tools.coordination import COORDINATION_TOOLS, refuse_held_paths
+from remit.tools.proposals import ProposeIntent, propose_intent
 from remit.workspace.agents.marked_blocks import BrainEntry, Kind
 
 LINE_RANGE = re.compile(r"(\d{1,9})(?:\s*[-,]\s*(\d{1,9}))?")
@@ -141,40 +142,11 @@ def parse_line_range(line: int | str | None) -> tuple[int, int] | None:
     return start, end
 
 
-class ProposeIntent(Struct, frozen=True, forbid_unknown_fields=True):
-    """Propose a new intent to the person, where no existing one covers the work. It is made only if they say yes."""
-
-    name: ToolText
-    owned_scope: list[ToolText]
-    reason: ToolText
-    constraints: list[ToolText] = []
-    criteria: list[ToolText] = []
-
-
 class RequestScopeExpansion(Struct, frozen=True, forbid_unknown_fields=True):
     """Ask the person to add files to the active intent's owned_scope. Nothing changes unless they say yes."""
 
     paths: list[ToolText]
     reason: ToolText
-
-
-def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolAnswer:
-    validate_scope(given.owned_scope)
-    proposal = Intent(
-        id="",
-        owned_scope=tuple(given.owned_scope),
-        name=sanitise_line(given.name, 200),
-        constraints=tuple(Constraint(text) for text in given.constraints),
-        acceptance_criteria=tuple(Criterion(text) for text in given.criteria),
-    )
-    action = f"propose_intent: {proposal.name} (owns {', '.join(given.owned_scope)})"
-    scope = " ".join(f"--scope {shlex.quote(p)}" for p in given.owned_scope)
-    command = f"remit intent new {shlex.quote(proposal.name)} {scope}"
-    question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, given.reason, given.owned_scope)
-    reply = ask_person(gate, caller, question, "propose_intent", command)
-    created = gate.intents.create(proposal, by=reply.by)
-    text = f"The person said yes: {created.id} is there as DRAFT. Select it with select_active_intent."
-    return ToolAnswer(text, {"success": True, "intent": {"id": created.id, "status": created.status}})
 
 
 def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpansion) -> ToolAnswer:
