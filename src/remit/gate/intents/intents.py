@@ -408,15 +408,13 @@ class IntentCompletion:
             return obstacles
         why = (
             "criteria with a `verify` command were not run, because no person has trusted them "
-            f"({'; '.join(map(sanitise_line, unrun))}): ask the person to run `remit trust`, or to check them and run "
-            f"`remit intent set-status {intent.id} DONE`"
+            f"({'; '.join(map(sanitise_line, unrun))}): ask the person to run `remit trust`, or in a terminal `remit "
+            f"intent complete {intent.id} --notes TEXT`, which asks them"
         )
         return (*obstacles, why)
 
-    def verify_for_person(self, intent_id: str) -> tuple[str, ...]:
-        """Check constraints and run trusted criteria for a person; return the commands that did not run. Raises
-        IntentRefused.
-        """
+    def verify_for_person(self, intent_id: str) -> None:
+        """Check constraints and run trusted criteria for a person. Raises IntentRefused."""
         intent = self.intents.get(intent_id)
         failures = (
             *describe_completion_breaches(self.context, intent),
@@ -424,7 +422,6 @@ class IntentCompletion:
         )
         if failures:
             raise completion_refusal(intent_id, failures)
-        return split_by_trust(self.context, intent)[1]
 
 
 def completion_refusal(intent_id: str, obstacles: tuple[str, ...]) -> IntentRefused:

@@ -5,7 +5,6 @@ name and the commands are its words, and are shown as such.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -13,19 +12,17 @@ from remit.core.call import SessionKey
 from remit.core.config import make_verify_item
 from remit.core.intent import Intent
 from remit.core.plurals import count_things
-from remit.core.record import format_utc
 from remit.core.scope.file_roles import find_mirror, select_mirrored_files
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import Intents, SelectedIntent
-from remit.gate.intents.person_edits import list_present_files, match_files
+from remit.gate.intents.person_edits import list_present_files, match_files, trust_commands
 from remit.gate.intents.refusals import IntentRefused, selectable_intent_ids
 from remit.gate.state.questions import Question, ShownProposal
 from remit.gate.trust import trusted_digests
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import list_commit_paths
-from remit.workspace.place.config import Trust, read_trust, write_trust
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 GLOB_CHARS = frozenset("*?[{!\\")
@@ -197,17 +194,3 @@ def make_agreed_intent(
     except IntentRefused as refused:
         return AgreedIntent(made, None, refused.violation.message)
     return AgreedIntent(selected.intent, selected)
-
-
-def trust_commands(context: WorkspaceContext, made: Intent, shown: Sequence[str]) -> None:
-    """Trust exactly the commands that a person was shown, beside what they trusted before. Raises OSError."""
-    items = tuple(
-        make_verify_item(c.verify, made.id) for c in made.acceptance_criteria if c.verify in shown and c.verify
-    )
-    if not items:
-        return
-    home, repository = context.environment.home, context.recorder.repository
-    before = read_trust(home, repository)
-    known = before.commands if before is not None else ()
-    at = format_utc(datetime.fromtimestamp(context.environment.clock.now(), UTC), "seconds")
-    write_trust(home, Trust(repository, str(context.workspace.root), at, tuple(dict.fromkeys((*known, *items)))))

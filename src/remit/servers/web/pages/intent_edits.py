@@ -19,6 +19,7 @@ from remit.gate.intents.person_edits import (
     PERSON,
     ChildrenOpen,
     ScopePreview,
+    UnprovedCriteria,
     change_status,
     complete_intent,
     draft_fork,
@@ -257,10 +258,12 @@ def change_intent_status(gate: Gate, intent_id: str, body: dict[str, Any]) -> Ch
             raise Refused(409, str(error), "finish the children first, or say that it is closed all the same") from None
         if not form.notes.strip():
             raise Refused(400, "say how it was verified", "write it into the notes")
-        if not form.unverified:
-            closed, unrun = complete_intent(gate, intent_id, form.notes)
-            remarks += [f"not run, for want of trust: {command}; see `remit trust`" for command in unrun]
-            return describe_changed(closed, remarks)
+        try:
+            closed = complete_intent(gate, intent_id, form.notes, without_proof=form.unverified)
+        except UnprovedCriteria as error:
+            fix = "trust them first, or say that it is closed without running them"
+            raise Refused(409, str(error), fix) from None
+        return describe_changed(closed, remarks)
     return describe_changed(change_status(gate, intent_id, form.to, form.notes), remarks)
 
 
