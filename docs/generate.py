@@ -239,6 +239,7 @@ VIOLATION_WORDS = {
     "INTENT_IGNORED": "`.intentignore` bars it",
     "INTENT_ALREADY_ACTIVE": "the session works under another one",
     "INTENT_MISMATCH": "the call cites another intent than the active one",
+    "INTENT_SWITCH_NEEDS_PERSON": "the intent owns what was refused to this session: a person changes intents for it",
     "INTENTS_FILE_INVALID": "`active_intents.yaml` has errors; the first one's place is given",
     "INTENTS_FILE_MISSING": "there is no `active_intents.yaml` to select from",
     "CONFIG_INVALID": "`remit.toml`, or a file of the hooks folder, cannot be used",

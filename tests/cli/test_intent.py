@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import data, run
-from gate.driving import Agent, governed
+from cli.running import data, run, run_on_terminal
+from gate.driving import INTENTS, Agent, body, governed, records
 
 
 @pytest.fixture
@@ -175,3 +175,40 @@ def test_a_template_that_cannot_be_used_is_told(agent: Agent, name: str, text: s
     template(agent, "bad", text or "owner: x\n")
     done = run(agent.cwd, "intent", "new", "x", "--scope", "src/**", "--template", name)
     assert (done.returncode, said in done.stderr) == (2, True), done
+
+
+def with_check(agent: Agent, command: str) -> None:
+    path = agent.cwd / ".orchestration" / "active_intents.yaml"
+    path.write_text(INTENTS.replace("[it works]", f"[{{text: it works, verify: {command}}}]", 1))
+
+
+@pytest.mark.parametrize("words", [("complete", "INT-001", "--notes", "looked"), ("set-status", "INT-001", "DONE")])
+def test_done_without_a_proof_takes_a_terminal(agent: Agent, words: tuple[str, ...]) -> None:
+    with_check(agent, "touch ran")
+    done = run(agent.cwd, "intent", *words)
+    assert (done.returncode, '1 check was not run here, for want of trust: "touch ran"' in done.stderr) == (3, True)
+    assert data(agent.cwd, "intent", "show", "INT-001")["status"] == "IN_PROGRESS"
+    assert not (agent.cwd / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "status", "ran"),
+    [
+        ("touch ran", b"y", "DONE", True),
+        ("touch ran", b"s", "DONE", False),
+        ("touch ran", b"n", "IN_PROGRESS", False),
+        ("touch ran; false", b"y", "IN_PROGRESS", True),
+    ],
+)
+def test_a_person_decides_about_a_check_that_nobody_trusts(
+    agent: Agent, command: str, answer: bytes, status: str, ran: bool
+) -> None:
+    with_check(agent, command)
+    words = ["-m", "remit", "intent", "complete", "INT-001", "--notes", "looked"]
+    code, seen = run_on_terminal(agent.cwd, words, b"[n]", answer + b"\n")
+    assert code == (0 if status == "DONE" else 3), seen
+    assert data(agent.cwd, "intent", "show", "INT-001")["status"] == status
+    assert (agent.cwd / "ran").exists() == ran
+    if answer == b"s":
+        [moved] = [body(record) for record in records(agent.cwd, "intent_transition")]
+        assert moved["notes"] == "looked (completed without proof: touch ran)"

@@ -107,7 +107,8 @@ def test_a_yes_in_the_dialog_makes_the_intent(desk: Callable[..., Desk], mode: s
     assert not result.is_error, text(result)
     assert Gate.open(found.root, machine(found.home)).intents.get("INT-003").owned_scope == ("perf/**",)
     [message] = shown.messages
-    assert "Speed (owns perf/**)" in message
+    assert "a new intent\nSpeed" in message
+    assert "  perf/** (new)" in message
     assert "it is slow" in message
     assert "Risk 20 of 100" in message
     assert found.answers() == [("elicitation", "allow")]

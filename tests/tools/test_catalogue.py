@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from gate.driving import Agent, body, governed, machine, records
+from gate.driving import Agent, allowed, body, governed, machine, records
 from remit.core.call import REMIT_TOOLS, SessionKey
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
@@ -113,18 +113,23 @@ def test_with_nobody_there_the_agent_is_told_to_ask_in_its_answer(gate: Gate, na
     assert records(gate.workspace.root, "approval_requested") == []
 
 
-def test_a_proposal_that_a_person_accepts_is_a_draft(gate: Gate, home: Path) -> None:
+def test_a_proposal_that_a_person_accepts_is_made_and_selected(gate: Gate, home: Path) -> None:
+    run(gate, "select_active_intent", intent_id="INT-001")
     with Person(gate.workspace.root, home, lambda: ApprovalReply(True)) as person:
         result = run(
             gate, "propose_intent", name="Speed", owned_scope=["perf/**"], reason="slow", constraints=["no new deps"]
         )
     assert result.ok, result
     made = gate.intents.get("INT-003")
-    assert (made.name, made.status, made.owned_scope) == ("Speed", "DRAFT", ("perf/**",))
+    assert (made.name, made.owned_scope) == ("Speed", ("perf/**",))
     assert [c.text for c in made.constraints] == ["no new deps"]
     assert person.asked == ["propose_intent: Speed (owns perf/**)"]
     [answer] = [body(r)["approval"] for r in records(gate.workspace.root, "approval_answered")]
-    assert (answer["answer"], answer["by"]) == ("allow", "person")
+    assert (answer["answer"], answer["by"], answer["scope"]) == ("allow", "person", ["perf/**"])
+    assert gate.state.active_session(CALLER.session).intent_id == "INT-003"
+    assert result.data["context"] in result.text
+    assert "<pattern>perf/**</pattern>" in result.data["context"]
+    assert allowed(Agent(gate.workspace.root, home).write("perf/a.py", "x\n"))
 
 
 def test_a_no_comes_back_in_the_persons_words(gate: Gate, home: Path) -> None:

@@ -12,7 +12,7 @@ from remit.core.decision import HIGH_RISK, Extent
 from remit.core.formats.record_summary import EXTENT_NAMES, RecordSummary, summarize_record
 from remit.core.record import KEY
 from remit.core.scope.path_patterns import Scope
-from remit.core.untrusted_input import sanitise_line
+from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.approval_requests import ApprovalRequests, remove_project_grant
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
@@ -73,6 +73,8 @@ def group_equal_questions(listed: Sequence[ListedQuestion]) -> list[list[ListedQ
 
 def find_wider_rule(question: Question) -> str | None:
     """Return the rule that an approval for the session or the intent would cover; None if only `once` is possible."""
+    if question.proposal is not None or question.code == "INTENT_SWITCH_NEEDS_PERSON":
+        return None
     try:
         return sanitise_line(make_rule(question.subject, "intent").text, 200) or None
     except GrantRuleError:
@@ -109,8 +111,19 @@ def close_orphaned_questions(gate: Gate) -> None:
 
 
 def choose_typed_word(question: Question) -> str:
-    """Return the word to type before a yes: for a high risk, and for what is too long to be shown whole."""
-    return question.id[-TYPED_CHARS:] if question.risk > HIGH_RISK or question.is_cut else ""
+    """Return the word to type before a yes: for a high risk, a wide scope, and what is too long to be shown whole."""
+    is_wide = question.proposal is not None and question.proposal.is_wide
+    return question.id[-TYPED_CHARS:] if question.risk > HIGH_RISK or question.is_cut or is_wide else ""
+
+
+def describe_subject(question: Question) -> list[str]:
+    """Return the lines that say what a yes is to: a proposed intent as a card, or the call."""
+    if question.proposal is None:
+        return [sanitise_full_line(question.action)]
+    # Imported here: it measures scopes against git, which a card of a call never needs.
+    from remit.gate.intents.proposals import describe_proposal
+
+    return ["a new intent", *describe_proposal(question.proposal)]
 
 
 def list_extents(question: Question) -> list[Extent]:

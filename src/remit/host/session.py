@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from remit.core.call import SessionEnded, SessionKey
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.governing import govern_workspace
+from remit.gate.intents.person_edits import PERSON
 from remit.gate.machine import Environment
 from remit.gate.state.questions import ApprovalReply
 from remit.host.events import RunEvent, describe_line
@@ -368,7 +369,7 @@ def fork_run(workspace: Workspace, run_id: str, n: int | None = None, clock: Cal
 
 async def select_intent(access: GateAccess, run_id: str, intent: str | None) -> None:
     if intent is not None:
-        await access.run(lambda gate: gate.intents.select(SessionKey(run_id), AGENT, intent))
+        await access.run(lambda gate: gate.intents.select(SessionKey(run_id), AGENT, intent, said_by=PERSON))
 
 
 def find_run(workspace: Workspace, run_id: str) -> RunDirectory:

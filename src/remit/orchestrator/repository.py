@@ -20,7 +20,7 @@ from remit.orchestrator.planning.write_sets import WriteSet
 from remit.orchestrator.remote import find_uncommitted_intents
 from remit.wiring.agents import find_agents
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.repository import BRANCH_PREFIX, head_commit
+from remit.workspace.git.repository import BRANCH_PREFIX, head_commit, list_commits
 from remit.workspace.place.resolve_paths import folds_case
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import read_regular_file
@@ -123,14 +123,7 @@ def read_history(context: WorkspaceContext) -> RepositoryHistory:
 
 def read_commits(workspace: Workspace) -> tuple[Commit, ...]:
     """Return the newest MAX_COMMITS commits of HEAD, the newest first; none before the first. Raises GitError."""
-    if head_commit(workspace) is None:
-        return ()
-    options = ("--no-merges", "--no-renames", "--name-only", "--relative", "-z", f"--max-count={MAX_COMMITS}")
-    logged = os.fsdecode(Git(workspace.root).run("log", *options, "--format=%x01%h"))
-    commits = (chunk.split("\0") for chunk in logged.split("\x01")[1:])
-    return tuple(
-        Commit(name.strip(), tuple(filter(None, (path.lstrip("\n") for path in paths)))) for name, *paths in commits
-    )
+    return tuple(Commit(name, paths) for name, paths in list_commits(workspace, MAX_COMMITS))
 
 
 def order_by_changes(files: Iterable[str], commits: Iterable[Commit]) -> list[str]:

@@ -15,6 +15,7 @@ HINTS: dict[ErrorType, str] = {
     "INTENT_IGNORED": "select_active_intent",
     "INTENT_ALREADY_ACTIVE": "clear_active_intent",
     "INTENT_MISMATCH": "select_active_intent",
+    "INTENT_SWITCH_NEEDS_PERSON": "ask_user",
     "INTENTS_FILE_INVALID": "ask_user",
     "INTENTS_FILE_MISSING": "ask_user",
     "CONFIG_INVALID": "ask_user",

@@ -285,7 +285,7 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
     lessons = LessonsWriter(gate)
     match words:
         case ("intent", "select", intent_id):
-            gate.intents.select(call.session, call.agent, intent_id, tool=call.tool)
+            select_intent(gate, call, intent_id)
         case ("intent", "clear"):
             gate.intents.clear(call.session, call.agent)
         case ("intent", "complete", intent_id, "--notes", notes):
@@ -297,6 +297,19 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
         case _:
             return None
     return gate.before(call)
+
+
+def select_intent(gate: Gate, call: ToolCall, intent_id: str) -> None:
+    try:
+        gate.intents.select(call.session, call.agent, intent_id, tool=call.tool)
+    except IntentRefused as refused:
+        if refused.violation.error_type != "INTENT_SWITCH_NEEDS_PERSON":
+            raise
+        # Imported here: the catalogue of tools is heavy, and few selections have to be asked about.
+        from remit.tools.agent_tool import Caller
+        from remit.tools.asking import select_for_agent
+
+        select_for_agent(gate, Caller(call.session, call.agent), intent_id, call.tool)
 
 
 def parse_lesson(words: Sequence[str]) -> BrainEntry | None:

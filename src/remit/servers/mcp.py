@@ -28,6 +28,7 @@ from msgspec import Struct
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, hash_arguments
 from remit.core.untrusted_input import sanitise_line
+from remit.gate.approval_answers import choose_typed_word, describe_subject
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.governing import Rules, load_rules
@@ -120,9 +121,12 @@ def add_reply(caller: Caller, question: Question, reply: ApprovalReply | None) -
 
 def format_question(question: Question) -> str:
     reasons = f" ({'; '.join(question.reasons)})" if question.reasons else ""
+    typed = choose_typed_word(question)
+    subject = "\n".join(describe_subject(question))
     return (
-        f"Remit asks for the agent {sanitise_line(question.agent, 60)}: {sanitise_line(question.action, 480)}\n"
+        f"Remit asks for the agent {sanitise_line(question.agent, 60)}: {subject}\n"
         f"Its reason: {sanitise_line(question.message, 500)}\nRisk {question.risk} of 100{reasons}."
+        + (f"\nFor a yes, type {typed} into the field for words as well." if typed else "")
     )
 
 

@@ -1,9 +1,7 @@
 """The table of agent-facing tools (contracts §4). A tool is one Struct of arguments and one function."""
 
-import os
 import re
 import shlex
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
@@ -12,14 +10,11 @@ import msgspec
 from msgspec import Meta, Struct, structs, to_builtins
 from msgspec.structs import replace
 
-from remit.core.decision import ErrorType
-from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.intent import Intent
 from remit.core.python_runtime import prepare_type
-from remit.core.record import KEY, Body, EventName, make_uuid7
-from remit.core.redaction import redact
+from remit.core.record import KEY
 from remit.core.scope.path_patterns import RepoPath, glob_error, is_absolute_pattern
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_requests import NOBODY_REPLY, QUESTION_TIMEOUT_S
 from remit.gate.context import Attempts
 from remit.gate.effects.replays import run_replays
 from remit.gate.gate import Gate
@@ -27,17 +22,17 @@ from remit.gate.governing import Rules
 from remit.gate.intents.lessons import LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentRefused, make_refusal, validate_scope
 from remit.gate.session_lifecycle import selectable_intents
-from remit.gate.state.questions import ApprovalReply, Question
 from remit.ledger.index.index import Index, open_index
 from remit.ledger.index.search import search_documents
 from remit.ledger.parse_time import parse_time
-from remit.policy.risk import is_sensitive_path
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.why.explain import Explainer, blame_lines
 from remit.provenance.why.explanation import Cause, Explanation, render_explanation
-from remit.tools.agent_tool import AgentTool, Caller, NeedsPerson, ToolAnswer, ToolText
+from remit.tools.agent_tool import AgentTool, Caller, ToolAnswer, ToolText
+from remit.tools.asking import ask_person, can_reach_person, make_question, select_for_agent
 from remit.tools.conversations import conversations
 from remit.tools.coordination import COORDINATION_TOOLS, refuse_held_paths
+from remit.tools.proposals import ProposeIntent, propose_intent
 from remit.workspace.agents.marked_blocks import BrainEntry, Kind
 
 LINE_RANGE = re.compile(r"(\d{1,9})(?:\s*[-,]\s*(\d{1,9}))?")
@@ -147,51 +142,11 @@ def parse_line_range(line: int | str | None) -> tuple[int, int] | None:
     return start, end
 
 
-MAX_ACTION_CHARS = 480
-"""Slightly less than a question shows of an action: people approve only text they have seen."""
-
-GLOB_CHARS = frozenset("*?[{!\\")
-
-NOBODY_THERE = (
-    "Nobody is there to be asked. Ask the person in your answer; they can run `{command}` themselves, or start `remit "
-    "approvals watch` in a terminal before you call this again."
-)
-
-
-class ProposeIntent(Struct, frozen=True, forbid_unknown_fields=True):
-    """Propose a new intent to the person, where no existing one covers the work. It is made only if they say yes."""
-
-    name: ToolText
-    owned_scope: list[ToolText]
-    reason: ToolText
-    constraints: list[ToolText] = []
-    criteria: list[ToolText] = []
-
-
 class RequestScopeExpansion(Struct, frozen=True, forbid_unknown_fields=True):
     """Ask the person to add files to the active intent's owned_scope. Nothing changes unless they say yes."""
 
     paths: list[ToolText]
     reason: ToolText
-
-
-def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolAnswer:
-    validate_scope(given.owned_scope)
-    proposal = Intent(
-        id="",
-        owned_scope=tuple(given.owned_scope),
-        name=sanitise_line(given.name, 200),
-        constraints=tuple(Constraint(text) for text in given.constraints),
-        acceptance_criteria=tuple(Criterion(text) for text in given.criteria),
-    )
-    action = f"propose_intent: {proposal.name} (owns {', '.join(given.owned_scope)})"
-    scope = " ".join(f"--scope {shlex.quote(p)}" for p in given.owned_scope)
-    command = f"remit intent new {shlex.quote(proposal.name)} {scope}"
-    question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, given.reason, given.owned_scope)
-    reply = ask_person(gate, caller, question, "propose_intent", command)
-    created = gate.intents.create(proposal, by=reply.by)
-    text = f"The person said yes: {created.id} is there as DRAFT. Select it with select_active_intent."
-    return ToolAnswer(text, {"success": True, "intent": {"id": created.id, "status": created.status}})
 
 
 def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpansion) -> ToolAnswer:
@@ -217,72 +172,6 @@ def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpan
     return ToolAnswer(text, {"success": True, "added": list(patterns), "context": block})
 
 
-def make_question(
-    gate: Gate, caller: Caller, code: ErrorType, action: str, reason: str, patterns: Sequence[str]
-) -> Question:
-    """Return the question; its path is set for exactly one path without a pattern.
-
-    Raises ValueError if a person could not see the whole request.
-    """
-    if len(sanitise_line(action, 2 * MAX_ACTION_CHARS)) > MAX_ACTION_CHARS:
-        raise ValueError(f"that is too long for one question ({MAX_ACTION_CHARS} characters); ask for less")
-    now = gate.environment.clock.now()
-    is_literal = len(patterns) == 1 and not GLOB_CHARS & set(patterns[0])
-    sensitive = [path for path in patterns if is_sensitive_path(path)]
-    reasons = ["it widens what an agent may change"] if patterns else []
-    reasons += [f"{sanitise_line(path, 80)} is security- or release-relevant" for path in sensitive]
-    return Question(
-        id=make_uuid7(int(now * 1000), os.urandom(10)),
-        session_id=caller.session.session_id,
-        agent=caller.agent,
-        intent_id=gate.state.active_session(caller.session).intent_id,
-        code=code,
-        action=redact(sanitise_line(action, MAX_ACTION_CHARS)),
-        message=redact(sanitise_line(reason, 500)),
-        path=patterns[0] if is_literal else None,
-        risk=40 if sensitive else 20,
-        reasons=tuple(reasons[:2]),
-        asked_at=now,
-        expires_at=now + (gate.rules.config.approvals.timeout_s or QUESTION_TIMEOUT_S),
-    )
-
-
-def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, command: str) -> ApprovalReply:
-    """Return the person's approval. Raises IntentRefused without a yes; NeedsPerson to use the agent's dialog.
-
-    A watching terminal is asked before the agent: only a person can answer there. `command` does the same by hand.
-    """
-    dialog = caller.dialog_answer
-    detail: dict[str, object] = {"rule": question.code, "risk": question.risk}
-    reply: ApprovalReply | None = None
-    if dialog is not None and (dialog.question.action, dialog.question.code) == (question.action, question.code):
-        question, reply = dialog.question, dialog.reply
-    elif gate.questions.is_watcher_present(question.session_id):
-        gate.questions.put_question(question)
-        record_question(gate, caller, question, "approval_requested", detail)
-        reply = gate.questions.wait_for_reply(question, gate.environment.release_lock) or NOBODY_REPLY
-    elif caller.has_dialog:
-        record_question(gate, caller, question, "approval_requested", {**detail, "through": "elicitation"})
-        raise NeedsPerson(caller, question)
-    else:
-        raise make_refusal("USER_REJECTED", NOBODY_THERE.format(command=command), tool, question.intent_id)
-    given = reply or NOBODY_REPLY
-    words = sanitise_line(redact(given.words), 500)
-    answered: dict[str, object] = {
-        "by": given.by,
-        "answer": "allow" if given.allow else "deny",
-        "words": words,
-        "grant": None,
-    }
-    record_question(gate, caller, question, "approval_answered", answered)
-    if reply is None:
-        raise make_refusal("USER_REJECTED", NOBODY_THERE.format(command=command), tool, question.intent_id)
-    if not reply.allow:
-        said = f": {sanitise_line(reply.words)}" if reply.words else ""
-        raise make_refusal("USER_REJECTED", f"The person was asked and said no{said}.", tool, question.intent_id)
-    return reply
-
-
 def ask_to_vouch(gate: Gate, caller: Caller, intent_id: str) -> bool:
     """Return whether a person confirms the criteria whose commands may not run here.
 
@@ -294,25 +183,13 @@ def ask_to_vouch(gate: Gate, caller: Caller, intent_id: str) -> bool:
     criteria = gate.completion.find_unrun_criteria(intent)
     if not criteria or gate.completion.find_obstacles(intent, vouched=True):
         return False
-    if not (caller.has_dialog or caller.dialog_answer or gate.questions.is_watcher_present(caller.session.session_id)):
+    if not can_reach_person(gate, caller):
         return False
     action = f"complete_intent: {intent_id} is done, and these criteria are met: {'; '.join(criteria)}"
     reason = "their commands were not run, because no person has trusted them on this machine"
     question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, reason, ())
     command = f"remit intent set-status {intent_id} DONE"
     return ask_person(gate, caller, question, "complete_intent", command).allow
-
-
-def record_question(
-    gate: Gate, caller: Caller, question: Question, event: EventName, detail: dict[str, object]
-) -> None:
-    body = Body(
-        event=event,
-        intent_id=question.intent_id,
-        session_id=question.session_id,
-        detail={"approval": {"id": question.id, "action": question.action[:500], **detail}},
-    )
-    gate.recorder.append([gate.recorder.make_record(body, caller.agent)])
 
 
 class RecordLesson(Struct, frozen=True, forbid_unknown_fields=True):
@@ -381,7 +258,7 @@ class CompleteIntent(Struct, frozen=True, forbid_unknown_fields=True):
 
 def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) -> ToolAnswer:
     why, expected = given.reasoning, given.expected_mutations
-    selection = gate.intents.select(caller.session, caller.agent, given.intent_id, reasoning=why, expected=expected)
+    selection = select_for_agent(gate, caller, given.intent_id, "select_active_intent", why, expected)
     text = "\n".join((*(f"Warning: {w}" for w in selection.warnings), selection.block))
     data = {"success": True, "context": selection.block, "intent": intent_summary(selection.intent)}
     return ToolAnswer(text, {**data, **({"warnings": list(selection.warnings)} if selection.warnings else {})})

@@ -8,7 +8,7 @@ import pytest
 
 from cli.running import data, remit
 from conftest import run_git
-from gate.driving import Agent, governed, records
+from gate.driving import Agent, body, governed, records
 from gate.team_hooks.trusted_hooks import trust_all
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -215,9 +215,9 @@ def test_a_new_intent_a_fork_and_a_deletion(agent: Agent, browser: Browser) -> N
         ({"name": "X", "scope": ["a/**"], "id": "INT-009"}, 400),
         ({"name": "X", "scope": ["a/**"], "template": "../x"}, 400),
     ]
-    for body, status in wrong:
-        refused = browser.post(place(agent, "intents"), body)
-        assert refused.status == status, (body, refused.text)
+    for sent, status in wrong:
+        refused = browser.post(place(agent, "intents"), sent)
+        assert refused.status == status, (sent, refused.text)
     assert [row["id"] for row in data(agent.cwd, "intent", "list")] == ["INT-001", "INT-002", "INT-004"]
 
 
@@ -232,9 +232,12 @@ def test_an_intent_moves_along_its_life_as_by_the_command(agent: Agent, browser:
     assert move(browser, agent, "INT-002", "BLOCKED", notes="waits for anna").status == 200
     assert data(agent.cwd, "intent", "show", "INT-002")["blocked_reason"] == "waits for anna"
     assert move(browser, agent, "INT-001", "DONE").status == 400
-    done = move(browser, agent, "INT-001", "DONE", notes="read it")
+    unproved = move(browser, agent, "INT-001", "DONE", notes="read it")
+    assert (unproved.status, "1 check was not run here, for want of trust" in unproved.text) == (409, True)
+    done = move(browser, agent, "INT-001", "DONE", notes="read it", unverified=True)
     assert (done.status, done.data["status"]) == (200, "DONE"), done.text
-    assert "not run, for want of trust: true" in done.data["remarks"][0]
+    [*_, moved] = [body(r) for r in records(agent.cwd, "intent_transition")]
+    assert moved["notes"] == "read it (completed without proof: true)"
     assert "is final" in move(browser, agent, "INT-001", "IN_PROGRESS").text
 
 
@@ -242,7 +245,7 @@ def test_a_parent_is_not_closed_before_its_children(agent: Agent, browser: Brows
     remit(agent.cwd, "intent", "edit", "INT-002", "--parent", "INT-001")
     refused = move(browser, agent, "INT-001", "DONE", notes="done")
     assert (refused.status, "INT-002 is DRAFT" in refused.text) == (409, True)
-    assert move(browser, agent, "INT-001", "DONE", notes="done", force=True).status == 200
+    assert move(browser, agent, "INT-001", "DONE", notes="done", force=True, unverified=True).status == 200
 
 
 def test_criteria_show_their_evidence(agent: Agent, browser: Browser) -> None:

@@ -1,5 +1,6 @@
 """`remit intent`: list, show, select, check and close intents; `remit map`: the parts of files that each changed."""
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,18 +21,28 @@ from remit.cli.output import (
     governed_gate,
     open_gate,
     open_index,
+    say,
     view_command_options,
     warn,
 )
-from remit.cli.person_only import PERSON, is_below_agent, require_person
+from remit.cli.person_only import PERSON, is_below_agent, require_person, require_terminal
 from remit.cli.records.query import find_session
 from remit.cli.screen import Screen
 from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.intent import STATUSES, Intent, Status
-from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.intents.person_edits import ChildrenOpen, change_status, complete_intent, require_closed_children
+from remit.gate.intents.person_edits import (
+    ChildrenOpen,
+    UnprovedCriteria,
+    change_status,
+    complete_intent,
+    find_unproved,
+    require_closed_children,
+    trust_commands,
+)
+from remit.gate.intents.refusals import IntentRefused
+from remit.gate.intents.switches import SwitchRefused
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -168,7 +179,12 @@ def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> No
         selected = gate.intents.get(intent_id)  # by the agent's hook
         emit(selected, as_json, gate.intents.format_block(selected))
         return
-    selection = gate.intents.select(choose_session(gate, session), PERSON, intent_id)
+    key = choose_session(gate, session)
+    try:
+        selection = gate.intents.select(key, PERSON, intent_id)
+    except SwitchRefused:
+        require_person(Act.BIND_INTENT)
+        selection = gate.intents.select(key, PERSON, intent_id, said_by=PERSON)
     emit(selection, as_json, selection.block)
 
 
@@ -204,7 +220,8 @@ def choose_session(gate: Gate, session: str | None) -> SessionKey:
 @force_option
 @command_options
 def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool) -> None:
-    """Close an intent as DONE. Commands of its criteria that `remit trust` was told of run first, and have to pass.
+    """Close an intent as DONE. The commands of its criteria run first, and have to pass. Those that nobody on this
+    machine trusts are no proof: at a terminal you are asked what to do about them, elsewhere the intent stays open.
 
     Run by an agent in its shell, the hook of the agent has closed it; this prints how it stands.
     """
@@ -216,9 +233,7 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
     require_person(Act.MOVE_INTENT)
     check_children(gate, intent_id, force=force)
     before = gate.intents.get(intent_id).status
-    closed, unrun = complete_intent(gate, intent_id, notes)
-    for command in unrun:
-        warn(f"not run, for want of trust: {sanitise_line(command)}; see `remit trust`")
+    closed = complete_at_terminal(gate, intent_id, notes)
     emit(closed, as_json, f"{closed.id}: {before} -> {closed.status}")
 
 
@@ -235,8 +250,40 @@ def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Pa
     if status == "DONE":
         check_children(gate, intent_id, force=force)
     before = gate.intents.get(intent_id).status
-    moved = change_status(gate, intent_id, status, notes)
+    is_done = status == "DONE" and before != "DONE"
+    moved = complete_at_terminal(gate, intent_id, notes) if is_done else change_status(gate, intent_id, status, notes)
     emit(moved, as_json, f"{moved.id}: {before} -> {moved.status}")
+
+
+def complete_at_terminal(gate: Gate, intent_id: str, notes: str) -> Intent:
+    """Close an intent as DONE; at a terminal, a person decides about commands that may not run, and those that fail."""
+    unproved = find_unproved(gate, intent_id)
+    try:
+        if not unproved:
+            return complete_intent(gate, intent_id, notes)
+        error: IntentRefused | UnprovedCriteria = UnprovedCriteria(intent_id, unproved)
+    except IntentRefused as refused:
+        error = refused
+    if not sys.stdin.isatty():
+        raise report_unproved(error)
+    say(str(error))
+    trusting = "y = trust and run, " if unproved else ""
+    match click.prompt(f"{trusting}s = complete without it (recorded), n", default="n").strip().lower():
+        case "y" | "yes" if unproved:
+            require_terminal(Act.TRUST)
+            trust_commands(gate, gate.intents.get(intent_id), unproved)
+            return complete_intent(gate, intent_id, notes)
+        case "s":
+            return complete_intent(gate, intent_id, notes, without_proof=True)
+        case _:
+            raise report_unproved(error)
+
+
+def report_unproved(error: IntentRefused | UnprovedCriteria) -> Exception:
+    if isinstance(error, IntentRefused):
+        return error
+    fix = "run it in a terminal, which asks you, or `remit trust` first"
+    return Failure("UNPROVED_CRITERIA", str(error), fix=fix, exit_code=REFUSED)
 
 
 def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:

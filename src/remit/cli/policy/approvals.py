@@ -25,6 +25,7 @@ from remit.gate.approval_answers import (
     QuestionClosed,
     choose_typed_word,
     close_orphaned_questions,
+    describe_subject,
     find_covered_rule,
     find_wider_rule,
     group_equal_questions,
@@ -33,8 +34,9 @@ from remit.gate.approval_answers import (
 )
 from remit.gate.approval_requests import GRANT_WRITE_ERRORS
 from remit.gate.gate import Gate
+from remit.gate.intents.refusals import IntentError, validate_scope
 from remit.gate.state.database import StateError
-from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question
+from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question, ShownProposal
 from remit.policy.grants import GrantRuleError, make_rule
 
 MAX_DIFF_LINES = 40  # on a card in the terminal
@@ -76,8 +78,19 @@ def list_(repo: Path, as_json: bool) -> None:
 )
 @click.option("--rule", "pattern", metavar="RULE", help="What it covers: paths, or a command's first words.")
 @click.option("--all-equal", is_flag=True, help="Say yes to every equal question that waits, each for this once.")
+@click.option(
+    "--scope", "-s", multiple=True, metavar="GLOB", help="The scope of a proposed intent instead; repeatable."
+)
 @command_options
-def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool, repo: Path, as_json: bool) -> None:
+def allow(
+    question_id: str,
+    extent: Extent,
+    pattern: str | None,
+    all_equal: bool,
+    scope: tuple[str, ...],
+    repo: Path,
+    as_json: bool,
+) -> None:
     """Say yes.
 
     A yes that goes further than this once covers the question's folder, or the first words of its command; `--rule`
@@ -88,7 +101,10 @@ def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool
     chosen = find_question(gate, question_id)
     cards = group_equal_questions(gate.questions.list_unanswered()) if all_equal else []
     equal = [item for card in cards if chosen in card for item in card if item != chosen]
-    reply = ApprovalReply(True, extent=extent, pattern=pattern)
+    if scope and chosen.question.proposal is None:
+        raise Failure("USAGE", "the question proposes no intent", target="--scope", fix="leave --scope out")
+    validate_scope(scope, required=bool(scope))
+    reply = ApprovalReply(True, extent=extent, pattern=pattern, scope=scope)
     rule = covered_rule(reply, chosen.question)
     late = record_or_fail(gate, chosen.question, reply)
     answered = [chosen.question.id]
@@ -194,13 +210,19 @@ def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[...
         if word.strip().lower() in ("d", "diff") and is_diff_cut(card[0].question):
             show_whole_diff(card[0].question)
             continue
+        shown = card[0].question.proposal
+        if shown is not None and word.strip().lower() in ("e", "edit"):
+            word = f"e {prompt('  scope, patterns apart by spaces', default=' '.join(shown.scope))}"
         reply = parse_answer(word, card)
         if reply is None:
             say("\n".join(help_lines(card)))
             continue
         try:
             covered_rule(reply, card[0].question)
+            validate_scope(reply.scope, required=bool(reply.scope))
             break
+        except IntentError as error:
+            say(f"  {error}")
         except Failure as failure:
             say(f"  {failure}")
     recorded = 0
@@ -268,7 +290,7 @@ def card_lines(card: Sequence[ListedQuestion]) -> list[str]:
     offer = find_wider_rule(question)
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
-        f"    {sanitise_full_line(question.action)}",
+        *(f"    {line}" for line in describe_subject(question)),
         *(f"      {line}" for line in colour_diff(shorten_diff(question.diff))),
         *(["    this is not the whole of it: it is too long to be shown"] if question.is_cut else []),
         *(f"    {equal.id[-8:]}  {sanitise_full_line(equal.action)}" for equal in equals),
@@ -294,19 +316,51 @@ def grant_line(grant: Grant) -> str:
 def prompt_text(card: Sequence[ListedQuestion]) -> str:
     """Return the prompt of a card: exactly the answers that `parse_answer` accepts for it."""
     whole = "[d]iff whole, " if is_diff_cut(card[0].question) else ""
+    edit = describe_edits(card[0].question)
     if typed := choose_typed_word(card[0].question):
-        return f"  {typed} typed: yes once, {whole}[?] help, or the reason why not"
+        return f"  {typed} typed: yes once, {edit}{whole}[?] help, or the reason why not"
+    if edit:
+        return f"  [y]es, {edit}[n]o, [?] help, or the reason why not"
     every = f"[a]ll {len(card)} once, " if len(card) > 1 else ""
     wider = "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if find_wider_rule(card[0].question) else ""
     return f"  [y]es once, {every}{wider}{whole}[?] help, or the reason why not"
 
 
+def describe_edits(question: Question) -> str:
+    """Return the answers by which a person changes a proposed scope; "" for another question."""
+    shown = question.proposal
+    if shown is None:
+        return ""
+    hints, folders = (" ".join(sanitise_line(path, 80) for path in paths) for paths in (shown.hints, shown.folders))
+    with_hints = f"[w]ith {hints}, " if hints and not shown.is_wide else ""
+    return f"{with_hints}{f'[f]olders {folders}, ' if folders and not shown.is_wide else ''}[e]dit, "
+
+
+def parse_scope_answer(word: str, shown: ShownProposal) -> ApprovalReply | None:
+    """Return the yes that changes a proposed scope: `w`, `f`, or `e` with patterns; None for another answer."""
+    letter, *patterns = word.split()
+    if letter.lower() in ("e", "edit") and patterns:
+        return ApprovalReply(True, scope=tuple(dict.fromkeys(patterns)))
+    if patterns or shown.is_wide:
+        return None
+    if letter.lower() in ("w", "with") and shown.hints:
+        return ApprovalReply(True, scope=(*shown.scope, *shown.hints))
+    if letter.lower() in ("f", "folders") and shown.folders:
+        return ApprovalReply(True, scope=shown.folders)
+    return None
+
+
 def help_lines(card: Sequence[ListedQuestion]) -> list[str]:
     """Return the meaning of each answer that the card offers."""
     rule, typed = find_wider_rule(card[0].question), choose_typed_word(card[0].question)
+    shown = card[0].question.proposal
     lines = [f"    {typed or 'y':8}yes, to this call", "    n       no, without a reason"]
     lines += [f"    a       yes, to each of these {len(card)} calls"] if len(card) > 1 and not typed else []
     lines += ["    d       the whole diff"] if is_diff_cut(card[0].question) else []
+    if shown is not None:
+        lines += [f"    w       yes, and {' '.join(shown.hints)} with it"] if shown.hints and not typed else []
+        lines += [f"    f       yes, to the folders {' '.join(shown.folders)}"] if shown.folders and not typed else []
+        lines += ["    e       yes, to a scope that you write; also e PATTERN PATTERN"]
     if rule and not typed:
         lines += [
             f"    s       yes, for the rest of the session, to: {rule}",
@@ -326,6 +380,9 @@ def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | N
     letter = choice.strip().lower()
     if not equals and letter in ("", "n", "no"):
         return ApprovalReply(False)
+    shown = card[0].question.proposal
+    if shown is not None and (changed := parse_scope_answer(word, shown)) is not None:
+        return changed
     if typed := choose_typed_word(card[0].question):
         if letter == typed.lower():
             return ApprovalReply(True)
@@ -343,6 +400,8 @@ def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | N
 def outcome_line(reply: ApprovalReply, card: Sequence[ListedQuestion], count: int) -> str:
     """Return the line that confirms an answer and states its extent."""
     question = card[0].question
+    if reply.allow and question.proposal is not None:
+        return f"  made and selected; it owns {sanitise_line(' '.join(reply.scope or question.proposal.scope), 500)}"
     if not reply.allow:
         return "  refused" + (f": {sanitise_line(reply.words, 200)}" if reply.words else "")
     if reply.extent == "once":

@@ -23,6 +23,7 @@ from remit.gate.approval_answers import choose_typed_word
 from remit.gate.containment.rewrite_call import describe_floor
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
+from remit.gate.intents.person_edits import PERSON
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.gate.state.questions import ApprovalReply, Question
 from remit.host.events import CallBegun, CallEnded, RetryWait, RunEvent, RunStatus, StreamedCall, StreamedText
@@ -302,7 +303,7 @@ async def answer_command(session: Session, name: str, rest: str, last_n: int) ->
     run = session.run
     match name:
         case "/intent":
-            await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, rest))
+            await run.access.run(lambda gate: gate.intents.select(run.session, AGENT, rest, said_by=PERSON))
             return f"intent: {rest}"
         case "/mode":
             await session.set_mode(rest or find_next_mode(session))

@@ -41,6 +41,7 @@ from remit.gate.intents.refusals import (
     selectable_intent_ids,
     validate_scope,
 )
+from remit.gate.intents.switches import SwitchRefused, find_refused_path
 from remit.gate.state.workspace_state import SessionState
 from remit.gate.team_hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
 from remit.ledger.log_files import LedgerError
@@ -50,6 +51,9 @@ from remit.workspace.place.workspace import is_folder, path_exists, put_session_
 from remit.workspace.safe_files import compute_version, remove_below
 
 COMPLETE_TOOL = "complete_intent"
+
+CHOSEN_BY_AGENT = ("selected", "branch")
+"""Sources of a selection that an agent makes, or brings about by the name of a branch."""
 
 
 MAX_RECENT = 10  # changes that a context block lists
@@ -284,9 +288,11 @@ class Intents:
         expected: Sequence[str] = (),
         tool: str = "select_active_intent",
         source: str = "selected",
+        said_by: str = "",
     ) -> SelectedIntent:
         """Bind the session to an intent. Raises IntentRefused, and the errors in RECORDING_ERRORS. A session with an
-        assigned worktree works there alone.
+        assigned worktree works there alone. `said_by` names the person whose choice it is: without one, no intent is
+        selected that owns what the session was refused.
         """
         active = self.state.active_session(session)
         if (place := self.state.find_other_workspace(session, ASSIGNED)) is not None:
@@ -296,11 +302,16 @@ class Intents:
             source = ASSIGNED
         intent = require_selectable(intent_id, active, self.rules, tool)
         intents = self.document.intents
+        if not said_by and source in CHOSEN_BY_AGENT and intent_id != active.intent_id:
+            refused = find_refused_path(self.context, session, intent, intents)
+            if refused is not None:
+                raise SwitchRefused(refused, intent_id, session, tool, active.intent_id)
         warnings = (*dependency_warnings(intent, intents), *scope_warnings(intent, expected, intents))
         if intent.status == "DRAFT":
             intent = self.set_status(intent.id, "IN_PROGRESS", by=agent, session=session)
         by = agent if source == "selected" else source
         detail: dict[str, Any] = {"reasoning": redact_statement(reasoning), "by": by}
+        detail |= {"said_by": said_by} if said_by else {}
         if expected:
             detail["expected_mutations"] = [sanitise_line(path) for path in expected[:100]]
         self.recorder.append([self.make_record("intent_selected", intent.id, session, detail, agent)])
@@ -486,15 +497,13 @@ class IntentCompletion:
             return obstacles
         why = (
             "criteria with a `verify` command were not run, because no person has trusted them "
-            f"({'; '.join(map(sanitise_line, unrun))}): ask the person to run `remit trust`, or to check them and run "
-            f"`remit intent set-status {intent.id} DONE`"
+            f"({'; '.join(map(sanitise_line, unrun))}): ask the person to run `remit trust`, or in a terminal `remit "
+            f"intent complete {intent.id} --notes TEXT`, which asks them"
         )
         return (*obstacles, why)
 
-    def verify_for_person(self, intent_id: str) -> tuple[str, ...]:
-        """Check constraints and run trusted criteria for a person; return the commands that did not run. Raises
-        IntentRefused.
-        """
+    def verify_for_person(self, intent_id: str) -> None:
+        """Check constraints and run trusted criteria for a person. Raises IntentRefused."""
         intent = self.intents.get(intent_id)
         failures = (
             *describe_completion_breaches(self.context, intent),
@@ -502,7 +511,6 @@ class IntentCompletion:
         )
         if failures:
             raise completion_refusal(intent_id, failures)
-        return split_by_trust(self.context, intent)[1]
 
 
 def completion_refusal(intent_id: str, obstacles: tuple[str, ...]) -> IntentRefused:

@@ -4,21 +4,26 @@ pages call these functions.
 
 import os
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.config import make_verify_item
 from remit.core.intent import Constraint, Criterion, Intent, IntentSet, Status, find_completion_obstacles
 from remit.core.intents.constraints import parse_constraint
 from remit.core.intents.validation import find_scope_doubt
+from remit.core.record import format_utc
 from remit.core.scope.path_patterns import Scope, find_literal_prefix
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import IntentCompletion, Intents
 from remit.gate.intents.refusals import IntentError, describe_pattern_fault
+from remit.gate.team_hooks.verify_commands import split_by_trust
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import walk_paths
+from remit.workspace.place.config import Trust, read_trust, write_trust
 from remit.workspace.place.workspace import Workspace
 
 PERSON = "person"
@@ -29,6 +34,16 @@ NO_MATCH = "matches no file that is there now: right for new files, else look at
 
 class ChildrenOpen(IntentError):
     """A parent intent that would be closed before its children."""
+
+
+class UnprovedCriteria(IntentError):
+    """An intent with criteria `commands` that may not run here: without a person's word it is not DONE."""
+
+    def __init__(self, intent_id: str, commands: Sequence[str]) -> None:
+        self.commands = tuple(commands)
+        count = f"{len(self.commands)} {'checks were' if len(self.commands) > 1 else 'check was'}"
+        named = "; ".join(f'"{sanitise_line(command, 300)}"' for command in self.commands)
+        super().__init__(f"{intent_id} is not closed: {count} not run here, for want of trust: {named}")
 
 
 def draft_intent(
@@ -93,12 +108,38 @@ def change_status(context: WorkspaceContext, intent_id: str, to: Status, notes: 
     return Intents(context).set_status(intent_id, to, by=PERSON, notes=notes, reason=notes or None)
 
 
-def complete_intent(context: WorkspaceContext, intent_id: str, notes: str) -> tuple[Intent, tuple[str, ...]]:
-    """Close an intent as DONE after its trusted criteria commands passed; return the commands that did not run for want
-    of trust. Raises IntentRefused, and as `change_status`.
+def find_unproved(context: WorkspaceContext, intent_id: str) -> tuple[str, ...]:
+    """Return the criteria commands of an intent that may not run, because nobody on this machine trusts them."""
+    return split_by_trust(context, Intents(context).get(intent_id))[1]
+
+
+def complete_intent(context: WorkspaceContext, intent_id: str, notes: str, *, without_proof: bool = False) -> Intent:
+    """Close an intent as DONE after its criteria commands passed. A command that may not run is no proof: that raises
+    UnprovedCriteria, unless the person closes it `without_proof`, which is recorded, and runs nothing. Raises
+    IntentRefused, and as `change_status`.
     """
-    unrun = IntentCompletion(context).verify_for_person(intent_id)
-    return change_status(context, intent_id, "DONE", notes), unrun
+    if without_proof:
+        commands = [c.verify for c in Intents(context).get(intent_id).acceptance_criteria if c.verify]
+        unproved = f" (completed without proof: {'; '.join(commands)})" if commands else ""
+        return change_status(context, intent_id, "DONE", notes + unproved)
+    if unproved := find_unproved(context, intent_id):
+        raise UnprovedCriteria(intent_id, unproved)
+    IntentCompletion(context).verify_for_person(intent_id)
+    return change_status(context, intent_id, "DONE", notes)
+
+
+def trust_commands(context: WorkspaceContext, made: Intent, shown: Sequence[str]) -> None:
+    """Trust exactly the commands that a person was shown, beside what they trusted before. Raises OSError."""
+    items = tuple(
+        make_verify_item(c.verify, made.id) for c in made.acceptance_criteria if c.verify in shown and c.verify
+    )
+    if not items:
+        return
+    home, repository = context.environment.home, context.recorder.repository
+    before = read_trust(home, repository)
+    known = before.commands if before is not None else ()
+    at = format_utc(datetime.fromtimestamp(context.environment.clock.now(), UTC), "seconds")
+    write_trust(home, Trust(repository, str(context.workspace.root), at, tuple(dict.fromkeys((*known, *items)))))
 
 
 # What a scope would own

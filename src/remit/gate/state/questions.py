@@ -42,6 +42,27 @@ NEWS = threading.Condition()
 processes do is polled."""
 
 
+class ShownProposal(Struct, frozen=True):
+    """A proposed intent as a person is shown it. `new` are patterns that match no file yet, `untrusted` the commands
+    that a yes lets run. `hints` are files outside the scope that change with it, `folders` the scope as whole folders.
+    """
+
+    name: str
+    scope: tuple[str, ...]
+    new: tuple[str, ...] = ()
+    files: int = 0
+    total: int = 0
+    criteria: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    untrusted: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    is_wide: bool = False
+    request: str = ""
+
+
 class Question(Struct, frozen=True):
     """A question to a person: `action` is the exact call; `path`, `prefix` or `tool` what a wider grant may cover."""
 
@@ -65,6 +86,7 @@ class Question(Struct, frozen=True):
     rule: str = ""  # the check or rule whose objection it is
     diff: str = ""  # diff of a file tool's change, where its arguments tell: without secrets, and in no record
     is_cut: bool = False  # whether the action or the diff was too long to be kept whole
+    proposal: ShownProposal | None = None
 
     @property
     def subject(self) -> GrantSubject:
@@ -73,6 +95,8 @@ class Question(Struct, frozen=True):
 
     @property
     def group_key(self) -> tuple[str, ...]:
+        if self.proposal is not None:
+            return (self.id,)
         place = " ".join(self.prefix) or self.action if self.path is None else self.path.rpartition("/")[0]
         return (self.agent, self.intent_id or "", self.code, self.tool if self.path is None else "", place)
 
@@ -81,6 +105,7 @@ class ApprovalReply(Struct, frozen=True):
     """An answer of a person; `pattern` is the rule of a wider grant as they wrote it: paths, or first words.
 
     `through` names the face that took the answer, where it is not a terminal; `who` is a person who had to log in.
+    `scope` is that of a proposed intent as they wrote it; empty as proposed.
     """
 
     allow: bool
@@ -90,6 +115,7 @@ class ApprovalReply(Struct, frozen=True):
     pattern: str | None = None
     through: str = ""
     who: Person | None = None
+    scope: tuple[str, ...] = ()
 
 
 class ListedQuestion(Struct, frozen=True):

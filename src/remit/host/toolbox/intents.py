@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from remit.gate.approval_answers import choose_typed_word, describe_subject
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.gate.state.questions import ApprovalReply
 from remit.host.toolbox.tool import HostTool, PreparedCall, ToolContext
@@ -24,9 +25,12 @@ def answer_intent_tool(context: ToolContext, name: str, arguments: dict[str, Any
             with context.take_turn():
                 return run_tool(context.gate, caller, name, arguments)
         except NeedsPerson as needed:
-            text = f"{needed.question.action}\n{needed.question.message}"
-            words = context.talk.ask_person(text, ((YES, None), (NO, None)))
-            reply = None if words is None else ApprovalReply(words == YES, "" if words in (YES, NO) else words)
+            typed = choose_typed_word(needed.question)
+            text = "\n".join((*describe_subject(needed.question), needed.question.message))
+            text += f"\nFor a yes, type {typed}." if typed else ""
+            words = context.talk.ask_person(text, ((NO, None),) if typed else ((YES, None), (NO, None)))
+            said = "" if words in (YES, NO) else words or ""
+            reply = None if words is None else ApprovalReply(words.strip() == (typed or YES), said)
             caller = replace(caller, dialog_answer=DialogAnswer(needed.question, reply))
     with context.take_turn():
         return run_tool(context.gate, replace(caller, has_dialog=False), name, arguments)

@@ -173,6 +173,23 @@ def list_tracked(workspace: Workspace, tops: list[str]) -> set[str]:
     return set(os.fsdecode(listed).split("\0"))
 
 
+def list_commit_paths(workspace: Workspace, limit: int) -> list[tuple[str, ...]]:
+    """Return the paths of each of the newest commits of HEAD but merges, relative to the workspace. Raises GitError."""
+    return [paths for _, paths in list_commits(workspace, limit)]
+
+
+def list_commits(workspace: Workspace, limit: int) -> list[tuple[str, tuple[str, ...]]]:
+    """Return name and paths of the newest commits of HEAD but merges, the newest first; none before the first. Paths
+    are relative to the workspace. Raises GitError.
+    """
+    if head_commit(workspace) is None:
+        return []
+    options = ("--no-merges", "--no-renames", "--name-only", "--relative", "-z", f"--max-count={limit}")
+    logged = os.fsdecode(Git(workspace.root).run("log", *options, "--format=%x01%h"))
+    commits = (chunk.split("\0") for chunk in logged.split("\x01")[1:])
+    return [(name.strip(), tuple(filter(None, (path.lstrip("\n") for path in paths)))) for name, *paths in commits]
+
+
 def list_existing_paths(workspace: Workspace) -> frozenset[str]:
     """Return the files of the work tree, ignored ones included, and of each branch and tag. Paths are relative to the
     workspace. Raises GitError.

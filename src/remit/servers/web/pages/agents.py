@@ -425,4 +425,4 @@ def put_under(gate: Gate, session_id: str, intent_id: str) -> None:
     if gate.state.active_session(key).intent_id not in (None, intent_id):
         gate.intents.clear(key, PERSON)
     if intent_id:
-        gate.intents.select(key, PERSON, intent_id)
+        gate.intents.select(key, PERSON, intent_id, said_by=PERSON)

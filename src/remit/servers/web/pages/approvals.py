@@ -20,6 +20,7 @@ from remit.gate.approval_answers import (
     choose_typed_word,
     close_orphaned_questions,
     describe_closing,
+    describe_subject,
     find_covered_rule,
     find_wider_rule,
     group_equal_questions,
@@ -29,6 +30,8 @@ from remit.gate.approval_answers import (
     record_reply,
 )
 from remit.gate.gate import Gate
+from remit.gate.intents.refusals import IntentError, validate_scope
+from remit.gate.intents.switches import SWITCH_CODE
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.policy.commands.marks import CommandMark, mark_command
 from remit.policy.grants import GrantRuleError
@@ -101,6 +104,11 @@ class QuestionCard(Struct, frozen=True):
     @property
     def removed(self) -> int:
         return sum(line.startswith("-") for line in self.question.diff.splitlines())
+
+    @property
+    def proposal_lines(self) -> list[str]:
+        """Return the lines of a proposed intent; none for another question."""
+        return describe_subject(self.question)[1:] if self.question.proposal is not None else []
 
     @property
     def wider_extent(self) -> Extent:
@@ -244,6 +252,10 @@ def make_equal(card: QuestionCard) -> EqualQuestion:
 
 
 def make_title(question: Question) -> str:
+    if question.proposal is not None:
+        return f"{question.agent} asks: a new intent"
+    if question.code == SWITCH_CODE:
+        return f"{question.agent} asks to change intents"
     wish = "run a command" if question.is_command else f"use {question.tool}" if not question.path else "change a file"
     outside = " outside its scope" if question.code == "SCOPE_VIOLATION" else ""
     return f"{question.agent} wants to {wish}{outside}"
@@ -263,6 +275,8 @@ class AnswerBody(Struct, frozen=True, forbid_unknown_fields=True):
     rule: str | None = None
     words: str = ""
     typed: str = ""
+    scope: list[str] = []
+    """The scope of a proposed intent as the person wrote it; empty as proposed."""
 
 
 class EqualAnswerBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -281,10 +295,17 @@ def record_answer(request: PageRequest, body: AnswerBody) -> dict[str, Any]:
     question_id, repository = request.path["question"], request.repositories.find(body.repository)
     with request.repositories.open_gate(repository) as gate:
         card = find_shown_card(repository, gate, question_id, body.shown_sha256)
-        if body.allow and body.typed != card.typed:
-            raise Refused(400, f"a high risk has to be confirmed: type {card.typed}", "type it, or deny")
+        if body.allow and body.typed != card.typed and not body.scope:
+            raise Refused(400, f"a yes to this has to be confirmed: type {card.typed}", "type it, or deny")
+        if body.scope and card.question.proposal is None:
+            raise Refused(400, "the question proposes no intent", "answer it without a scope")
+        try:
+            validate_scope(body.scope, required=bool(body.scope))
+        except IntentError as error:
+            raise Refused(400, str(error), "write the scope otherwise") from None
         extent = body.extent if body.allow else "once"
-        reply = ApprovalReply(body.allow, body.words.strip(), "person", extent, body.rule, FACE)
+        scope = tuple(body.scope) if body.allow else ()
+        reply = ApprovalReply(body.allow, body.words.strip(), "person", extent, body.rule, FACE, scope=scope)
         try:
             rule = find_covered_rule(reply, card.question) if body.allow else ""
             is_late = record_reply(gate, card.question, reply)

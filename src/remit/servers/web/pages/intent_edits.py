@@ -19,6 +19,7 @@ from remit.gate.intents.person_edits import (
     PERSON,
     ChildrenOpen,
     ScopePreview,
+    UnprovedCriteria,
     change_status,
     complete_intent,
     draft_fork,
@@ -257,10 +258,12 @@ def change_intent_status(gate: Gate, intent_id: str, body: dict[str, Any]) -> Ch
             raise Refused(409, str(error), "finish the children first, or say that it is closed all the same") from None
         if not form.notes.strip():
             raise Refused(400, "say how it was verified", "write it into the notes")
-        if not form.unverified:
-            closed, unrun = complete_intent(gate, intent_id, form.notes)
-            remarks += [f"not run, for want of trust: {command}; see `remit trust`" for command in unrun]
-            return describe_changed(closed, remarks)
+        try:
+            closed = complete_intent(gate, intent_id, form.notes, without_proof=form.unverified)
+        except UnprovedCriteria as error:
+            fix = "trust them first, or say that it is closed without running them"
+            raise Refused(409, str(error), fix) from None
+        return describe_changed(closed, remarks)
     return describe_changed(change_status(gate, intent_id, form.to, form.notes), remarks)
 
 
@@ -281,7 +284,7 @@ def change_session(gate: Gate, intent_id: str, session_id: str, bind: bool) -> d
     if known is None:
         raise Refused(404, "no session of that name is known", "the page Sessions lists them")
     if bind:
-        gate.intents.select(key, PERSON, intent_id)
+        gate.intents.select(key, PERSON, intent_id, said_by=PERSON)
         return {"session_id": session_id, "intent_id": intent_id}
     if known.intent_id != intent_id:
         raise Refused(409, f"the session works under {known.intent_id or 'no intent'} by now", "load the page again")

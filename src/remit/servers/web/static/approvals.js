@@ -27,7 +27,7 @@ export function answerByKey(key) {
   if (key in ANSWERS) {
     const button = find(`footer [data-answer="${ANSWERS[key]}"]`);
     if (button && !button.disabled) answer(ANSWERS[key]);
-  } else if (key === "e") focusField("[data-rule]");
+  } else if (key === "e") focusField(find("[data-scope]") ? "[data-scope]" : "[data-rule]");
   else if (key === "N") sayWhy();
   else if (key === "Y") showTogether();
   else if (key === "l") putOff();
@@ -37,6 +37,7 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest?.("button");
   if (!button || isDead()) return;
   if (button.dataset.answer) answer(button.dataset.answer);
+  else if ("fillScope" in button.dataset) find("[data-scope]").value = button.dataset.fillScope;
   else if (button.dataset.extentChoice) chooseExtent(button.dataset.extentChoice);
   else if ("sayWhy" in button.dataset) sayWhy();
   else if ("later" in button.dataset) putOff();
@@ -69,6 +70,7 @@ async function answer(choice) {
     rule: isWider ? find("[data-rule]").value : null,
     words: choice === "deny" ? (find("[data-words]")?.value ?? "") : "",
     typed: find("[data-typed-input]")?.value ?? "",
+    scope: choice === "scoped" ? find("[data-scope]").value.split(/\s+/).filter(Boolean) : [],
   }, (done) => (!done.allowed ? "Denied" : done.extent === "once" ? "Allowed, this once" : `Allowed for the ${done.extent}: ${done.rule}`));
 }
 
