@@ -205,7 +205,9 @@ class GitJudgement:
             return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
 
         # 3 Contents of commits and index, and the working tree beside the new HEAD.
-        findings = [*self.find_foreign_contents(), *self.find_unstaged_work(), *self.find_stale_files()]
+        waiting = self.find_objections(self.git_changes.list_waiting_patches())
+        findings = [path_finding("waiting patch", self.trees.to_workspace_path(path)) for path in waiting]
+        findings += [*self.find_foreign_contents(), *self.find_unstaged_work(), *self.find_stale_files()]
         if findings:
             unchanged = git_part_dropped(GIT_FOLDER, "no branch was moved, and the index is as before")
             return self.drop_all((*findings, unchanged))

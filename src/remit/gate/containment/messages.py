@@ -44,6 +44,10 @@ PATH_REASONS: Mapping[str, tuple[ErrorType, str]] = {
         "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one",
     ),
     "unmerged": ("SCOPE_VIOLATION", "is in conflict, and lies outside the scope: a person has to merge it"),
+    "waiting patch": (
+        "SCOPE_VIOLATION",
+        "lies outside the scope, and a patch that `git am` still has to apply changes it: a person has to apply it",
+    ),
     "staged by a person": (
         "SCOPE_VIOLATION",
         "is in the index as before: it lies outside the scope, and a person staged it. Name your own files, as in "

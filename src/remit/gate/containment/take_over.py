@@ -447,7 +447,10 @@ class GitPart:
         found = self.git_changes
         if found is None or not verdict.stays:
             return []
-        failed = ChangeApplier(found.upper, found.common).apply_in_order(found.order_changes())
+        applier = ChangeApplier(found.upper, found.common)
+        failed = applier.apply_in_order(found.order_changes())
+        # Last: a folder that somebody else has put a file into stays.
+        applier.apply_changes(found.emptied)
         if failed:
             return [path_finding("not written", f"{GIT_FOLDER}/{path}", why=why) for path, why in failed.items()]
         write_tracking_settings(found.common, verdict.settings)
