@@ -86,6 +86,7 @@ RENAMED_FROM = re.compile(rb"^rename from (.+)$", re.MULTILINE)
 
 SETTINGS_FILE = "config"
 TRACKING_KEY = re.compile(r"branch\.(?P<branch>[^\n]+)\.(?P<name>remote|merge|rebase)")
+SUBMODULE_KEY = re.compile(r"submodule\.(?P<submodule>.+)\.(?P<name>url|active)", re.DOTALL)
 BRANCH_NAME = re.compile(r"refs/heads/[\w][\w./@+-]*")
 
 BAD_REF_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|[./]$")
@@ -126,7 +127,7 @@ class LayeredGit:
         if index is not None:
             variables.append(f"GIT_INDEX_FILE={index}")
         variables.append(f"GIT_ALTERNATE_OBJECT_DIRECTORIES={alternates}")
-        git = ("git", *GUARDS, "--no-replace-objects", "--git-dir", str(self.common))
+        git = ("git", *GUARDS, "--no-replace-objects", "--work-tree=/", "--git-dir", str(self.common))
         return execute(["env", "-C", "/", *variables, *git, *arguments], arguments, stdin, self.common)
 
     def output(
@@ -160,11 +161,15 @@ class LayeredGit:
 
 
 def check_objects(workspace: Workspace, staging: Staging) -> None:
-    """Check the objects of a command, for later questions. A few megabytes can unpack to terabytes: it is bounded."""
+    """Check the objects of a command, for later questions."""
     common = workspace.common_dir
-    if common is None:
-        return
-    upper = staging.common.upper if staging.common else staging.root.upper / common.relative_to(workspace.root)
+    if common is not None:
+        upper = staging.common.upper if staging.common else staging.root.upper / common.relative_to(workspace.root)
+        check_object_folder(upper, common)
+
+
+def check_object_folder(upper: Path, common: Path) -> None:
+    """Check the objects that a git folder got. A few megabytes can unpack to terabytes: it is bounded."""
     if not (upper / "objects").is_dir():
         return
     left = MAX_TOTAL_BYTES
@@ -503,13 +508,37 @@ class GitSetting(Struct, frozen=True):
     value: str | None
 
 
+def has_plain_url(text: str) -> bool:
+    """Return whether git fetches from a place by a protocol of its own, and takes it for no option."""
+    return bool(text) and not text.startswith("-") and "::" not in text and text.isprintable()
+
+
+def resolve_submodule_url(url: str, base: str) -> str:
+    """Return a URL of `.gitmodules`; one may be relative to the `base`. Source: git-submodule(1), read 2026-11."""
+    while url.startswith(("./", "../")):
+        step, _, url = url.partition("/")
+        if step == "..":
+            base = base.rstrip("/")
+            base = base[: max(base.rfind("/"), base.rfind(":"), 0)]
+        if not url.startswith(("./", "../")):
+            return f"{base.rstrip('/')}/{url}"
+    return url
+
+
 def split_changed_settings(
-    common: Path, upper: Path, remotes: Collection[str], gone: Collection[str]
+    common: Path,
+    upper: Path,
+    remotes: Collection[str],
+    gone: Collection[str],
+    submodules: Mapping[str, str],
+    work_tree: Path | None = None,
 ) -> tuple[list[GitSetting], list[str]]:
     """Return the acceptable changed settings, and the keys of refused ones.
 
-    Acceptable is a setting that only names a branch's upstream: a known remote, and a branch there. `remotes` are those
-    of the real settings, `gone` the branches removed by the command. Raises OSError.
+    Acceptable is a setting that only names a branch's upstream: a known remote, and a branch there; and what `git
+    submodule init` copies from `.gitmodules`. `remotes` are those of the real settings, `gone` the branches removed by
+    the command, `submodules` the URLs of the submodules by name. A submodule may name its `work_tree`, or none. Raises
+    OSError.
     """
     before, after = list_settings(common / "config"), list_settings(upper / "config")
     changed = {key: after.get(key) for key in (*after, *before) if before.get(key) != after.get(key)}
@@ -517,6 +546,14 @@ def split_changed_settings(
         remotes = {*remotes, "."}
     own: list[GitSetting] = []
     for key, value in changed.items():
+        module = SUBMODULE_KEY.fullmatch(key)
+        if module is not None and module["submodule"] in submodules:
+            url = submodules[module["submodule"]]
+            if value is None or value == (url if module["name"] == "url" else "true"):
+                own.append(GitSetting(key, value))
+        is_tree = value is None or os.path.normpath(common / value) == str(work_tree)
+        if key == "core.worktree" and work_tree is not None and is_tree:
+            own.append(GitSetting(key, value))
         match = TRACKING_KEY.fullmatch(key)
         if match is None:
             continue
