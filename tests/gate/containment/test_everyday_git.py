@@ -76,6 +76,83 @@ DAYS: dict[str, list[str]] = {
     ],
 }
 
+CONFLICT = "echo 'a = 7' > src/f.py; git add src; git commit -qm f"
+SIDE = (
+    "git checkout -qb side; echo 1 > src/f.py; git add src; git commit -qm one; echo 2 > src/g.py; git add src; "
+    "git commit -qm two; git checkout -q main; echo 7 > src/f.py; git add src; git commit -qm seven"
+)
+SOLVED = "echo both > src/f.py; git add src"
+PATCHES = "git format-patch -q -o src/out main~1..side 2>&1; git format-patch -q --stdout main..side > src/side.mbox"
+
+OPERATIONS: dict[str, list[str]] = {
+    "rebase --continue": [
+        SIDE,
+        "git checkout -q side; git rebase main",
+        f"{SOLVED}; GIT_EDITOR=true git rebase --continue",
+    ],
+    "rebase --abort": [SIDE, "git checkout -q side; git rebase main", "git rebase --abort"],
+    "rebase --skip": [SIDE, "git checkout -q side; git rebase main", "git rebase --skip"],
+    "rebase --quit": [SIDE, "git checkout -q side; git rebase main", "git rebase --quit"],
+    "rebase by patches": [SIDE, "git checkout -q side; git rebase --apply main", f"{SOLVED}; git rebase --continue"],
+    "rebase by patches, given up": [SIDE, "git checkout -q side; git rebase --apply main", "git rebase --abort"],
+    "rebase with merges": [
+        SIDE,
+        "git checkout -q side; git merge -q -s ours --no-edit origin/main; git rebase -r main",
+        f"{SOLVED}; GIT_EDITOR=true git rebase --continue",
+    ],
+    "am": [SIDE, PATCHES, "git checkout -q -b t main~1; git am -q src/side.mbox"],
+    "am --continue": [SIDE, PATCHES, "git am -3 src/side.mbox", f"{SOLVED}; git am --continue"],
+    "am --skip": [SIDE, PATCHES, "git am -3 src/side.mbox", "git am --skip"],
+    "am --abort": [SIDE, PATCHES, "git am src/side.mbox", "git am --abort"],
+    "cherry-pick of two": [SIDE, "git cherry-pick side~1 side", f"{SOLVED}; git cherry-pick --continue --no-edit"],
+    "cherry-pick --abort": [SIDE, "git cherry-pick side~1 side", "git cherry-pick --abort"],
+    "cherry-pick --skip": [SIDE, "git cherry-pick side~1 side", "git cherry-pick --skip"],
+    "cherry-pick --quit": [SIDE, "git cherry-pick side~1 side", "git cherry-pick --quit"],
+    "revert of two": [
+        SIDE,
+        "git checkout -q side; echo 3 > src/f.py; git commit -qam three; git revert --no-edit HEAD~2 HEAD~1",
+        f"{SOLVED}; GIT_EDITOR=true git revert --continue",
+    ],
+    "revert --abort": [
+        SIDE,
+        "git checkout -q side; echo 3 > src/f.py; git commit -qam 3; git revert HEAD~2 HEAD~1",
+        "git revert --abort",
+    ],
+    "bisect": [SIDE, "git bisect start side side~2", "git bisect good; git bisect log", "git bisect reset"],
+    "bisect run": [SIDE, "git bisect start side side~2; git bisect run false", "git bisect reset"],
+    "merge --continue": [SIDE, "git merge -q side", f"{SOLVED}; GIT_EDITOR=true git merge --continue"],
+    "merge --abort": [SIDE, "git merge -q side", "git merge --abort"],
+    "merge --quit": [SIDE, "git merge -q side", "git merge --quit"],
+    "known resolutions": [
+        SIDE,
+        "git -c rerere.enabled=true merge -q side",
+        f"{SOLVED}; git -c rerere.enabled=true commit -qm merged",
+    ],
+    "stash pop in conflict": [
+        "echo 1 > src/a.py; git stash -q; echo 2 > src/a.py; git commit -qam 2",
+        "git stash pop -q",
+        "git checkout -q --ours src/a.py; git add src/a.py; git stash drop -q",
+    ],
+    "a branch in a folder of names": ["git branch x/y/z; git branch -d x/y/z", "git branch x"],
+}
+"""Operations that stop or end, and leave git's folder as git does."""
+
+LEFT = r"""
+cd "$(git rev-parse --absolute-git-dir)"; find . -printf '%y %p\n' | sort |
+  grep -vE '\./(objects|remit|info|hooks|rr-cache)|refs/remit|\.lock$|MERGE_RR'
+"""
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_of_gits_leaves_and_removes_what_it_does_without_remit(team: Team, name: str) -> None:
+    for command in OPERATIONS[name]:
+        result = team.run_twice(command)
+        assert result.dropped == {}, (command, result.said)
+        assert shell(team.root, "git status") == shell(team.twin, "git status"), command
+        assert shell(team.root, LEFT) == shell(team.twin, LEFT), command
+    assert team.state() == team.state(team.twin)
+
 
 @pytest.mark.parametrize("name", DAYS)
 def test_everyday_git_comes_out_as_without_remit(team: Team, name: str) -> None:

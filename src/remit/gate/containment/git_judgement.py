@@ -28,13 +28,14 @@ from remit.gate.state.staged_entries import StagedEntries, entry_value, load_sta
 from remit.gate.state.workspace_state import was_made_by
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
-from remit.workspace.git.command import Git
+from remit.workspace.git.command import Git, list_settings
 from remit.workspace.git.ignored_files import find_ignored
 from remit.workspace.git.repository import head_commit
-from remit.workspace.place.workspace import Workspace, find_git_root
+from remit.workspace.place.workspace import Workspace, find_git_root, workspace_at
 from remit.workspace.sandbox.git_folder_checks import (
     HEADS,
     LASTING_REFS,
+    LOG_LINE,
     OBJECT_NAME,
     REMOTES,
     SETTINGS_FILE,
@@ -43,8 +44,11 @@ from remit.workspace.sandbox.git_folder_checks import (
     GitChanges,
     GitSetting,
     RefMove,
+    has_plain_url,
+    resolve_submodule_url,
     split_changed_settings,
 )
+from remit.workspace.sandbox.nested_repositories import NestedRepository
 from remit.workspace.sandbox.new_commits import CommandHistory, TreeChange, read_index_entries
 from remit.workspace.sandbox.staged_changes import (
     StagedChange,
@@ -66,6 +70,8 @@ TREE_CHANGING_VERBS = REAPPLYING_VERBS | {"checkout", "switch", "reset", "stash"
 MAX_TIPS_COMPARED = 200
 
 FETCHING_VERBS = frozenset({"fetch", "pull"})
+GIT_MODULES = ".gitmodules"
+SUBMODULE_UPDATE = "submodule update"
 SETTING_VERBS = frozenset({"config", "remote", "worktree", "clone", "init"})
 """Git commands that change settings: after them, fetched commits no longer prove the configured remote."""
 
@@ -90,6 +96,10 @@ class GitVerdict(Struct, frozen=True):
     settings: tuple[GitSetting, ...] = ()
     halves: frozenset[str] = frozenset()
     """Files brought by git before it stopped half-way: missing in its index."""
+    unit: str = ""
+    """The work tree of a nested repository, which comes over as a whole."""
+    whole: frozenset[str] = frozenset()
+    """All that the command changed in that work tree."""
 
 
 NO_GIT_CHANGES = GitVerdict()
@@ -102,21 +112,30 @@ EMPTY_BLOBS = (
 
 
 class WorkingTrees:
-    """Working tree before and after a command, by path from the repository's root."""
+    """Working tree before and after a command, by path from the repository's root. `nested` is the work tree of another
+    repository, from the workspace's root.
+    """
 
-    def __init__(self, workspace: Workspace, upper: Path, changes: Sequence[StagedChange]) -> None:
+    def __init__(self, workspace: Workspace, upper: Path, changes: Sequence[StagedChange], nested: str = "") -> None:
         root = workspace.root
         self.upper = upper
         self.changed = {change.path: change for change in changes}
         self.top = next((p for p in (root, *root.parents) if (p / ".git").exists()), root)
         self.prefix = str(root.relative_to(self.top))
+        self.nested = nested
+        if nested:
+            self.top, self.prefix = root / nested, "."
         self.names: dict[tuple[Path, int], str] = {}
 
     def to_workspace_path(self, path: str) -> str:
         """Return a commit's path relative to the workspace, a possible subfolder of the repository."""
+        if self.nested:
+            return f"{self.nested}/{path}"
         return path if self.prefix == "." else posixpath.relpath(path, self.prefix)
 
     def to_commit_path(self, path: str) -> str:
+        if self.nested:
+            return path.removeprefix(f"{self.nested}/")
         return path if self.prefix == "." else f"{self.prefix}/{path}"
 
     def path_after(self, path: str) -> Path:
@@ -162,9 +181,13 @@ class GitJudgement:
         changes: Sequence[StagedChange],
         git_changes: GitChanges,
         trees: WorkingTrees,
+        nested: NestedRepository | None = None,
     ) -> None:
         self.command = command
         self.workspace = command.context.workspace
+        self.nested = nested
+        self.is_new = nested is not None and nested.state == "made"
+        self.git_folder = GIT_FOLDER if nested is None else f"{nested.tree}/{GIT_FOLDER}"
         self.staging = staging
         self.changed_paths = [c.path for c in changes if c.kind in ("file", "link", "gone")]
         """Changed files of the working tree, from the workspace's root."""
@@ -172,13 +195,16 @@ class GitJudgement:
         self.trees = trees
         self.layered = git_changes.layered
         self.real_git = Git(git_changes.common)
-        self.earlier_index_path = (self.workspace.git_dir or git_changes.common) / "index"
+        git_dir = None if nested is not None else self.workspace.git_dir
+        self.earlier_index_path = (git_dir or git_changes.common) / "index"
         self.scratch = staging.folder / "git-scratch"
 
         # The git commands in the text if every command of the text is known and runs in this repository.
         analysis = analyse(command.call.command or "")
         places = [Path(command.call.cwd, folder).resolve() for folder in analysis.git_folders]
-        is_home = all(analysis.git_folders) and all(find_git_root(place) == trees.top for place in places)
+        # `git fetch` and `git submodule update` go on in the submodules.
+        homes = (trees.top, find_git_root(self.workspace.root))
+        is_home = all(analysis.git_folders) and all(find_git_root(place) in homes for place in places)
         self.plain_commands = analysis.git_verbs if is_home else ()
 
     def judge(self) -> GitVerdict:
@@ -187,10 +213,10 @@ class GitJudgement:
         why = self.git_changes.find_objection() or self.explain_foreign_change()
         self.history = CommandHistory(self.git_changes, self.scratch, () if why else self.fetched_commits)
         if why:
-            return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
+            return self.drop_all((git_part_dropped(self.git_folder, why),))
         why = self.git_changes.explain_forged_log(self.history.head_after)
         if why:
-            return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
+            return self.drop_all((git_part_dropped(self.git_folder, why),))
 
         # 2 The history: moved refs, dropped stashes, an index that hides changes.
         stashed = self.history.find_new_commits(self.git_changes.list_new_stashes().values())
@@ -202,12 +228,15 @@ class GitJudgement:
             new = self.find_hidden_paths(self.git_changes.index) - self.hidden_before
             why = f"index: git would overlook changes of {min(new)}" if new else None
         if why:
-            return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
+            return self.drop_all((git_part_dropped(self.git_folder, why),))
 
         # 3 Contents of commits and index, and the working tree beside the new HEAD.
-        findings = [*self.find_foreign_contents(), *self.find_unstaged_work(), *self.find_stale_files()]
+        waiting = self.find_objections(self.git_changes.list_waiting_patches())
+        findings = [path_finding("waiting patch", self.trees.to_workspace_path(path)) for path in waiting]
+        findings += self.find_foreign_history() if self.is_new else []
+        findings += [*self.find_foreign_contents(), *self.find_unstaged_work(), *self.find_stale_files()]
         if findings:
-            unchanged = git_part_dropped(GIT_FOLDER, "no branch was moved, and the index is as before")
+            unchanged = git_part_dropped(self.git_folder, "no branch was moved, and the index is as before")
             return self.drop_all((*findings, unchanged))
 
         # 4 Git's part stays, with the files that git brought, and the upstream settings of new branches.
@@ -217,16 +246,18 @@ class GitJudgement:
         if self.git_changes.has_settings_change:
             gone = {m.name.removeprefix(HEADS) for m in moves if m.name.startswith(HEADS) and not m.new}
             common, upper = self.git_changes.common, self.git_changes.upper
-            settings, refused = split_changed_settings(common, upper, self.remote_names, gone)
+            tree = self.trees.top if self.nested is not None and self.nested.is_submodule else None
+            known = (self.remote_names, gone, self.submodule_urls, tree)
+            settings, refused = split_changed_settings(common, upper, *known)
         brought, excused = self.find_brought_paths()
         new_refs = (move.name for move in moves if move.name.startswith((HEADS, TAGS)) and not move.old)
         return GitVerdict(
             stays=True,
-            findings=(refused_settings(f"{GIT_FOLDER}/{SETTINGS_FILE}", refused),) if refused else (),
+            findings=(refused_settings(f"{self.git_folder}/{SETTINGS_FILE}", refused),) if refused else (),
             brought=brought,
             excused=excused,
             paths=frozenset(map(self.trees.to_workspace_path, (*self.head_changes, *self.staged_changes))),
-            new_names=(*(c.name for c in new_commits), *new_refs),
+            new_names=tuple(map(self.own_name, (*(c.name for c in new_commits), *new_refs))),
             settings=tuple(settings),
         )
 
@@ -258,7 +289,7 @@ class GitJudgement:
 
     @LazyProperty
     def staged_before(self) -> StagedEntries:
-        return load_staged(self.command.context.state)
+        return load_staged(self.command.context.state) if self.nested is None else StagedEntries("")
 
     @LazyProperty
     def index_moves(self) -> dict[str, tuple[str, str]]:
@@ -276,14 +307,33 @@ class GitJudgement:
     def blob_at(self, commit: str, path: str) -> str:
         return self.layered.read_blob_names(commit, [path]).get(path, "")
 
+    def own_name(self, name: str) -> str:
+        """Return the name under which the maker of a commit or a ref is kept: refs of other repositories differ."""
+        return f"{self.nested.tree}:{name}" if self.nested is not None and name.startswith("refs/") else name
+
     def is_session_made(self, name: str) -> bool:
-        command = self.command
+        command, name = self.command, self.own_name(name)
         return was_made_by(command.context.state, name, command.call.session.session_id, command.intent_id)
 
     @LazyProperty
     def remote_names(self) -> set[str]:
         """The remotes in the repository's own settings, which agents cannot write."""
         return set(self.real_git.text("remote").split())
+
+    @LazyProperty
+    def submodule_urls(self) -> Mapping[str, str]:
+        """The URLs of submodules, by name: as in `.gitmodules`, which the command may have changed in its scope."""
+        path = self.trees.to_workspace_path(GIT_MODULES)
+        is_changed = path in self.trees.changed and not self.find_objections([GIT_MODULES])
+        place = self.trees.path_after(GIT_MODULES) if is_changed else self.trees.top / GIT_MODULES
+        if not place.is_file() or place.is_symlink():
+            return {}
+        remotes = list_settings(self.git_changes.common / SETTINGS_FILE)
+        base = remotes.get("remote.origin.url", str(self.trees.top))
+        urls = {
+            k[10:-4]: v for k, v in list_settings(place).items() if k.startswith("submodule.") and k.endswith(".url")
+        }
+        return {name: resolve_submodule_url(url, base) for name, url in urls.items() if has_plain_url(url)}
 
     @LazyProperty
     def git_verbs(self) -> frozenset[str]:
@@ -306,7 +356,7 @@ class GitJudgement:
             return self.layered.output("ls-files", "--stage", "-v", "-z", index=place)
 
         for change in self.git_changes.changes:
-            if change.path in rewritten:
+            if change.path in rewritten or self.is_new:
                 continue
             lost = has_origin_mark(upper / change.path) and could_be_removed_meanwhile(common, change, began)
             if not lost and not is_changed_since(common, change, began):
@@ -326,8 +376,12 @@ class GitJudgement:
         program can pose its own commit as a remote's. A commit already present without a name did not come from the
         remote either.
         """
+        if self.is_new:
+            return self.cloned_commits
         changes, commands = self.git_changes, self.plain_commands
         remotes = [use.partition(" ")[2] for use in commands if use.partition(" ")[0] in FETCHING_VERBS]
+        if self.nested is not None and SUBMODULE_UPDATE in commands:
+            remotes.append("")
         if not remotes or not SETTING_VERBS.isdisjoint(commands) or self.can_write_hooks():
             return ()
         if not set(filter(None, remotes)) <= self.remote_names or "shallow" in changes.paths:
@@ -349,6 +403,30 @@ class GitJudgement:
                 found.append(tip)
         return tuple(found)
 
+    @LazyProperty
+    def cloned_commits(self) -> tuple[str, ...]:
+        """The commits that a new repository came with: the names it holds, but for the commits made in it since."""
+        lines = [match for line in self.git_changes.new_log_lines() if (match := LOG_LINE.fullmatch(line))]
+        made = {line["new"]: line["old"] for line in lines if (line["message"] or "").startswith("commit")}
+        tips = {*self.git_changes.list_tips().values(), *self.git_changes.list_new_stashes().values()}
+        found = (tips - made.keys()) | (set(made.values()) - made.keys())
+        return tuple(name for name in found if name.strip("0"))
+
+    def find_foreign_history(self) -> list[Finding]:
+        """Return findings for paths outside the scope in a new repository's history: a later checkout would bring them.
+
+        Of a submodule outside the scope, the URL and the commit are a person's words.
+        """
+        tips = [*self.git_changes.list_tips().values(), *self.git_changes.list_new_stashes().values()]
+        words = ("log", "--stdin", "--format=", "--name-only", "--no-renames", "--root", "-m", "-z")
+        query = "".join(f"{name}\n" for name in tips).encode()
+        out = self.git_changes.layered.output(*words, stdin=query) if tips else b""
+        objections = self.find_objections(sorted({os.fsdecode(path) for path in out.split(b"\0") if path}))
+        is_pinned = self.nested is not None and self.nested.is_submodule and SUBMODULE_UPDATE in self.plain_commands
+        if is_pinned and objections and find_write_objections(self.command, [GIT_MODULES]):
+            return []
+        return [foreign_content(f, self.trees.to_workspace_path(p), tips[0], "") for p, f in objections.items()]
+
     def can_write_hooks(self) -> bool:
         named = self.real_git.text("config", "--get-all", "core.hookspath", ok=(0, 1)).splitlines()
         places = [Path(self.trees.top, one).expanduser() for one in named if one != "/dev/null"]
@@ -365,7 +443,7 @@ class GitJudgement:
     def explain_ref_refusal(self) -> str | None:
         """Return the reason why a ref may not have moved or vanished: someone's work, or their name, would be lost."""
         changes = self.git_changes
-        fetching = bool(self.fetched_commits) and "push" not in self.plain_commands
+        fetching = self.is_new or (bool(self.fetched_commits) and "push" not in self.plain_commands)
         remote = {m.name for m in changes.ref_moves if m.name.startswith(REMOTES)} if fetching else set[str]()
         for move in changes.ref_moves:
             name, is_object = move.name, OBJECT_NAME.fullmatch(move.new)
@@ -473,6 +551,8 @@ class GitJudgement:
             return False  # a sparse checkout leaves the file out: nobody took it away
         # A file that git ignores any command may have left there without a record.
         name = trees.to_workspace_path(path)
+        if self.nested is not None:
+            workspace, name = workspace_at(trees.top, None if self.is_new else trees.top), path
         ignored = find_ignored(workspace, head_commit(workspace), [name], with_worktree_rules=False)
         return name not in ignored.by_folder and name not in ignored.by_name
 

@@ -44,6 +44,10 @@ PATH_REASONS: Mapping[str, tuple[ErrorType, str]] = {
         "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one",
     ),
     "unmerged": ("SCOPE_VIOLATION", "is in conflict, and lies outside the scope: a person has to merge it"),
+    "waiting patch": (
+        "SCOPE_VIOLATION",
+        "lies outside the scope, and a patch that `git am` still has to apply changes it: a person has to apply it",
+    ),
     "staged by a person": (
         "SCOPE_VIOLATION",
         "is in the index as before: it lies outside the scope, and a person staged it. Name your own files, as in "
@@ -77,8 +81,20 @@ def make_finding(code: ErrorType, path: str, message: str) -> Finding:
 # -- git ----------------------------------------------------------------------------------------------------
 
 
+GIT_PART_DROPPED = "what it did to git's own folder was dropped: "
+
+
 def git_part_dropped(folder: str, why: str) -> Finding:
-    return make_finding("PROTECTED_PATH", folder, f"what it did to git's own folder was dropped: {why}.")
+    return make_finding("PROTECTED_PATH", folder, f"{GIT_PART_DROPPED}{why}.")
+
+
+def nested_dropped(first: Finding, tree: str) -> Finding:
+    """Return the one finding about a repository of which nothing comes over; `first` is that of its reason."""
+    why = first.message.removeprefix(GIT_PART_DROPPED)
+    shown = sanitise_line(tree)
+    return make_finding(
+        first.code, tree, f"{shown}/ is a repository of its own, which comes over whole or not at all: {why}"
+    )
 
 
 def refused_settings(path: str, keys: Sequence[str]) -> Finding:
@@ -149,6 +165,15 @@ def describe_protected_places(text: str, names: Iterable[str]) -> str:
     if not named:
         return ""
     return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
+
+
+def describe_lost_submodules(trees: Sequence[str]) -> str:
+    lines = (
+        f"Remit: {sanitise_line(tree)} is a submodule whose git folder is gone, so git does not work in it. Ask the "
+        f"person: without {sanitise_line(tree)}/.git, `git submodule update --init` clones it again."
+        for tree in trees
+    )
+    return "\n".join(lines)
 
 
 def describe_missing_ssh_agent(text: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -28,6 +29,7 @@ from remit.gate.containment.contained_command import (
 )
 from remit.gate.containment.git_judgement import (
     GIT_FOLDER,
+    GIT_MODULES,
     NO_GIT_CHANGES,
     GitJudgement,
     GitVerdict,
@@ -36,6 +38,7 @@ from remit.gate.containment.git_judgement import (
 from remit.gate.containment.messages import (
     describe_ended_background,
     describe_hidden_secrets,
+    describe_lost_submodules,
     describe_missing_signature,
     describe_missing_ssh_agent,
     describe_protected_places,
@@ -43,6 +46,7 @@ from remit.gate.containment.messages import (
     describe_unreachable_processes,
     git_part_dropped,
     make_finding,
+    nested_dropped,
     path_finding,
 )
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
@@ -72,14 +76,37 @@ from remit.gate.state.workspace_state import (
     read_baseline,
 )
 from remit.policy.commands.dangers import find_program_calls
-from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.command import Git, GitError, list_settings
 from remit.workspace.observe.observation import Change, Observation, try_observe_file
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, is_folder
-from remit.workspace.safe_files import hash_file, write_atomically
+from remit.workspace.place.workspace import (
+    ORCHESTRATION_FOLDER,
+    Workspace,
+    find_git_root,
+    is_folder,
+    resolve_git_folder,
+)
+from remit.workspace.safe_files import hash_file, open_parent_folder, write_atomically
 from remit.workspace.sandbox import staging
 from remit.workspace.sandbox.containment import CommandEnd
-from remit.workspace.sandbox.git_folder_checks import REMOTES, GitChanges, write_tracking_settings
+from remit.workspace.sandbox.git_folder_checks import (
+    REMOTES,
+    SETTINGS_FILE,
+    GitChanges,
+    check_object_folder,
+    write_tracking_settings,
+)
 from remit.workspace.sandbox.jail import may_be_ssh_socket
+from remit.workspace.sandbox.nested_repositories import (
+    MODULES_FOLDER,
+    NEW_WORK_TREE,
+    GitLayer,
+    NestedRepository,
+    NewGitFolder,
+    find_nested_repositories,
+    has_nested_changes,
+    inspect_new_folder,
+    make_skeleton,
+)
 from remit.workspace.sandbox.new_commits import TooManyCommits
 from remit.workspace.sandbox.staged_changes import (
     SPECIAL_KINDS,
@@ -105,6 +132,8 @@ ASIDE_FOLDER = "aside"
 
 MAX_RECORDED_PATHS = 100
 """Dropped paths in one record."""
+
+ENTERED_FOLDER = re.compile(r"(?:\bcd|-C)\s+([\w./@%+:-]+)")
 
 PLAIN_CALL_ID = re.compile(r"\w[\w-]{0,99}", re.ASCII)
 """Call ids usable as a folder name."""
@@ -148,22 +177,30 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
 
     # 1 Judge git's part and the files. Both stay or neither does; changed times are no part of git's.
     own, never_kept = split_changes(command, every, upper)
-    git = GitPart(command, staging, [c for c in every if not c.only_time], [c for c in own if not c.only_time])
-    verdict = git.judge()
+    parts = open_git_parts(command, staging, every, own)
+    verdicts = [part.judge() for part in parts]
     # A folder replaced by a file or a link is judged as its new kind: an ignored folder's exemption is gone.
     plain = {c.path for c in own if c.kind not in ("folder", "gone")}
     were_folders = (c.path for c in own if c.kind == "folder" or (c.kind == "gone" and is_folder(root / c.path)))
     folders = dict.fromkeys(path for path in were_folders if path not in plain)
     generated = find_generated_files(command, [c.path for c in own if c.path not in folders], list(folders))
-    objections, silent = find_objections(command, own, staging, generated, verdict.excused if verdict.stays else ())
+    excused = {path for verdict in verdicts if verdict.stays for path in verdict.excused}
+    objections, silent = find_objections(command, own, staging, generated, excused)
     times = {c.path: objections[c.path] for c in own if c.only_time and c.path in objections}
-    verdict, objections = join_verdicts(verdict, {p: f for p, f in objections.items() if p not in times})
+    objections = {p: f for p, f in objections.items() if p not in times}
+    staying = -1
+    while staying != (staying := sum(verdict.stays for verdict in verdicts)):  # of two, one may hold the other
+        for at, verdict in enumerate(verdicts):
+            verdicts[at], objections = join_verdicts(verdict, objections)
+    dropped = [verdict for verdict in verdicts if verdict.unit and not verdict.stays]
+    silent |= {path for verdict in dropped for path in verdict.whole}
     objections |= times
 
     # 2 Bring the files over: those of the list that a process which died had made, and the rest. A generated file is
     # counted, not recorded by itself; its size is read before the move.
     kept = [c for c in own if c.path not in objections]
-    own_files = [c for c in kept if c.path not in generated and c.path not in verdict.brought]
+    from_git = {path for verdict in verdicts for path in verdict.brought}
+    own_files = [c for c in kept if c.path not in generated and c.path not in from_git]
     existing = read_text_before(command, own_files, upper)
     brought = {path: entry for path, entry in earlier.items() if path not in objections}
     for c in kept:
@@ -171,7 +208,9 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
             found = (hash_file(upper / c.path) if c.kind != "gone" else None) or (None, 0)
             counted = GeneratedChange(c.path, generated[c.path], *found) if c.path in generated else None
             before = None if counted else try_observe_file(root / c.path)
-            brought[c.path] = BroughtPath(before and before.version, c.path in verdict.brought, counted)
+            brought[c.path] = BroughtPath(before and before.version, c.path in from_git, counted)
+    for part, verdict in zip(parts, verdicts, strict=True):
+        part.take_away(verdict)
     done, failed = bring_over(command, staging, kept, brought)
     # No message needs the loss of a folder with content, of another name for a file, of times.
     parents = {str(place) for c in own for place in PurePosixPath(c.path).parents}
@@ -182,12 +221,20 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     findings += [path_finding("not written", path, why=why) for path, why in failed.items()]
 
     # 3 Bring git's part over, unless a file of it could not be written.
-    if failed and verdict.stays:
-        verdict = drop_git_part(verdict, f"{sanitise_line(next(iter(failed)), 80)} could not be written")
-    findings += git.bring_over(verdict)
-    git_findings = git.describe_findings(verdict)
-    told = {f.path for f in git_findings}
-    findings = [*(f for f in findings if f.path not in told), *git_findings, *never_kept]
+    notes: list[str] = []
+    for part, verdict in zip(parts, verdicts, strict=True):
+        lost = [path for path in failed if not part.nested or is_inside(path, part.nested.tree)]
+        if lost and verdict.stays:
+            part.take_away(verdict, back=True)
+            verdict = drop_git_part(verdict, f"{sanitise_line(lost[0], 80)} could not be written")
+        if any(is_inside(verdict.unit, other.unit) and other.unit != verdict.unit for other in dropped):
+            continue  # told with the repository around it
+        findings += part.bring_over(verdict)
+        notes.append(part.describe_whole(verdict))
+        git_findings = part.describe_findings(verdict)
+        told = {f.path for f in git_findings}
+        findings = [*(f for f in findings if f.path not in told), *git_findings]
+    findings += never_kept
 
     # 4 Record kept and dropped changes.
     findings += [
@@ -195,7 +242,7 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     ]
     record_generated(command, [b.generated for path, b in brought.items() if b.generated and path not in failed])
     named = tuple(c.path for c in kept if c.path not in failed and c.path not in silent and c.kind != "folder")
-    return record_result(command, ended, done, findings, named, existing=existing)
+    return record_result(command, ended, done, findings, named, existing=existing, notes=notes)
 
 
 # -- judging ------------------------------------------------------------------------------------------------
@@ -205,19 +252,21 @@ def split_changes(
     command: ContainedCommand, changes: Sequence[StagedChange], upper: Path
 ) -> tuple[list[StagedChange], list[Finding]]:
     """Return the changes outside git's folder that may come over, and findings for those that never may."""
-    root, common = command.context.workspace.root, command.context.workspace.common_dir
-    git = str(common.relative_to(root)) if common is not None and common.is_relative_to(root) else None
-    own = [c for c in changes if git is None or not is_inside(c.path, git)]
-    # Folders made by `git worktree add` hold a file that leads to git's folder.
-    links = [c.path for c in own if c.kind == "file" and not c.only_time and c.path.endswith("/.git")]
-    worktrees = [path.removesuffix("/.git") for path in links if (upper / path).read_bytes()[:8] == b"gitdir: "]
-    own = [c for c in own if not any(is_inside(c.path, folder) for folder in worktrees)]
-    refused = [path_finding("new work tree", path) for path in worktrees]
+    root = command.context.workspace.root
+    git = find_inner_git_folder(command.context.workspace)
+    own = [c for c in changes if (git is None or not is_inside(c.path, git)) and "/.git/" not in f"{c.path}/"]
+    refused: list[Finding] = []
     special = [c for c in own if c.kind in SPECIAL_KINDS]
     refused += [path_finding("too deep" if c.kind == "deep" else "special file", c.path, kind=c.kind) for c in special]
     odd = {c.path for c in own if c.kind != "gone" and ODD.search(c.path) and not os.path.lexists(root / c.path)}
     refused += [path_finding("odd name", path) for path in sorted(odd)]
     return [c for c in own if c.kind not in SPECIAL_KINDS and c.path not in odd], refused
+
+
+def find_inner_git_folder(workspace: Workspace) -> str | None:
+    """Return git's folder relative to the workspace's root; None if it lies elsewhere."""
+    root, common = workspace.root, workspace.common_dir
+    return str(common.relative_to(root)) if common is not None and common.is_relative_to(root) else None
 
 
 def find_objections(
@@ -302,9 +351,15 @@ def join_verdicts(verdict: GitVerdict, objections: Mapping[str, Finding]) -> tup
     If a file in git's part may not stay, git's part is dropped with every file it brought.
     """
     joined = {**objections, **{path: path_finding("half brought", path) for path in verdict.halves - verdict.brought}}
-    refused = sorted(verdict.paths & joined.keys())
+    refused = sorted((verdict.paths | verdict.whole) & joined.keys())
     if verdict.stays and not refused:
         return verdict, joined
+    if verdict.unit:
+        # In the place of all its files one finding stands, with the reason of the first.
+        first = joined[refused[0]] if verdict.stays else verdict.findings[0]
+        told = first if first.path == verdict.unit and not verdict.stays else nested_dropped(first, verdict.unit)
+        others = {path: path_finding("dropped with git", path) for path in verdict.whole}
+        return replace(verdict, stays=False, findings=(told,)), {**others, **joined, verdict.unit: told}
     if verdict.stays:
         names = ", ".join(sanitise_line(path, 80) for path in refused[:3]) + (", …" if len(refused) > 3 else "")
         verdict = drop_git_part(verdict, f"it contains {names}, which may not change in this way")
@@ -389,41 +444,113 @@ def record_generated(command: ContainedCommand, found: Sequence[GeneratedChange]
 # -- git's part ---------------------------------------------------------------------------------------------
 
 
-class GitPart:
-    """One command's changes to git's folder; `changes` are those outside of it that may come over.
+def open_git_parts(
+    command: ContainedCommand, staging: Staging, every: Sequence[StagedChange], own: Sequence[StagedChange]
+) -> list["GitPart"]:
+    """Return the repositories that the command changed: those nested in the workspace's own, then that one.
 
-    `git_changes` is None without a repository.
+    `own` are the changes outside of their git folders. Raises OSError.
+    """
+    workspace, upper = command.context.workspace, staging.root.upper
+    root, common, git_dir = workspace.root, workspace.common_dir, workspace.git_dir
+    changes = [c for c in own if not c.only_time]
+    found: list[StagedChange] = []
+    layer: GitLayer | None = None
+    linked = ""
+    inner = find_inner_git_folder(workspace)
+    if common is not None:
+        if staging.common is not None:
+            taken, found = staging.common.upper, find_staged_changes(staging.common.upper, common)
+        else:
+            taken, start = upper / str(inner), f"{inner}/"
+            found = [
+                replace(c, path=c.path[len(start) :]) for c in every if c.path.startswith(start) and not c.only_time
+            ]
+        # A linked worktree's git folder, relative to the repository's.
+        is_linked = git_dir is not None and git_dir != common and git_dir.is_relative_to(common)
+        linked = str(git_dir.relative_to(common)) if git_dir and is_linked else ""
+        layer = GitLayer(taken, common, found, f"{linked}/{MODULES_FOLDER}".lstrip("/"))
+    nested: list[NestedRepository] = []
+    outside = [c for c in every if inner is None or not is_inside(c.path, inner)]
+    if has_nested_changes(outside, layer):
+        nested, found = find_nested_repositories(root, upper, [c for c in outside if not c.only_time], layer)
+    parts: list[GitPart] = []
+    trees = [one.tree for one in nested]
+    for at, one in enumerate(nested):
+        inside = [c for c in own if is_inside(c.path, one.tree)]
+        below = [tree for tree in trees if tree != one.tree and is_inside(tree, one.tree)]
+        files = [c for c in changes if is_inside(c.path, one.tree) and not any(is_inside(c.path, t) for t in below)]
+        # A submodule comes and goes together with its lines in `.gitmodules`.
+        named = (GIT_MODULES,) if one.is_submodule and one.state != "changed" else ()
+        whole = frozenset({*(c.path for c in inside), *(f"{tree}/.git" for tree in (one.tree, *below)), *named})
+        parts.append(GitPart(command, staging, files, nested=one, whole=whole, number=at))
+    files = [c for c in changes if not any(is_inside(c.path, tree) for tree in trees)]
+    own_changes = GitChanges(layer.upper, layer.common, found, linked) if layer is not None else None
+    return [*parts, GitPart(command, staging, files, own_changes)]
+
+
+class GitPart:
+    """One command's changes to a repository; `changes` are those of its work tree that may come over.
+
+    `git_changes` is None without a repository. `nested` is one other than the workspace's own, and `whole` all that
+    comes over with it.
     """
 
     def __init__(
         self,
         command: ContainedCommand,
         staging: Staging,
-        every: Sequence[StagedChange],
         changes: Sequence[StagedChange],
+        git_changes: GitChanges | None = None,
+        *,
+        nested: NestedRepository | None = None,
+        whole: frozenset[str] = frozenset(),
+        number: int = 0,
     ) -> None:
-        workspace = command.context.workspace
         self.command = command
         self.staging = staging
         self.changes = changes
-        self.git_changes: GitChanges | None = None
-        self.trees = WorkingTrees(workspace, staging.root.upper, changes)
-        common, git_dir = workspace.common_dir, workspace.git_dir
-        if common is None:
-            return
-        if staging.common is not None:
-            upper, own = staging.common.upper, find_staged_changes(staging.common.upper, common)
-        else:
-            name = str(common.relative_to(workspace.root))
-            upper = staging.root.upper / name
-            own = [replace(c, path=c.path[len(name) + 1 :]) for c in every if c.path.startswith(f"{name}/")]
-        # A linked worktree's git folder, relative to the repository's.
-        is_linked = git_dir is not None and git_dir != common and git_dir.is_relative_to(common)
-        linked = str(git_dir.relative_to(common)) if git_dir and is_linked else ""
-        self.git_changes = GitChanges(upper, common, own, linked)
+        self.git_changes = git_changes
+        self.nested = nested
+        self.whole = whole
+        self.number = number
+        self.new_folder: NewGitFolder | None = None
+        tree = nested.tree if nested is not None else ""
+        self.trees = WorkingTrees(command.context.workspace, staging.root.upper, changes, tree)
+
+    def object_to_whole(self, why: str) -> Finding:
+        return git_part_dropped(f"{self.trees.nested}/{GIT_FOLDER}", why)
+
+    def judge_nested(self, one: NestedRepository) -> GitVerdict:
+        """Judge a nested repository, of which all that the command changed stays, or nothing. Raises OSError."""
+        verdict = GitVerdict(stays=True, unit=one.tree, whole=self.whole)
+        if one.objection or one.state == "removed":
+            is_work_tree = one.objection == NEW_WORK_TREE
+            first = path_finding(NEW_WORK_TREE, one.tree) if is_work_tree else self.object_to_whole(one.objection)
+            found = (first,) if one.objection else ()
+            return replace(verdict, stays=not one.objection, findings=found)
+        check_object_folder(one.upper, one.common)
+        self.git_changes = GitChanges(one.upper, one.common, one.changes)
+        if one.state == "made":
+            new = self.new_folder = inspect_new_folder(one, self.trees.top)
+            if new.objection:
+                return replace(verdict, stays=False, findings=(self.object_to_whole(new.objection),))
+            place = self.staging.folder / f"new-{self.number}"
+            common = make_skeleton(place, list_settings(one.upper / SETTINGS_FILE))
+            self.git_changes = GitChanges(one.upper, common, new.checked)
+        found = self.git_changes
+        try:
+            judgement = GitJudgement(self.command, self.staging, self.changes, found, self.trees, one)
+            is_changed = found.changes or found.has_settings_change or one.state == "made"
+            judged = judgement.judge() if is_changed else verdict
+        except (GitError, TooManyCommits, UnicodeDecodeError) as error:
+            judged = GitVerdict(findings=(self.object_to_whole(str(error)),))
+        return replace(judged, unit=one.tree, whole=self.whole)
 
     def judge(self) -> GitVerdict:
         """Judge the changes as a whole. Raises OSError, StateError."""
+        if self.nested is not None:
+            return self.judge_nested(self.nested)
         found = self.git_changes
         if found is None:
             return NO_GIT_CHANGES
@@ -444,29 +571,70 @@ class GitPart:
 
     def bring_over(self, verdict: GitVerdict) -> list[Finding]:
         """Bring over approved changes and return the failures. Raises GitError, StateError."""
-        found = self.git_changes
+        found, one, new = self.git_changes, self.nested, self.new_folder
         if found is None or not verdict.stays:
             return []
-        failed = ChangeApplier(found.upper, found.common).apply_in_order(found.order_changes())
+        workspace = self.command.context.workspace
+        applier = ChangeApplier(found.upper, found.common if one is None else one.common)
+        failed: dict[str, str] = {}
+        if one is not None and new is not None:
+            common = workspace.common_dir
+            above = common if common is not None and one.common.is_relative_to(common) else workspace.root
+            with suppress(OSError), open_parent_folder(above, f"{one.common.relative_to(above)}/HEAD", create=True):
+                pass  # what cannot be made is told of each file below
+            failed = applier.apply_changes([*new.folders, *new.extra])
+        failed = failed or applier.apply_in_order(found.order_changes())
+        # Last: a folder that somebody else has put a file into stays.
+        applier.apply_changes(found.emptied)
+        if one is not None and one.pointer and not failed:
+            pointer = [StagedChange(one.pointer, "file")]
+            failed = ChangeApplier(self.staging.root.upper, workspace.root).apply_changes(pointer)
         if failed:
-            return [path_finding("not written", f"{GIT_FOLDER}/{path}", why=why) for path, why in failed.items()]
-        write_tracking_settings(found.common, verdict.settings)
+            place = GIT_FOLDER if one is None else f"{one.tree}/{GIT_FOLDER}"
+            return [path_finding("not written", f"{place}/{path}", why=why) for path, why in failed.items()]
+        if new is None:
+            write_tracking_settings(found.common, verdict.settings)
         if found.index is not None and self.changes:
             # The index identifies a file by inode and times, different now from those in the sandbox: without a
             # refresh `git merge --abort` and the like would take the file for changed.
             Git(self.trees.top).run("update-index", "-q", "--refresh", ok=(0, 1, 128))
-        if found.index is not None or verdict.paths:
-            note_staged(self.command.context.workspace, self.command.context.state, "judged")
+        if one is None and (found.index is not None or verdict.paths):
+            note_staged(workspace, self.command.context.state, "judged")
         # The session and intent that made these commits and names may rewrite them later.
         command = self.command
         put_maker(command.context.state, verdict.new_names, command.call.session.session_id, command.intent_id)
         return []
 
+    def take_away(self, verdict: GitVerdict, *, back: bool = False) -> None:
+        """Move the git folder of a removed repository to where a person finds it, or `back`. Raises OSError."""
+        if self.nested is None or self.nested.state != "removed" or not (verdict.stays or back):
+            return
+        place, aside = self.nested.common, aside_folder(self.command) / self.nested.tree / "git-folder"
+        source, target = (aside, place) if back else (place, aside)
+        if not back and place.is_file():  # it names the folder, which stays
+            place.unlink()
+        elif source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(source, target)
+
+    def describe_whole(self, verdict: GitVerdict) -> str:
+        """Return what a person should know of a nested repository that came over; "" for nothing."""
+        one, new = self.nested, self.new_folder
+        if one is None or not verdict.stays:
+            return ""
+        if one.state == "removed" and not one.is_submodule:
+            kept = aside_folder(self.command) / one.tree
+            return f"Remit: {sanitise_line(one.tree)}/ was a repository of its own; its git folder is kept in {kept}."
+        if new is not None and new.hooks:
+            few = ", ".join(sanitise_line(path, 80) for path in new.hooks[:3])
+            return f"Remit: {sanitise_line(one.tree)}/ came without its {few}: only a person gives a repository hooks."
+        return ""
+
     def describe_findings(self, verdict: GitVerdict) -> list[Finding]:
         """Return the findings, with the dropped commits, which are kept as objects without a name."""
         found, findings = self.git_changes, list(verdict.findings)
         at = next((i for i, f in enumerate(findings) if f.path == GIT_FOLDER), None)
-        if found is None or not findings or verdict.stays:
+        if found is None or not findings or verdict.stays or self.nested is not None:
             return findings
         # None after a fetch: objects of a later fetch must not exist beforehand.
         if found.worktree_path("FETCH_HEAD") in found.paths or any(m.name.startswith(REMOTES) for m in found.ref_moves):
@@ -498,6 +666,7 @@ def record_result(
     kept: tuple[str, ...],
     observation: Observation | None = None,
     existing: ExistingText | None = None,
+    notes: Sequence[str] = (),
 ) -> ContainedResult:
     """Record kept and dropped changes, and return the result with its message.
 
@@ -573,6 +742,7 @@ def record_result(
     # 3 The message.
     message = join_lines(
         describe_result(ended, kept, findings, aside_folder(command)),
+        *notes,
         describe_sandbox_limits(command, ended),
         waiting or "",
         attempts.failure_notice,
@@ -581,6 +751,15 @@ def record_result(
         with Attempts().step():
             PendingMessages(state).add_contained_result(call, ticket.token, message)
     return ContainedResult(ended.code, kept, {str(f.path): f.message for f in findings}, message)
+
+
+def find_lost_submodules(command: ContainedCommand) -> list[str]:
+    """Return the submodules, of the folders that the text names, whose git folder is not there."""
+    root, cwd = command.context.workspace.root, command.call.cwd
+    folders = ("", *ENTERED_FOLDER.findall(command.call.command or ""))
+    places = {find_git_root(Path(cwd, folder).resolve()) for folder in folders}
+    inside = [place for place in places if place is not None and place != root and place.is_relative_to(root)]
+    return [str(place.relative_to(root)) for place in inside if resolve_git_folder(str(place)) is None]
 
 
 def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str:
@@ -598,7 +777,9 @@ def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str
         if "git" in text and workspace.common_dir is not None:
             words = ("config", "--type=bool", "--get-regexp", r"^(commit|tag)\.gpgsign$")
             signs = " true" in Git(root).text(*words, ok=(0, 1, 128))
+        submodules = find_lost_submodules(command) if "git" in text else []
         messages = [
+            describe_lost_submodules(submodules),
             describe_protected_places(text, dict.fromkeys((*inside, *settings))),
             describe_missing_ssh_agent(text) if has_no_agent else "",
             describe_hidden_secrets(text, programs, command.context.environment.home, command.find_secrets()),

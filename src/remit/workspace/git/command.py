@@ -141,7 +141,11 @@ def git_words(folder: Path, arguments: Iterable[str] = (), options: Sequence[str
 
 
 def view_options(folder: Path) -> tuple[str, ...]:
-    """Return the options that lead git to the copy of a running attempt; none elsewhere."""
+    """Return the options that lead git to the copy of a running attempt, and in the git folder of a submodule past its
+    work tree, which may be gone; none elsewhere.
+    """
+    if "/modules/" in str(folder) and all(path_exists(folder / name) for name in ("HEAD", "objects", "refs")):
+        return (f"--git-dir={folder}", "--work-tree=/")
     found = find_git_folder(folder)
     if found is None or PRIVATE_GIT_FOLDER not in str(found):
         return ()

@@ -31,8 +31,9 @@ OBJECT_NAME = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 OBJECT_PATH = re.compile(r"objects/([0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(pack|idx|promisor))")
 REGENERATED_FILES = re.compile(
     r"objects/info/.+|objects/pack/(multi-pack-index.*|pack-.+\.(rev|bitmap|mtimes|keep))|.*\.lock|(.*/)?gc\.(log|pid)"
+    r"|rr-cache/.+|(worktrees/[^/]+/)?MERGE_RR"
 )
-"""Files that git recreates if missing, and believes without checking: commit graphs, pack maps."""
+"""Files that git recreates if missing, and believes without checking: commit graphs, pack maps, known resolutions."""
 
 REF_PATH = re.compile(
     r"refs/(heads|tags|remotes|notes|bisect|rewritten)/.+|refs/stash|worktrees/[^/]+/refs/(bisect|rewritten)/.+"
@@ -45,26 +46,47 @@ SHARED_PATH = re.compile(r"objects/.+|(logs/)?refs/.+|packed-refs|shallow")
 
 HEAD_PATH = re.compile(r"(worktrees/[^/]+/)?HEAD")
 LOG_PATH = re.compile(r"(worktrees/[^/]+/)?logs/.+")
+OPERATION_FOLDERS = r"rebase-merge|rebase-apply|sequencer"
 WORKTREE_FILE = re.compile(
     r"(worktrees/[^/]+/)?(index|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG|MERGE_\w+|AUTO_MERGE|SQUASH_MSG|CHERRY_PICK_HEAD"
-    r"|REVERT_HEAD|REBASE_HEAD|BISECT_\w+|rebase-merge(/[\w.-]+)?)"
+    rf"|REVERT_HEAD|REBASE_HEAD|BISECT_\w+|({OPERATION_FOLDERS})/[\w.-]+)"
 )
+"""What a merge, rebase, cherry-pick, revert, `am` or bisect leaves while it is open, and takes away when it ends."""
+
+EMPTIED_FOLDER = re.compile(rf"(worktrees/[^/]+/)?(({OPERATION_FOLDERS})|(logs/)?refs/.+)")
+"""Folders that go with their last file: `git status` tells of a rebase as long as its folder is there."""
+
 IN_PROGRESS_FILE = re.compile(
-    r"(worktrees/[^/]+/)?(MERGE_HEAD|CHERRY_PICK_HEAD|REVERT_HEAD|MERGE_AUTOSTASH|rebase-merge/(onto|orig-head|autostash))"
+    r"(worktrees/[^/]+/)?(MERGE_HEAD|CHERRY_PICK_HEAD|REVERT_HEAD|MERGE_AUTOSTASH|sequencer/head"
+    r"|rebase-(merge|apply)/(onto|orig-head|autostash))"
 )
 """Files with the commits that a merge or rebase continues with."""
 
-REBASE_STEPS_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/(git-rebase-todo(\.backup)?|done)")
+REBASE_STEPS_FILE = re.compile(r"(worktrees/[^/]+/)?(rebase-merge/(git-rebase-todo(\.backup)?|done)|sequencer/todo)")
 REBASE_STEP = re.compile(
-    r"\s*|#.*|noop|(pick|reword|edit|squash|fixup|fixup -[cC]|drop|[presfd]) [0-9a-f]{40,64}( .*)?"
-    r"|update-ref refs/heads/\S+"
+    r"\s*|#.*|noop|(pick|revert|reword|edit|squash|fixup|fixup -[cC]|drop|[presfd]) [0-9a-f]{7,64}( .*)?"
+    r"|update-ref refs/heads/\S+|(label|l) \S+|(reset|t) (\[new root\]|\S+)( #.*)?"
+    r"|(merge|m) (-[cC] [0-9a-f]{7,64} )?\S.*"
 )
-"""A line of a remaining rebase. `exec` would run a program for whoever continues."""
+"""A line of what is left of a rebase or a cherry-pick. `exec` would run a program for whoever continues."""
+
+SHORT_STEP = re.compile(r"\s*(?:\w+|fixup -[cC]|merge -[cC]) ([0-9a-f]{7,39})\b")
+"""A step whose commit has a short name, as in the steps of a cherry-pick or revert of several."""
 
 STRATEGY_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/strategy")
 STRATEGIES = (b"", b"ort", b"recursive", b"resolve", b"ours")
+APPLY_OPTIONS_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-apply/apply-opt")
+APPLY_OPTIONS = re.compile(rb"(\s*'?(-[Cp]\d+|--(whitespace=\w+|ignore-whitespace|ignore-space-change|reject))'?)*\s*")
+PICK_OPTIONS_FILE = re.compile(r"(worktrees/[^/]+/)?sequencer/opts")
+PICK_OPTIONS = re.compile(rb"\s*(\[options\]\s*)?(\s*(?!strategy|gpg-sign)[\w-]+ = [\w-]+\n?)*")
+PATCH_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-apply/(\d{4,}|patch)")
+"""A patch that `git am` still has to apply, for whoever continues."""
+
+RENAMED_FROM = re.compile(rb"^rename from (.+)$", re.MULTILINE)
+
 SETTINGS_FILE = "config"
 TRACKING_KEY = re.compile(r"branch\.(?P<branch>[^\n]+)\.(?P<name>remote|merge|rebase)")
+SUBMODULE_KEY = re.compile(r"submodule\.(?P<submodule>.+)\.(?P<name>url|active)", re.DOTALL)
 BRANCH_NAME = re.compile(r"refs/heads/[\w][\w./@+-]*")
 
 BAD_REF_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|[./]$")
@@ -105,7 +127,7 @@ class LayeredGit:
         if index is not None:
             variables.append(f"GIT_INDEX_FILE={index}")
         variables.append(f"GIT_ALTERNATE_OBJECT_DIRECTORIES={alternates}")
-        git = ("git", *GUARDS, "--no-replace-objects", "--git-dir", str(self.common))
+        git = ("git", *GUARDS, "--no-replace-objects", "--work-tree=/", "--git-dir", str(self.common))
         return execute(["env", "-C", "/", *variables, *git, *arguments], arguments, stdin, self.common)
 
     def output(
@@ -139,11 +161,15 @@ class LayeredGit:
 
 
 def check_objects(workspace: Workspace, staging: Staging) -> None:
-    """Check the objects of a command, for later questions. A few megabytes can unpack to terabytes: it is bounded."""
+    """Check the objects of a command, for later questions."""
     common = workspace.common_dir
-    if common is None:
-        return
-    upper = staging.common.upper if staging.common else staging.root.upper / common.relative_to(workspace.root)
+    if common is not None:
+        upper = staging.common.upper if staging.common else staging.root.upper / common.relative_to(workspace.root)
+        check_object_folder(upper, common)
+
+
+def check_object_folder(upper: Path, common: Path) -> None:
+    """Check the objects that a git folder got. A few megabytes can unpack to terabytes: it is bounded."""
     if not (upper / "objects").is_dir():
         return
     left = MAX_TOTAL_BYTES
@@ -243,6 +269,8 @@ class GitChanges:
         self.common = common
         self.worktree_folder = worktree_folder
         self.layered = LayeredGit(upper, common)
+        self.emptied = [c for c in changes if self.is_emptied_folder(c)]
+        """Folders of ended operations and of refs that are gone, deepest first."""
         found = [c for c in changes if c.kind != "folder" and not self.is_ignorable(c)]
         self.has_settings_change = any(c.path == SETTINGS_FILE and c.kind == "file" for c in found)
         """Whether the command changed the repository's settings; only upstream settings may come over."""
@@ -257,6 +285,11 @@ class GitChanges:
         if change.kind == "gone":  # git removes empty folders, and lists removed files separately
             return change.path.startswith("objects/") or (self.common / change.path).is_dir()
         return change.kind in SPECIAL_KINDS or REGENERATED_FILES.fullmatch(change.path) is not None
+
+    def is_emptied_folder(self, change: StagedChange) -> bool:
+        is_gone = change.kind == "gone" and EMPTIED_FOLDER.fullmatch(change.path) is not None
+        own = change.path.startswith((*OWN_REFS, *(f"logs/{ref}" for ref in OWN_REFS)))
+        return is_gone and not own and self.is_in_reach(change.path) and (self.common / change.path).is_dir()
 
     @LazyProperty
     def ref_moves(self) -> list[RefMove]:
@@ -318,8 +351,10 @@ class GitChanges:
             found["HEAD"] = head
         for path in sorted(self.paths):
             if IN_PROGRESS_FILE.fullmatch(path) or REBASE_STEPS_FILE.fullmatch(path):
-                names = OBJECT_NAME.finditer(read_ref_file(self.upper / path))
-                found |= {f"{path} {match.start()}": match[0] for match in names}
+                text = read_ref_file(self.upper / path)
+                found |= {f"{path} {match.start()}": match[0] for match in OBJECT_NAME.finditer(text)}
+                short = (m for m in map(SHORT_STEP.match, text.splitlines()) if m is not None)
+                found |= {f"{path} {m[1]}": self.layered.output("rev-parse", m[1]).decode().strip() for m in short}
         return found
 
     def list_new_stashes(self) -> dict[str, str]:
@@ -339,10 +374,20 @@ class GitChanges:
         )
         return read_stashes(log, ref)
 
+    def list_waiting_patches(self) -> list[str]:
+        """Return the paths changed by the patches that a stopped `git am` still has to apply."""
+        found: list[str] = []
+        for path in sorted(path for path in self.paths if PATCH_FILE.fullmatch(path)):
+            patch = (self.upper / path).read_bytes() if (self.upper / path).is_file() else b""
+            out = self.layered.output("apply", "--numstat", "-z", stdin=patch) if patch else b""
+            found += [os.fsdecode(row.rpartition(b"\t")[2]) for row in out.split(b"\0")[:-1]]
+            found += [os.fsdecode(name) for name in RENAMED_FROM.findall(patch)]
+        return found
+
     def find_change_objection(self, change: StagedChange) -> str | None:
         """Return why a change is refused; None if accepted."""
         path, upper = change.path, self.upper / change.path
-        if not SHARED_PATH.fullmatch(path) and not self.belongs_to_worktree(path):
+        if not self.is_in_reach(path):
             return "it belongs to another work tree"
         if REF_PATH.fullmatch(path) or path == PACKED_REFS:
             if change.kind == "file" and path != PACKED_REFS and BAD_REF_NAME.search(path):
@@ -356,7 +401,7 @@ class GitChanges:
                     move.name == name and not move.new for move in self.ref_moves
                 )
             else:
-                may_go = WORKTREE_FILE.fullmatch(path) is not None and not path.endswith("index")
+                may_go = WORKTREE_FILE.fullmatch(path) is not None and path != self.worktree_path("index")
             return None if may_go else "it was taken away"
         if change.kind != "file":
             return f"it became a {change.kind}"
@@ -367,16 +412,28 @@ class GitChanges:
                 return "what is left of the rebase is more than commits to pick"
         elif STRATEGY_FILE.fullmatch(path) and upper.read_bytes().strip() not in STRATEGIES:
             return "the rebase names a program"
+        elif (APPLY_OPTIONS_FILE.fullmatch(path) and not APPLY_OPTIONS.fullmatch(upper.read_bytes())) or (
+            PICK_OPTIONS_FILE.fullmatch(path) and not PICK_OPTIONS.fullmatch(upper.read_bytes())
+        ):
+            return "what is left of the operation has an option that no agent may leave to a person"
         if WORKTREE_FILE.fullmatch(path) or HEAD_PATH.fullmatch(path):
             return None
         if LOG_PATH.fullmatch(path):
             return None if path == f"logs/{STASH_REF}" or self.is_log_extended(path) else "its past was rewritten"
         return "it is not a part of git's folder that a commit changes"
 
+    def is_in_reach(self, path: str) -> bool:
+        return SHARED_PATH.fullmatch(path) is not None or self.belongs_to_worktree(path)
+
     def belongs_to_worktree(self, path: str) -> bool:
         if path.startswith("worktrees/"):
             return self.worktree_folder != "" and path.startswith(f"{self.worktree_folder}/")
-        is_of_main = WORKTREE_FILE.fullmatch(path) or HEAD_PATH.fullmatch(path) or path == "logs/HEAD"
+        is_of_main = (
+            WORKTREE_FILE.fullmatch(path)
+            or EMPTIED_FOLDER.fullmatch(path)
+            or HEAD_PATH.fullmatch(path)
+            or path == "logs/HEAD"
+        )
         return not self.worktree_folder or not is_of_main
 
     def find_object_objection(self, path: str) -> str | None:
@@ -451,13 +508,37 @@ class GitSetting(Struct, frozen=True):
     value: str | None
 
 
+def has_plain_url(text: str) -> bool:
+    """Return whether git fetches from a place by a protocol of its own, and takes it for no option."""
+    return bool(text) and not text.startswith("-") and "::" not in text and text.isprintable()
+
+
+def resolve_submodule_url(url: str, base: str) -> str:
+    """Return a URL of `.gitmodules`; one may be relative to the `base`. Source: git-submodule(1), read 2026-11."""
+    while url.startswith(("./", "../")):
+        step, _, url = url.partition("/")
+        if step == "..":
+            base = base.rstrip("/")
+            base = base[: max(base.rfind("/"), base.rfind(":"), 0)]
+        if not url.startswith(("./", "../")):
+            return f"{base.rstrip('/')}/{url}"
+    return url
+
+
 def split_changed_settings(
-    common: Path, upper: Path, remotes: Collection[str], gone: Collection[str]
+    common: Path,
+    upper: Path,
+    remotes: Collection[str],
+    gone: Collection[str],
+    submodules: Mapping[str, str],
+    work_tree: Path | None = None,
 ) -> tuple[list[GitSetting], list[str]]:
     """Return the acceptable changed settings, and the keys of refused ones.
 
-    Acceptable is a setting that only names a branch's upstream: a known remote, and a branch there. `remotes` are those
-    of the real settings, `gone` the branches removed by the command. Raises OSError.
+    Acceptable is a setting that only names a branch's upstream: a known remote, and a branch there; and what `git
+    submodule init` copies from `.gitmodules`. `remotes` are those of the real settings, `gone` the branches removed by
+    the command, `submodules` the URLs of the submodules by name. A submodule may name its `work_tree`, or none. Raises
+    OSError.
     """
     before, after = list_settings(common / "config"), list_settings(upper / "config")
     changed = {key: after.get(key) for key in (*after, *before) if before.get(key) != after.get(key)}
@@ -465,6 +546,14 @@ def split_changed_settings(
         remotes = {*remotes, "."}
     own: list[GitSetting] = []
     for key, value in changed.items():
+        module = SUBMODULE_KEY.fullmatch(key)
+        if module is not None and module["submodule"] in submodules:
+            url = submodules[module["submodule"]]
+            if value is None or value == (url if module["name"] == "url" else "true"):
+                own.append(GitSetting(key, value))
+        is_tree = value is None or os.path.normpath(common / value) == str(work_tree)
+        if key == "core.worktree" and work_tree is not None and is_tree:
+            own.append(GitSetting(key, value))
         match = TRACKING_KEY.fullmatch(key)
         if match is None:
             continue
