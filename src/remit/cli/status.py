@@ -23,6 +23,7 @@ from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, me
 from remit.servers.console_status import read_console_status
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.doctor_checks import find_unhooked_files
+from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
 from remit.wiring.manifest import read_manifest
 from remit.wiring.wire import display_path
 
@@ -60,13 +61,15 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
     places = [user, SettingsPlace(home), SettingsPlace(home, gate.workspace.root)]
     unhooked = find_unhooked_files(places, manifest)
     # Calls of these agents are not judged, so the view begins with a warning.
-    warning = None
+    warnings: list[Text] = []
     if unhooked:
         files = ", ".join(f"{agent} ({display_path(path, home)})" for path, agent in unhooked.items())
         text = f"HOOKS ARE GONE OR CHANGED: {files}. Calls go by unjudged. Run: remit doctor --fix"
-        warning = mark("failed", text, is_strong=True)
+        warnings.append(mark("failed", text, is_strong=True))
     elif not manifest.files:
-        warning = mark("warning", "no agent is wired: nobody asks before a call. See `remit init`")
+        warnings.append(mark("warning", "no agent is wired: nobody asks before a call. See `remit init`"))
+    switches = find_hook_switches(list_wired_agents(manifest), user, gate.workspace.root, os.environ)
+    warnings += [mark("failed", str(switch), is_strong=True) for switch in switches]
     intents = rules.document.intents if rules.document else ()
     recent = [(key.session_id, gate.state.active_session(key)) for key in gate.state.list_recent_sessions(MAX_SESSIONS)]
     data = {
@@ -81,14 +84,14 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         "waiting_records": gate.recorder.spool.count_pending(),
         "coverage": coverage_document(coverage),
         "unhooked": [{"agent": agent, "path": str(path)} for path, agent in unhooked.items()],
+        "switched_off": switches,
     }
-    emit_view(data, as_json, partial(status_view, gate, warning, coverage))
+    emit_view(data, as_json, partial(status_view, gate, warnings, coverage))
 
 
-def status_view(gate: Gate, warning: Text | None, coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
+def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
     """Return the rules, sessions, coverage, open intents and newest records."""
-    if warning:
-        yield warning
+    yield from warnings
     yield heading(str(gate.workspace.root))
     yield facts([*rule_facts(gate), *coverage_facts(gate, coverage)])
     document = gate.rules.document

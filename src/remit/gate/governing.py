@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items
+from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items, make_grant_item
 from remit.core.decision import Mode
 from remit.core.diff.contents import sha256
 from remit.core.intent import IntentsDocument, IntentSet, LintFinding
@@ -226,6 +226,7 @@ def read_rules(workspace: Workspace) -> Rules:
             *config.console.trust_items,
             *config.orchestrator.trust_items,
             *config.verify.landing_items,
+            *map(make_grant_item, config.grants),
         ),
         invalid=document is not None and bool(document.errors),
     )

@@ -23,8 +23,9 @@ from remit.servers.environment import read_environment
 from remit.servers.web.remote.settings import RemoteSetupRefused, read_remote_settings, resolve_file
 from remit.wiring import doctor_checks
 from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place, find_wired_place
-from remit.wiring.doctor_checks import FIX, LATENCY_RUNS, DoctorCheck
+from remit.wiring.doctor_checks import BY_HAND, FIX, LATENCY_RUNS, DoctorCheck
 from remit.wiring.hook_client import hash_client, install_client, server_command
+from remit.wiring.hook_switches import find_hook_switches
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.wire import display_path, plan_settings, write_plans
 
@@ -97,6 +98,8 @@ def run_checks(
     for agent, place in places:
         newest_call = newest_calls.get(agent.row.agent)
         checks += doctor_checks.check_agent(agent, place or user, manifest, os.environ, newest_call)
+        switches = find_hook_switches([agent.row.agent] if place else [], user, root, os.environ)
+        checks += [DoctorCheck("fail", agent.row.agent, str(switch), BY_HAND) for switch in switches]
         if place and gate.is_governed and gate.rules.mode == "enforce":
             own_rules = describe_rules(agent.row, gate.workspace.root, gate.environment)
             checks.append(DoctorCheck("ok", f"{agent.row.agent} rules", own_rules))

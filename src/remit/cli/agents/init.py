@@ -34,6 +34,7 @@ from remit.wiring.agents import (
     list_granted_rights,
 )
 from remit.wiring.doctor_checks import describe_containment_warning
+from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.repository_setup import RepositoryStart, is_private, plan_start, start_governing
 from remit.workspace.git.command import GitError
@@ -287,7 +288,11 @@ def kept_mode_lines(setup: Setup) -> list[str]:
 
 
 def unread_lines(setup: Setup) -> list[str]:
-    return list(filter(None, (wire.describe_unread(file, setup.home) for file in setup.files)))
+    unread = filter(None, (wire.describe_unread(file, setup.home) for file in setup.files))
+    agents = [agent.row.agent for agent in setup.agents] or list_wired_agents(setup.manifest)
+    user = SettingsPlace(setup.home, moved_folders=setup.manifest.moved)
+    switches = find_hook_switches(agents, user, setup.workspace.root, os.environ)
+    return [*unread, *(f"  {switch}: Remit is not asked there. Take it out by hand" for switch in switches)]
 
 
 def note_lines(setup: Setup) -> list[str]:
