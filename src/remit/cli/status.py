@@ -16,6 +16,7 @@ from remit.cli.policy.mode import MODE_DESCRIPTIONS
 from remit.cli.records.record_table import record_table
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
+from remit.gate.accepted_rules.adoption import are_rules_declined, find_adopting_pattern, find_carried_rules
 from remit.gate.gate import Gate
 from remit.gate.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
@@ -47,7 +48,7 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
     """Show what is governed here, who works on what, and what happened lately."""
     gate = open_gate(repo)
     if not gate.is_governed:
-        emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
+        show_ungoverned(gate, as_json)
         return
     week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock.now(), UTC))
     with open_index(gate.workspace) as index:
@@ -87,6 +88,29 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         "switched_off": switches,
     }
     emit_view(data, as_json, partial(status_view, gate, warnings, coverage))
+
+
+def show_ungoverned(gate: Gate, as_json: bool) -> None:
+    """Print that nothing is governed here, and whether the clone carries rules that do not hold."""
+    carried = find_carried_rules(gate.found_workspace)
+    if carried is None or gate.found_workspace is None:
+        emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
+        return
+    home = gate.environment.home
+    is_declined = are_rules_declined(home, gate.found_workspace)
+    pattern = find_adopting_pattern(home, gate.found_workspace)
+    text = f"THIS REPOSITORY CARRIES REMIT RULES ({carried.mode}), AND THEY DO NOT HOLD HERE. Run: remit adopt"
+    line = mark("failed", f"{text}, or remit adopt --never", is_strong=True)
+    if is_declined:
+        line = styled_text(
+            "The rules of this repository do not hold here: you said so (`remit adopt` ends that)", "dim"
+        )
+    elif pattern:
+        line = mark(
+            "warning", f"its rules ({carried.mode}) hold from an agent's first call on: [adopt] names {pattern}"
+        )
+    data = {"governed": False, "carried": carried.mode, "declined": is_declined, "adopted_by": pattern or None}
+    emit_view(data, as_json, lambda _: [line])
 
 
 def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:

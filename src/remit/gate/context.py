@@ -204,7 +204,8 @@ class WorkspaceContext:
         return True
 
     def active_grants(self, rules: Rules) -> tuple[Grant, ...]:
-        return self.state.active_grants(self.environment.clock.now(), trusted_grants(rules, self.recorder))
+        project = trusted_grants(rules, self.recorder) if rules.config.grants else ()
+        return self.state.active_grants(self.environment.clock.now(), project)
 
     def notice_rules(self, rules: Rules) -> None:
         """Record that the intents file changed, whoever changed it, and keep the marker for the hook client true."""

@@ -57,9 +57,8 @@ def trusted_places(rules: Rules, recorder: Recorder) -> tuple[Path, ...]:
 
 def trusted_grants(rules: Rules, recorder: Recorder) -> tuple[ProjectGrant, ...]:
     """Return the grants of `remit.toml` that a person on this machine gave or trusts: a clone brings a stranger's."""
-    grants = rules.config.grants
-    digests = trusted_digests(recorder) if grants else ()
-    return tuple(grant for grant in grants if make_grant_item(grant).digest in digests)
+    digests = trusted_digests(recorder)
+    return tuple(grant for grant in rules.config.grants if make_grant_item(grant).digest in digests)
 
 
 def trust_grant(recorder: Recorder, root: Path, grant: ProjectGrant) -> None:
