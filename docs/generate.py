@@ -20,6 +20,7 @@ from remit.adapters import ROWS
 from remit.cli import output
 from remit.cli.root import remit
 from remit.core import config, record
+from remit.core.adoption import AdoptSettings
 from remit.core.call import REMIT_COMMANDS
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
@@ -589,6 +590,17 @@ def configuration() -> str:
             "[how to open the console from another machine](../how-to/open-the-console-to-others.md). It is read when "
             "the console starts. An error in it keeps the console from starting.",
             table(("setting", "type", "default", "meaning"), remote_rows()),
+            "## Clones that carry rules",
+            f"`[adopt]` in `~/{CONFIG_PATH}`: which clones of repositories with committed rules are governed by them "
+            "at once. See [how to work in a team](../how-to/work-in-a-team.md). A file that cannot be used adopts "
+            "nothing, and in clones whose rules do not hold it refuses changes.",
+            table(
+                ("setting", "type", "default", "meaning"),
+                [
+                    (code(name), kind, default_of(field), ADOPT_WORDS[name])
+                    for name, kind, field in settings(AdoptSettings, "")
+                ],
+            ),
             "## Environment",
             table(
                 ("variable", "meaning"),
@@ -602,6 +614,13 @@ def configuration() -> str:
             table(("tool", "what"), tools),
         ]
     )
+
+
+ADOPT_WORDS = {
+    "remotes": "patterns for where `origin` lies, as host/path; `*` stays in one part, `**` does not",
+    "paths": "patterns for where the clone lies; `~` is your home folder",
+    "otherwise": "in other clones that carry rules: tell the agent and you, ask about each change, or refuse changes",
+}
 
 
 def remote_rows() -> list[tuple[str, str, str, str]]:

@@ -16,6 +16,7 @@ from remit.cli.policy.mode import MODE_DESCRIPTIONS
 from remit.cli.records.record_table import record_table
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
+from remit.gate.accepted_rules.adoption import are_rules_declined, find_adopting_pattern, find_carried_rules
 from remit.gate.gate import Gate
 from remit.gate.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
@@ -23,6 +24,7 @@ from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, me
 from remit.servers.console_status import read_console_status
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.doctor_checks import find_unhooked_files
+from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
 from remit.wiring.manifest import read_manifest
 from remit.wiring.wire import display_path
 
@@ -46,7 +48,7 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
     """Show what is governed here, who works on what, and what happened lately."""
     gate = open_gate(repo)
     if not gate.is_governed:
-        emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
+        show_ungoverned(gate, as_json)
         return
     week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock.now(), UTC))
     with open_index(gate.workspace) as index:
@@ -60,13 +62,15 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
     places = [user, SettingsPlace(home), SettingsPlace(home, gate.workspace.root)]
     unhooked = find_unhooked_files(places, manifest)
     # Calls of these agents are not judged, so the view begins with a warning.
-    warning = None
+    warnings: list[Text] = []
     if unhooked:
         files = ", ".join(f"{agent} ({display_path(path, home)})" for path, agent in unhooked.items())
         text = f"HOOKS ARE GONE OR CHANGED: {files}. Calls go by unjudged. Run: remit doctor --fix"
-        warning = mark("failed", text, is_strong=True)
+        warnings.append(mark("failed", text, is_strong=True))
     elif not manifest.files:
-        warning = mark("warning", "no agent is wired: nobody asks before a call. See `remit init`")
+        warnings.append(mark("warning", "no agent is wired: nobody asks before a call. See `remit init`"))
+    switches = find_hook_switches(list_wired_agents(manifest), user, gate.workspace.root, os.environ)
+    warnings += [mark("failed", str(switch), is_strong=True) for switch in switches]
     intents = rules.document.intents if rules.document else ()
     recent = [(key.session_id, gate.state.active_session(key)) for key in gate.state.list_recent_sessions(MAX_SESSIONS)]
     data = {
@@ -81,14 +85,37 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         "waiting_records": gate.recorder.spool.count_pending(),
         "coverage": coverage_document(coverage),
         "unhooked": [{"agent": agent, "path": str(path)} for path, agent in unhooked.items()],
+        "switched_off": switches,
     }
-    emit_view(data, as_json, partial(status_view, gate, warning, coverage))
+    emit_view(data, as_json, partial(status_view, gate, warnings, coverage))
 
 
-def status_view(gate: Gate, warning: Text | None, coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
+def show_ungoverned(gate: Gate, as_json: bool) -> None:
+    """Print that nothing is governed here, and whether the clone carries rules that do not hold."""
+    carried = find_carried_rules(gate.found_workspace)
+    if carried is None or gate.found_workspace is None:
+        emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
+        return
+    home = gate.environment.home
+    is_declined = are_rules_declined(home, gate.found_workspace)
+    pattern = find_adopting_pattern(home, gate.found_workspace)
+    text = f"THIS REPOSITORY CARRIES REMIT RULES ({carried.mode}), AND THEY DO NOT HOLD HERE. Run: remit adopt"
+    line = mark("failed", f"{text}, or remit adopt --never", is_strong=True)
+    if is_declined:
+        line = styled_text(
+            "The rules of this repository do not hold here: you said so (`remit adopt` ends that)", "dim"
+        )
+    elif pattern:
+        line = mark(
+            "warning", f"its rules ({carried.mode}) hold from an agent's first call on: [adopt] names {pattern}"
+        )
+    data = {"governed": False, "carried": carried.mode, "declined": is_declined, "adopted_by": pattern or None}
+    emit_view(data, as_json, lambda _: [line])
+
+
+def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
     """Return the rules, sessions, coverage, open intents and newest records."""
-    if warning:
-        yield warning
+    yield from warnings
     yield heading(str(gate.workspace.root))
     yield facts([*rule_facts(gate), *coverage_facts(gate, coverage)])
     document = gate.rules.document

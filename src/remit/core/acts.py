@@ -19,6 +19,8 @@ class Act(Enum):
     TRUST = "trusting a repository's commands", "loosen"
     DISTRUST = "taking trust back", "tighten"
     BEGIN = "`remit init`", "tighten"
+    ADOPT = "adopting the rules that a repository carries", "tighten"
+    DECLINE = "declining the rules that a repository carries", "loosen"
     CHANGE_WIRING = "`remit init` in a governed folder", "loosen"
     MEND_WIRING = "`remit doctor --fix`", "neutral"
     UNINSTALL = "`remit uninstall`", "loosen"

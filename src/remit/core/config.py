@@ -21,7 +21,7 @@ from remit.core.tree_head import parse_public_key
 from remit.core.untrusted_input import as_object
 
 HookMoment: TypeAlias = Literal["before", "after"]
-TrustKind: TypeAlias = Literal["hook", "verify", "generated", "show", "mcp", "push"]
+TrustKind: TypeAlias = Literal["hook", "verify", "generated", "show", "mcp", "push", "grant"]
 MAX_TIMEOUT_S = 60
 """Maximum timeout of a hook: an agent runs its tool once its own timeout ends."""
 
@@ -143,6 +143,12 @@ def list_trust_items(hooks: tuple[NamedHook, ...], files: str, intents: tuple[In
     commands = ((c.verify, i.id) for i in intents for c in i.acceptance_criteria if c.verify)
     verify_items = (make_verify_item(command, name) for command, name in commands)
     return (*(make_hook_item(hook, files) for hook in hooks), *verify_items)
+
+
+def make_grant_item(grant: ProjectGrant) -> TrustItem:
+    subject = grant.pattern or " ".join(grant.command) or grant.tool
+    text = f"{grant.code} is waived for {subject}, in every session"
+    return TrustItem("grant", f"remit.toml [[grants]] {grant.id}", text, sha256(b"grant\0" + json.encode(grant)))
 
 
 MCP_FILE = ".mcp.json"

@@ -24,6 +24,7 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.evidence.constraint_facts import propose_contents
 from remit.gate.governing import Rules
 from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question, QuestionStore
+from remit.gate.trust import trust_grant
 from remit.ledger.log_files import LedgerError
 from remit.policy.decide import apply_threshold, blocking_findings, target_contents
 from remit.policy.grants import GrantRuleError, make_rule, propose_prefix, target_paths
@@ -292,6 +293,7 @@ def add_project_grant(context: WorkspaceContext, grant: Grant, rules: Rules) -> 
         raise ConfigError(f"{path} is missing, and a new one would hide the settings in force; restore it")
     entry = ProjectGrant(grant.id, grant.code, grant.pattern, grant.command, grant.tool, grant.by)
     change_config(context, lambda text: add_grant(text, entry))
+    trust_grant(context.recorder, context.workspace.root, entry)
 
 
 def remove_project_grant(context: WorkspaceContext, grant_id: str) -> bool:

@@ -32,6 +32,7 @@ from remit.gate.machine import Environment
 from remit.gate.records.recorder import TAIL_BYTES, Recorder, find_recorded_events
 from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import State, find_unkept, mark_kept
+from remit.gate.trust import trusted_grants
 from remit.ledger.log_files import LedgerError
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError
@@ -211,7 +212,8 @@ class WorkspaceContext:
         return True
 
     def active_grants(self, rules: Rules) -> tuple[Grant, ...]:
-        return self.state.active_grants(self.environment.clock.now(), rules.config.grants)
+        project = trusted_grants(rules, self.recorder) if rules.config.grants else ()
+        return self.state.active_grants(self.environment.clock.now(), project)
 
     def notice_rules(self, rules: Rules) -> None:
         """Record that the intents file changed, whoever changed it, and keep the marker for the hook client true."""

@@ -27,6 +27,7 @@ from remit.gate.team_hooks.registered_checks import AfterListener, RegisteredHoo
 from remit.gate.trust import find_untrusted, untrusted_notice_once
 from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import Check
+from remit.workspace.place.workspace import is_folder
 
 if TYPE_CHECKING:
     import threading
@@ -43,7 +44,7 @@ class Gate(WorkspaceContext):
     def before(self, call: ToolCall) -> Answer:
         """Steps 4 to 6: gather, decide, enforce. The decision is recorded before it is returned."""
         if not self.is_governed:
-            return Answer(UNGOVERNED_DECISION)
+            return self.answer_ungoverned(call)
         try:
             answer = enforce(self, call, self.hooks)
             answer = answer.with_notice(self.untrusted_notice(call.session))
@@ -53,6 +54,17 @@ class Gate(WorkspaceContext):
             return answer.with_notice(self.repair_notice)
         except RECORDING_ERRORS as error:
             return answer_unrecordable(self, call, error)
+
+    def answer_ungoverned(self, call: ToolCall) -> Answer:
+        """Let a call pass that nothing governs; unless the person wants none where carried rules do not hold."""
+        workspace = self.found_workspace
+        if workspace is None or not is_folder(workspace.folder):
+            return Answer(UNGOVERNED_DECISION)
+        # Imported here: only clones with rules that do not hold need it.
+        from remit.gate.accepted_rules.adoption import judge_ungoverned_call
+
+        decision, reason = judge_ungoverned_call(self.environment.home, workspace, call)
+        return Answer(decision, reason=reason)
 
     def after(self, call: ToolCall, outcome: Outcome) -> Answer:
         """Step 8: remember. A success never becomes a failure; what cannot be recorded waits, and the model is told."""
@@ -123,7 +135,11 @@ class Gate(WorkspaceContext):
         return SessionLifecycle(self)
 
     def begin_session(self, event: SessionStarted, agent: str) -> str:
-        return self.lifecycle.start_session(event, agent) if self.is_governed else ""
+        if self.is_governed:
+            return self.lifecycle.start_session(event, agent)
+        from remit.gate.accepted_rules.adoption import announce_carried_rules
+
+        return announce_carried_rules(self.environment.home, self.found_workspace)
 
     def receive_prompt(self, session: SessionKey, agent: str) -> str:
         return self.lifecycle.handle_prompt(session, agent) if self.is_governed else ""
@@ -132,9 +148,13 @@ class Gate(WorkspaceContext):
         return self.lifecycle.end_turn(session) if self.is_governed else ""
 
     def describe_turn(self, session: SessionKey) -> str:
+        if not self.is_governed:
+            from remit.gate.accepted_rules.adoption import announce_once
+
+            return announce_once(self.environment.home, self.found_workspace, session.session_id)
         from remit.gate.session_lifecycle import summarize_turn
 
-        return summarize_turn(self, session) if self.is_governed else ""
+        return summarize_turn(self, session)
 
     def end_session(self, event: SessionEnded, agent: str) -> str:
         return self.lifecycle.end_session(event, agent) if self.is_governed else ""

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items
+from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items, make_grant_item
 from remit.core.decision import Mode
 from remit.core.diff.contents import sha256
 from remit.core.intent import (
@@ -297,6 +297,7 @@ def read_rules(workspace: Workspace) -> Rules:
             *config.console.trust_items,
             *config.orchestrator.trust_items,
             *config.verify.landing_items,
+            *map(make_grant_item, config.grants),
         ),
         errors=document.errors if document else (),
         open_files=tuple((f"{folder}/{file.name}", file.state) for file in files if file.is_open),

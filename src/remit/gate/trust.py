@@ -2,21 +2,29 @@
 OSError, and GitError where the repository has no name yet.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import json
 
 from remit.core.call import SessionKey
-from remit.core.config import NamedHook, TrustItem
+from remit.core.config import NamedHook, TrustItem, make_grant_item
+from remit.core.decision import ProjectGrant
 from remit.core.diff.contents import sha256
+from remit.core.record import format_utc
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.governing import Rules
 from remit.gate.records.recorder import Recorder
 from remit.gate.state.workspace_state import State
-from remit.workspace.place.config import read_trust
+from remit.workspace.place.config import Trust, read_trust, write_trust
 
 NOTICE_FACT = "untrusted_told"  # fact that holds which untrusted commands were reported to which sessions
-SETTING_KINDS = ("generated", "show", "push")  # settings that have no effect without trust; all others are commands
+SETTING_KINDS = (
+    "generated",
+    "show",
+    "push",
+    "grant",
+)  # settings that have no effect without trust; all others are commands
 MAX_NOTICES = 50
 MAX_NAMED = 5
 
@@ -47,6 +55,20 @@ def trusted_places(rules: Rules, recorder: Recorder) -> tuple[Path, ...]:
     return tuple(home / place.removeprefix("~/") for place in settings.show)
 
 
+def trusted_grants(rules: Rules, recorder: Recorder) -> tuple[ProjectGrant, ...]:
+    """Return the grants of `remit.toml` that a person on this machine gave or trusts: a clone brings a stranger's."""
+    digests = trusted_digests(recorder)
+    return tuple(grant for grant in rules.config.grants if make_grant_item(grant).digest in digests)
+
+
+def trust_grant(recorder: Recorder, root: Path, grant: ProjectGrant) -> None:
+    """Trust a grant that a person has just given here, beside what is trusted already. Raises OSError, GitError."""
+    home, item = recorder.environment.home, make_grant_item(grant)
+    known = read_trust(home, recorder.repository)
+    at = format_utc(datetime.fromtimestamp(recorder.environment.clock.now(), UTC), "seconds")
+    write_trust(home, Trust(recorder.repository, str(root), at, (*(known.commands if known else ()), item)))
+
+
 def are_trusted(items: tuple[TrustItem, ...], recorder: Recorder) -> bool:
     """Return True if there are items, and a person on this machine trusts each of them."""
     return bool(items) and {item.digest for item in items} <= trusted_digests(recorder)
@@ -60,8 +82,11 @@ def find_untrusted(rules: Rules, recorder: Recorder) -> tuple[TrustItem, ...]:
 def describe_untrusted(found: tuple[TrustItem, ...]) -> str:
     commands = exclude_settings(found)
     parts = [f"{len(commands)} commands of this repository are not trusted, and do not run"] if commands else []
+    grants = sum(one.kind == "grant" for one in found)
+    if grants:
+        parts.append(f"{grants} [[grants]] of remit.toml are not trusted, and waive nothing")
     for one in found:
-        if one.kind in SETTING_KINDS:
+        if one.kind in SETTING_KINDS and one.kind != "grant":
             name = sanitise_line(one.name)
             parts.append(f"{name} is not trusted, and has no effect ({sanitise_line(one.text, 200)})")
     return "; ".join(parts)

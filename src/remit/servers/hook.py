@@ -6,6 +6,7 @@ sandboxed shell may reach neither Remit's state nor its daemon. The command itse
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -27,12 +28,19 @@ from remit.core.call import (
 )
 from remit.core.decision import Decision
 from remit.core.intent import IllegalTransition
+from remit.core.machine_paths import CONFIG_PATH
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.context import RECORDING_ERRORS, Answer, join_lines
 from remit.gate.effects.unexplained_changes import add_session_with_commands
 from remit.gate.enforce import answer_unrecordable
 from remit.gate.gate import Gate
-from remit.gate.governing import find_named_workspaces, find_workspace_of_call, load_rules
+from remit.gate.governing import (
+    MAX_PLACES,
+    find_named_places,
+    find_named_workspaces,
+    find_workspace_of_call,
+    load_rules,
+)
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.gate.machine import Environment
@@ -43,7 +51,7 @@ from remit.policy.decide import classify
 from remit.policy.violations import explain
 from remit.workspace.agents.marked_blocks import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
-from remit.workspace.place.workspace import Workspace, locate_workspace, read_session_homes
+from remit.workspace.place.workspace import Workspace, locate_workspace, path_exists, read_session_homes
 
 EventClass = Literal["pre", "post", "note"]
 EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
@@ -107,6 +115,7 @@ def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gat
 
 def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gates: OpenGate) -> Answer:
     """Return the joint answer of every workspace that the event reaches; a refusal by another workspace comes first."""
+    contexts = adopt_reached_clones(event, frame, environment)
     governing = find_governing_workspace(event, frame, environment)
     if frame.attempt_root and (governing is None or str(governing.root) != frame.attempt_root):
         return refuse_foreign_event(frame, governing)
@@ -117,7 +126,6 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
         if isinstance(event, BeforeCall):
             return refuse_foreign_event(frame, others[0])
         others = []  # the gates of others hear of no event
-    contexts: list[str] = []
     question: Answer | None = None
     if isinstance(event, BeforeCall):
         contexts += note_work_elsewhere(event.call, governing, others, environment, gates)
@@ -141,6 +149,23 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
     if question is not None and found.decision.effect != "deny":
         found = replace(found, decision=question.decision, reason=question.reason)
     return replace(found, context=join_lines(*contexts, found.context)) if any(contexts) else found
+
+
+def adopt_reached_clones(event: HookEvent, frame: HookFrame, environment: Environment) -> list[str]:
+    """Adopt the clones around an event that a person's own settings cover; return what to tell of each."""
+    home = str(environment.home)
+    is_begin = isinstance(event, BeforeCall | SessionStarted | PromptGiven)
+    if frame.attempt_root or not is_begin or not path_exists(f"{home}/{CONFIG_PATH}"):
+        return []
+    # Imported here: most people have no such settings.
+    from remit.gate.accepted_rules.adoption import adopt_by_pattern
+
+    places = [getattr(event, "cwd", "") or frame.cwd]
+    if isinstance(event, BeforeCall):
+        call = event.call
+        places = [call.cwd, *(str(Path(call.cwd, raw).parent) for raw in call.paths)]
+        places += islice(find_named_places(call.command or "", call.cwd, home, named_only=True), MAX_PLACES)
+    return adopt_by_pattern(places, environment.home)
 
 
 def note_work_elsewhere(

@@ -62,6 +62,8 @@ class RepositoryStart(Struct, frozen=True):
     starter: bool
     share: ShareSettings | None = None
     private: bool = False
+    adopts: bool = False
+    """Whether only the rules that a clone carries begin to hold: nothing is written into its tree."""
 
     @property
     def has_changes(self) -> bool:

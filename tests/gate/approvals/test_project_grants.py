@@ -12,6 +12,7 @@ from remit.core.decision import Grant
 from remit.gate.approval_requests import remove_project_grant
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
+from remit.gate.trust import describe_untrusted, trust_grant
 
 COMMENTED = 'mode = "enforce"  # since May\n\n[approvals]\n# seldom\nthreshold = 90\n'
 
@@ -63,6 +64,28 @@ def test_where_the_file_cannot_be_written_the_yes_is_kept_all_the_same(world: Wo
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     assert given(world.root) == []
     assert [g.extent for g in world.gate.active_grants(world.gate.rules)] == ["project"]
+
+
+@pytest.mark.parametrize(
+    "lines", ['pattern = "docs/**"', 'pattern = "**"', 'tool = "Write"', 'by = "person"\npattern = "docs/**"']
+)
+def test_a_line_that_came_with_the_repository_waives_nothing_before_a_person_trusts_it(
+    world: World, lines: str
+) -> None:
+    """A clone, a pull, a checkout or an editor brings it: only an answer here, or `remit trust`, gives it effect."""
+    entry = f'{COMMENTED}\n[[grants]]\nid = "x"\ncode = "SCOPE_VIOLATION"\n{lines}\n'
+    (world.root / ".orchestration/remit.toml").write_text(entry)
+    assert refusal(world.agent.write("docs/x.md", "x\n")) == "SCOPE_VIOLATION"
+    gate = world.gate
+    assert (
+        describe_untrusted(gate.untrusted_commands) == "1 [[grants]] of remit.toml are not trusted, and waive nothing"
+    )
+    trust_grant(gate.recorder, world.root, gate.rules.config.grants[0])
+    if "tool" not in lines:
+        assert allowed(world.agent.write("docs/x.md", "x\n"))
+    # Another line under the same id was never seen.
+    (world.root / ".orchestration/remit.toml").write_text(entry.replace("docs/**", "tests/**").replace('"**"', '"*"'))
+    assert refusal(world.agent.write("tests/x.md", "x\n")) == "SCOPE_VIOLATION"
 
 
 @pytest.mark.parametrize("words", ["[[grants]]", 'mode = "observe"'])

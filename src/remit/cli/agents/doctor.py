@@ -12,8 +12,17 @@ from msgspec.structs import replace
 from remit.cli.output import FINDINGS, command_options, emit, open_index
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
+from remit.core.machine_paths import CONFIG_PATH
 from remit.core.record import format_utc
-from remit.core.untrusted_input import as_object
+from remit.core.untrusted_input import as_object, sanitise_line
+from remit.gate.accepted_rules.adoption import (
+    AdoptSettingsError,
+    are_rules_declined,
+    find_adopting_pattern,
+    find_carried_rules,
+    read_adopt_settings,
+    read_adoption,
+)
 from remit.gate.agent_permissions import describe_rules
 from remit.gate.gate import Gate
 from remit.gate.governing import load_rules, update_marker
@@ -23,8 +32,9 @@ from remit.servers.environment import read_environment
 from remit.servers.web.remote.settings import RemoteSetupRefused, read_remote_settings, resolve_file
 from remit.wiring import doctor_checks
 from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place, find_wired_place
-from remit.wiring.doctor_checks import FIX, LATENCY_RUNS, DoctorCheck
+from remit.wiring.doctor_checks import BY_HAND, FIX, LATENCY_RUNS, DoctorCheck
 from remit.wiring.hook_client import hash_client, install_client, server_command
+from remit.wiring.hook_switches import find_hook_switches
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.wire import display_path, plan_settings, write_plans
 
@@ -36,9 +46,10 @@ LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.command()
 @click.option("--fix", is_flag=True, help="Repair what can be repaired.")
 @click.option("--live", is_flag=True, help="Also run the real agents against a scripted model, in a HOME of their own.")
+@click.option("--ci", is_flag=True, help="Also fail where no agent on PATH is wired: for a runner.")
 @click.option("--runs", default=LATENCY_RUNS, show_default=True, type=click.IntRange(1, 1000), help="To measure by.")
 @command_options
-def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
+def doctor(fix: bool, live: bool, ci: bool, runs: int, repo: Path, as_json: bool) -> None:
     """Check what is wired and whether it works. Exit 1 where something fails."""
     environment = read_environment()
     gate = Gate.open(repo, environment)
@@ -50,7 +61,7 @@ def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
         require_person(Act.MEND_WIRING)
         repaired = repair(gate, user, manifest, agents)
         manifest = read_manifest(environment.home)
-    checks = run_checks(gate, user, manifest, agents, runs)
+    checks = run_checks(gate, user, manifest, agents, runs, for_ci=ci)
     if live:
         from remit.cli.agents.live_probe import probe_agent  # imports a model server, which only --live needs
 
@@ -65,7 +76,7 @@ def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
 
 
 def run_checks(
-    gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent], runs: int
+    gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent], runs: int, *, for_ci: bool
 ) -> list[DoctorCheck]:
     """Return the results of all checks, prerequisites first."""
     home, temporary = user.home, gate.environment.temporary
@@ -76,17 +87,22 @@ def run_checks(
     checks += doctor_checks.check_door()
     checks.append(check_console(home))
     newest_calls: dict[str, str] = {}
+    root = gate.found_workspace.root if gate.found_workspace else None
     if gate.is_governed:
         checks += doctor_checks.check_repository(gate)
+        if pattern := read_adoption(gate.workspace):
+            checks.append(DoctorCheck("ok", "adopted", f"by {sanitise_line(pattern)} in [adopt] of ~/{CONFIG_PATH}"))
         # An unreadable ledger has a check of its own.
         with suppress(LedgerError, OSError), open_index(gate.workspace) as index:
             for record in index.find(event="tool_use", limit=MAX_RECORDS):  # newest first
                 newest_calls.setdefault(str(as_object(record.get("tool")).get("name")), str(record["timestamp"]))
     else:
-        checks.append(DoctorCheck("warn", "repository", "Remit does not govern here", "remit init"))
+        checks.append(check_ungoverned(gate))
+    if for_ci and not any(agent.binary and find_wired_place(agent, user, root, manifest) for agent in agents):
+        text = "no agent on PATH is wired: nobody asks Remit before a call"
+        checks.append(DoctorCheck("fail", "agents", text, "remit adopt --ci"))
     if not agents:
         return [*checks, DoctorCheck("warn", "agents", "none found, on PATH or by its folder in HOME")]
-    root = gate.found_workspace.root if gate.found_workspace else None
     places = [(agent, find_wired_place(agent, user, root, manifest)) for agent in agents]
     if wired := next((agent for agent, place in places if place), None):
         client = doctor_checks.check_client(home, manifest.client)
@@ -97,10 +113,30 @@ def run_checks(
     for agent, place in places:
         newest_call = newest_calls.get(agent.row.agent)
         checks += doctor_checks.check_agent(agent, place or user, manifest, os.environ, newest_call)
+        switches = find_hook_switches([agent.row.agent] if place else [], user, root, os.environ)
+        checks += [DoctorCheck("fail", agent.row.agent, str(switch), BY_HAND) for switch in switches]
         if place and gate.is_governed and gate.rules.mode == "enforce":
             own_rules = describe_rules(agent.row, gate.workspace.root, gate.environment)
             checks.append(DoctorCheck("ok", f"{agent.row.agent} rules", own_rules))
     return checks
+
+
+def check_ungoverned(gate: Gate) -> DoctorCheck:
+    """Check whether the clone carries rules that do not hold in it."""
+    workspace, home = gate.found_workspace, gate.environment.home
+    try:
+        read_adopt_settings(home)
+    except AdoptSettingsError as error:
+        return DoctorCheck("fail", "repository", str(error), BY_HAND)
+    carried = find_carried_rules(workspace)
+    if carried is None or workspace is None:
+        return DoctorCheck("warn", "repository", "Remit does not govern here", "remit init")
+    if are_rules_declined(home, workspace):
+        return DoctorCheck("warn", "repository", "its rules do not hold in this clone: you said so", "remit adopt")
+    pattern = find_adopting_pattern(home, workspace)
+    when = f"; they will from an agent's first call on ([adopt] {pattern})" if pattern else ""
+    text = f"it carries Remit rules ({carried.mode}), and they do not hold in this clone{when}"
+    return DoctorCheck("fail", "repository", text, "remit adopt")
 
 
 def check_console(home: Path) -> DoctorCheck:

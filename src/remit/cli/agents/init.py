@@ -21,6 +21,16 @@ from remit.core.acts import Act
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.record import format_utc
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.accepted_rules.adoption import (
+    AdoptSettingsError,
+    CarriedRules,
+    add_adopted_remote,
+    adopt_workspace,
+    find_adopting_pattern,
+    find_carried_rules,
+    find_remote,
+)
 from remit.gate.governing import load_rules
 from remit.gate.trust import describe_untrusted
 from remit.servers.environment import read_environment
@@ -34,11 +44,12 @@ from remit.wiring.agents import (
     list_granted_rights,
 )
 from remit.wiring.doctor_checks import describe_containment_warning
+from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.repository_setup import RepositoryStart, is_private, plan_start, start_governing
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import repository_id
-from remit.workspace.place.config import read_trust
+from remit.workspace.place.config import ConfigError, read_trust
 from remit.workspace.place.workspace import (
     ORCHESTRATION_FOLDER,
     Workspace,
@@ -80,6 +91,8 @@ class Setup(Struct, frozen=True):
     files: list[wire.FilePlan]
     start: RepositoryStart
     manifest: Manifest
+    carried: CarriedRules | None = None
+    """Rules in the commit that is checked out, before this setup in force nowhere in the clone."""
 
     @property
     def changed_files(self) -> list[wire.FilePlan]:
@@ -87,7 +100,8 @@ class Setup(Struct, frozen=True):
 
     @property
     def mode(self) -> Mode:
-        return load_rules(self.workspace).mode
+        is_planned = self.carried is not None and not self.workspace.is_governed
+        return self.carried.mode if self.carried is not None and is_planned else load_rules(self.workspace).mode
 
     @property
     def headline(self) -> str:
@@ -135,25 +149,10 @@ def init(
     environment = read_environment()
     home, workspace = environment.home, find_root_to_govern(repo, environment.home)
     require_person(Act.CHANGE_WIRING if workspace.is_governed else Act.BEGIN)
-    manifest = read_manifest(home)
-    moved = find_moved_folders(os.environ, home)
-    found = [] if no_agents else find_agents(home, os.environ.get("PATH", os.defpath), agents, moved)
-    place = SettingsPlace(home, workspace.root if project else None, moved)
-    files = (
-        wire.plan_settings(
-            found, place, hook_client.client_words(home), hook_client.server_command(), manifest, trusting
-        )
-        if found
-        else []
-    )
     plan_repository = partial(plan_start, workspace, mode, share)
-    if found:
-        manifest = replace(manifest, moved={**manifest.moved, **moved})
-    setup = Setup(workspace, home, found, files, plan_repository(private), manifest)
-    needs_client = bool(found) and (
-        not hook_client.is_client_current(home) or hook_client.is_client_altered(home, manifest.client)
-    )
-    if not (setup.changed_files or setup.start.has_changes or needs_client):
+    found = None if no_agents else agents
+    setup = plan_setup(workspace, home, found, plan_repository(private), is_project=project, trusting=trusting)
+    if not (setup.changed_files or setup.start.has_changes or needs_client(setup)):
         emit(setup_document(setup), as_json, [f"nothing to do: {setup.headline}", *unread_lines(setup)])
         return
     if not yes:
@@ -162,10 +161,56 @@ def init(
         setup = replace(setup, start=plan_repository(True))
     if not asks_person and not yes:
         raise Failure("NOT_CONFIRMED", "nothing was changed: nobody is there to ask", fix="add --yes", exit_code=USAGE)
-    perform_setup(setup)
-    if setup.mode == "enforce" and (warning := describe_containment_warning(home, environment.temporary)):
-        warn(warning)
+    always = asks_person and ask_about_clones(setup)
+    finish_setup(setup, environment.temporary, always=always)
     emit(setup_document(setup), as_json, done_text(setup, diff and yes))
+
+
+def plan_setup(
+    workspace: Workspace,
+    home: Path,
+    agents: tuple[str, ...] | None,
+    start: RepositoryStart,
+    *,
+    is_project: bool = False,
+    trusting: set[str],
+) -> Setup:
+    """Return the changes to make; `agents` are those to wire, all that are found without names, none for None."""
+    manifest, moved = read_manifest(home), find_moved_folders(os.environ, home)
+    found = find_agents(home, os.environ.get("PATH", os.defpath), agents, moved) if agents is not None else []
+    place = SettingsPlace(home, workspace.root if is_project else None, moved)
+    words, server = hook_client.client_words(home), hook_client.server_command()
+    files = wire.plan_settings(found, place, words, server, manifest, trusting) if found else []
+    if found:
+        manifest = replace(manifest, moved={**manifest.moved, **moved})
+    carried = None if workspace.is_governed else find_carried_rules(workspace)
+    return Setup(workspace, home, found, files, start, manifest, carried)
+
+
+def needs_client(setup: Setup) -> bool:
+    is_sound = hook_client.is_client_current(setup.home)
+    is_sound = is_sound and not hook_client.is_client_altered(setup.home, setup.manifest.client)
+    return bool(setup.agents) and not is_sound
+
+
+def ask_about_clones(setup: Setup) -> bool:
+    """Ask, at a first setup, whether further clones of the same remote are to be governed by their rules at once."""
+    remote = find_remote(setup.workspace) if setup.start.govern else ""
+    if not remote or find_adopting_pattern(setup.home, setup.workspace):
+        return False
+    return click.confirm(f"Also in further clones of {sanitise_line(remote)}?", default=True)
+
+
+def finish_setup(setup: Setup, temporary: Path, *, always: bool) -> None:
+    """Make the changes, and keep the remote for further clones if `always`. Raises Failure."""
+    perform_setup(setup)
+    if always and (remote := find_remote(setup.workspace)):
+        try:
+            add_adopted_remote(setup.home, remote)
+        except (AdoptSettingsError, ConfigError) as error:
+            raise Failure("CONFIG_INVALID", str(error), fix=f"write it into [adopt] remotes: {remote}") from None
+    if setup.mode == "enforce" and (warning := describe_containment_warning(setup.home, temporary)):
+        warn(warning)
 
 
 def find_root_to_govern(repo: Path, home: Path) -> Workspace:
@@ -210,6 +255,9 @@ def perform_setup(setup: Setup) -> None:
     now = format_utc(datetime.now(UTC), "seconds")
     manifest = wire.write_plans(setup.files, setup.home, manifest, now, version("remit"))
     write_manifest(setup.home, manifest)
+    if setup.start.adopts:
+        adopt_workspace(setup.home, setup.workspace)
+        return
     start_governing(setup.workspace, setup.start)
     register_repository(setup.home, setup.workspace)
 
@@ -223,7 +271,9 @@ def plan_text(setup: Setup, with_diff: bool) -> str:
     lines = [heading("Found"), *agents] if agents else [heading("No agent to wire")]
     lines += ["", heading("This will change"), *file_lines(setup)]
     start, share = setup.start, setup.start.share
-    if start.govern:
+    if start.govern and start.adopts:
+        lines.append(f"  {setup.workspace.root}  the rules in its commits hold")
+    elif start.govern:
         lines.append(f"  {setup.workspace.root}/.orchestration/  what agents may do here, and Remit's state")
     lines += ["  .orchestration/intents/  a file for each intent: remit intent new"] if start.starter else []
     lines += ["  .git/info/exclude  /.orchestration/: git does not track it"] if start.private else []
@@ -246,7 +296,9 @@ def plan_text(setup: Setup, with_diff: bool) -> str:
 def done_text(setup: Setup, with_diff: bool) -> str:
     """Return the report of the changes, and the next steps."""
     lines = [setup.headline, *kept_mode_lines(setup)]
-    if setup.start.govern and setup.workspace.common_dir is not None:
+    if setup.carried is not None:
+        lines.append("  .orchestration/ its rules are committed; adopted")
+    elif setup.start.govern and setup.workspace.common_dir is not None:
         private = "stays out of git: the rules hold on this machine only"
         shared = "is new: commit it to share the rules, or keep it out of git: remit init --private"
         lines.append(f"  .orchestration/ {private if is_private(setup.workspace) else shared}")
@@ -283,11 +335,17 @@ def file_lines(setup: Setup) -> list[str]:
 def kept_mode_lines(setup: Setup) -> list[str]:
     if not setup.start.govern or setup.start.mode:
         return []
+    if setup.start.adopts:
+        return [f"  mode: {setup.mode}, as its commits say"]
     return [f"  mode: {setup.mode}, as .orchestration/ says from before; another with --mode, or `remit mode` later"]
 
 
 def unread_lines(setup: Setup) -> list[str]:
-    return list(filter(None, (wire.describe_unread(file, setup.home) for file in setup.files)))
+    unread = filter(None, (wire.describe_unread(file, setup.home) for file in setup.files))
+    agents = [agent.row.agent for agent in setup.agents] or list_wired_agents(setup.manifest)
+    user = SettingsPlace(setup.home, moved_folders=setup.manifest.moved)
+    switches = find_hook_switches(agents, user, setup.workspace.root, os.environ)
+    return [*unread, *(f"  {switch}: Remit is not asked there. Take it out by hand" for switch in switches)]
 
 
 def note_lines(setup: Setup) -> list[str]:

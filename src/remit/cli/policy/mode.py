@@ -1,5 +1,6 @@
 """`remit mode`: observe, warn or enforce."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +18,10 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.agent_permissions import describe_rules
 from remit.gate.governing import Rules, set_mode
 from remit.provenance.stats.mode_suggestion import RefusableCalls, find_refusable_calls
+from remit.wiring.agents import find_user_place
 from remit.wiring.doctor_checks import describe_containment_warning
+from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
+from remit.wiring.manifest import read_manifest
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -52,6 +56,11 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
         warn("no intent is open, so agents can change nothing: make one with `remit intent new NAME --scope GLOB`")
     if rules.mode == "enforce" and (text := describe_containment_warning(environment.home, environment.temporary)):
         warn(text)
+    if rules.mode == "enforce":
+        manifest = read_manifest(environment.home)
+        user = find_user_place(environment.home, os.environ, manifest)
+        for switch in find_hook_switches(list_wired_agents(manifest), user, gate.workspace.root, os.environ):
+            warn(f"{switch}: nothing is enforced there")
     own_rules: list[str] = []
     for row in ROWS.values() if mode == "enforce" else ():
         folder = environment.config_folders.get(row.agent) or environment.home / row.config_folder

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import MsgspecError, Struct, toml
 
+from remit.core.adoption import AdoptSettings
 from remit.core.config import LOOPBACK_HOSTS
 from remit.core.extras import describe_installation
 from remit.core.machine_paths import CONFIG_FOLDER, CONFIG_PATH
@@ -85,6 +86,7 @@ class PersonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The file of the person's own settings."""
 
     console: RemoteSettings | None = None
+    adopt: AdoptSettings = AdoptSettings()
 
 
 def read_remote_settings(home: Path) -> RemoteSettings | None:
