@@ -38,7 +38,7 @@ def test_a_captured_payload_is_the_event_it_is(row: Row) -> None:
         assert (call.tool, call.effect, call.paths, call.command or "") == (detail, effect, paths, command)
         assert call.call_id.startswith("toolu_")
         assert call.malformed is None
-        assert call.whole_workspace == (effect == "execute")
+        assert call.whole_workspace == (effect in ("execute", "unproved"))
         key = call.session
     elif isinstance(event, IgnoredEvent):
         assert event.name == detail

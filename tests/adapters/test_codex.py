@@ -21,8 +21,8 @@ CALLS = {
     "PostToolUse-Bash": ("Bash", "execute", (), "echo shell-ran > s.txt", True),
     "PreToolUse-apply_patch": ("apply_patch", "write", ("$WORKSPACE/a.txt",), None, False),
     "PostToolUse-apply_patch": ("apply_patch", "write", ("$WORKSPACE/a.txt",), None, False),
-    "PreToolUse-mcp__notes__echo_note": ("mcp__notes__echo_note", "execute", (), None, True),
-    "PostToolUse-mcp__notes__echo_note": ("mcp__notes__echo_note", "execute", (), None, True),
+    "PreToolUse-mcp__notes__echo_note": ("mcp__notes__echo_note", "unproved", (), None, True),
+    "PostToolUse-mcp__notes__echo_note": ("mcp__notes__echo_note", "unproved", (), None, True),
 }
 OTHERS = {
     "SessionStart": SessionStarted,

@@ -16,7 +16,7 @@ FILE = "$WORKSPACE/a.txt"
 SHELL = "echo shell-ran > s.txt"
 
 CALLS = {
-    "mcp_notes_echo_note": ("execute", (), None, True, False),
+    "mcp_notes_echo_note": ("unproved", (), None, True, False),
     "replace": ("write", (FILE,), None, False, True),
     "run_shell_command": ("execute", (), SHELL, True, False),
     "write_file": ("write", (FILE,), None, False, False),
@@ -108,9 +108,11 @@ def test_whose_tool_it_is_the_context_tells_not_the_name(tool: str, context: obj
     assert (found.effect == "meta") is (found.remit_tool == "select_active_intent") is remit_tool
 
 
-def test_an_unlisted_tool_counts_as_one_that_executes() -> None:
+def test_an_unlisted_tool_counts_by_its_arguments() -> None:
     found = call(AGENT, "BeforeTool-write_file", tool_name="save_memory")
     assert (found.effect, found.whole_workspace) == ("execute", True)
+    found = call(AGENT, "BeforeTool-write_file", tool_name="save_memory", tool_input={"fact": "tabs, not spaces"})
+    assert (found.effect, found.whole_workspace, found.is_unlisted) == ("unproved", True, True)
 
 
 @pytest.mark.parametrize("effect", ["contain", "ask", "deny"])

@@ -13,7 +13,7 @@ SHELL = "echo shell-ran > s.txt"
 
 CALLS = {
     "edit": ("write", (FILE,), None, False, True),
-    "mcp__notes__echo_note": ("execute", (), None, True, False),
+    "mcp__notes__echo_note": ("unproved", (), None, True, False),
     "run_shell_command": ("execute", (), SHELL, True, False),
     "tool_search": ("none", (), None, False, False),
     "write_file": ("write", (FILE,), None, False, False),

@@ -36,8 +36,22 @@ def test_no_check_runs_on_a_safe_call() -> None:
     def raise_always(call: ToolCall, facts: Facts) -> Finding | None:
         raise AssertionError
 
-    read = ToolCall(agent="a", session=SessionKey("s"), tool="Read", effect="read", cwd="/w", malformed="no path")
+    read = ToolCall(agent="a", session=SessionKey("s"), tool="Read", effect="read", cwd="/w")
     assert decide(read, Facts("enforce"), {"x": raise_always}).effect == "allow"
+
+
+def test_of_a_safe_call_the_form_of_its_arguments_is_checked() -> None:
+    read = ToolCall(agent="a", session=SessionKey("s"), tool="Read", effect="read", cwd="/w", malformed="no path")
+    assert [found.code for found in decide(read, Facts("enforce")).findings] == ["INVALID_ARGUMENTS"]
+
+
+def test_an_unproved_call_passes_without_an_intent_and_meets_what_stands_against_its_tool() -> None:
+    call = ToolCall(agent="a", session=SessionKey("s"), tool="T", effect="unproved", cwd="/w", whole_workspace=True)
+    passed = decide(call, Facts("enforce"))
+    assert (passed.effect, passed.call_class, passed.findings) == ("allow", "unproved", ())
+    asked = Finding("tools", "USER_REJECTED", "ask first", verdict="ask")
+    assert decide(call, Facts("enforce", tool_finding=asked)).effect == "deny"
+    assert decide(call, Facts("observe", tool_finding=asked)).effect == "allow"
 
 
 def test_nothing_found_allows_and_nothing_leads() -> None:

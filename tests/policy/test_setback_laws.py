@@ -57,4 +57,4 @@ def test_their_order_never_changes_the_effect(call: ToolCall, situation: Facts, 
 @given(calls, facts_with_setbacks())
 def test_they_never_stop_what_changes_nothing(call: ToolCall, situation: Facts) -> None:
     decision = decide(call, situation)
-    assert decision.call_class == "destructive" or decision.effect == "allow"
+    assert decision.call_class == "destructive" or call.malformed is not None or decision.effect == "allow"

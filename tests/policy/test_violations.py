@@ -30,9 +30,32 @@ def test_every_error_type_is_explained_in_five_parts(code: ErrorType) -> None:
     finding = Finding("r", code, "what is wrong")
     text = explain(make_violation(finding, CALL, make_decision(finding)))
     assert text.startswith(f"[{code}] what is wrong\n")
-    for part in ("What happened:", "What to do:", "Why:"):
+    for part in ("What happened:", "Do:", "Why:"):
         assert part in text
     assert "{" not in text, "every word of an example is filled in"
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        ("MISSING_OR_INVALID_INTENT", "remit intent select INT-007"),
+        ("INTENT_ALREADY_ACTIVE", "remit intent clear"),
+        ("SCOPE_VIOLATION", "remit intent widen 'docs/a b.md' --why \"why\""),
+    ],
+)
+def test_a_step_by_a_tool_names_the_command_that_does_the_same(code: ErrorType, command: str) -> None:
+    finding = Finding("r", code, "what is wrong", path="docs/a b.md", context={"available_intents": ["INT-007"]})
+    violation = make_violation(finding, CALL, make_decision(finding))
+    hint = violation.action_hint
+    assert f"\nDo: run alone in your shell: {command}   (or {hint})\n" in explain(violation)
+    assert f"\nDo: {hint}   (or run alone in your shell: {command})\n" in explain(violation, "tool first")
+    assert f"\nDo: {hint}\n" in explain(violation, "tool only")
+
+
+def test_without_an_open_intent_the_step_is_to_propose_one() -> None:
+    finding = Finding("r", "MISSING_OR_INVALID_INTENT", "none", context={"available_intents": []})
+    text = explain(make_violation(finding, CALL, make_decision(finding)))
+    assert "\nDo: run alone in your shell: remit intent propose " in text
 
 
 def test_the_wire_shape_is_that_of_the_contract() -> None:

@@ -1,5 +1,6 @@
 """Parsing of hook payloads, shared by the dialects. Payloads are untrusted: each value is checked before use."""
 
+import json
 import posixpath
 import re
 from collections import deque
@@ -39,7 +40,6 @@ CELL_MODES: dict[object, CellMode] = {"replace": "replace", "insert": "insert", 
 ParseOutcome: TypeAlias = Callable[[AgentRow, JsonObject, bool], Outcome]
 """The result in a payload after a call; True if the event itself reports a failure."""
 
-UNLISTED_TOOL = ToolRow("execute", whole_workspace=True)
 SESSION_SOURCES: dict[object, StartSource] = {
     "startup": "startup", "resume": "resume", "clear": "clear", "compact": "compact"
 }  # fmt: skip
@@ -74,8 +74,8 @@ def optional_text(document: JsonObject, key: str) -> str | None:
 def parse_event(row: AgentRow, payload: bytes, parse_outcome: ParseOutcome) -> HookEvent:
     """Parse the event in `payload`. Raises AdapterError for a payload of another form."""
     try:
-        decoded: object = msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        decoded = decode_payload(payload)
+    except (ValueError, RecursionError) as error:
         raise AdapterError(row.agent, f"it is not JSON ({str(error)[:200]})") from error
     if not isinstance(decoded, dict):
         raise AdapterError(row.agent, f"it is a JSON {type(decoded).__name__}, not an object")
@@ -103,6 +103,18 @@ def parse_event(row: AgentRow, payload: bytes, parse_outcome: ParseOutcome) -> H
             return IgnoredEvent(name, cwd)
 
 
+def decode_payload(payload: bytes) -> object:
+    """Return the JSON document. Characters that are none are replaced: half an emoji, where an agent cut its output by
+    UTF-16 units, and bytes that are no UTF-8. A byte order mark is left out. Raises ValueError, RecursionError.
+    """
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Python's reader takes halves of characters, which msgspec does not.
+        text = json.dumps(json.loads(payload.decode(json.detect_encoding(payload), "replace")), ensure_ascii=False)
+        return msgspec.json.decode(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
 def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: str) -> ToolCall:
     """Return the call, interpreted by the tool's row; an unlisted tool counts as executing.
 
@@ -120,29 +132,43 @@ def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: st
     transcript = optional_text(document, "transcript_path")
     if transcript is not None and session.agent_id and row.has_subagent_transcripts:
         transcript = f"{transcript.removesuffix('.jsonl')}/subagents/agent-{session.agent_id}.jsonl"
-    tool_row = find_tool_row(row, tool, remit_tool)
     call = ToolCall(
         agent=row.agent,
         session=session,
         tool=tool,
-        effect=tool_row.effect,
+        effect="execute",
         cwd=cwd,
         call_id=optional_text(document, "tool_use_id") or "",
         remit_tool=remit_tool,
-        whole_workspace=tool_row.whole_workspace,
         transcript=transcript,
         permission_mode=optional_text(document, "permission_mode") or "",
     )
-    return apply_arguments(row, call, as_object(document.get("tool_input")))
-
-
-def find_tool_row(row: AgentRow, tool: str, remit_tool: str | None) -> ToolRow:
-    return ToolRow("meta") if remit_tool else row.tools.get(tool, UNLISTED_TOOL)
+    given = document.get("tool_input")
+    call = apply_arguments(row, call, as_object(given))
+    if given is not None and not isinstance(given, dict):
+        effect = "execute" if call.effect == "unproved" else call.effect
+        return replace(call, effect=effect, malformed="tool_input is no object")
+    return call
 
 
 def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCall:
     """Return the call with the given arguments, and with the fields derived from them."""
-    tool = find_tool_row(row, call.tool, call.remit_tool)
+    tool = ToolRow("meta") if call.remit_tool else row.tools.get(call.tool)
+    if tool is None:
+        # Imported here: most calls are of a listed tool.
+        from remit.adapters.unlisted_tools import classify_unlisted
+
+        found = classify_unlisted(given)
+        return replace(
+            call,
+            effect=found.effect,
+            paths=(*found.paths, *(text for text in found.guesses if text.startswith("/"))),
+            is_unlisted=True,
+            whole_workspace=True,
+            arguments_sha256=hash_arguments(given),
+            has_unwatched_stdin=row.has_unwatched_stdin,
+            arguments=given,
+        )
     paths: tuple[str, ...] = ()
     command: str | None = None
     malformed: str | None = None
@@ -157,10 +183,8 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
             else:
                 malformed = f"{tool.patch} is missing or no text"
         else:
-            values = [(key, given.get(key)) for key in (*tool.paths, *([tool.command] if tool.command else []))]
-            bad = next((key for key, value in values if not isinstance(value, str) or not value), None)
-            malformed = bad and f"{bad} is missing or no text"
-            paths = tuple(value for key, value in values if key in tool.paths and isinstance(value, str) and value)
+            malformed = find_wrong_argument(tool, given)
+            paths = tuple(value for key in tool.paths if isinstance(value := given.get(key), str) and value)
             edit = parse_edit(tool, given)
         value = given.get(tool.command) if tool.command else None
         if isinstance(value, str):
@@ -175,6 +199,8 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
         malformed, checks_itself = str(error), False
     return replace(
         call,
+        effect=tool.effect,
+        whole_workspace=tool.whole_workspace,
         paths=paths,
         command=command,
         given_folder=find_given_folder(call.cwd, given) if command is not None else "",
@@ -187,6 +213,29 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
         # Of search/replace edits some versions propose the file's old content, which contains no new line.
         proposal=(optional_text(given, PROPOSAL_KEY) or "") if given.get(CHANGED_BY_PERSON_KEY) is True else None,
     )
+
+
+def find_wrong_argument(tool: ToolRow, given: JsonObject) -> str | None:
+    """Return which argument of a listed tool is missing or of the wrong type; None if all fit."""
+    for key in (*tool.paths, *([tool.command] if tool.command else [])):
+        if not isinstance(value := given.get(key), str) or not value:
+            return f"{key} is missing or no text"
+    if tool.content is not None and not isinstance(given.get(tool.content), str):
+        return f"{tool.content} is missing or no text"
+    if tool.edits_notebook and not isinstance(given.get("new_source", ""), str):
+        return "new_source is no text"
+    if tool.old_text is None:
+        return None
+    steps = as_array(given.get(tool.edits)) if tool.edits else [given]
+    if not steps:
+        return f"{tool.edits} is missing or no list"
+    for step in map(as_object, steps):
+        wrong = next((key for key in (tool.old_text, tool.new_text) if not isinstance(step.get(key or ""), str)), None)
+        if wrong is not None:
+            return f"{wrong} is missing or no text"
+        if tool.replace_all is not None and not isinstance(step.get(tool.replace_all, False), bool):
+            return f"{tool.replace_all} is neither true nor false"
+    return None
 
 
 def find_given_folder(cwd: str, given: JsonObject) -> str:

@@ -8,8 +8,10 @@ from msgspec import Struct, json
 from remit.core.diff.contents import LineRange
 from remit.core.diff.edits import Edit
 
-Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none"]
-CallClass: TypeAlias = Literal["safe", "meta", "destructive"]
+Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none", "unproved"]
+CallClass: TypeAlias = Literal["safe", "meta", "destructive", "unproved"]
+COMPARED_CLASSES: tuple[CallClass, ...] = ("destructive", "unproved")
+"""Classes of calls that may change files: the workspace is compared after them. Only a destructive call is judged."""
 StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact", "other"]
 OWN_AGENT = "remit"
 """Name of Remit's own agent, which runs its tools in the gate's process and resumes its calls."""
@@ -103,6 +105,8 @@ class ToolCall(Struct, frozen=True):
     """Root of the workspace that governs the call: its session's, wherever the call stands. Empty: whoever is asked."""
     patch_author: str = ""
     """The attempt that made a patch which this call applies, as `INT-014/7`, by the patch's own word."""
+    is_unlisted: bool = False
+    """The tool stands in no agent's row: its effect, and its paths, come from its arguments."""
     unproved: str | None = None
     """Reason why the command's proven effects do not hold here: git settings start a program."""
 

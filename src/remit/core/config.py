@@ -707,6 +707,24 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
         return (TrustItem("verify", "remit.toml [orchestrator] setup", text, digest),)
 
 
+class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a person says of tools that stand in no agent's row: patterns of their names, such as `mcp__github__list_*`.
+
+    Tools in `read` and `harmless` need no intent; before those in `ask` a person is asked. Only the person's own
+    settings have it: a repository cannot call a tool harmless.
+    """
+
+    read: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+
+
+class PersonSettings(Struct, frozen=True):
+    """The person's own settings on this machine, as far as the gate needs them."""
+
+    tools: ToolSettings = ToolSettings()
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file. Without `mode`, a governed workspace enforces if an intents file exists, and observes
     otherwise.

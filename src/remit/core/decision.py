@@ -247,6 +247,8 @@ class Facts(Struct, frozen=True):
     perhaps: tuple[Target, ...] = ()
     """Files that a command may write."""
     denied: tuple[DeniedPath, ...] = ()
+    tool_finding: Finding | None = None
+    """What stands against the tool itself, whatever its arguments: a person wants to be asked before it."""
     temporary: str = ""
     """Folder for scratch files outside the workspace; empty if none is tolerated."""
     grants: tuple[Grant, ...] = ()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from remit.adapters import can_ask
-from remit.core.call import ToolCall, hash_arguments
+from remit.core.call import COMPARED_CLASSES, OWN_AGENT, ToolCall, hash_arguments
 from remit.core.decision import Decision, Facts, Finding, SessionFacts, Waiver
 from remit.gate.containment.rewrite_call import CommandRewriter, ContainmentPlan
 from remit.gate.context import Answer, WorkspaceContext, contents_to_keep, join_lines
@@ -41,7 +41,7 @@ from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import find_background_word
 from remit.policy.decide import blocking_findings, can_agent_ask, classify, decide, hold_irreversible, waiver_for
 from remit.policy.floor import describe_told
-from remit.policy.violations import explain, leading_violation
+from remit.policy.violations import Ways, explain, leading_violation
 from remit.workspace.observe.observation import list_known_commits, observe_paths, try_observe_file, versions_by_path
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         digest = hash_arguments([call.remit_tool, call.arguments_sha256])
         announced = RemitCall(call.session, call.agent)
         context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock.now())
+        context.state.note_tools(call.session.session_id)
 
     # 6.4 Deny.
     if decision.effect not in ("allow", "ask", "contain"):
@@ -114,7 +115,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
     rewriter = CommandRewriter(context, in_process=in_process) if decision.effect == "contain" else None
     if rewriter is not None and rewriter.has_overlay:
         pending = rewriter.prepare_staged_call(call, facts, decision, rules)
-    elif decision.call_class == "destructive" or call.remit_tool is not None:
+    elif decision.call_class in COMPARED_CLASSES or call.remit_tool is not None:
         kept, pending = prepare_call(context, call, facts, decision, rules)
     if kept.refusal is not None:
         verdict = kept.refusal.verdict
@@ -145,7 +146,8 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
         put_pending_call(context, call, pending, row, earlier)
     violation, warning = leading_violation(call, decision), ""
     if violation is not None and decision.mode == "warn" and decision.verdict != "contain" and decision.effect != "ask":
-        warning = f"Remit (warn): this went through, but in enforce it would be refused. {explain(violation)}"
+        explained = explain(violation, find_ways(context, call))
+        warning = f"Remit (warn): this went through, but in enforce it would be refused. {explained}"
     told = describe_told(call, decision) if decision.findings and decision.mode != "enforce" else ""
     way_back = describe_way_back(decision, kept) if kept.snapshot else ""
     remarks = join_lines(warning, told, way_back, kept.trouble)
@@ -261,6 +263,13 @@ def wait_for_resume(context: WorkspaceContext, rules: Rules, spent_s: float) -> 
 # 6.4 Denial
 
 
+def find_ways(context: WorkspaceContext, call: ToolCall) -> Ways:
+    """Return which way to Remit's tools a refusal names first: an agent may have none, or connect them later."""
+    if call.agent == OWN_AGENT:
+        return "tool only"
+    return "tool first" if call.session.session_id in context.state.list_sessions_with_tools() else "shell first"
+
+
 def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Decision, *, in_process: bool) -> Answer:
     """Record a denial, count a setback, and return the denial in words. In this process no call id is used again: a
     denial that is recorded already was not heard, because the process died.
@@ -269,7 +278,7 @@ def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Deci
     if violation is None:
         raise AssertionError("a denial has a finding")
     if in_process and "denied" in find_recorded_events(context.recorder, call, resumed=context.is_resumed(call)):
-        return Answer(decision, reason=explain(violation))
+        return Answer(decision, reason=explain(violation, find_ways(context, call)))
     record_denial(context.recorder, call, facts, decision)
     leading = tuple(f for f in decision.findings if f is decision.leading)
     findings = (*leading, *(f for f in decision.findings if f is not decision.leading))
@@ -281,7 +290,7 @@ def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Deci
         if now is not None and now.version.sha256 == target.sha256 and not target.diff.endswith(CUT_NOTE):
             context.keep_contents(contents_to_keep([(str(violation.path), now)]))
             context.state.put_seen_files(call.session, {str(violation.path): now.version})
-    return Answer(decision, reason=explain(violation))
+    return Answer(decision, reason=explain(violation, find_ways(context, call)))
 
 
 def answer_unrecordable(context: WorkspaceContext, call: ToolCall, error: Exception) -> Answer:
@@ -329,7 +338,7 @@ def prepare_call(
     if call.whole_workspace:
         if between.record_unattributed_changes("before a command", before, call.session):
             before = context.observe()
-        if not ends_with_call:
+        if not ends_with_call and call.effect != "unproved":
             add_session_with_commands(context.state, call.session.session_id)
         if not is_clear:
             # Imported here: what the text tells changes the index only where it changes files.

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import OWN_AGENT, ToolCall
-from remit.core.decision import Decision, DeniedPath, Facts, SessionFacts, Target, escape_pattern
+from remit.core.decision import Decision, DeniedPath, Facts, Finding, SessionFacts, Target, escape_pattern
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import InvalidPath, check_path_bounds
 from remit.gate.context import WorkspaceContext
@@ -61,10 +61,21 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     session = state.active_session(call.session)
     intent = rules.intents.get(session.intent_id)
 
+    tool_finding: Finding | None = None
+    if call.is_unlisted and call.malformed is None:
+        # Imported here: most calls are of a tool that stands in the agent's row.
+        from remit.gate.evidence.unlisted_tools import settle_unlisted
+
+        call, tool_finding = settle_unlisted(call, workspace.root, environment.home, state, MAX_TARGETS)
+
     # 4.2 The files that the call names, with links followed, their content now, and what the session last saw there.
     perhaps: tuple[Target, ...] = ()
     try:
         targets = resolve_targets(call, workspace, environment)
+        if call.is_unlisted:
+            from remit.gate.evidence.unlisted_tools import exclude_folders
+
+            targets = exclude_folders(targets)
         targets = tuple(observe_target(context, target, call) for target in targets)
         check_bounds_of_targets(call, targets)
     except InvalidPath as error:
@@ -119,6 +130,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         targets=mark_ignored(targets, workspace, rules),
         perhaps=mark_ignored(perhaps, workspace, rules) if perhaps else (),
         denied=denied,
+        tool_finding=tool_finding,
         temporary="" if is_inside(str(workspace.root), environment.temporary) else str(environment.temporary),
         unjudged=find_unjudged_commits(call, workspace),
         has_floor=has_floor,
@@ -163,7 +175,7 @@ def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) ->
         diff = context.contents.unified_diff(old, new) if old is not None and new is not None else ""
         diff = diff if len(diff) <= MAX_DIFF_CHARS else diff[:MAX_DIFF_CHARS] + CUT_NOTE
     observed = add_content(target, now, seen[0] if seen else None, diff)
-    is_file_tool = call.effect == "write" and call.command is None
+    is_file_tool = (call.effect == "write" or call.is_unlisted) and call.command is None
     return replace(observed, strange=special_file_reason(file)) if is_file_tool else observed
 
 

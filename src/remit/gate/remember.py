@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from remit.core.call import Outcome, ToolCall
+from remit.core.call import COMPARED_CLASSES, Outcome, ToolCall
 from remit.core.decision import Decision
 from remit.core.record import Record, Vcs
 from remit.core.untrusted_input import quote_path, sanitise_line
@@ -79,7 +79,7 @@ def remember(
     with attempts.step():
         vcs = context.recorder.vcs
     effects = Effects()
-    if pending is not None or classify(call) == "destructive":
+    if pending is not None or classify(call) in COMPARED_CLASSES:
         with attempts.step():
             effects = observe_effects(context, call, pending, vcs)
 
@@ -92,6 +92,13 @@ def remember(
     left, handled, undo_notice = effects.changes, frozenset[str](), ""
     if pending is not None and pending.mode == "enforce":
         left, handled, undo_notice = undo_effects(done, outcome, pending, effects, in_process=in_process)
+
+    if pending is not None and pending.effect == "unproved" and effects.changes:
+        # Imported here: a call that names neither path nor command rarely changes a file.
+        from remit.gate.evidence.unlisted_tools import note_changing_tool
+
+        with attempts.step():
+            undo_notice = join_lines(undo_notice, note_changing_tool(context.state, call, effects.changes))
 
     if pending is not None and pending.whole and pending.writes is None:
         # Imported here: few calls run uncontained with an effect that their text does not tell.

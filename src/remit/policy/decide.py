@@ -1,6 +1,7 @@
 """The decision about one tool call: (call, facts) -> decision. Pure.
 
-1. Safe calls (reading) and meta calls (Remit's own) meet no check.
+1. Safe calls (reading), meta calls (Remit's own) and unproved calls meet no check; of the arguments of safe calls only
+   the form is checked. An unproved call is compared, and what it changed is judged then.
 2. For a destructive call every check runs, and every finding is kept. The order of CHECKS only decides which leads.
 3. A check that raises denies.
 4. Findings waived by a person, once or by a grant, do not count.
@@ -71,7 +72,10 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
     """Return the decision. An unasked question is a denial: agents run the tool if a question is all they get."""
     call_class = classify(call)
     findings = run_checks(checks, call, facts) if call_class == "destructive" else ()
+    if call_class in ("safe", "unproved") and call.malformed is not None:
+        findings = run_checks({"arguments": arguments.check}, call, facts)
     findings = (*find_secrets(call, facts), *findings) if facts.has_floor else findings
+    findings = (facts.tool_finding, *findings) if facts.tool_finding is not None else findings
     findings, grants = split_waived(findings, call, facts)
     if call_class == "destructive" and (facts.containable or facts.uncontained):
         unclear = find_unclear(checks, call, facts)
@@ -102,6 +106,8 @@ def classify(call: ToolCall) -> CallClass:
     """
     if call.effect == "meta":
         return "meta"
+    if call.effect == "unproved":
+        return "unproved"
     if call.effect in ("read", "none", "network"):
         return "safe"
     command_class = classify_command(call.command) if call.effect == "execute" and call.command is not None else None

@@ -1,5 +1,8 @@
 """The words of a denial: the violation as data, and in five parts for surfaces that show text."""
 
+import shlex
+from typing import Literal, TypeAlias
+
 from msgspec import UNSET
 
 from remit.core.call import ToolCall
@@ -70,6 +73,17 @@ EXAMPLES: dict[str, str] = {
     "revise_arguments": "the same call with a file path (or a command) that is text",
 }
 
+SHELL_FORMS: dict[str, str] = {
+    "select_active_intent": "remit intent select {intent}",
+    "clear_active_intent": "remit intent clear",
+    "propose_intent": 'remit intent propose "what you are about to do" --scope "src/that/**" --why "why"',
+    "request_scope_expansion": 'remit intent widen {file} --why "why"',
+}
+"""Commands that do what a tool of Remit's does: a session may have no such tool, or not have it yet."""
+
+Ways: TypeAlias = Literal["shell first", "tool first", "tool only"]
+"""Which way to a tool of Remit's a refusal names: the tool leads where the session has used one."""
+
 REASONS: dict[str, str] = {
     "select_active_intent": "Work is done under an intent, so that every line can say why it is there.",
     "clear_active_intent": "A session works under one intent at a time.",
@@ -114,25 +128,38 @@ def make_violation(finding: Finding, call: ToolCall, decision: Decision) -> Viol
     )
 
 
-def explain(violation: Violation) -> str:
+def explain(violation: Violation, ways: Ways = "shell first") -> str:
     """Return the violation in five parts: the violated rule, what happened, what to do, an example, and the reason."""
     hint, context = violation.action_hint, violation.context
     offered = [*context.get("owning_intents", []), *context.get("available_intents", [])]
     scope = context.get("owned_scope") or ["the scope of your intent"]
-    example = EXAMPLES.get(hint, "").format(
-        intent=offered[0] if offered else "INT-001",
-        active=violation.intent_id or "your intent",
-        scope=sanitise_line(", ".join(map(str, scope[:5])), 500),
-        constraint="; ".join(str(b["constraint"]) for b in context.get("broken", [])[:3]) or "the constraint",
-        path=violation.path if isinstance(violation.path, str) else "the file",
-    )
+    path = violation.path if isinstance(violation.path, str) else "the file"
+    words = {
+        "intent": offered[0] if offered else "INT-001",
+        "active": violation.intent_id or "your intent",
+        "scope": sanitise_line(", ".join(map(str, scope[:5])), 500),
+        "constraint": "; ".join(str(b["constraint"]) for b in context.get("broken", [])[:3]) or "the constraint",
+        "path": path,
+        "file": sanitise_line(shlex.quote(path)),
+    }
+    example = EXAMPLES.get(hint, "").format(**words)
     parts = [
         f"[{violation.error_type}] {violation.error}",
         f"What happened: {violation.tool} was not run; nothing was changed.",
-        f"What to do: {hint}",
+        f"Do: {describe_step(hint, words, ways)}",
         *([f"Example: {example}"] if example else []),
         f"Why: {REASONS.get(hint, REASONS['ask_user'])}",
     ]
     if diff := context.get("diff"):
         parts.append(f"Changed since you read it:\n{diff}")
     return "\n".join(parts)
+
+
+def describe_step(hint: str, words: dict[str, str], ways: Ways) -> str:
+    """Return the next step, with the command that does the same as a tool of Remit's."""
+    if hint not in SHELL_FORMS or ways == "tool only":
+        return hint
+    command = SHELL_FORMS[hint].format(**words)
+    if ways == "tool first":
+        return f"{hint}   (or run alone in your shell: {command})"
+    return f"run alone in your shell: {command}   (or {hint})"

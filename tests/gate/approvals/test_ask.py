@@ -438,4 +438,4 @@ def test_after_a_no_the_hint_does_not_ask_the_person_the_same_again(
     reason = answer["permissionDecisionReason"]
     assert said in reason
     assert "request_scope_expansion" not in reason
-    assert "What to do: choose_another_path" in reason
+    assert "Do: choose_another_path" in reason

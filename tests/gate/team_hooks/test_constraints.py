@@ -57,7 +57,7 @@ def test_a_file_that_would_be_too_long_is_refused_in_five_parts(repository: Path
     assert 'max_lines: paths="src/**", max=2: src/a.py: 3 lines; INT-001 asks for at most 2.' in reason
     assert [line.partition(":")[0] for line in reason.splitlines()[1:]] == [
         "What happened",
-        "What to do",
+        "Do",
         "Example",
         "Why",
     ]

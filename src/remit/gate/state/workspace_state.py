@@ -19,6 +19,8 @@ from remit.gate.state.database import StateDatabase
 from remit.workspace.observe.observation import Change, Observation, versions_by_path
 
 REMIT_CALL_LIFETIME_S = 3600
+TOOLS_FACT = "tools_used"
+SESSIONS_WITH_TOOLS = 64  # that are remembered; to an older one a refusal names the shell's way first
 OF_SESSION = "workspace=? AND session_id=? AND agent_id=?"
 
 
@@ -260,6 +262,15 @@ class State(StateDatabase):
                 (call.session.session_id, call.session.agent_id, call.agent, call_id, digest, at),
             )
 
+    def note_tools(self, session_id: str) -> None:
+        """Note that a session has used Remit's tools."""
+        known = self.list_sessions_with_tools()
+        if session_id not in known:
+            self.put_fact(TOOLS_FACT, json.dumps([*known, session_id][-SESSIONS_WITH_TOOLS:]))
+
+    def list_sessions_with_tools(self) -> list[str]:
+        return json.loads(self.read_fact(TOOLS_FACT) or "[]")
+
     def take_remit_call(self, call_id: str, digest: str, since: float) -> RemitCall | None:
         """Return and delete an announced call: by id and arguments, or the oldest with equal arguments."""
         with self.transaction() as connection:
@@ -441,13 +452,16 @@ class Setbacks:
 
     def count_denial(self, call: ToolCall, findings: tuple[Finding, ...]) -> None:
         """Count a denial, whose leading finding comes first, and store the denied paths. An open circuit is not
-        counted, or a retry would keep the circuit open forever.
+        counted, or a retry would keep the circuit open forever; nor is a call of a tool that needs no intent.
+
+        Without a path, only the same call is the same denial: three other commands are three attempts.
         """
         leading = next(iter(findings), None)
-        if leading is None or leading.code == "CIRCUIT_OPEN":
+        if leading is None or leading.code == "CIRCUIT_OPEN" or call.effect in ("meta", "unproved"):
             return
         constraints = {f" {broken['constraint']}" for broken in leading.context.get("broken", ())}
-        denial = f"{leading.code} {quote_path(leading.path or call.tool)}{''.join(sorted(constraints))}"
+        same = "" if leading.path else f"\t{call.arguments_sha256}"
+        denial = f"{leading.code} {quote_path(leading.path or call.tool)}{same}{''.join(sorted(constraints))}"
         last, denials, failures = self.count_in_a_row(call.session)
         paths = {f.path: f.code for f in findings if f.path is not None and f.code in PATH_DENIALS}
         with self.state.transaction() as connection:
@@ -459,7 +473,7 @@ class Setbacks:
             )
 
     def count_outcome(self, call: ToolCall, outcome: Outcome, call_class: CallClass) -> None:
-        if call_class == "safe":
+        if call_class in ("safe", "unproved") or (call_class == "meta" and not outcome.ok):
             return
         if outcome.ok:
             self.reset(call.session)

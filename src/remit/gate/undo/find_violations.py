@@ -29,6 +29,7 @@ from remit.workspace.safe_files import ObservedFile
 UNDONE_CODES: frozenset[ErrorType] = frozenset({"SCOPE_VIOLATION", "INTENTIGNORE_PATH_BLOCKED", "PROTECTED_PATH"})
 """Violations for which a change is undone: they concern the path itself, and not the moment."""
 
+NO_INTENT_CODE: ErrorType = "MISSING_OR_INVALID_INTENT"
 BROKEN_CODE: ErrorType = "CONSTRAINT_VIOLATION"
 
 Reasons: TypeAlias = dict[str, str]  # reasons by path
@@ -94,6 +95,8 @@ def find_violations(
     files = exclude_git_changes(context, own, pending)
     if not files:
         return found
+    # Of the rest, only an unproved call runs without an intent in enforce.
+    undone = UNDONE_CODES | {NO_INTENT_CODE} if pending.effect == "unproved" else UNDONE_CODES
     tool, facts = gather_facts_for_effects(context, call, pending)
     root, rules = context.workspace.root, context.last_rules or context.rules
     folds, scope = folds_case(root), Scope(pending.owned_scope)
@@ -101,7 +104,7 @@ def find_violations(
     folded = tuple(replace(target, folds=folds) for target in targets)
     for target in mark_ignored(folded, context.workspace, rules):
         decision = decide(tool, replace(facts, targets=(target,)))
-        codes = UNDONE_CODES & {f.code for f in decision.findings if f.verdict != "allow"}
+        codes = undone & {f.code for f in decision.findings if f.verdict != "allow"}
         if pending.grants:
             codes &= {"PROTECTED_PATH"}
         is_narrowed = any(f.rule in (NARROW_RULE, ASSIGNMENT_RULE) for f in decision.findings)
@@ -150,7 +153,7 @@ def gather_facts_for_effects(context: WorkspaceContext, call: ToolCall, pending:
 
 def as_file_tool(call: ToolCall) -> ToolCall:
     """Return the call as its effects are judged: a tool that writes files, and compares contents by itself."""
-    own = {"command": None, "paths": (), "whole_workspace": False, "has_unwatched_stdin": False}
+    own = {"command": None, "paths": (), "is_unlisted": False, "whole_workspace": False, "has_unwatched_stdin": False}
     return replace(call, effect="write", checks_itself=True, **own)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from remit.core.call import ToolCall
+from remit.core.call import COMPARED_CLASSES, ToolCall
 from remit.core.decision import Decision
 from remit.core.intent import FINAL_STATUSES, Intent
 from remit.core.machine_paths import MANIFEST_PATH
@@ -142,7 +142,7 @@ class AgentSettings:
 
     def restore_hooks(self, call: ToolCall) -> str:
         """Put back unhooked settings, record the restoring, and return the message to the model."""
-        if not call.whole_workspace or classify(call) != "destructive" or self.context.read_mode() != "enforce":
+        if not call.whole_workspace or classify(call) not in COMPARED_CLASSES or self.context.read_mode() != "enforce":
             return ""
         manifest, names, versions = read_file(self.home / MANIFEST_PATH), list[str](), list[str]()
         for name, (key, real) in self.kept_settings().items():
@@ -172,7 +172,7 @@ def can_execute(decision: Decision) -> bool:
     """Return True if a call with this decision runs, in enforce. A contained command cannot change the settings, but a
     person may have done so since they were kept last.
     """
-    is_change = decision.mode == "enforce" and decision.call_class == "destructive"
+    is_change = decision.mode == "enforce" and decision.call_class in COMPARED_CLASSES
     return is_change and decision.effect in ("allow", "contain")
 
 

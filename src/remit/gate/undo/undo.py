@@ -25,6 +25,7 @@ from remit.gate.state.workspace_state import OpenCall, PendingCall, find_known_v
 from remit.gate.undo.find_violations import (
     BROKEN_CODE,
     GIT_PREFIX,
+    NO_INTENT_CODE,
     GitFileCopies,
     Reasons,
     find_broken_constraints,
@@ -249,7 +250,9 @@ def describe_undo(call: ToolCall, pending: PendingCall, result: UndoResult) -> s
         scope = f" {pending.intent_id} owns {', '.join(pending.owned_scope[:MAX_NAMED])}."
         broken = list(result.broken_constraints.values())[:MAX_NAMED]
         next_step = "Stay in the scope, or ask for a wider one; do not try another way."
-        if not outside:
+        if NO_INTENT_CODE in result.undone.values():
+            next_step = "Select an intent that owns such files before you call it again."
+        elif not outside:
             next_step = "Do it again so that the constraint holds, or ask for another one; do not try another way."
         undone = (
             f"Remit [{', '.join(dict.fromkeys(result.undone.values()))}]: what this {call.tool} call did to "

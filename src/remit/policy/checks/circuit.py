@@ -12,7 +12,9 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     """Find CIRCUIT_OPEN after three equal denials, or five failed tools, in a row."""
     session = facts.session
     if session.denials >= MAX_EQUAL_DENIALS:
-        why = f"The same was refused {session.denials} times in a row ({sanitise_line(session.denial, 200)})"
+        # Behind the tabulator stands which call it was.
+        denial = sanitise_line(session.denial.partition("\t")[0], 200)
+        why = f"The same was refused {session.denials} times in a row ({denial})"
     elif session.failures >= MAX_FAILURES:
         why = f"{session.failures} tool calls failed in a row"
     else:
