@@ -34,8 +34,8 @@ from remit.workspace.observe.observation import try_observe_file
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.resolve_paths import (
     add_content,
+    find_open_folders,
     folds_case,
-    is_inside,
     resolve_real_paths,
     resolve_target,
     special_file_reason,
@@ -119,7 +119,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         targets=mark_ignored(targets, workspace, rules),
         perhaps=mark_ignored(perhaps, workspace, rules) if perhaps else (),
         denied=denied,
-        temporary="" if is_inside(str(workspace.root), environment.temporary) else str(environment.temporary),
+        temporary=next((folder.path for folder in find_open_folders(workspace, environment)), ""),
         unjudged=find_unjudged_commits(call, workspace),
         has_floor=has_floor,
     )
@@ -152,8 +152,10 @@ def check_bounds_of_targets(call: ToolCall, targets: Iterable[Target]) -> None:
 
 def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) -> Target:
     """Return the target with the present content, and the content last seen by the session, with the difference."""
+    is_file_tool = call.effect == "write" and call.command is None
     if target.path is None:
-        return target
+        strange = special_file_reason(Path(target.resolved)) if is_file_tool and target.tolerated else None
+        return replace(target, strange=strange)
     file = context.workspace.root / target.path
     now = try_observe_file(file)
     seen = context.state.find_seen(call.session, target.path)
@@ -163,7 +165,6 @@ def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) ->
         diff = context.contents.unified_diff(old, new) if old is not None and new is not None else ""
         diff = diff if len(diff) <= MAX_DIFF_CHARS else diff[:MAX_DIFF_CHARS] + CUT_NOTE
     observed = add_content(target, now, seen[0] if seen else None, diff)
-    is_file_tool = call.effect == "write" and call.command is None
     return replace(observed, strange=special_file_reason(file)) if is_file_tool else observed
 
 

@@ -18,8 +18,7 @@ from remit.policy.commands.words import GLOB_CHARACTER, HOME_MARK, START_MARK, U
 Lines: TypeAlias = tuple[Word, ...] | None
 """The words that the lines of a program's input or output are; None where the text does not show them."""
 
-FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
-"""Devices that every command may write to."""
+HARMLESS_DEVICE = re.compile(r"dev/(?:null|zero|full|stdout|stderr|tty|fd/\d+)", re.ASCII)
 
 ABSOLUTE = ("/", HOME_MARK, START_MARK)  # Beginnings of paths that no folder changes
 
@@ -86,9 +85,15 @@ def extract_to(program: str, folder: Word) -> tuple[Write, ...]:
     return write_all(program, (folder,), adds_names=True, may_be_link=True)
 
 
+def is_harmless_device(path: str) -> bool:
+    """Return True for a device that keeps nothing of what is written to it, or passes it on to the reader of output."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return path.startswith("/") and HARMLESS_DEVICE.fullmatch("/".join(parts)) is not None
+
+
 def check_plain_file(path: str) -> None:
     """Raise UnprovedCommand for a device, and for a path that may lead anywhere."""
-    if path.startswith(("/dev/", "/proc/", "/sys/")) and path not in FREE_TARGETS:
+    if re.match(r"/+(?:\./+)*(?:dev|proc|sys)(?:/|$)", path):
         raise UnprovedCommand(f"{path!r} is no plain file")
 
 
