@@ -254,8 +254,32 @@ class Program(Struct, frozen=True, kw_only=True):
         return self.reads is not None or self.runs is not None or self.is_writer
 
 
+NO_OPTIONS = OptionRow()
+
+
 def rows(table: Mapping[str, Program]) -> dict[str, Program]:
     return {name: program for names, program in table.items() for name in names.split()}
+
+
+def verbs_that_read(
+    verbs: Mapping[str, OptionRow], leading: OptionRow = NO_OPTIONS, also: tuple[str, ...] = ()
+) -> ReadFunction:
+    """Return the function of a program that only reads with these first words, each with its safe options.
+
+    `leading` are options before the verb; `also` names programs that the program itself runs.
+    """
+    table = {verb: row for names, row in verbs.items() for verb in names.split("|")}
+
+    def read(name: str, words: Sequence[Word]) -> CommandEffects:
+        rest = parse_options(name, leading, words, stop_at_operand=True).operands
+        first = [word.text if word.is_literal else "" for word in rest[:2]]
+        for verb in (" ".join(first), *first[:1], *([] if first else [""])):
+            if (row := table.get(verb)) is not None:
+                parse_options(f"{name} {verb}", row, rest[len(verb.split()) :])
+                return CommandEffects((name, *also))
+        raise UnprovedCommand(f"what `{name} {' '.join(first)}` does is not on the read-only table")
+
+    return read
 
 
 def packer_row(suffix: str, digits: str = "123456789", valued: str = "", outputs: str = "") -> WriterRow:

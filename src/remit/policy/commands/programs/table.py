@@ -1,8 +1,9 @@
 """The table of shell programs, one row a program in the module of its family; and the effects of a command by its row.
 
-Left out on purpose, since they run what the repository or a file says: `make`, package managers, `patch` and
-`git apply` (the names stand in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its library in
-the present folder), `man`, `nm` (loads plugins) and `ss` (`-K` kills).
+Left out on purpose, since they run what the repository or a file says: `make`, package managers (also `npm ls`, which
+writes its logs where a project's `.npmrc` says, and `cargo metadata`, which runs the compiler that a project names),
+`patch` and `git apply` (the names stand in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its
+library in the present folder), `man` and `nm` (loads plugins).
 """
 
 import re

@@ -181,6 +181,19 @@ def read_pager(name: str, words: Sequence[Word]) -> CommandEffects:
     return CommandEffects((name,), file_operands(row, parsed))
 
 
+BAT = OptionRow("pnAduPSf", "lrHm", "plain number show-all diff force-colorization no-config chop-long-lines "
+    "list-themes list-languages no-lessopen", "language line-range highlight-line style color theme paging wrap tabs "
+    "file-name map-syntax terminal-width decorations nonprintable-notation", reads="all")  # fmt: skip
+
+
+def read_bat(name: str, words: Sequence[Word]) -> CommandEffects:
+    """Refuse `bat cache`, which writes, and a pager that shall always run."""
+    parsed = parse_options(name, BAT, words)
+    if parsed.operands[:1] == (Word("cache"),) or any(word.text != "never" for word in parsed.values("--paging")):
+        raise UnprovedCommand(f"`{name}` with a pager, or with its cache")
+    return CommandEffects((name,), file_operands(BAT, parsed))
+
+
 XXD_READER = OptionRow("abeEipru", "cglos", operands=1, reads="all")
 XXD_WRITER = WriterRow(OptionRow("abeEipru", "cglos", operands=2), "second")
 
@@ -274,6 +287,7 @@ PROGRAMS = rows({
     "iconv": Program(reads=OptionRow("cl", "ft", "from-code list to-code", reads="all"),
         writes=WriterRow(OptionRow("c", "fto", "", "from-code output to-code"), "none", outputs="--output -o")),
     "strings": Program(reads=OptionRow("a", "nte", "all bytes encoding radix", reads="all")),
+    "bat batcat": Program(reads=read_bat),
     "less more": Program(reads=read_pager, stdin=PAGER),
     "rg": Program(reads=RG, lists=list_grep),
     "ag": Program(reads=OptionRow("ilLncvwsSQoHUua0", "GABCm", "case-sensitive count files-with-matches hidden "
