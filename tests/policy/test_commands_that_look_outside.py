@@ -82,7 +82,7 @@ OTHERS = (
     "ip link set eth0 down",
     "ip netns exec x sh",
     "dmesg -C",
-    "cd sub && gh pr view",
+    "cd ../sub && gh pr view",
     "cargo metadata",
     "npm ls",
 )

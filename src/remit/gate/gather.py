@@ -28,7 +28,7 @@ from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, lea
 from remit.policy.commands.dangers import find_sent_commits, is_unbranched_name
 from remit.policy.commands.programs.row import Write
 from remit.policy.decide import classify
-from remit.workspace.git.command import Git, GitError, find_programs
+from remit.workspace.git.command import Git, GitError, find_git_folder, find_programs
 from remit.workspace.intents_file.storage import find_barred_paths
 from remit.workspace.observe.observation import try_observe_file
 from remit.workspace.place.assignment_file import read_assignment
@@ -169,8 +169,17 @@ def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) ->
 
 
 def mark_unproved_git(call: ToolCall) -> ToolCall:
-    """Mark a harmless git command as unproved if the repository's settings name a program that git would run."""
-    if call.command is None or classify(call) != "safe" or "git" not in " ".join(analyse(call.command).reasons):
+    """Mark a harmless git command as unproved if the repository's settings name a program that git would run, or if a
+    folder in the text is of another repository.
+    """
+    if call.command is None:
+        return call
+    analysis, start = analyse(call.command), Path(call.given_folder or call.cwd)
+    for folder in analysis.git_folders if analysis.outcome != "unknown" else ():
+        place = Path(os.path.realpath(start / folder))
+        if not place.is_dir() or find_git_folder(place) != find_git_folder(Path(os.path.realpath(start))):
+            return replace(call, unproved=f"git in {folder!r} may meet settings that run programs")
+    if classify(call) != "safe" or "git" not in " ".join(analysis.reasons):
         return call
     named = [*find_programs(Path(call.cwd)), *(find_programs(Path(call.given_folder)) if call.given_folder else ())]
     return replace(call, unproved=f"git here would run what {named[0]} names") if named else call

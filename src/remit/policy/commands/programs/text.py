@@ -151,7 +151,7 @@ AWK_EFFECTS = re.compile(r"system|getline|@|\\\n")
 def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
     """Evaluate awk with a literal program without words for running or writing.
 
-    `>` and `|` write only in `print`, and `print` stands only in an action, after the first brace.
+    `>` and `|` write only in `print`, which stands only in an action, after the first brace, and outside parentheses.
     """
     row = OptionRow("", "Fv", reads="rest")
     parsed = parse_options(name, row, words, stop_at_operand=True)
@@ -159,7 +159,7 @@ def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
         raise UnprovedCommand(f"`{name}` without a literal program")
     program = parsed.operands[0].text
     action = program.partition("{")[2] if "print" in program else ""
-    found = AWK_EFFECTS.search(program) or re.search(r"[>|]", action.replace("||", ""))
+    found = AWK_EFFECTS.search(program) or re.search(r"[>|]", without_comparisons(action))
     if found:
         raise UnprovedCommand(f"{found[0]!r} in a program of `{name}` may run or write something")
     if not all(word.is_literal for word in parsed.values("-v", "-F")):
@@ -167,6 +167,23 @@ def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
     if any(word.may_be_option for word in parsed.operands[1:]):
         raise UnprovedCommand(f"a word of `{name}` may become any option")
     return CommandEffects((name,), file_operands(row, parsed))
+
+
+AWK_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+AWK_GROUP = re.compile(r"\([^()|]*\)")
+
+
+def without_comparisons(action: str) -> str:
+    """Return an action of awk without what stands in parentheses, where `>` compares. A pattern may hold a bracket, and
+    a comment a quote: an action that may have one is left as it is.
+    """
+    left = action.replace("||", "")
+    if "/" in left or "#" in left:
+        return left
+    left = AWK_STRING.sub("", left)
+    while '"' not in left and (shorter := AWK_GROUP.sub("", left)) != left:
+        left = shorter
+    return left
 
 
 PAGER_OPTIONS = {"less": OptionRow("NSRFXnirEeKsw", reads="all"), "more": OptionRow("dfps", "n", reads="all")}
