@@ -332,7 +332,7 @@ UNTOLD = [
     "touch /dev/fd/3",
     "touch /proc/self/cwd/a",
     "env -C a touch b",
-    "FOO=b touch a",
+    "PATH=b touch a",
     "Set-Content a b",
     "Get-ChildItem | Remove-Item",
     "del /q a",

@@ -1,4 +1,8 @@
-"""Paths of Remit's own files on a machine, relative to the home folder."""
+"""Places of a machine: Remit's own files, relative to the home folder, and folders in which every program may write."""
+
+TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108  the places themselves, nothing is created there
+"""Folders in which every program may write, beside the one that TMPDIR names."""
+
 
 STATE_FOLDER = ".local/state/remit"
 CONFIG_FOLDER = ".config/remit"

@@ -28,14 +28,14 @@ from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, lea
 from remit.policy.commands.dangers import find_sent_commits, is_unbranched_name
 from remit.policy.commands.programs.row import Write
 from remit.policy.decide import classify
-from remit.workspace.git.command import Git, GitError, find_programs
+from remit.workspace.git.command import Git, GitError, find_git_folder, find_programs
 from remit.workspace.intents_file.storage import find_barred_paths
 from remit.workspace.observe.observation import try_observe_file
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.resolve_paths import (
     add_content,
+    find_open_folders,
     folds_case,
-    is_inside,
     resolve_real_paths,
     resolve_target,
     special_file_reason,
@@ -131,7 +131,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         perhaps=mark_ignored(perhaps, workspace, rules) if perhaps else (),
         denied=denied,
         tool_finding=tool_finding,
-        temporary="" if is_inside(str(workspace.root), environment.temporary) else str(environment.temporary),
+        temporary=next((folder.path for folder in find_open_folders(workspace, environment)), ""),
         unjudged=find_unjudged_commits(call, workspace),
         has_floor=has_floor,
     )
@@ -164,8 +164,10 @@ def check_bounds_of_targets(call: ToolCall, targets: Iterable[Target]) -> None:
 
 def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) -> Target:
     """Return the target with the present content, and the content last seen by the session, with the difference."""
+    is_file_tool = (call.effect == "write" or call.is_unlisted) and call.command is None
     if target.path is None:
-        return target
+        strange = special_file_reason(Path(target.resolved)) if is_file_tool and target.tolerated else None
+        return replace(target, strange=strange)
     file = context.workspace.root / target.path
     now = try_observe_file(file)
     seen = context.state.find_seen(call.session, target.path)
@@ -175,13 +177,21 @@ def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) ->
         diff = context.contents.unified_diff(old, new) if old is not None and new is not None else ""
         diff = diff if len(diff) <= MAX_DIFF_CHARS else diff[:MAX_DIFF_CHARS] + CUT_NOTE
     observed = add_content(target, now, seen[0] if seen else None, diff)
-    is_file_tool = (call.effect == "write" or call.is_unlisted) and call.command is None
     return replace(observed, strange=special_file_reason(file)) if is_file_tool else observed
 
 
 def mark_unproved_git(call: ToolCall) -> ToolCall:
-    """Mark a harmless git command as unproved if the repository's settings name a program that git would run."""
-    if call.command is None or classify(call) != "safe" or "git" not in " ".join(analyse(call.command).reasons):
+    """Mark a harmless git command as unproved if the repository's settings name a program that git would run, or if a
+    folder in the text is of another repository.
+    """
+    if call.command is None:
+        return call
+    analysis, start = analyse(call.command), Path(call.given_folder or call.cwd)
+    for folder in analysis.git_folders if analysis.outcome != "unknown" else ():
+        place = Path(os.path.realpath(start / folder))
+        if not place.is_dir() or find_git_folder(place) != find_git_folder(Path(os.path.realpath(start))):
+            return replace(call, unproved=f"git in {folder!r} may meet settings that run programs")
+    if classify(call) != "safe" or "git" not in " ".join(analysis.reasons):
         return call
     named = [*find_programs(Path(call.cwd)), *(find_programs(Path(call.given_folder)) if call.given_folder else ())]
     return replace(call, unproved=f"git here would run what {named[0]} names") if named else call

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from remit.core.call import ToolCall
 from remit.core.config import ContainmentRules
 from remit.core.decision import Facts, Finding, SessionFacts, Target
+from remit.core.machine_paths import TEMPORARY_FOLDERS
 from remit.core.scope.path_patterns import InvalidPath, Scope
 from remit.gate.containment.messages import make_finding
 from remit.gate.context import WorkspaceContext
@@ -22,7 +23,7 @@ from remit.policy.decide import decide, hold_irreversible, split_waived
 from remit.workspace.git.repository import find_tracked
 from remit.workspace.observe.observation import Change, try_observe_file
 from remit.workspace.place.resolve_paths import folds_case, resolve_target
-from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, find_contained_sockets, find_sockets
+from remit.workspace.sandbox.jail import find_contained_sockets, find_sockets
 from remit.workspace.sandbox.secret_places import SecretPlaces
 from remit.workspace.sandbox.staged_changes import StagedChange
 

@@ -31,6 +31,7 @@ from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git, list_settings
 from remit.workspace.git.ignored_files import find_ignored
 from remit.workspace.git.repository import head_commit
+from remit.workspace.place.resolve_paths import find_open_folders
 from remit.workspace.place.workspace import Workspace, find_git_root, workspace_at
 from remit.workspace.sandbox.git_folder_checks import (
     HEADS,
@@ -434,7 +435,9 @@ class GitJudgement:
             return False
         folder, root = places[-1], self.workspace.root
         if not folder.is_dir() or not folder.is_relative_to(root):
-            return folder.is_relative_to(self.command.context.environment.temporary)
+            environment = self.command.context.environment
+            in_open = any(one.opens(os.path.realpath(folder)) for one in find_open_folders(self.workspace, environment))
+            return in_open or folder.is_relative_to(environment.temporary)
         hooks = {str(p.relative_to(root)) for p in (*folder.iterdir(), folder / "reference-transaction")}
         return len(find_write_objections(self.command, hooks)) < len(hooks)
 

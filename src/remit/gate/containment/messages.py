@@ -269,6 +269,29 @@ def describe_unreachable_processes(text: str, programs: Collection[str]) -> str:
     )
 
 
+UNSEEN_THINGS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("ps", "pgrep", "pidof", "pstree", "top", "htop", "lsof", "fuser", "ss", "netstat"), "other processes"
+    ),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose"), "the container engine"),
+    **dict.fromkeys(("systemctl", "journalctl", "loginctl", "service"), "the machine's services"),
+    **dict.fromkeys(("kubectl", "helm", "gh", "glab"), "your sign-in to other machines"),
+}
+"""What a program would look at, and cannot see from inside."""
+
+
+def describe_unseen_things(programs: Collection[str]) -> str:
+    """Return the line about programs that looked at the machine from inside, so that their answer may be wrong."""
+    looked = [name for name in UNSEEN_THINGS if name in programs]
+    if not looked:
+        return ""
+    unseen = " and ".join(dict.fromkeys(UNSEEN_THINGS[name] for name in looked))
+    return (
+        f"Remit: the command ran contained, where {', '.join(f'`{name}`' for name in looked)} cannot see {unseen}: the "
+        "answer may be wrong. Run what only reads in a command of its own: that one runs as it is."
+    )
+
+
 def describe_ended_background(text: str) -> str:
     if not leaves_process_running(text):
         return ""

@@ -46,6 +46,7 @@ from remit.workspace.sandbox.staging import (
     create_staging,
     find_leftovers,
     find_scratch_folder,
+    find_shared_folders,
     is_inside,
     keep_caches,
     lend_caches,
@@ -162,7 +163,7 @@ def make_sandbox_words(
 def make_staged_jail(command: ContainedCommand, staging: Staging) -> Jail:
     environment, workspace = command.context.environment, command.context.workspace
     home = () if is_inside(environment.home, workspace.root) else (environment.home,)
-    read_only = (*home, *read_only_paths(workspace, environment.settings, layered=True))
+    read_only = (*home, *staging.held, *read_only_paths(workspace, environment.settings, layered=True))
     jail = make_jail(command, staging.writable, read_only)
     return replace(jail, layers=staging.layers, entries=staging.entries, above=workspace.is_nested)
 
@@ -249,13 +250,23 @@ def plan_sandbox(command: ContainedCommand, containment: Containment) -> Command
         # Of two folders, one inside the other, the inner one.
         pairs = [sorted((one, other), key=lambda path: len(path.parts)) for one in named for other in narrow]
         named = {inner for outer, inner in pairs if inner.is_relative_to(outer)}
-    folders = (*named, command.context.environment.temporary, *([common] if common else []))
+    environment = command.context.environment
+    shared = find_shared_folders(environment.temporary, workspace, environment.home)
+    if containment.way != "bind":  # Landlock excepts nothing below a folder
+        shared = tuple(one for one in shared if not one.held)
+    temporary = (environment.temporary, *(Path(one.path) for one in shared))
+    folders = (*named, *temporary, *([common] if common else []))
     writable = tuple(dict.fromkeys(nearest_existing(folder, root) for folder in folders))
 
     sandbox = CommandSandbox(containment, folder, writable)
     if containment.way != "bind":
         return sandbox
-    read_only = (*read_only_paths(workspace, command.context.environment.settings), *own_ref_paths(workspace))
+    held = (Path(path) for one in shared for path in sorted(one.held))
+    read_only = (
+        *(path for path in held if path not in writable),
+        *read_only_paths(workspace, environment.settings),
+        *own_ref_paths(workspace),
+    )
     return replace(sandbox, jail=make_jail(command, writable, read_only))
 
 

@@ -44,6 +44,7 @@ from remit.gate.containment.messages import (
     describe_protected_places,
     describe_result,
     describe_unreachable_processes,
+    describe_unseen_things,
     git_part_dropped,
     make_finding,
     nested_dropped,
@@ -768,7 +769,11 @@ def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str
     root, text, programs = workspace.root, command.call.command or "", set[str]()
     with suppress(UnreadableShell):
         programs = {one.name for one in find_program_calls(text)}
-    messages = [describe_unreachable_processes(text, programs), describe_ended_background(text)]
+    messages = [
+        describe_unseen_things(programs),
+        describe_unreachable_processes(text, programs),
+        describe_ended_background(text),
+    ]
     if ended.code:
         places = staging.read_only_paths(workspace, settings)
         inside = [str(place.relative_to(root)) for place in places if root in place.parents]

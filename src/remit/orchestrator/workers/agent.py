@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS
-from remit.core.machine_paths import ATTEMPT_MARK, STATE_FOLDER
+from remit.core.machine_paths import ATTEMPT_MARK, STATE_FOLDER, TEMPORARY_FOLDERS
 from remit.gate.machine import CLIENT_PATH, Environment
 from remit.gate.team_hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.orchestrator.board import AttemptEnd
@@ -35,7 +35,7 @@ from remit.workspace.processes.process_tracking import process_start_time
 from remit.workspace.safe_files import try_lock
 from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.attempt_places import existing
-from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, bubblewrap_command, find_bubblewrap, find_sockets
+from remit.workspace.sandbox.jail import Jail, bubblewrap_command, find_bubblewrap, find_sockets
 from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 from remit.workspace.sandbox.scratch_run import STATUS_DESCRIPTOR, WITHOUT_STATUS
 from remit.workspace.sandbox.secret_places import SecretPlaces, SecretSearch, make_empty_file

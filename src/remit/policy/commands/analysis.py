@@ -34,6 +34,9 @@ MAX_BYTES = 64 * 1024  # Bytes of a command; a longer command is unknown without
 MAX_CACHED = 32
 """Cached analyses: the gate, the classification and several checks ask about each call, before and after the tool."""
 
+LOWER_FOLDER = re.compile(r"\.|(?![/~])(?!\.\./)(?!\.\.$).+", re.DOTALL)
+"""A folder below the one that a command starts in; the text is normal, so that `..` can only lead."""
+
 CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -49,7 +52,9 @@ class CommandAnalysis(Struct, frozen=True):
     is_irreversible: bool = False  # the damage of a dangerous command cannot be restored
     is_forbidden: bool = False  # it changes files that govern agents
     git_verbs: tuple[str, ...] = ()  # of an unknown command of known programs: the writing git commands
-    git_folders: tuple[str, ...] = ()  # and the folders entered
+    git_folders: tuple[
+        str, ...
+    ] = ()  # and the folders entered; of a proved one, folders that must be of this repository
     stores_rewritten: bool = False  # a file gets what a program made of other text: the content is not in the text
     is_repeatable: bool = False  # and filters, formatters and what carries text between them do all of it
     only_lays_out: bool = False  # formatters alone write files: each keeps its words
@@ -60,8 +65,9 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
     """Return the effects of `command`, run by bash. Never raises; pure.
 
     `repositories` are absolute folders with git settings known to be the user's own: after `cd` to a repository in the
-    list, or with `git -C`, a git command stays provable. Git in any other folder is unknown: an agent may have made the
-    repository, with programs in the settings.
+    list, or with `git -C`, a git command stays provable. So it does in a folder below, which the caller has to find in
+    the same repository. Git in any other folder is unknown: an agent may have made the repository, with programs in the
+    settings.
     """
     # 1. The text must be readable, and all its syntax known.
     remit_words: tuple[str, ...] | None = None
@@ -85,10 +91,11 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         return replace(analysis, **known)
 
     # 3. git runs only where its settings are the user's, and every command shows its changes.
-    strange = [folder for folder in proof.git_folders if folder not in repositories]
-    if ("git" in proof.programs and strange) or proof.undetermined:
-        meets = f"git in {strange[0]!r} may meet settings that run programs" if strange else ""
-        why = meets if meets and "git" in proof.programs else proof.undetermined[0]
+    git_folders = tuple(dict.fromkeys(proof.git_folders)) if "git" in proof.programs else ()
+    below = tuple(folder for folder in git_folders if LOWER_FOLDER.fullmatch(folder) and folder not in repositories)
+    strange = [folder for folder in git_folders if folder not in repositories and folder not in below]
+    if strange or proof.undetermined:
+        why = f"git in {strange[0]!r} may meet settings that run programs" if strange else proof.undetermined[0]
         analysis = analyse_unproved(command, why, remit_words)
         if not proof.undetermined or any(".git" in write.path or write.glob for write in proof.writes):
             return analysis
@@ -103,7 +110,7 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         reads = (
             path for path in dict.fromkeys(proof.reads) if path.startswith("/") or (path and not proof.git_folders)
         )
-        return CommandAnalysis("read_only", reasons, tuple(reads), remit_words, ())
+        return CommandAnalysis("read_only", reasons, tuple(reads), remit_words, (), git_folders=below)
     # A formatter keeps everything but the form, so that it writes no place entirely.
     written_whole = tuple(w.path for w in proof.writes if w.is_recursive and not (w.edits_in_place and w.is_optional))
     entered = tuple(dict.fromkeys(proof.entered_folders))
@@ -122,6 +129,7 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         stores_rewritten=proof.stores_rewritten,
         is_repeatable=is_repeatable,
         only_lays_out=only_lays_out,
+        git_folders=below,
     )
 
 

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import BLANKS, TreeText, parse_tree, unmask_text
 from remit.policy.commands.programs.row import (
-    FREE_TARGETS,
     Lines,
     Write,
     change_folder,
     check_plain_file,
+    is_harmless_device,
     locate_write,
     write_to,
 )
@@ -337,11 +337,12 @@ def interpret_file_redirect(shell: Interpreter, node: "Node") -> CommandProof:
         raise UnprovedCommand(f"the redirect {node_source(node)!r} is not on the tables")
     if target.text == "/dev/fd/" and target.substitutions:
         return shell.interpret_substitutions((target,))
-    if target.is_literal and target.text in FREE_TARGETS:
-        return CommandProof()
     write = replace(write_to(target, "a redirect"), edits_in_place=operator in (">>", "&>>", "<>"))
+    write = locate_write(write, shell.state.folder)
+    if is_harmless_device(write.path) and not write.glob:
+        return CommandProof()
     check_plain_file(write.path)
-    return CommandProof(writes=(locate_write(write, shell.state.folder),), changes_state=True)
+    return CommandProof(writes=(write,), changes_state=True)
 
 
 def interpret_herestring(shell: Interpreter, node: "Node") -> CommandProof:

@@ -28,6 +28,7 @@ from remit.policy.commands.parsed_command import parse_command, unmask_text
 from remit.policy.commands.programs.row import (
     CommandEffects,
     Write,
+    change_folder,
     check_links,
     check_plain_file,
     display_path,
@@ -38,10 +39,9 @@ from remit.policy.commands.programs.shell import (
     EVALUATING_OPERATORS,
     check_test,
     check_variable,
-    is_safe_name,
 )
 from remit.policy.commands.programs.table import evaluate_command, find_program
-from remit.policy.commands.words import HOME_MARK, START_MARK, UnprovedCommand, Word, node_source
+from remit.policy.commands.words import HOME_MARK, START_MARK, UnprovedCommand, Word, is_safe_name, node_source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -134,7 +134,7 @@ def apply_effects(shell: Interpreter, effects: CommandEffects, *, alone: bool) -
     proof = CommandProof(
         effects.programs,
         tuple(map(named_file, effects.reads)),
-        () if effects.folder is None else (unmask_text(effects.folder),),
+        () if effects.folder is None else (locate_folder(shell.state, effects.folder),),
         writes,
         changes_state=effects.changes_state or bool(writes),
         git_verbs=(effects.git_verb,) if effects.git_verb else (),
@@ -162,6 +162,14 @@ def apply_effects(shell: Interpreter, effects: CommandEffects, *, alone: bool) -
         proof += shell.interpret_script(effects.script)
     shell.output_lines = effects.output_lines
     return proof
+
+
+def locate_folder(state: ShellState, folder: str) -> str:
+    """Return a folder from the one that the text starts in, which is `.`; empty if unknown."""
+    try:
+        return display_path(change_folder(state.folder, folder)) or "." if folder else ""
+    except UnprovedCommand:
+        return ""
 
 
 def loop_value(word: Word) -> Word | None:
@@ -193,7 +201,10 @@ def read_assignment(shell: Interpreter, node: "Node") -> tuple[str, Word]:
 
 def interpret_assignment(shell: Interpreter, node: "Node") -> CommandProof:
     name, value = read_assignment(shell, node)
-    check_variable_name(name)
+    if not is_safe_name(name) and not value.is_literal:
+        raise UnprovedCommand(f"{name!r} is set to what the text does not show")
+    if not is_safe_name(name):
+        check_variable(name, value.text)
     proof = shell.interpret_substitutions((value,))
     # The shell also expands a tilde behind a colon, which the value does not show.
     shell.state = shell.state.assign(name, None if ":~" in value.text else value)
@@ -254,6 +265,19 @@ def interpret_redirected(shell: Interpreter, node: "Node") -> CommandProof:
         raise UnprovedCommand(f"{node_source(node)[:60]!r} is not understood")
     handler = {"list": interpret_list, "pipeline": interpret_pipeline}.get(body[0].type, interpret_with_redirects)
     return handler(shell, body[0], redirects)
+
+
+ARITHMETIC_COMMAND = re.compile(r"\(\([\s0-9+*/%<>=!&|^~?:(),-]*\)\)", re.ASCII)
+"""`((…))` without names: the value of a name is evaluated in turn, and may run a substitution."""
+
+
+def interpret_compound(shell: Interpreter, node: "Node") -> CommandProof:
+    """Interpret `{ … }`, and `((…))` of numbers. Raises UnprovedCommand."""
+    if node.children[0].type != "((":
+        return shell.interpret_block(node)
+    if not ARITHMETIC_COMMAND.fullmatch(node_source(node)):
+        raise UnprovedCommand(f"{node_source(node)[:60]!r} may evaluate what it is given")
+    return CommandProof(("[",))
 
 
 def interpret_subshell(shell: Interpreter, node: "Node") -> CommandProof:
@@ -460,9 +484,10 @@ def read_pattern(node: "Node") -> Word:
 
 NODE_HANDLERS: Handlers = {
     **dict.fromkeys(
-        ("program", "compound_statement", "do_group", "else_clause", "variable_assignments"),
+        ("program", "do_group", "else_clause", "variable_assignments"),
         Interpreter.interpret_block,
     ),
+    "compound_statement": interpret_compound,
     "subshell": interpret_subshell,
     "negated_command": interpret_negation,
     "list": interpret_list,

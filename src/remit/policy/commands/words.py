@@ -95,6 +95,30 @@ EXPANSION = re.compile(
 """Expansions that run nothing and set nothing. Left out: `:=` (sets), `@P` and `!x` (may run the value), subscripts and
 offsets other than numbers (evaluated as arithmetic, which may run a substitution)."""
 
+SAFE_NAME = re.compile(
+    r"(?!npm_|\w*proxy$|histchars$|auto_resume$|(?:cd|f|man|module_)?path$|(?:commands|functions|aliases|builtins|options|argv)$)"
+    r"[a-z_][a-z0-9_]*",
+    re.ASCII,
+)
+"""Lower-case names, which no program of the table reads, without those that zsh ties to its own, such as `path`."""
+
+SCRIPT_NAMES = re.compile(
+    r"FILE|FILES|FILENAME|DIR|DIRS|OUT|OUTPUT|OUTFILE|OUTDIR|OUT_DIR|OUT_FILE|SRC|SRC_DIR|DST|DEST|DEST_DIR"
+    r"|TARGET|TARGET_DIR|NAME|NAMES|BASE|BASE_DIR|ROOT|ROOT_DIR|REPO|REPO_ROOT|PROJECT|F|D|I|J|K|N|S|T|X|Y|Z"
+    r"|LINE|COUNT|TOTAL|LOG|LOGFILE|LOG_FILE|MSG|RESULT|STATUS|START|END|DATE|NOW|BRANCH|COMMIT|FOUND|MATCHES"
+    r"|CONTENT|DATA|PATTERN|OLD|NEW|TMPFILE|TMP_FILE"
+)
+"""Names in capitals that scripts choose: no program of the table looks at one."""
+
+
+def is_safe_name(name: str) -> bool:
+    """Return True if setting the variable in a script leaves all programs as they are."""
+    return SAFE_NAME.fullmatch(name) is not None or SCRIPT_NAMES.fullmatch(name) is not None
+
+
+DEFAULTING = re.compile(r"\$\{([A-Za-z_]\w*):?=[\w ./:,@%+-]*\}", re.ASCII)
+"""`${x:=word}`, which sets the variable where it is empty."""
+
 ARITHMETIC = re.compile(r"\$\(\([\s0-9+*/%<>=!&|^~?:(),-]*\)\)", re.ASCII)
 """Arithmetic without names: the value of a name is evaluated in turn, and may run a substitution."""
 
@@ -217,6 +241,10 @@ def read_expansion(node: "Node", variables: KnownVariables, *, in_quotes: bool =
             raise UnprovedCommand(f"the substitution {raw!r} may do more than read")
         place = variables.get("PWD") if raw in ("$(pwd)", "`pwd`") else None
         return place or replace(unknown, substitutions=(node,))
+    if found := DEFAULTING.fullmatch(raw):
+        if not is_safe_name(found[1]) or found[1] in variables:
+            raise UnprovedCommand(f"the expansion {raw!r} may set what a program looks at")
+        return unknown
     if not EXPANSION.fullmatch(raw) and not ARITHMETIC.fullmatch(raw):
         raise UnprovedCommand(f"the expansion {raw!r} may do more than read")
     value = find_value(raw, variables)

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.decision import Target
-from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER
+from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER, TEMPORARY_FOLDERS
 from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath, check_path_text, fold_case
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, is_folder, locate_by_real_path
 from remit.workspace.safe_files import ObservedFile
 
 MAX_LINKS_FOLLOWED = 40  # links that a kernel follows in a path. Source: path_resolution(7), read 2026-11.
@@ -24,8 +24,14 @@ MAX_LINKS_FOLLOWED = 40  # links that a kernel follows in a path. Source: path_r
 INVISIBLE_CHARACTERS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 """Characters that case-folding file systems may leave out: HFS+, and ext4 of many kernels."""
 
-PROC_LINKS = re.compile(r"/+proc/+(?:self|thread-self|\d+)/(?:.*/)?(?:cwd|root|fd|map_files)(?:/|$)", re.DOTALL)
-"""Links that the kernel resolves for the process that asks. Source: proc_pid_cwd(5), read 2026-11."""
+PROC_LINKS = re.compile(
+    r"/+proc/+(?:self|thread-self|\d+)/(?:.*/)?(?:cwd|root|fd|map_files)(?:/|$)|/+dev/+(?:fd|stdin|stdout|stderr)(?:/|$)",
+    re.DOTALL,
+)
+"""Links that the kernel resolves for the process that asks. Source: proc_pid_cwd(5), fd(4), read 2026-11."""
+
+OWN_TEMPORARY_NAME = f"remit-sandbox-{os.getuid()}"
+"""Where contained commands' files are staged if HOME cannot take them."""
 
 STEERS_AGENT = "it steers an agent"
 
@@ -50,7 +56,7 @@ def resolve_real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
     joined = os.path.join(cwd, check_path_text(expanded))  # noqa: PTH118  Path would tidy `..` away
     spelled = dict.fromkeys((os.path.normpath(joined), joined))
     if any(PROC_LINKS.match(path) for path in spelled):
-        raise InvalidPath(raw, "it goes through /proc, where each process finds another file")
+        raise InvalidPath(raw, "each process finds another file there, the tool another than Remit")
     return tuple(dict.fromkeys(map(follow_links, spelled)))
 
 
@@ -85,16 +91,69 @@ def resolve_target(workspace: Workspace, real: str, raw: str, around: MachinePla
         path = RepoPath.parse(real, str(workspace.root))
     except OutsideWorkspace:
         reason = outside_protection_reason(workspace, real, around)
-        tolerated = [around.home / folder for folder in around.own_folders]
-        if not is_inside(str(workspace.root), around.temporary):  # else the workspace has no tolerated neighbours
-            tolerated.append(around.temporary)
-        is_tolerated = reason is None and any(is_inside(real, place) for place in tolerated)
+        is_own = any(is_inside(real, around.home / folder) for folder in around.own_folders)
+        is_tolerated = reason is None and (is_own or is_temporary(workspace, real, around))
         return Target(raw=raw, resolved=real, path=None, protected=reason, tolerated=is_tolerated)
     reason = inside_protection_reason(path, around.settings)
     moved = (Path(setting) for setting in around.settings if setting.startswith("/"))
     if reason is None and any(is_inside(real, place) for place in moved):
         reason = STEERS_AGENT
     return Target(raw=raw, resolved=real, path=path, protected=reason)
+
+
+# Temporary folders: every program may write there, by the text of a command, with a file tool, or contained.
+
+
+class TemporaryFolder(Struct, frozen=True):
+    """A folder for everybody's files. `held` are the entries in it that hold the workspace or the home folder."""
+
+    path: str
+    held: frozenset[str] = frozenset()
+
+    def opens(self, real: str) -> bool:
+        """Return True for a path below the folder, and below none of the held entries."""
+        inside = real.startswith(f"{self.path}/")
+        return inside and f"{self.path}/{real[len(self.path) + 1 :].partition('/')[0]}" not in self.held
+
+
+def find_temporary_folders(temporary: Path, places: Iterable[Path]) -> tuple[TemporaryFolder, ...]:
+    """Return the folder of TMPDIR, `/tmp` and `/var/tmp`, links followed, each once.
+
+    In the system's folders the entries that hold one of `places` are held; TMPDIR's own folder is left out then, for
+    everything beside the workspace would be open. So is a folder that is one of `places`.
+    """
+    system = {os.path.realpath(path) for path in TEMPORARY_FOLDERS}
+    reals = [os.path.realpath(place) for place in places]
+    found: list[TemporaryFolder] = []
+    for path in dict.fromkeys((os.path.realpath(temporary), *sorted(system))):
+        below = [real for real in reals if real.startswith(f"{path.rstrip('/')}/")]
+        if path in reals or not is_folder(path) or (below and path not in system):
+            continue
+        held = frozenset(f"{path}/{real[len(path) + 1 :].partition('/')[0]}" for real in below)
+        found.append(TemporaryFolder(path, held))
+    return tuple(found)
+
+
+def find_open_folders(workspace: Workspace, around: MachinePlaces) -> tuple[TemporaryFolder, ...]:
+    own = (workspace.root, around.home, *([workspace.common_dir] if workspace.common_dir else []))
+    return find_temporary_folders(around.temporary, own)
+
+
+def is_temporary(workspace: Workspace, real: str, around: MachinePlaces) -> bool:
+    """Return True if every program may write the path: no other governed repository and no other user owns it."""
+    folder = next((one.path for one in find_open_folders(workspace, around) if one.opens(real)), None)
+    if folder is None:
+        return False
+    other = locate_by_real_path(os.path.dirname(real))  # noqa: PTH120
+    if other is not None and other.is_governed and other.root != workspace.root:
+        return False
+    at = real
+    while at != folder:
+        with suppress(OSError):
+            if os.lstat(at).st_uid != os.getuid():
+                return False
+        at = os.path.dirname(at)  # noqa: PTH120
+    return True
 
 
 def add_content(target: Target, now: ObservedFile | None, seen_sha256: str | None, diff: str) -> Target:
@@ -144,6 +203,8 @@ def outside_protection_reason(workspace: Workspace, real: str, around: MachinePl
         (around.home / ".local/share/remit", "it is Remit's own"),
         *((around.home / setting, STEERS_AGENT) for setting in around.settings),
     ]
+    if any(is_inside(real, Path(folder) / OWN_TEMPORARY_NAME) for folder in (*TEMPORARY_FOLDERS, around.temporary)):
+        return "it is Remit's own"
     return next((reason for path, reason in places if path and is_inside(real, path)), None)
 
 

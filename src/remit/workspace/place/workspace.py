@@ -277,15 +277,17 @@ def repository_mark(workspace: Workspace) -> bytes:
     return b"%d:%d\n" % (status.st_dev, status.st_ino)
 
 
-def list_governed_roots(home: Path) -> list[str]:
-    """Return the registered repositories that still exist; forget those whose folder is gone. Entries of older versions
-    name no folder and are skipped.
+def list_governed_roots(home: Path, below: tuple[str, ...] = ("",)) -> list[str]:
+    """Return the registered repositories that still exist, in the folders `below`; forget those whose folder is gone.
+    Entries of older versions name no folder and are skipped.
     """
     found: list[str] = []
     for path in sorted((home / GOVERNED_FOLDER).iterdir()) if (home / GOVERNED_FOLDER).is_dir() else []:
         try:
             root = os.fsdecode(path.read_bytes().partition(b"\n")[2].removesuffix(b"\n"))
         except FileNotFoundError:  # another process forgot it meanwhile
+            continue
+        if not any(root.startswith(f"{folder}/") for folder in below):
             continue
         workspace = locate_workspace(Path(root)) if root else None
         if workspace is not None and is_repository_registered(home, workspace):

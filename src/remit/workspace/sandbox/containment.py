@@ -22,13 +22,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.machine_paths import TEMPORARY_FOLDERS
 from remit.core.python_runtime import prepare_type
 from remit.workspace.mounts import find_mount_below
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import write_atomically
 from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.jail import (
-    TEMPORARY_FOLDERS,
     Jail,
     bubblewrap_command,
     find_bubblewrap,

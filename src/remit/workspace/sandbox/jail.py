@@ -25,7 +25,6 @@ NO_JAIL = (
     '`[orchestrator] jail = "require"` lets none start without'
 )
 
-TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108  the places themselves, nothing is created there
 KERNEL_PATHS = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """Kernel interfaces: writable for a process that is root outside, even without capabilities."""
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import STATE_FOLDER, TEMPORARY_FOLDERS
 from remit.workspace.processes.limited_command import run_trusted_command
-from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Jail, Layer, bubblewrap_command, find_sockets
+from remit.workspace.sandbox.jail import Jail, Layer, bubblewrap_command, find_sockets
 from remit.workspace.sandbox.secret_places import SecretSearch, make_empty_file
 
 MAX_SECONDS = 10.0

@@ -15,13 +15,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.bounds import FILE_BYTES
 from remit.core.diff.contents import sha256
-from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER
+from remit.core.machine_paths import CONFIG_FOLDER, STATE_FOLDER, TEMPORARY_FOLDERS
 from remit.workspace.mounts import find_mount_below, is_mount
-from remit.workspace.place.workspace import ASSIGNMENT_FILE, ORCHESTRATION_FOLDER, Workspace
-from remit.workspace.sandbox.jail import TEMPORARY_FOLDERS, Layer
+from remit.workspace.place.resolve_paths import OWN_TEMPORARY_NAME, TemporaryFolder, find_temporary_folders
+from remit.workspace.place.workspace import ASSIGNMENT_FILE, ORCHESTRATION_FOLDER, Workspace, list_governed_roots
+from remit.workspace.sandbox.jail import Layer
 
 START_MARKER, LAYERS_KEY_FILE, INDEX_FILE, ROOT_FILE = "began", "layers", "index", "root-path"
 END_FILE = "ended"
@@ -58,7 +60,7 @@ class NoScratchFolder(RuntimeError):
 
 class Staging(Struct, frozen=True):
     """Folders that take a command's writes, save for `writable`. `began_ns` is by their file system's clock.
-    `entries` stand read-only in layers without a lower folder.
+    `entries` stand read-only in layers without a lower folder, `held` in writable folders.
     """
 
     folder: Path
@@ -68,6 +70,7 @@ class Staging(Struct, frozen=True):
     began_ns: int
     writable: tuple[Path, ...] = ()
     entries: tuple[Path, ...] = ()
+    held: tuple[Path, ...] = ()
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -91,11 +94,13 @@ def create_staging(
 ) -> Staging:
     """Create a staging area for the lifetime of the process `owner`; `shared` allows the real temporary folder."""
     apart = outside_git_folder(workspace)
-    real = real_temporary_folders(temporary, workspace, home, place) if shared else ()
+    shown = find_shared_folders(temporary, workspace, home, place) if shared else ()
+    real = tuple(Path(folder.path) for folder in shown)
+    held = tuple(Path(path) for folder in shown for path in sorted(folder.held))
     # Temporary folders with writes that are discarded: the outermost ones.
     known = dict.fromkeys(Path(path).resolve() for path in (*TEMPORARY_FOLDERS, temporary) if Path(path).is_dir())
-    outer = [p for p in known if known.keys().isdisjoint(p.parents) and not p.is_relative_to(workspace.root)]
-    throwaway = [p for p in outer if p not in real]
+    apart_from_real = dict.fromkeys(p for p in known if p not in real and not p.is_relative_to(workspace.root))
+    throwaway = [p for p in apart_from_real if apart_from_real.keys().isdisjoint(p.parents)]
     wanted = [("root", workspace.root, False), *([("git", apart, False)] if apart else [])]
     wanted += [(f"temporary-{n}", p, bool(find_mount_below(p))) for n, p in enumerate(throwaway)]
     wanted += [(f"cache-{n}", p, False) for n, p in enumerate(find_caches(workspace, home))]
@@ -129,7 +134,10 @@ def create_staging(
         layer.upper.mkdir(parents=True, exist_ok=True)
         layer.work.mkdir(exist_ok=True)
     read_only = tuple(path for path in entries if path not in folders)
-    return Staging(folder, first, common, (*others, *inner), marker.stat().st_ctime_ns, real, read_only)
+    began_ns, layers = marker.stat().st_ctime_ns, (*others, *inner)
+    covered = {workspace.root, *(layer.target for layer in layers)}
+    held = tuple(path for path in held if path not in covered)
+    return Staging(folder, first, common, layers, began_ns, real, read_only, held)
 
 
 def list_newest_entries(layer: Layer) -> list[Path]:
@@ -190,13 +198,20 @@ def outside_git_folder(workspace: Workspace) -> Path | None:
     return common if common is not None and not is_inside(common, workspace.root) else None
 
 
-def real_temporary_folders(temporary: Path, workspace: Workspace, *others: Path) -> tuple[Path, ...]:
-    """Return the temporary folder if a command may really write there: apart from the workspace and `others`."""
-    found = temporary.resolve()
+def find_shared_folders(
+    temporary: Path, workspace: Workspace, home: Path, *others: Path
+) -> tuple[TemporaryFolder, ...]:
+    """Return the temporary folders in which a command may really write, apart from the workspace and `others`. What
+    other governed repositories have there is held.
+    """
     own = (workspace.root, *([workspace.common_dir] if workspace.common_dir else []))
-    if not found.is_dir() or any(is_inside(found, path) for path in own):
-        return ()
-    return () if any(is_inside(path, found) for path in (*own, *others)) else (found,)
+    folders = find_temporary_folders(temporary, (*own, home, *others))
+    apart = [folder for folder in folders if not any(is_inside(Path(folder.path), path) for path in own)]
+    governed = list_governed_roots(home, tuple(folder.path for folder in apart))
+    return tuple(
+        replace(folder, held=folder.held | {root for root in map(os.path.realpath, governed) if folder.opens(root)})
+        for folder in apart
+    )
 
 
 def find_caches(workspace: Workspace, home: Path) -> list[Path]:
@@ -212,8 +227,8 @@ def find_caches(workspace: Workspace, home: Path) -> list[Path]:
 def staging_folders(home: Path, temporary: Path) -> tuple[Path, ...]:
     return (
         home / SCRATCH_FOLDER,
-        temporary / f"remit-sandbox-{os.getuid()}",
-        Path(f"/var/tmp/remit-sandbox-{os.getuid()}"),  # noqa: S108  a fallback that is made with mode 0700
+        temporary / OWN_TEMPORARY_NAME,
+        Path(TEMPORARY_FOLDERS[-1], OWN_TEMPORARY_NAME),  # a fallback that is made with mode 0700
     )
 
 

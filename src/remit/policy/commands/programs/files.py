@@ -285,7 +285,7 @@ PROGRAMS = rows({
     "fallocate": Program(writes=WriterRow(OptionRow("cdnpvxz", "lo",
         "collapse-range dig-holes keep-size punch-hole verbose zero-range", "length offset"), edits_in_place=True)),
     "dd": Program(writes=write_dd, danger=(DangerRule("", WORKS_ON_DISKS,
-        words=r"of=/dev/(?!null$|stdout$|stderr$|zero$).*"),), stdin=StdinRule(ANY_NUMBER)),
+        words=r"of=/+dev/(?!(?:null|zero|full|stdout|stderr|tty|fd/\d+)$).*"),), stdin=StdinRule(ANY_NUMBER)),
     "rsync": Program(writes=write_rsync, roles="sender"),
     "mktemp": Program(writes=write_mktemp),
     "scp": Program(writes=write_scp, roles="sender"),

@@ -40,7 +40,16 @@ from remit.policy.commands.programs.row import (
 )
 from remit.policy.commands.words import GLOB_CHARACTER, HOME_MARK, START_MARK, UnprovedCommand, Word
 
-GLOBAL_OPTIONS = OptionRow("P", "C", "no-pager no-optional-locks literal-pathspecs no-replace-objects")
+GLOBAL_OPTIONS = OptionRow("P", "Cc", "no-pager no-optional-locks literal-pathspecs no-replace-objects")
+
+HARMLESS_SETTING = re.compile(
+    r"(?i)core\.pager=(?:cat)?|pager\.[a-z-]+=(?:false|no|off|cat)|color\.[a-z.]+=\w+|column\.\w+=[\w,]+"
+    r"|core\.(?:quotepath|abbrev|precomposeunicode)=\w+|advice\.\w+=\w+|i18n\.logoutputencoding=[\w-]+"
+    r"|log\.(?:date|decorate|abbrevcommit|follow|mailmap)=[\w-]+|log\.showsignature=false"
+    r"|diff\.(?:renames|noprefix|mnemonicprefix|context|interhunkcontext|algorithm|colormoved|statgraphwidth)=[\w-]+"
+    r"|status\.(?:short|branch|showuntrackedfiles|relativepaths|showstash|renames|aheadbehind)=\w+"
+)
+"""Settings on the command line by which git runs nothing, and reads the same."""
 
 LOG_LONG = (
     "oneline stat shortstat numstat name-only name-status summary patch no-patch patch-with-stat graph "
@@ -132,6 +141,8 @@ def split_git(words: Sequence[Word]) -> tuple[ParsedOptions, str | None]:
     folders = parsed.values("-C")
     if len(folders) > 1 or not all(word.is_literal for word in folders):
         raise UnprovedCommand("`git -C` names no literal folder")
+    if not all(word.is_literal and HARMLESS_SETTING.fullmatch(word.text) for word in parsed.values("-c")):
+        raise UnprovedCommand("a setting of `git -c` may run a program")
     return parsed, folders[0].text.rstrip("/") if folders and folders[0].text != "." else None
 
 

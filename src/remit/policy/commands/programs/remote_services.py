@@ -23,6 +23,7 @@ from remit.policy.commands.programs.row import (
     Writes,
     extract_to,
     rows,
+    verbs_that_read,
     write_all,
 )
 from remit.policy.commands.words import UnprovedCommand, Word
@@ -44,6 +45,54 @@ def write_docker(name: str, words: Sequence[Word]) -> Writes:
     writes = () if target.text == "-" else extract_to(name, target)
     return tuple(replace(write, names_inside=(into,)) for write in writes)
 
+
+LISTED = OptionRow("aqnlsgx", "f", "all quiet latest size no-trunc digests tree services orphans", "filter format last")
+SHOWN = OptionRow("fts", "n", "follow timestamps details size no-color no-log-prefix latest", "tail since until "
+    "format type index")  # fmt: skip
+CONTAINER_VERBS = {
+    "ps|images|container ls|container list|container ps|image ls|image list|volume ls|volume list|network ls|"
+    "network list|context ls|compose ps|compose ls|compose images|buildx ls": LISTED,
+    "logs|inspect|port|diff|history|version|info|container logs|container inspect|container port|container diff|"
+    "image inspect|image history|volume inspect|network inspect|context show|compose logs|compose port|"
+    "compose version|system info|system df": SHOWN,
+    "top|container top|compose top": OptionRow(),
+    "stats|container stats": OptionRow("a", "", "all no-stream no-trunc", "format", required="--no-stream"),
+}
+read_containers = verbs_that_read(CONTAINER_VERBS, OptionRow("", "c", long_valued="context"))
+
+CLUSTER_PLACE = "namespace context output selector"
+CLUSTER_VERBS_THAT_READ = {
+    "get|events": OptionRow("Aw", "nolL", "all-namespaces watch show-labels no-headers ignore-not-found show-kind "
+        "watch-only", f"{CLUSTER_PLACE} label-columns sort-by field-selector chunk-size types for"),
+    "describe|top|top pod|top pods|top node|top nodes": OptionRow("A", "nl", "all-namespaces containers no-headers",
+        f"{CLUSTER_PLACE} show-events sort-by"),
+    "logs": OptionRow("fp", "ncl", "follow previous timestamps all-containers prefix ignore-errors",
+        f"{CLUSTER_PLACE} container since since-time tail limit-bytes max-log-requests"),
+    "explain|version|api-resources|api-versions|config current-context|config get-contexts|config get-clusters|"
+    "auth can-i|auth whoami|rollout status|rollout history": OptionRow("A", "no", "recursive client short namespaced "
+        "no-headers list quiet all-namespaces", f"{CLUSTER_PLACE} api-group verbs timeout revision"),
+    "cluster-info|config view": OptionRow("", "o", "minify", "output context", operands=0),
+}  # fmt: skip
+"""Without `--kubeconfig`: such a file may name a program to run. Without `dump`, `--raw` and `diff`."""
+
+GITHUB_VERBS = {
+    f"{thing} {verb}": OptionRow("cv", "LRsAalBHSbejqtd", "comments log log-failed name-only patch required verbose "
+        "exit-status draft archived fork source", "limit repo state author assignee label base head search branch "
+        "event json jq template job workflow milestone mention app status user created commit attempt color topic "
+        "language visibility order sort")
+    for things, verbs in (
+        ("pr", "view list status checks diff"),
+        ("issue", "view list status"),
+        ("run release workflow gist", "view list"),
+        ("repo", "view list"),
+        ("label cache secret variable ruleset project", "list"),
+        ("auth", "status"),
+        ("search", "prs issues code commits repos"),
+    )
+    for thing in things.split()
+    for verb in verbs.split()
+}  # fmt: skip
+"""Without `--web`, which opens a browser, and `--show-token`."""
 
 MACHINE_OPTIONS = (
     r"(?:-v|--volume=|--mount=.*(?:source|src)=)?(?:/|~|\$HOME|\$\{HOME\}|/root|/etc|/home|/var|/usr|"
@@ -103,10 +152,12 @@ DROPS_DATA = (DangerRule("", "destroys a database's data", words=DROPPING_SQL),)
 DROPS_DOCUMENTS = (DangerRule("", DESTROYS_REMOTELY, words=r"(?s).*(?:dropDatabase|\.drop\(|deleteMany|remove\().*"),)
 
 PROGRAMS = rows({
-    "docker": Program(writes=write_docker, danger=CONTAINERS, version_options="--version", roles="wrapper"),
-    "podman": Program(danger=CONTAINERS, roles="wrapper"),
-    "nerdctl": Program(danger=GIVES_MACHINE),
-    "docker-compose": Program(danger=(DangerRule("down", "destroys containers and their data",
+    "docker": Program(reads=read_containers, writes=write_docker, danger=CONTAINERS, version_options="--version",
+        roles="wrapper"),
+    "podman": Program(reads=read_containers, danger=CONTAINERS, roles="wrapper"),
+    "nerdctl": Program(reads=read_containers, danger=GIVES_MACHINE),
+    "docker-compose": Program(reads=verbs_that_read({"ps|images": LISTED, "logs|port|version": SHOWN}),
+        danger=(DangerRule("down", "destroys containers and their data",
         "-v --volumes --rmi"),)),
     "npm pnpm yarn cargo flit pdm lerna": Program(danger=REGISTRY),
     "poetry hatch": Program(danger=REGISTRY, stdin=StdinRule(runs_rest=True)),
@@ -115,8 +166,10 @@ PROGRAMS = rows({
     "twine": Program(danger=(DangerRule("upload", PUBLISHES),)),
     "gem": Program(danger=(DangerRule("push|yank", PUBLISHES),)),
     "mvn": Program(danger=(DangerRule("deploy|release:perform", PUBLISHES),)),
-    "gh": Program(danger=GITHUB, version_options="--version", roles="sender"),
-    "kubectl": Program(danger=CLUSTER, roles="wrapper"),
+    "gh": Program(reads=verbs_that_read(GITHUB_VERBS, also=("git",)), danger=GITHUB, version_options="--version",
+        roles="sender"),
+    "kubectl": Program(reads=verbs_that_read(CLUSTER_VERBS_THAT_READ,
+        OptionRow("", "n", long_valued="namespace context")), danger=CLUSTER, roles="wrapper"),
     "oc": Program(danger=CLUSTER),
     "terragrunt": Program(danger=(DangerRule("apply|destroy|import|taint|force-unlock", DESTROYS_REMOTELY),)),
     "pulumi cdk cdktf serverless sls sam": Program(danger=(DangerRule("up|destroy|deploy|remove|delete",

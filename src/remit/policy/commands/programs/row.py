@@ -18,8 +18,7 @@ from remit.policy.commands.words import GLOB_CHARACTER, HOME_MARK, START_MARK, U
 Lines: TypeAlias = tuple[Word, ...] | None
 """The words that the lines of a program's input or output are; None where the text does not show them."""
 
-FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
-"""Devices that every command may write to."""
+HARMLESS_DEVICE = re.compile(r"dev/(?:null|zero|full|stdout|stderr|tty|fd/\d+)", re.ASCII)
 
 ABSOLUTE = ("/", HOME_MARK, START_MARK)  # Beginnings of paths that no folder changes
 
@@ -86,9 +85,15 @@ def extract_to(program: str, folder: Word) -> tuple[Write, ...]:
     return write_all(program, (folder,), adds_names=True, may_be_link=True)
 
 
+def is_harmless_device(path: str) -> bool:
+    """Return True for a device that keeps nothing of what is written to it, or passes it on to the reader of output."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return path.startswith("/") and HARMLESS_DEVICE.fullmatch("/".join(parts)) is not None
+
+
 def check_plain_file(path: str) -> None:
     """Raise UnprovedCommand for a device, and for a path that may lead anywhere."""
-    if path.startswith(("/dev/", "/proc/", "/sys/")) and path not in FREE_TARGETS:
+    if re.match(r"/+(?:\./+)*(?:dev|proc|sys)(?:/|$)", path):
         raise UnprovedCommand(f"{path!r} is no plain file")
 
 
@@ -249,8 +254,32 @@ class Program(Struct, frozen=True, kw_only=True):
         return self.reads is not None or self.runs is not None or self.is_writer
 
 
+NO_OPTIONS = OptionRow()
+
+
 def rows(table: Mapping[str, Program]) -> dict[str, Program]:
     return {name: program for names, program in table.items() for name in names.split()}
+
+
+def verbs_that_read(
+    verbs: Mapping[str, OptionRow], leading: OptionRow = NO_OPTIONS, also: tuple[str, ...] = ()
+) -> ReadFunction:
+    """Return the function of a program that only reads with these first words, each with its safe options.
+
+    `leading` are options before the verb; `also` names programs that the program itself runs.
+    """
+    table = {verb: row for names, row in verbs.items() for verb in names.split("|")}
+
+    def read(name: str, words: Sequence[Word]) -> CommandEffects:
+        rest = parse_options(name, leading, words, stop_at_operand=True).operands
+        first = [word.text if word.is_literal else "" for word in rest[:2]]
+        for verb in (" ".join(first), *first[:1], *([] if first else [""])):
+            if (row := table.get(verb)) is not None:
+                parse_options(f"{name} {verb}", row, rest[len(verb.split()) :])
+                return CommandEffects((name, *also))
+        raise UnprovedCommand(f"what `{name} {' '.join(first)}` does is not on the read-only table")
+
+    return read
 
 
 def packer_row(suffix: str, digits: str = "123456789", valued: str = "", outputs: str = "") -> WriterRow:

@@ -4,7 +4,7 @@ Source: bash(1) 5.2, the manuals of GNU coreutils 9.1, findutils 4.9 and util-li
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -22,41 +22,31 @@ from remit.policy.commands.programs.row import (
     rows,
     write_all,
 )
-from remit.policy.commands.words import ANY_WORDS, HOME_MARK, UnprovedCommand, Word, escape_glob
+from remit.policy.commands.words import ANY_WORDS, HOME_MARK, SAFE_NAME, UnprovedCommand, Word, escape_glob
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
-SAFE_NAME = re.compile(
-    r"(?!npm_|\w*proxy$|histchars$|auto_resume$|(?:cd|f|man|module_)?path$|(?:commands|functions|aliases|builtins|options|argv)$)"
-    r"[a-z_][a-z0-9_]*",
-    re.ASCII,
-)
-"""Lower-case names, which no program of the table reads, without those that zsh ties to its own, such as `path`."""
-
-SCRIPT_NAMES = word_set(
-    "FILE FILES FILENAME DIR DIRS OUT OUTPUT OUTFILE OUTDIR OUT_DIR OUT_FILE SRC SRC_DIR DST DEST DEST_DIR TARGET "
-    "TARGET_DIR NAME NAMES BASE BASE_DIR ROOT ROOT_DIR REPO REPO_ROOT PROJECT F D I J K N S T X Y Z LINE COUNT TOTAL "
-    "LOG LOGFILE LOG_FILE MSG RESULT STATUS START END DATE NOW BRANCH COMMIT FOUND MATCHES CONTENT DATA PATTERN OLD "
-    "NEW TMPFILE TMP_FILE"
-)
-"""Names in capitals that scripts choose: no program of the table looks at one."""
-
 HARMLESS_VARIABLES = word_set(
     "LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME LANG LANGUAGE TZ NO_COLOR FORCE_COLOR CLICOLOR "
-    "CLICOLOR_FORCE COLUMNS LINES"
+    "CLICOLOR_FORCE COLUMNS LINES FOO BAR BAZ QUX CI DEBUG VERBOSE NODE_ENV RAILS_ENV RACK_ENV APP_ENV FLASK_ENV "
+    "RUST_LOG RUST_BACKTRACE LOG_LEVEL PORT PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE DEBIAN_FRONTEND TERM"
 )
 """Variables that may stand before a command: no program of the table runs or writes anything because of them."""
 
 HARMLESS_VALUE = re.compile(r"[\w.:@+,-]*(?:/[\w+-]+)*", re.ASCII)
 
 
-def is_safe_name(name: str) -> bool:
-    """Return True if setting the variable in a script leaves all programs as they are."""
-    return SAFE_NAME.fullmatch(name) is not None or name in SCRIPT_NAMES
+STEERING_VARIABLES: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "SYSTEMD_PAGER"), frozenset({"", "cat"})),
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), frozenset({"true", ":"})),
+    **dict.fromkeys(("GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS"), frozenset({"0", "1"})),
+}
+"""Variables that name a program, or steer one, with the values that leave everything as it is."""
 
 
 def check_variable(name: str, value: str) -> None:
-    if name not in HARMLESS_VARIABLES or not HARMLESS_VALUE.fullmatch(value):
+    harmless = name in HARMLESS_VARIABLES and HARMLESS_VALUE.fullmatch(value)
+    if not harmless and value not in STEERING_VARIABLES.get(name, ()):
         raise UnprovedCommand(f"{name}={value!r} may change what a program does")
 
 

@@ -1,8 +1,9 @@
 """The table of shell programs, one row a program in the module of its family; and the effects of a command by its row.
 
-Left out on purpose, since they run what the repository or a file says: `make`, package managers, `patch` and
-`git apply` (the names stand in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its library in
-the present folder), `man`, `nm` (loads plugins) and `ss` (`-K` kills).
+Left out on purpose, since they run what the repository or a file says: `make`, package managers (also `npm ls`, which
+writes its logs where a project's `.npmrc` says, and `cargo metadata`, which runs the compiler that a project names),
+`patch` and `git apply` (the names stand in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its
+library in the present folder), `man` and `nm` (loads plugins).
 """
 
 import re
@@ -26,7 +27,15 @@ from remit.policy.commands.programs import (
     system,
     text,
 )
-from remit.policy.commands.programs.row import CommandEffects, InnerCommand, Lines, Program, Write, find_row_writes
+from remit.policy.commands.programs.row import (
+    CommandEffects,
+    InnerCommand,
+    Lines,
+    Program,
+    Write,
+    find_row_writes,
+    is_harmless_device,
+)
 from remit.policy.commands.words import UnprovedCommand, Word
 
 FAMILIES = (
@@ -147,6 +156,7 @@ def evaluate_proved(words: Sequence[Word], input_lines: Lines = None, depth: int
         if not program.is_writer:
             raise
         effects = evaluate_writer(name, program, rest, depth)
+    effects = drop_device_writes(name, rest, effects)
     if rewriting := find_rewriting(name, rest[0].text if rest else ""):
         writes = tuple(replace(write, only_layout=rewriting == "layout") for write in effects.writes)
         effects = replace(effects, rewrites=True, writes=writes)
@@ -158,6 +168,32 @@ def evaluate_proved(words: Sequence[Word], input_lines: Lines = None, depth: int
     with suppress(UnprovedCommand):
         return replace(effects, output_lines=program.lists(name, rest) if program.lists is not None else None)
     return effects
+
+
+OPENING_PROGRAMS = word_set("tee dd cp curl wget sort shuf uniq iconv xxd tar tree find git")
+"""Programs that open the file of their output and write into it; others may put a new file in its place."""
+
+PLAIN_COPY_OPTION = re.compile(r"-[fivLnu]+|--force|--verbose|--")
+"""Options of cp that give the target neither the rights nor the kind of the source."""
+
+
+def drop_device_writes(name: str, words: Sequence[Word], effects: CommandEffects) -> CommandEffects:
+    """Return the effects without writes into harmless devices: nothing is kept of them, or the reader gets them.
+
+    Raises UnprovedCommand for a program that may replace the device, or change its rights.
+    """
+    devices = [write for write in effects.writes if not write.glob and is_harmless_device(write.path)]
+    if not devices:
+        return effects
+    options = [word.text for word in words if word.text.startswith("-") and word.text != "-"]
+    is_plain = name != "cp" or all(map(PLAIN_COPY_OPTION.fullmatch, options))
+    opens = name in OPENING_PROGRAMS and is_plain
+    if not opens or not all(write.follows_links and not write.is_recursive for write in devices):
+        raise UnprovedCommand(f"`{name}` may put a file in the place of {devices[0].path}")
+    left = tuple(write for write in effects.writes if write not in devices)
+    # What is fetched or sent stays more than reading, wherever the answer goes.
+    changes = effects.changes_state and (bool(left) or has_role(name, "fetcher", "sender"))
+    return replace(effects, writes=left, changes_state=changes)
 
 
 def evaluate_reader(

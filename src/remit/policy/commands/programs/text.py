@@ -151,7 +151,7 @@ AWK_EFFECTS = re.compile(r"system|getline|@|\\\n")
 def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
     """Evaluate awk with a literal program without words for running or writing.
 
-    `>` and `|` write only in `print`, and `print` stands only in an action, after the first brace.
+    `>` and `|` write only in `print`, which stands only in an action, after the first brace, and outside parentheses.
     """
     row = OptionRow("", "Fv", reads="rest")
     parsed = parse_options(name, row, words, stop_at_operand=True)
@@ -159,7 +159,7 @@ def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
         raise UnprovedCommand(f"`{name}` without a literal program")
     program = parsed.operands[0].text
     action = program.partition("{")[2] if "print" in program else ""
-    found = AWK_EFFECTS.search(program) or re.search(r"[>|]", action.replace("||", ""))
+    found = AWK_EFFECTS.search(program) or re.search(r"[>|]", without_comparisons(action))
     if found:
         raise UnprovedCommand(f"{found[0]!r} in a program of `{name}` may run or write something")
     if not all(word.is_literal for word in parsed.values("-v", "-F")):
@@ -167,6 +167,23 @@ def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
     if any(word.may_be_option for word in parsed.operands[1:]):
         raise UnprovedCommand(f"a word of `{name}` may become any option")
     return CommandEffects((name,), file_operands(row, parsed))
+
+
+AWK_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+AWK_GROUP = re.compile(r"\([^()|]*\)")
+
+
+def without_comparisons(action: str) -> str:
+    """Return an action of awk without what stands in parentheses, where `>` compares. A pattern may hold a bracket, and
+    a comment a quote: an action that may have one is left as it is.
+    """
+    left = action.replace("||", "")
+    if "/" in left or "#" in left:
+        return left
+    left = AWK_STRING.sub("", left)
+    while '"' not in left and (shorter := AWK_GROUP.sub("", left)) != left:
+        left = shorter
+    return left
 
 
 PAGER_OPTIONS = {"less": OptionRow("NSRFXnirEeKsw", reads="all"), "more": OptionRow("dfps", "n", reads="all")}
@@ -179,6 +196,19 @@ def read_pager(name: str, words: Sequence[Word]) -> CommandEffects:
     if any(word.text.startswith("+") for word in parsed.operands):
         raise UnprovedCommand(f"`{name}` with a command of its own")
     return CommandEffects((name,), file_operands(row, parsed))
+
+
+BAT = OptionRow("pnAduPSf", "lrHm", "plain number show-all diff force-colorization no-config chop-long-lines "
+    "list-themes list-languages no-lessopen", "language line-range highlight-line style color theme paging wrap tabs "
+    "file-name map-syntax terminal-width decorations nonprintable-notation", reads="all")  # fmt: skip
+
+
+def read_bat(name: str, words: Sequence[Word]) -> CommandEffects:
+    """Refuse `bat cache`, which writes, and a pager that shall always run."""
+    parsed = parse_options(name, BAT, words)
+    if parsed.operands[:1] == (Word("cache"),) or any(word.text != "never" for word in parsed.values("--paging")):
+        raise UnprovedCommand(f"`{name}` with a pager, or with its cache")
+    return CommandEffects((name,), file_operands(BAT, parsed))
 
 
 XXD_READER = OptionRow("abeEipru", "cglos", operands=1, reads="all")
@@ -274,6 +304,7 @@ PROGRAMS = rows({
     "iconv": Program(reads=OptionRow("cl", "ft", "from-code list to-code", reads="all"),
         writes=WriterRow(OptionRow("c", "fto", "", "from-code output to-code"), "none", outputs="--output -o")),
     "strings": Program(reads=OptionRow("a", "nte", "all bytes encoding radix", reads="all")),
+    "bat batcat": Program(reads=read_bat),
     "less more": Program(reads=read_pager, stdin=PAGER),
     "rg": Program(reads=RG, lists=list_grep),
     "ag": Program(reads=OptionRow("ilLncvwsSQoHUua0", "GABCm", "case-sensitive count files-with-matches hidden "
