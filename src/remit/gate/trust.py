@@ -16,7 +16,12 @@ from remit.gate.state.workspace_state import State
 from remit.workspace.place.config import read_trust
 
 NOTICE_FACT = "untrusted_told"  # fact that holds which untrusted commands were reported to which sessions
-SETTING_KINDS = ("generated", "show", "push")  # settings that have no effect without trust; all others are commands
+SETTING_KINDS = (
+    "generated",
+    "data",
+    "show",
+    "push",
+)  # settings that have no effect without trust; all others are commands
 MAX_NOTICES = 50
 MAX_NAMED = 5
 
