@@ -105,6 +105,10 @@ SETTING_WORDS = {
     "containment.rewrite": "`auto` runs a command [contained](../how-to/run-contained.md) where its text does not tell"
     " what it writes; `off` compares the files afterwards",
     "containment.generated": "patterns of files that tools make: contained commands may write them under any intent",
+    "containment.data": "patterns of untracked [runtime data](../how-to/keep-runtime-data.md), as of a local database:"
+    " contained commands change it under any intent",
+    "containment.data_snapshot_mib": "the most runtime data that is copied before a command; above it none is, which is"
+    " said",
     "containment.show": "secret places, such as `~/.aws/credentials`, that contained commands see; see"
     " [what they do not see](../how-to/run-contained.md#what-commands-do-not-see)",
     "containment.time_limit_s": "seconds after which a contained command is ended; 0 is no limit",
@@ -265,6 +269,9 @@ EVENT_WORDS = {
     "mutation": "what a call changed on disk, found by comparing: paths, hashes and line ranges before and after",
     "generated": "generated files that a contained command changed: how many, their bytes, a digest, and in `listing`"
     " the git blob that names each",
+    "data_snapshot": "a copy of runtime data from before a command was kept: its restore point `id`, and `paths`",
+    "data_changed": "runtime data that a contained command changed: `path`, hashes `before` and `after`, `bytes`; it"
+    " has no lines and no author",
     "tool_use": "a call that was let through, with the decision",
     "tool_result": "a call that came back: whether it went well, a short summary without secrets",
     "denied": "a call that was refused, with the violation",

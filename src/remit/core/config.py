@@ -21,7 +21,7 @@ from remit.core.tree_head import parse_public_key
 from remit.core.untrusted_input import as_object
 
 HookMoment: TypeAlias = Literal["before", "after"]
-TrustKind: TypeAlias = Literal["hook", "verify", "generated", "show", "mcp", "push", "grant"]
+TrustKind: TypeAlias = Literal["hook", "verify", "generated", "data", "show", "mcp", "push", "grant"]
 MAX_TIMEOUT_S = 60
 """Maximum timeout of a hook: an agent runs its tool once its own timeout ends."""
 
@@ -374,6 +374,8 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
     effects are compared afterwards.
     `generated` are patterns of unignored files that tools regenerate: contained commands may write untracked matches
     under any intent, once a person trusts the patterns.
+    `data` are patterns of untracked runtime data, such as a local database: contained commands change the real files
+    under any intent, once a person trusts the patterns. Up to `data_snapshot_mib` of it are copied before a command.
     `show` are secret places, such as `~/.aws/credentials`, that contained commands see, once a person trusts the list.
     After `time_limit_s` a command is ended and judged by its effects so far; 0 means no limit. A command that writes
     more than `size_limit_mib` is ended and keeps nothing. `ssh_agent` gives access to the ssh-agent.
@@ -381,6 +383,8 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
 
     rewrite: Literal["auto", "off"] = "auto"
     generated: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    data_snapshot_mib: int = 256
     show: tuple[str, ...] = ()
     time_limit_s: float = 0
     size_limit_mib: int = 4096
@@ -388,7 +392,7 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def trust_items(self) -> tuple[TrustItem, ...]:
-        return (*self.generated_items, *self.show_items)
+        return (*self.generated_items, *self.data_items, *self.show_items)
 
     @property
     def generated_items(self) -> tuple[TrustItem, ...]:
@@ -397,6 +401,14 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
         digest = sha256(b"generated\0" + json.encode(self.generated))
         text = f"kept under any intent, and only counted: {', '.join(self.generated)}"
         return (TrustItem("generated", "remit.toml [containment] generated", text, digest),)
+
+    @property
+    def data_items(self) -> tuple[TrustItem, ...]:
+        if not self.data:
+            return ()
+        digest = sha256(b"data\0" + json.encode(self.data))
+        text = f"runtime data that commands change under any intent: {', '.join(self.data)}"
+        return (TrustItem("data", "remit.toml [containment] data", text, digest),)
 
     @property
     def show_items(self) -> tuple[TrustItem, ...]:
@@ -411,10 +423,20 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"[containment] time_limit_s: expected 0 or more seconds, not {self.time_limit_s}")
         if self.size_limit_mib < 1:
             raise ValueError(f"[containment] size_limit_mib: expected 1 or more, not {self.size_limit_mib}")
-        for pattern in self.generated:
-            fault = glob_error(pattern)
-            if fault is not None:
-                raise ValueError(f"[containment] generated: {pattern!r}: {fault}")
+        if self.data_snapshot_mib < 0:
+            raise ValueError(f"[containment] data_snapshot_mib: expected 0 or more, not {self.data_snapshot_mib}")
+        for name, patterns in (("generated", self.generated), ("data", self.data)):
+            for pattern in patterns:
+                fault = glob_error(pattern)
+                if fault is not None:
+                    raise ValueError(f"[containment] {name}: {pattern!r}: {fault}")
+        if self.data:
+            # Imported here: few repositories name runtime data, and every call reads the configuration.
+            from remit.core.runtime_data import explain_refused_pattern
+
+            for pattern in self.data:
+                if refused := explain_refused_pattern(pattern):
+                    raise ValueError(f"[containment] data: {pattern!r:.200}: {refused}")
         for place in self.show:
             parts = place.split("/")
             if parts[0] not in ("~", "") or len(parts) < 2 or not {"", ".", ".."}.isdisjoint(parts[1:]):

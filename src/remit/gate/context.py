@@ -36,7 +36,9 @@ from remit.gate.trust import trusted_grants
 from remit.ledger.log_files import LedgerError
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError
+from remit.workspace.git.repository import find_tracked
 from remit.workspace.observe.observation import Change, Observation, Observer, observe_workspace, try_observe_file
+from remit.workspace.place.config import read_trust
 from remit.workspace.place.resolve_paths import paths_in_workspace
 from remit.workspace.place.workspace import Workspace, is_repository_registered, locate_workspace, register_repository
 from remit.workspace.safe_files import MAX_KEPT_BYTES, ObservedFile
@@ -45,6 +47,7 @@ from remit.workspace.snapshots.snapshot import CopySnapshotStore
 from remit.workspace.snapshots.snapshot import SnapshotStore as SnapshotStore
 
 if TYPE_CHECKING:
+    from remit.core.runtime_data import DataPatterns
     from remit.gate.state.questions import Question
     from remit.ledger.index.index import Index
 
@@ -311,7 +314,27 @@ class WorkspaceContext:
 
     def observe(self, *, fully: bool = False) -> Observation:
         """Observe the whole workspace; `fully` without what a watcher says. Raises GitError."""
-        return self.observer.observe(fully=fully) if self.observer else observe_workspace(self.workspace)
+        seen = self.observer.observe(fully=fully) if self.observer else observe_workspace(self.workspace)
+        return self.leave_out_data(seen) if (self.last_rules or self.rules).config.containment.data else seen
+
+    def leave_out_data(self, seen: Observation) -> Observation:
+        """Return the observation without runtime data: whoever changes it, it has no lines and no author."""
+        data = self.find_data_patterns()
+        covered = {path for path in seen.files if data.covers(path)} if data else frozenset[str]()
+        own = covered - find_tracked(self.workspace, covered)
+        return replace(seen, files={path: found for path, found in seen.files.items() if path not in own})
+
+    def find_data_patterns(self) -> "DataPatterns | None":
+        """Return the patterns of runtime data that a person on this machine trusts. Raises OSError, GitError."""
+        settings = (self.last_rules or self.rules).config.containment
+        if not settings.data:
+            return None
+        # Imported here: few repositories name runtime data.
+        from remit.core.runtime_data import DataPatterns
+
+        known = read_trust(self.environment.home, self.recorder.repository)
+        is_trusted = known is not None and {item.digest for item in settings.data_items} <= known.digests
+        return DataPatterns(settings.data) if is_trusted else None
 
     def keep_contents(self, contents: Iterable[tuple[str, bytes]]) -> None:
         found = [(hash_git_blob(content), path, content) for path, content in contents]

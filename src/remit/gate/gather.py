@@ -108,6 +108,11 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     if call.command is not None and (targets or perhaps):
         targets = mark_generated(targets, intent, workspace, state)
         perhaps = mark_generated(perhaps, intent, workspace, state)
+        if intent is not None and rules.config.containment.data:
+            # Imported here: few repositories name runtime data.
+            from remit.gate.runtime_data import mark_data
+
+            targets, perhaps = mark_data(context, targets), mark_data(context, perhaps)
     now = environment.clock.now()
     setbacks = Setbacks(state, now)
     denied: tuple[DeniedPath, ...] = ()

@@ -21,6 +21,7 @@ from remit.workspace.place.config import Trust, read_trust, write_trust
 NOTICE_FACT = "untrusted_told"  # fact that holds which untrusted commands were reported to which sessions
 SETTING_KINDS = (
     "generated",
+    "data",
     "show",
     "push",
     "grant",

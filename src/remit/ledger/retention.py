@@ -51,7 +51,7 @@ CHANGE_EVENTS = frozenset({"mutation", "human_edit", "replay"})
 
 PRUNABLE_EVENTS = CHANGE_EVENTS | {
     *("tool_use", "tool_result", "denied", "verification", "check_failed", "snapshot", "restore"),
-    "generated",
+    *("generated", "data_snapshot", "data_changed"),
     *("approval_requested", "approval_answered", "intent_selected", "intent_cleared", "session_start", "session_end"),
 }
 """Events that may be pruned. Tree heads, repairs and the history of intents and lessons stay: few, and needed later."""

@@ -109,6 +109,11 @@ def summarize_record(body: dict[str, Any]) -> RecordSummary:
             folders = list_paths(counted.get("folders", {}))
             about = f"{counted.get('files')} files that git ignores, in {folders}"
             return RecordSummary("quiet", "generated", about)
+        case "data_changed":
+            return RecordSummary("quiet", "data", f"{body.get('path')}: runtime data, {body.get('bytes')} bytes")
+        case "data_snapshot":
+            about = f"{list_paths(body.get('paths', []))} as {body.get('id')}"
+            return RecordSummary("quiet", "copied", about, is_quiet=True)
         case "restore":
             paths = list_paths(body.get("paths", []))
             if body.get("why"):

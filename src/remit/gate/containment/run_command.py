@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.config import ContainmentRules
+from remit.gate.containment.bound_data import DATA_FILE, bind_data, settle_bound
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
 from remit.gate.containment.messages import make_finding
 from remit.gate.containment.take_over import BROUGHT_FILE, ContainedResult, record_result, take_over
@@ -119,7 +120,7 @@ def stage_command(context: WorkspaceContext, call: ToolCall, temporary: Path, ow
 
 def release_staging(folder: Path, *, discarded: bool) -> None:
     """Keep a settled area for the next command, or remove it."""
-    for name in (END_FILE, BROUGHT_FILE):
+    for name in (END_FILE, BROUGHT_FILE, DATA_FILE):
         (folder / name).unlink(missing_ok=True)
     kept = None if discarded else keep_caches(folder)
     if not save_as_spare(folder) or kept is not None:
@@ -141,16 +142,17 @@ def settle_staging(command: ContainedCommand, folder: Path, ended: CommandEnd) -
 
 
 def judge_staged(command: ContainedCommand, ended: CommandEnd, staging: Staging, limits: Limits) -> ContainedResult:
+    data = settle_bound(command, staging.folder, staging.root.upper)
     if not ended.must_discard:
         # The command may have passed a limit and ended between two measurements.
         stop = find_size_limit(measure_bytes(staging.root.upper), limits)
         ended = describe_end(stop, ended.code, limits) if stop else ended
     if ended.must_discard:
         dropped = make_finding("COMMAND_BLOCKED", ".", f"nothing was kept: {ended.stop_text}.")
-        return record_result(command, ended, {}, [dropped], ())
+        return record_result(command, ended, {}, [dropped], (), data=data)
     trim_caches(keep_caches(staging.folder))
     check_objects(command.context.workspace, staging)
-    return take_over(command, ended, staging)
+    return take_over(command, ended, staging, data)
 
 
 def make_sandbox_words(
@@ -164,7 +166,7 @@ def make_staged_jail(command: ContainedCommand, staging: Staging) -> Jail:
     environment, workspace = command.context.environment, command.context.workspace
     home = () if is_inside(environment.home, workspace.root) else (environment.home,)
     read_only = (*home, *staging.held, *read_only_paths(workspace, environment.settings, layered=True))
-    jail = make_jail(command, staging.writable, read_only)
+    jail = make_jail(command, (*staging.writable, *bind_data(command, staging.folder)), read_only)
     return replace(jail, layers=staging.layers, entries=staging.entries, above=workspace.is_nested)
 
 

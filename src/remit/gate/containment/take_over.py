@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +21,7 @@ from remit.core.record import Record, Vcs
 from remit.core.scope.path_patterns import ODD
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import sanitise_line
+from remit.gate.containment.bound_data import NO_DATA, DataOutcome, describe_data, keep_staged_data, record_data
 from remit.gate.containment.contained_command import (
     ContainedCommand,
     find_broken_constraints,
@@ -58,6 +59,7 @@ from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, 
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import generated_record, record_denial
 from remit.gate.records.recorder import find_recorded_events
+from remit.gate.runtime_data import find_data, is_plain_data
 from remit.gate.scope_exempt_files import (
     MAX_LISTING_BYTES,
     GeneratedChange,
@@ -145,11 +147,18 @@ BROUGHT_FILE = "brought"
 
 
 class BroughtPath(Struct, frozen=True):
-    """A path that comes over: its version before, and whether git brought it. `generated` files are only counted."""
+    """A path that comes over: its version before, and whether git brought it. `generated` files are only counted, and
+    of runtime `data` the record holds no lines.
+    """
 
     before: ContentVersion | None = None
     from_git: bool = False
     generated: GeneratedChange | None = None
+    data: bool = False
+
+    @property
+    def has_lines(self) -> bool:
+        return self.generated is None and not self.data
 
 
 class BroughtList(Struct, frozen=True):
@@ -167,14 +176,18 @@ class ContainedResult(Struct, frozen=True):
     said: str = ""
 
 
-def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) -> ContainedResult:
-    """Judge the layers, bring over approved changes, and record the result."""
+def take_over(
+    command: ContainedCommand, ended: CommandEnd, staging: Staging, bound: DataOutcome = NO_DATA
+) -> ContainedResult:
+    """Judge the layers, bring over approved changes, and record the result. `bound` is the data changed already."""
     upper, root = staging.root.upper, command.context.workspace.root
     earlier = load_brought(staging.folder)
     every = find_staged_changes(upper, root, with_times=True)
     is_empty = not every and not earlier and staging.common is None
     if command.ticket is not None and is_empty and not ended.stop_text:
-        return ContainedResult(ended.code, said=describe_sandbox_limits(command, ended))
+        record_data(command, bound)
+        said = join_lines(describe_data(bound, has_dropped=False), describe_sandbox_limits(command, ended))
+        return ContainedResult(ended.code, said=said)
 
     # 1 Judge git's part and the files. Both stay or neither does; changed times are no part of git's.
     own, never_kept = split_changes(command, every, upper)
@@ -184,9 +197,11 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     plain = {c.path for c in own if c.kind not in ("folder", "gone")}
     were_folders = (c.path for c in own if c.kind == "folder" or (c.kind == "gone" and is_folder(root / c.path)))
     folders = dict.fromkeys(path for path in were_folders if path not in plain)
-    generated = find_generated_files(command, [c.path for c in own if c.path not in folders], list(folders))
+    data = find_staged_data(command, own, upper)
+    others = [c.path for c in own if c.path not in folders and c.path not in data]
+    generated = find_generated_files(command, others, list(folders))
     excused = {path for verdict in verdicts if verdict.stays for path in verdict.excused}
-    objections, silent = find_objections(command, own, staging, generated, excused)
+    objections, silent = find_objections(command, own, staging, generated, excused, data)
     times = {c.path: objections[c.path] for c in own if c.only_time and c.path in objections}
     objections = {p: f for p, f in objections.items() if p not in times}
     staying = -1
@@ -201,17 +216,21 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     # counted, not recorded by itself; its size is read before the move.
     kept = [c for c in own if c.path not in objections]
     from_git = {path for verdict in verdicts for path in verdict.brought}
-    own_files = [c for c in kept if c.path not in generated and c.path not in from_git]
+    unread = {*generated, *data, *from_git}
+    own_files = [c for c in kept if c.path not in unread]
     existing = read_text_before(command, own_files, upper)
     brought = {path: entry for path, entry in earlier.items() if path not in objections}
     for c in kept:
         if c.kind != "folder" and not c.only_time:
             found = (hash_file(upper / c.path) if c.kind != "gone" else None) or (None, 0)
             counted = GeneratedChange(c.path, generated[c.path], *found) if c.path in generated else None
-            before = None if counted else try_observe_file(root / c.path)
-            brought[c.path] = BroughtPath(before and before.version, c.path in from_git, counted)
+            is_data = c.path in data
+            before = None if counted or is_data else try_observe_file(root / c.path)
+            brought[c.path] = BroughtPath(before and before.version, c.path in from_git, counted, is_data)
     for part, verdict in zip(parts, verdicts, strict=True):
         part.take_away(verdict)
+    moved_data = [c for c in kept if c.path in data and not c.only_time]
+    bound = keep_staged_data(command, bound, moved_data, upper) if moved_data else bound
     done, failed = bring_over(command, staging, kept, brought)
     # No message needs the loss of a folder with content, of another name for a file, of times.
     parents = {str(place) for c in own for place in PurePosixPath(c.path).parents}
@@ -243,7 +262,9 @@ def take_over(command: ContainedCommand, ended: CommandEnd, staging: Staging) ->
     ]
     record_generated(command, [b.generated for path, b in brought.items() if b.generated and path not in failed])
     named = tuple(c.path for c in kept if c.path not in failed and c.path not in silent and c.kind != "folder")
-    return record_result(command, ended, done, findings, named, existing=existing, notes=notes)
+    changed = tuple(c for c in bound.changes if c.path not in failed)
+    bound = replace(bound, changes=changed) if failed else bound
+    return record_result(command, ended, done, findings, named, existing=existing, notes=notes, data=bound)
 
 
 # -- judging ------------------------------------------------------------------------------------------------
@@ -270,21 +291,29 @@ def find_inner_git_folder(workspace: Workspace) -> str | None:
     return str(common.relative_to(root)) if common is not None and common.is_relative_to(root) else None
 
 
+def find_staged_data(command: ContainedCommand, own: Sequence[StagedChange], upper: Path) -> frozenset[str]:
+    """Return the changed files that are runtime data: no link, no program. Raises OSError, GitError."""
+    plain = [c.path for c in own if c.kind == "gone" or (c.kind == "file" and is_plain_data(upper, c.path))]
+    return find_data(command.context, plain) if command.settings.data else frozenset()
+
+
 def find_objections(
     command: ContainedCommand,
     own: Sequence[StagedChange],
     staging: Staging,
     generated: Mapping[str, str],
     excused: Container[str],
+    data: Collection[str] = (),
 ) -> tuple[dict[str, Finding], set[str]]:
     """Return the refused changes by path, and the paths among them whose loss needs no message.
 
-    `excused` are files brought by git in their committed version: no violation of the agent's.
+    `excused` are files brought by git in their committed version: no violation of the agent's. `data` may lie outside
+    the scope.
     """
     context, root, upper = command.context, command.context.workspace.root, staging.root.upper
 
     # 1 The checks, then the intent's constraints.
-    exempt = {path for path, top in generated.items() if is_exempt_from_scope(top)}
+    exempt = {*data, *(path for path, top in generated.items() if is_exempt_from_scope(top))}
     found = find_write_objections(command, [c.path for c in own], exempt)
     unjudged = [c for c in own if c.path not in found and c.path not in generated and not c.only_time]
     found |= find_broken_constraints(command, unjudged, upper)
@@ -385,7 +414,7 @@ def bring_over(
     comes over is written, then the files, then the records.
     """
     context, root = command.context, command.context.workspace.root
-    files = [c.path for c in kept if c.path in brought and brought[c.path].generated is None]
+    files = [c.path for c in kept if c.path in brought and brought[c.path].has_lines]
     before = {path: try_observe_file(root / path) for path in files}
     context.keep_contents(contents_to_keep(before.items()))
     ChangesBetweenCalls(context).record_changed_files("after a contained command", before, command.call.session)
@@ -410,7 +439,7 @@ def bring_over(
             from_git=entry.from_git,
         )
         for path, entry in brought.items()
-        if path not in failed and entry.generated is None
+        if path not in failed and entry.has_lines
     )
     return {c.path: c for c in done if c.before is not None or c.after is not None}, failed
 
@@ -668,6 +697,7 @@ def record_result(
     observation: Observation | None = None,
     existing: ExistingText | None = None,
     notes: Sequence[str] = (),
+    data: DataOutcome = NO_DATA,
 ) -> ContainedResult:
     """Record kept and dropped changes, and return the result with its message.
 
@@ -707,6 +737,8 @@ def record_result(
     # 1 The records; the end of an agent's own call is recorded by its hook.
     records: list[Record] = []
     waiting: str | None = None
+    with attempts.step():
+        record_data(command, data)
     known: set[str] = set()
     with attempts.step():
         known = find_recorded_events(context.recorder, call, resumed=True) if ticket is not None else known
@@ -742,6 +774,7 @@ def record_result(
 
     # 3 The message.
     message = join_lines(
+        describe_data(data, has_dropped=bool(findings or ended.stop_text)),
         describe_result(ended, kept, findings, aside_folder(command)),
         *notes,
         describe_sandbox_limits(command, ended),

@@ -21,6 +21,8 @@ RowKind: TypeAlias = Literal[
 KIND_OF_EVENT: dict[str, RowKind] = {
     "mutation": "write",
     "generated": "write",
+    "data_changed": "write",
+    "data_snapshot": "snapshot",
     "human_edit": "person",
     "approval_requested": "question",
     "approval_answered": "person",
@@ -43,7 +45,10 @@ KIND_OF_EVENT: dict[str, RowKind] = {
 KIND_OF_EFFECT: dict[str, RowKind] = {"read": "read", "write": "write", "execute": "execute", "network": "network"}
 WEIGHT: dict[Meaning, int] = {"denied": 5, "failed": 4, "asked": 3, "undone": 3, "contained": 2}
 """Of the records of one call, the heaviest says what the row means."""
-CALL_EVENTS = ("tool_use", "tool_result", "denied", "mutation", "approval_requested", "approval_answered", "generated")
+CALL_EVENTS = (
+    *("tool_use", "tool_result", "denied", "mutation", "approval_requested", "approval_answered", "generated"),
+    *("data_snapshot", "data_changed"),
+)
 
 STEPS_SHOWN = 240
 ANSWER_AGE_S = 3.0
