@@ -69,7 +69,10 @@ class Desk:
             "PYTHONPATH": source,
         }
         server = StdioServerParameters(
-            command=str(client), args=[sys.executable, "-m", "remit", "mcp"], cwd=str(self.root), env=environment
+            command=str(client),
+            args=[sys.executable, "-m", "remit", "mcp", "--direct"],
+            cwd=str(self.root),
+            env=environment,
         )
 
         async def run() -> CallToolResult:

@@ -1,9 +1,13 @@
 """Paths of Remit's own files on a machine, relative to the home folder."""
 
 STATE_FOLDER = ".local/state/remit"
+CLIENT_PATH = ".local/share/remit/bin/hook"
+"""The hook client, with its settings beside it; `wiring.hook_client` puts both there."""
 CONFIG_FOLDER = ".config/remit"
 CONFIG_PATH = f"{CONFIG_FOLDER}/remit.toml"
 """Settings of the person, which no repository brings along."""
+OFFERS_FOLDER = f"{STATE_FOLDER}/offers"
+"""First answers about Remit's tools, by workspace: `servers.tool_offer`."""
 KEY_PATH = f"{STATE_FOLDER}/key"
 """Signing key of the machine."""
 MANIFEST_PATH = f"{STATE_FOLDER}/wired.json"

@@ -24,6 +24,7 @@ from remit.core.record import format_utc
 from remit.gate.governing import load_rules
 from remit.gate.trust import describe_untrusted
 from remit.servers.environment import read_environment
+from remit.servers.tool_offer import find_offer, put_offer
 from remit.wiring import hook_client, wire
 from remit.wiring.agents import (
     TRUST_FUNCTIONS,
@@ -141,7 +142,7 @@ def init(
     place = SettingsPlace(home, workspace.root if project else None, moved)
     files = (
         wire.plan_settings(
-            found, place, hook_client.client_words(home), hook_client.server_command(), manifest, trusting
+            found, place, hook_client.client_words(home), hook_client.server_command(home), manifest, trusting
         )
         if found
         else []
@@ -212,6 +213,7 @@ def perform_setup(setup: Setup) -> None:
     write_manifest(setup.home, manifest)
     start_governing(setup.workspace, setup.start)
     register_repository(setup.home, setup.workspace)
+    put_offer(setup.home, find_offer(setup.workspace.root), version("remit"))
 
 
 # --- output ------------------------------------------------------------------------------------------------
