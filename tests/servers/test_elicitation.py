@@ -43,6 +43,7 @@ class Desk:
 
     def __init__(self, root: Path, home: Path, intents: str = INTENTS) -> None:
         self.root, self.home = governed(root, intents=intents), home
+        self.words = [sys.executable, "-m", "remit", "mcp", "--direct"]
         self.agent = Agent(root, home)
 
     def call(
