@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, body, governed, records
-from remit.core.machine_paths import MANIFEST_PATH
-from remit.gate.machine import CLIENT_PATH
+from remit.core.machine_paths import CLIENT_PATH, MANIFEST_PATH
 from remit.wiring import manifest
 
 COMMAND = "true; python3 -c 'import this'"

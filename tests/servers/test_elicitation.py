@@ -43,6 +43,7 @@ class Desk:
 
     def __init__(self, root: Path, home: Path, intents: str = INTENTS) -> None:
         self.root, self.home = governed(root, intents=intents), home
+        self.words = [sys.executable, "-m", "remit", "mcp", "--direct"]
         self.agent = Agent(root, home)
 
     def call(
@@ -69,7 +70,10 @@ class Desk:
             "PYTHONPATH": source,
         }
         server = StdioServerParameters(
-            command=str(client), args=[sys.executable, "-m", "remit", "mcp"], cwd=str(self.root), env=environment
+            command=str(client),
+            args=[sys.executable, "-m", "remit", "mcp", "--direct"],
+            cwd=str(self.root),
+            env=environment,
         )
 
         async def run() -> CallToolResult:

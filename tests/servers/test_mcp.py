@@ -5,6 +5,7 @@ import json
 import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -14,12 +15,15 @@ import pytest
 from mcp.client.client import Client
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, Implementation, ToolListChangedNotification
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from coroutines import run_coroutine
 from forked_commands import start_process
 from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
+from remit.core.machine_paths import OFFERS_FOLDER
 from remit.gate.gate import Gate
+from remit.servers.tool_offer import hash_path
 from remit.tools.catalogue import TOOLS
 from remit.tools.coordination import COORDINATION_TOOLS
 from waiting import WAIT_S
@@ -35,7 +39,9 @@ Work = Callable[[Client], Awaitable[Any]]
 async def open_server(folder: Path, home: Path) -> AsyncGenerator[Any]:
     """Yield the client's two streams to a server; the lines of this protocol are the same in both directions."""
     environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1"}
-    with start_process(["mcp"], folder, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    with start_process(
+        ["mcp", "--direct"], folder, environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         read, write = (TextIOWrapper(cast(BinaryIO, end), "utf-8") for end in (server.stdout, server.stdin))
@@ -259,6 +265,32 @@ def test_a_client_that_listens_is_told_when_its_repository_becomes_governed(repo
         return []
 
     assert connected(repository, home, work) == OFFERED
+
+
+@pytest.mark.parametrize("mode", ["observe", "enforce"])
+def test_the_prepared_answers_are_those_of_the_server(repository: Path, home: Path, mode: str) -> None:
+    governed(repository, mode)
+
+    async def work(client: Client) -> tuple[object, object]:
+        session = client.session
+        listed = (await client.list_tools()).tools
+        return session.initialize_result, [tool.model_dump(by_alias=True, exclude_none=True) for tool in listed]
+
+    greeting, tools = connected(repository, home, work, mode="legacy")
+    [prepared] = (home / OFFERS_FOLDER).iterdir()
+    lines = prepared.read_bytes().splitlines()
+    assert json.loads(b"{" + lines[3]) == {
+        key: value
+        for key, value in greeting.model_dump(by_alias=True, exclude_none=True).items()
+        if key != "protocolVersion"
+    }
+    assert json.loads(lines[4])["tools"] == tools
+    assert lines[:3] == [
+        version("remit").encode(),
+        bytes(repository),
+        f" {' '.join(reversed(HANDSHAKE_PROTOCOL_VERSIONS))} ".encode(),
+    ]
+    assert prepared.name == hash_path(bytes(repository))
 
 
 def test_arguments_that_do_not_fit_are_told_with_those_that_do(repository: Path, home: Path) -> None:

@@ -14,12 +14,13 @@ from signal import SIGTERM, signal
 import click
 from msgspec.structs import replace
 
+from remit.cli.mcp_client import relay_lines
 from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures, say
 from remit.cli.ready import ready_option
 from remit.servers.call_slots import raise_descriptor_limit
 from remit.servers.daemon import IDLE_TIMEOUT_S, Daemon
-from remit.servers.daemon_client import relay_tools
 from remit.servers.environment import read_environment
+from remit.servers.tool_offer import renew_offers
 from remit.wiring.hook_client import client_path, hash_client, install_client, is_client_current
 from remit.wiring.manifest import SettingsError, read_manifest, write_manifest
 from remit.workspace.place.workspace import is_in_jail
@@ -59,15 +60,25 @@ def schema(name: str | None, listing: bool, as_json: bool) -> None:
 
 @click.command()
 @repo_option
-def mcp(repo: Path) -> None:
-    """Serve the agent-facing tools to an MCP client on standard input and output."""
-    environment = read_environment()
-    if is_in_jail(environment.home):
-        relay_tools(environment.home, version("remit"), str(repo.resolve()))
-        os._exit(0)  # a thread still reads standard input
-    from remit.servers.mcp import serve_stdio
+@click.option("--direct", is_flag=True, help="Serve in this process, without the daemon.")
+@click.option("--clients-fd", type=click.IntRange(min=1), help="Serve the clients that come through this descriptor.")
+def mcp(repo: Path, direct: bool, clients_fd: int | None) -> None:
+    """Serve the agent-facing tools to an MCP client on standard input and output.
 
-    serve_stdio(repo.resolve(), environment, version("remit"))
+    The tools are served by a process beside the daemon; this one passes the client's lines on.
+    """
+    environment = read_environment()
+    if clients_fd is not None:
+        from remit.servers.tool_server import serve_clients
+
+        serve_clients(clients_fd)
+    elif direct and not is_in_jail(environment.home):
+        from remit.servers.mcp import serve_stdio
+
+        serve_stdio(repo.resolve(), environment, version("remit"))
+    else:
+        os.chdir(repo)
+        raise SystemExit(relay_lines(str(environment.home)))
 
 
 @click.command("acp-agent")
@@ -119,6 +130,7 @@ def daemon(idle_s: float, announce_ready: Callable[[], None]) -> None:
         # After an upgrade an old client would keep asking fresh processes.
         if client_path(home).exists() and not is_client_current(home):
             install_client(home)
+            renew_offers(home, version("remit"))
             manifest = read_manifest(home)
             if manifest.files:  # a replaced client is noticed by its hash
                 write_manifest(home, replace(manifest, client=hash_client(home)))

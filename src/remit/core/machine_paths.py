@@ -5,11 +5,15 @@ TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108  the places themselves, n
 
 
 STATE_FOLDER = ".local/state/remit"
+CLIENT_PATH = ".local/share/remit/bin/hook"
+"""The hook client, with its settings beside it; `wiring.hook_client` puts both there."""
 CONFIG_FOLDER = ".config/remit"
 CONFIG_PATH = f"{CONFIG_FOLDER}/remit.toml"
 """Settings of the person, which no repository brings along."""
 PERSON_SETTINGS_PATH = f"{CONFIG_FOLDER}/config.toml"
 """Settings of the person that hold for every call of an agent."""
+OFFERS_FOLDER = f"{STATE_FOLDER}/offers"
+"""First answers about Remit's tools, by workspace: `servers.tool_offer`."""
 KEY_PATH = f"{STATE_FOLDER}/key"
 """Signing key of the machine."""
 MANIFEST_PATH = f"{STATE_FOLDER}/wired.json"

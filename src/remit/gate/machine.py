@@ -15,9 +15,6 @@ from remit.core.record import Person
 from remit.workspace.place.resolve_paths import MachinePlaces
 from remit.workspace.system_clock import SYSTEM_CLOCK
 
-CLIENT_PATH = ".local/share/remit/bin/hook"  # the hook client below HOME; `wiring.client` puts it there
-
-
 DOOR_EVIDENCE: ContextVar[Mapping[str, Any] | None] = ContextVar("DOOR_EVIDENCE", default=None)
 """By what the door took this thread's caller for a person; its records say so."""
 

@@ -30,13 +30,14 @@ from remit.servers.daemon import (
     ATTEMPT_VARIABLE,
     HOOK_PID_VARIABLE,
     MAGIC,
-    MAX_HEADER_BYTES,
     READ_TIMEOUT_S,
     FrameError,
     HookRequest,
     has_hung_up,
+    is_mcp_head,
     make_address,
     pack_reply,
+    receive_head,
     receive_request,
     socket_path,
     unpack_request,
@@ -51,7 +52,6 @@ MAX_CONNECTIONS, MAX_TOOL_SERVERS = 32, 2  # at once of one attempt: its worker 
 STARTS_INTERVAL_S = 2.0  # between two tries to start a daemon
 MAX_START_S = 60.0  # time in which a started daemon answers, on a machine that is busy with agents
 LOOK_INTERVAL_MS = 1000
-MCP_AGENT = "mcp"  # agent name in the frame of an MCP client, which speaks on the same connection afterwards
 DENIED_EXIT_CODE, DECLINED_EXIT_CODE = 2, 9
 NO_DAEMON = (
     "Remit's daemon does not answer, so nothing could be judged or recorded. Try it again in a minute; if it stays so, "
@@ -168,7 +168,7 @@ class AttemptDoor:
             connection.settimeout(READ_TIMEOUT_S)
             pid, _ = read_peer(connection)
             head = receive_head(connection)
-            if head.split(b"\0")[2:3] == [MCP_AGENT.encode()]:
+            if is_mcp_head(head):
                 if self.server_slots.acquire(blocking=False):
                     try:
                         connection.sendall(ACKNOWLEDGEMENT)
@@ -192,7 +192,7 @@ class AttemptDoor:
         terms = self.terms
         connection.settimeout(None)
         with subprocess.Popen(
-            [sys.executable, *REMIT, MCP_AGENT, "--repo", str(terms.places.tree.root)],
+            [sys.executable, *REMIT, "mcp", "--repo", str(terms.places.tree.root)],
             cwd=terms.places.tree.root,
             env={**terms.variables, "REMIT_INTENT": terms.intent, "TMPDIR": str(terms.places.temporary)},
             stdin=connection.fileno(),
@@ -280,17 +280,6 @@ def bind_request(request: HookRequest, terms: DoorTerms, pid: int) -> bytes:
     fields: Sequence[str] = (version("remit"), frame.agent, frame.event_class or "any", cwd)
     variables = (f"{name}={value}" for name, value in own.items())
     return b"\0".join([MAGIC, *map(os.fsencode, fields), *map(os.fsencode, variables)]) + b"\0\0" + request.payload
-
-
-def receive_head(connection: socket.socket) -> bytes:
-    """Return the bytes up to the header's end, and no more where the client waits for the acknowledgement."""
-    head = b""
-    while b"\0\0" not in head:
-        block = connection.recv(MAX_HEADER_BYTES)
-        if not block or len(head) > MAX_HEADER_BYTES:
-            raise FrameError("no header")
-        head += block
-    return head
 
 
 def exchange(path: Path, request: bytes, client: socket.socket) -> bytes | None:

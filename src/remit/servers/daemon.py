@@ -15,6 +15,9 @@ of the command, with a NUL between; the answer is the ruling as JSON, exit code 
 the client sends the same again with a NUL and the PIN, which may be empty. Who asks is the process that
 connected, whatever the request says.
 
+An MCP client sends the frame of the agent `mcp`, without a payload, and keeps the connection: it is handed to the
+process of `tool_server`, which acknowledges, and speaks the protocol on it.
+
 A question of a person, such as `remit blame`, comes in the same frame with the command's name as agent, and is handed
 to the process of `questions`, which sends the reply.
 
@@ -73,7 +76,7 @@ from remit.servers.call_slots import MAX_CALLS, CallListener, CallSlots
 from remit.servers.environment import make_environment
 from remit.servers.hook import HookFrame, OpenGate, answer, parse_event_class
 from remit.servers.pin import PinKeeper
-from remit.servers.questions import QUESTION_COMMANDS, QuestionProcess, pack_answer
+from remit.servers.questions import QUESTION_COMMANDS, QUESTION_SERVER, TOOL_SERVER, ProcessBeside, pack_answer
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.contents.fold import fold_into_git, migrate_old_refs
@@ -117,6 +120,7 @@ HOOK_PID_VARIABLE, ATTEMPT_VARIABLE = "REMIT_HOOK_PID", "REMIT_ATTEMPT"
 
 MAX_HEADER_BYTES = 64 * 1024
 
+MCP_AGENT = b"mcp"  # agent name in the frame of an MCP client, which speaks on the same connection afterwards
 LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
 PERSON_AGENT = "person"  # in the frames of commands for people
 CONSOLE_AGENT = "console"  # in the frames of `remit serve`: the cwd field holds what is asked
@@ -196,7 +200,7 @@ class Daemon:
         self.gates = OpenGates(self.stopping, self.watches)
         self.upkeep = Upkeep(self.gates, clock)
         self.answers = AnswerUpkeep(self.gates)
-        self.questions = QuestionProcess()
+        self.questions, self.tools = ProcessBeside(QUESTION_SERVER), ProcessBeside(TOOL_SERVER)
         self.authority = Authority(home)
         self.last_call_at = clock.elapsed()
         self.folded_at = self.swept_at = self.collected_at = clock.elapsed()
@@ -236,6 +240,7 @@ class Daemon:
             if self.is_reachable():
                 path.unlink(missing_ok=True)
         self.questions.close()
+        self.tools.close()
         is_idle = not self.stopping.is_set()
         # Wait for active calls and do the last background work; calls waiting for a person go to fresh processes.
         self.stopping.set()
@@ -378,7 +383,11 @@ class Daemon:
                 connection.settimeout(READ_TIMEOUT_S)
                 pid, user = read_peer(connection)
                 if user == os.geteuid():
-                    request = unpack_request(receive_request(connection))
+                    head = receive_head(connection)
+                    if is_mcp_head(head):
+                        self.pass_on_client(connection, head)
+                        return
+                    request = unpack_request(head + receive_request(connection))
                     if self.slots.admit(connection, request.frame.event_class):
                         self.reply_to_client(connection, pid, request)
         except (OSError, FrameError) as error:
@@ -391,6 +400,16 @@ class Daemon:
         if trouble and not is_dropped:  # of a flood, no lines
             write_log_line(trouble)
 
+    def pass_on_client(self, connection: socket.socket, head: bytes) -> None:
+        """Hand an MCP client to the process that serves tools, which acknowledges once it serves. One that is not
+        acknowledged comes again.
+        """
+        if unpack_request(head).version != self.version:
+            self.stopping.set()
+            connection.sendall(VERSION_MISMATCH)
+        else:
+            self.tools.hand_over(connection, head)
+
     def reply_to_client(self, connection: socket.socket, pid: int, request: HookRequest) -> None:
         if request.version != self.version:
             self.stopping.set()
@@ -398,7 +417,7 @@ class Daemon:
             return
         connection.sendall(ACKNOWLEDGEMENT)
         if request.frame.agent in QUESTION_COMMANDS:
-            if not self.questions.hand_over(connection, request.frame.cwd, request.payload):
+            if not self.questions.hand_over(connection, os.fsencode(request.frame.cwd) + b"\0" + request.payload):
                 connection.sendall(pack_reply(HookReply(exit_code=RETRY_EXIT_CODE)))
             return
         CLIENT_GONE.set(partial(has_hung_up, connection))
@@ -525,7 +544,20 @@ def has_hung_up(connection: socket.socket) -> bool:
     return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
+def receive_head(connection: socket.socket) -> bytes:
+    """Return the bytes up to the header's end, and no more where the client waits for the acknowledgement."""
+    head = b""
+    while b"\0\0" not in head and len(head) <= MAX_HEADER_BYTES and (block := connection.recv(MAX_HEADER_BYTES)):
+        head += block
+    return head
+
+
+def is_mcp_head(head: bytes) -> bool:
+    return head.split(b"\0", 3)[2:3] == [MCP_AGENT] and b"\0\0" in head
+
+
 def receive_request(connection: socket.socket) -> bytes:
+    """Return the bytes up to the end of the stream."""
     blocks: list[bytes] = []
     size = 0
     while block := connection.recv(1 << 20):

@@ -3,9 +3,7 @@
 import os
 import select
 import socket
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from remit.adapters import HookReply
@@ -72,28 +70,3 @@ def wait_for_daemon(descriptor: int, seconds: float) -> bool:
     """Return whether the started daemon listens; False once it has ended, or after this time."""
     with open(descriptor, "rb", buffering=0) as line:
         return bool(select.select([line], [], [], max(0.0, seconds))[0] and line.read(1))
-
-
-def relay_tools(home: Path, version: str, folder: str) -> None:
-    """Pass standard input and output on to the MCP server that the attempt's door runs. Raises DaemonAway."""
-    head = b"\0".join([MAGIC, version.encode(), b"mcp", b"note", os.fsencode(folder)]) + b"\0\0"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-        try:
-            connect(line, home)
-            line.sendall(head)
-            accepted = line.recv(1) == ACKNOWLEDGEMENT
-        except OSError:
-            accepted = False
-        if not accepted:
-            raise DaemonAway
-        threading.Thread(target=send_input, args=(line,), daemon=True).start()
-        while block := line.recv(1 << 16):
-            while block:
-                block = block[os.write(1, block) :]
-
-
-def send_input(line: socket.socket) -> None:
-    with suppress(OSError):
-        while block := os.read(0, 1 << 16):
-            line.sendall(block)
-        line.shutdown(socket.SHUT_WR)

@@ -34,8 +34,10 @@ def read_environment() -> Environment:
 
 
 def make_environment(variables: dict[str, str]) -> Environment:
-    """Return the environment described by these variables."""
-    home = Path.home()
+    """Return the environment described by these variables. With a PATH among them, they are all that programs need of
+    the client's own; else a repository's commands get those of this process.
+    """
+    home, own = Path.home(), variables if "PATH" in variables else os.environ
     manifest = home / MANIFEST_PATH
     try:
         status = manifest.stat()
@@ -49,7 +51,7 @@ def make_environment(variables: dict[str, str]) -> Environment:
         own_folders=folders,
         config_folders=moved,
         bound_intent=variables.get("REMIT_INTENT") or None,
-        variables={"PATH": os.defpath, **{name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}},
+        variables={"PATH": os.defpath, **{name: own[name] for name in PASSED_VARIABLES if name in own}},
         settings_variables=(variables, os.environ),
     )
 

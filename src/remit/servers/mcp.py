@@ -1,15 +1,16 @@
-"""The MCP server: the catalogue of `tools`, offered on stdio. The agent's hook announces the caller of each call.
+"""The MCP server: the catalogue of `tools`, offered to one client. The agent's hook announces the caller of each call.
 
 A person is asked through the agent by MCP elicitation, a form shown by the client. A client could answer by itself.
 Elicitation is therefore used only for agents whose row promises that a person sees the form, for calls announced by the
-agent's hook, and if the parent process of this server is that agent. A deceptive program of the same user can still
-answer; such an answer is recorded as `elicitation`.
+agent's hook, and if the parent of the process that connected is that agent. A deceptive program of the same user can
+still answer; such an answer is recorded as `elicitation`.
 """
 
 import os
 import secrets
 import sqlite3
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,12 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.approval_answers import choose_typed_word, describe_subject
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
-from remit.gate.governing import Rules, load_rules
 from remit.gate.machine import Environment
-from remit.gate.session_lifecycle import format_mcp_instructions
-from remit.gate.state.questions import ApprovalReply, Question
+from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question
+from remit.servers.tool_offer import ToolOffer, find_offer, put_offer
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
-from remit.tools.catalogue import TOOLS, offered_tools, run_tool
+from remit.tools.catalogue import TOOLS, run_tool
 from remit.workspace.intents_file.storage import IntentsFileChanged
-from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.processes.process_tracking import program_name, read_process
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")  # keys under which agents send the id of an announced call
@@ -134,13 +133,15 @@ def digest_call(name: str, arguments: dict[str, Any]) -> str:
     return hash_arguments([name, hash_arguments(arguments)])
 
 
-def can_show_forms(agent: str, capabilities: types.ClientCapabilities | None) -> bool:
-    """Return True if a form reaches a person: the client supports forms, and is an agent that shows them."""
+def can_show_forms(agent: str, capabilities: types.ClientCapabilities | None, parent_pid: int) -> bool:
+    """Return True if a form reaches a person: the client supports forms, and is an agent that shows them. The agent
+    started the process that connected.
+    """
     row = ROWS.get(agent)
     declared = capabilities.elicitation if capabilities else None
     if row is None or not row.shows_forms or declared is None or (declared.url and not declared.form):
         return False
-    parent = read_process(os.getppid())
+    parent = read_process(parent_pid)
     return parent is not None and program_name(parent.argv) == row.binary
 
 
@@ -148,11 +149,26 @@ def can_show_forms(agent: str, capabilities: types.ClientCapabilities | None) ->
 
 
 class McpConnection:
-    """Connection of one client, without hooks itself the session. Changes of `last_offered` tools are told."""
+    """Connection of one client, without hooks itself the session. Changes of `last_offered` tools are told.
 
-    def __init__(self, folder: Path, environment: Environment) -> None:
+    `parent_pid` is the process that started the client's end. `is_over` is asked during each call: a call whose client
+    is gone waits for nobody.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        environment: Environment,
+        version: str,
+        parent_pid: int,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.folder = folder
         self.environment = environment
+        self.version = version
+        self.parent_pid = parent_pid
+        self.is_over = is_over
+        self.active_calls = 0
         self.own_caller = Caller(SessionKey(f"mcp-{uuid4()}"), "mcp")
         self.elicitations = Elicitations()
         self.last_offered: tuple[str, ...] | None = None
@@ -168,7 +184,19 @@ class McpConnection:
         known_caller: Caller | None = None,
     ) -> ToolAnswer:
         """Run one tool for its caller; `known_caller` is set for a repeated call. Raises NeedsPerson."""
-        gate = Gate.open(self.folder, self.environment)
+        CLIENT_GONE.set(self.is_over)
+        with closing(Gate.open(self.folder, self.environment)) as gate:
+            return self.run_call(gate, name, arguments, meta, session, known_caller)
+
+    def run_call(
+        self,
+        gate: Gate,
+        name: str,
+        arguments: dict[str, Any],
+        meta: dict[str, Any],
+        session: ServerSession,
+        known_caller: Caller | None,
+    ) -> ToolAnswer:
         if not gate.is_governed:
             return make_failure("Remit does not govern this folder. A person can start it with `remit init`.")
         if name not in TOOLS:
@@ -195,24 +223,18 @@ class McpConnection:
         since = self.environment.clock.now() - ANNOUNCEMENT_TIMEOUT_S
         announced = gate.state.take_remit_call(call_id, digest_call(name, arguments), since)
         if announced is not None:
-            dialog = can_show_forms(announced.agent, session.client_capabilities)
+            dialog = can_show_forms(announced.agent, session.client_capabilities, self.parent_pid)
             return Caller(announced.session, announced.agent, dialog)
         known = session.client_params
         hooked = bool(call_id) or (known is not None and known.client_info.name in ROWS)
         return None if hooked and TOOLS[name].acts_for_session else self.own_caller
 
-    @property
-    def rules(self) -> Rules | None:
-        """The rules of this folder; None if ungoverned or unreadable."""
-        try:
-            workspace = locate_workspace(self.folder)
-            return load_rules(workspace) if workspace is not None and workspace.is_governed else None
-        except RECORDING_ERRORS:
-            return None
-
-    def find_offered_tools(self) -> tuple[str, ...]:
-        found = locate_workspace(self.folder)
-        return offered_tools(self.rules, is_assigned=found is not None and found.is_assigned)
+    def find_offer(self) -> ToolOffer:
+        """Return what is offered in this folder now, and keep it for the next client's first answers."""
+        offer = find_offer(self.folder)
+        with suppress(*RECORDING_ERRORS):
+            put_offer(self.environment.home, offer, self.version)
+        return offer
 
     async def watch_changes(self) -> None:
         """Notify the client of each changed offer while the connection lasts."""
@@ -221,7 +243,7 @@ class McpConnection:
             session, told = self.session, self.last_offered
             if session is None or told is None:
                 continue
-            if await anyio.to_thread.run_sync(self.find_offered_tools) != told:
+            if (await anyio.to_thread.run_sync(self.find_offer)).names != told:
                 self.last_offered = None
                 with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is disconnecting
                     await session.send_tool_list_changed()  # for clients from before `subscriptions/listen`
@@ -230,13 +252,22 @@ class McpConnection:
     async def list_tools(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        self.last_offered, self.session = self.find_offered_tools(), ctx.session
+        self.last_offered, self.session = self.find_offer().names, ctx.session
         tools = [(name, TOOLS[name]) for name in self.last_offered]
         return types.ListToolsResult(
             tools=[types.Tool(name=name, description=t.description, input_schema=t.schema) for name, t in tools]
         )
 
     async def answer_call(
+        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        self.active_calls += 1
+        try:
+            return await self.await_answer(ctx, params)
+        finally:
+            self.active_calls -= 1
+
+    async def await_answer(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         arguments, clock = params.arguments or {}, self.environment.clock
@@ -253,6 +284,25 @@ class McpConnection:
         text = types.TextContent(type="text", text=result.text)
         return types.CallToolResult(content=[text], structured_content=result.data, is_error=not result.ok)
 
+    def make_server(self) -> Server[Any]:
+        return Server(
+            "remit",
+            version=self.version,
+            instructions=self.find_offer().instructions or None,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.answer_call,
+            on_subscriptions_listen=ListenHandler(self.listeners),
+        )
+
+    async def serve(self, streams: AbstractAsyncContextManager[Any]) -> None:
+        """Serve the client at these streams until it disconnects."""
+        server = self.make_server()
+        options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with streams as (read, write), anyio.create_task_group() as tasks:
+            tasks.start_soon(self.watch_changes)
+            await server.run(read, write, options)
+            tasks.cancel_scope.cancel()
+
 
 def make_failure(text: str) -> ToolAnswer:
     return ToolAnswer(text, {"status": "error", "error": text}, ok=False)
@@ -260,22 +310,4 @@ def make_failure(text: str) -> ToolAnswer:
 
 def serve_stdio(folder: Path, environment: Environment, version: str) -> None:
     """Serve on standard input and output until the client disconnects."""
-    connection = McpConnection(folder, environment)
-    rules = connection.rules
-    server = Server(
-        "remit",
-        version=version,
-        instructions=(format_mcp_instructions(rules.mode, rules.document) if rules else "") or None,
-        on_list_tools=connection.list_tools,
-        on_call_tool=connection.answer_call,
-        on_subscriptions_listen=ListenHandler(connection.listeners),
-    )
-    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
-
-    async def run_server() -> None:
-        async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
-            tasks.start_soon(connection.watch_changes)
-            await server.run(read, write, options)
-            tasks.cancel_scope.cancel()
-
-    anyio.run(run_server)
+    anyio.run(McpConnection(folder, environment, version, os.getppid()).serve, stdio_server())

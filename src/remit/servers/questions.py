@@ -1,21 +1,28 @@
-"""Questions of people, handed by the daemon to a second process that starts at the first question and ends when idle.
+"""Connections of clients, handed by the daemon to a process beside it, which starts at the first one: questions of
+people to one that ends when idle, MCP clients to the one of `tool_server`.
 
 Python runs one thread at a time: a blame in the daemon's own process would hold up the calls of agents.
 """
 
-import os
 import socket
 import subprocess
 import sys
 import threading
 from contextlib import suppress
 
+from remit.servers.call_slots import give_back_limit
+
 QUESTION_COMMANDS = ("blame",)
 IDLE_TIMEOUT_S = 10 * 60.0
 WRITE_TIMEOUT_S = 10.0  # a client takes its answer at once; a stalled client is dropped
 MAX_QUESTION_BYTES = 64 * 1024
 MAX_ATTEMPTS = 2
-SERVER = "import sys; from remit.cli.blame.question_server import serve_questions; serve_questions(int(sys.argv[1]))"
+QUESTION_SERVER = (
+    "-c",
+    "import sys; from remit.cli.blame.question_server import serve_questions; serve_questions(int(sys.argv[1]))",
+)
+TOOL_SERVER = ("-c", "from remit.cli import main; main()", "mcp", "--clients-fd")
+"""The words of both processes for Python, before the descriptor that connections come through."""
 
 
 def pack_answer(code: int, out: bytes, err: bytes) -> bytes:
@@ -44,17 +51,17 @@ def receive_question(line: socket.socket) -> tuple[socket.socket, bytes] | None:
     return connection, message
 
 
-class QuestionProcess:
-    """The process that answers questions, and the daemon's end of the socket to the process."""
+class ProcessBeside:
+    """A process that answers clients, and the daemon's end of the socket to the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.words = words
         self.lock = threading.Lock()
         self.process: subprocess.Popen[bytes] | None = None
         self.line: socket.socket | None = None
 
-    def hand_over(self, connection: socket.socket, folder: str, payload: bytes) -> bool:
+    def hand_over(self, connection: socket.socket, message: bytes) -> bool:
         """Let the process answer the client at the connection; return whether it will."""
-        message = os.fsencode(folder) + b"\0" + payload
         if len(message) > MAX_QUESTION_BYTES:
             return False
         with self.lock:
@@ -72,10 +79,11 @@ class QuestionProcess:
         """Start the process and return the daemon's end of the socket. Raises OSError."""
         ours, theirs = socket.socketpair()
         with theirs:
-            words = [sys.executable, "-I", "-c", SERVER, str(theirs.fileno())]
+            words = [sys.executable, "-I", *self.words, str(theirs.fileno())]
             self.process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), cwd="/"
             )
+        give_back_limit(self.process.pid)
         ours.settimeout(1.0)
         self.line = ours
         return ours

@@ -131,7 +131,7 @@ def check_wiring(found: DetectedAgent, place: SettingsPlace, manifest: Manifest)
     """Check that hooks, server and approval in the agent's settings match the installed version."""
     agent, fix = found.row.agent, f"remit init --agent {found.row.agent}"
     plans = plan_settings(
-        [found], place, hook_client.client_words(place.home), hook_client.server_command(), manifest, set()
+        [found], place, hook_client.client_words(place.home), hook_client.server_command(place.home), manifest, set()
     )
     outdated = [file for file in plans if file.has_changes]
     files = ", ".join(display_path(file.path, place.home) for file in outdated or plans)

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from remit.core.diff.contents import sha256
-from remit.core.machine_paths import STATE_FOLDER
+from remit.core.machine_paths import OFFERS_FOLDER, STATE_FOLDER
 from remit.core.untrusted_input import as_object
 from remit.wiring.manifest import SettingsError
 from remit.workspace.safe_files import write_atomically
@@ -49,8 +49,8 @@ The code and the module `_socket` are loaded from known paths: the import search
 SOCKET_PATH = f"{STATE_FOLDER}/daemon.sock"
 """The daemon's socket, relative to HOME; `servers.daemon` uses the same path."""
 
-LAUNCHES_LINE = "exec"
-"""Last line of the client's settings: the client can run contained commands. `gate` looks for the line."""
+ABILITIES = ("mcp", "exec")
+"""Last lines of the client's settings: it can serve MCP clients, and run contained commands. `cli` and `gate` look."""
 
 WAIT_TIMEOUT_S = 595  # time that a client waits for an answer: the timeout requested from agents less 5 s
 COMPILE_TIMEOUT_S = 60.0
@@ -115,7 +115,7 @@ def install_script(path: Path) -> None:
 def render_client_settings(home: Path) -> bytes:
     """Return the client's settings: version, interpreter, socket, timeout; then source hash and abilities."""
     made_from = sha256(read_shipped_file("client.c") + read_shipped_file("__main__.py") + LOADER_SCRIPT.encode())
-    lines = (version("remit"), sys.executable, str(home / SOCKET_PATH), str(WAIT_TIMEOUT_S), made_from, LAUNCHES_LINE)
+    lines = (version("remit"), sys.executable, str(home / SOCKET_PATH), str(WAIT_TIMEOUT_S), made_from, *ABILITIES)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
@@ -171,9 +171,10 @@ def remove_client(home: Path) -> None:
     """Remove the client, the daemon's files and emptied folders. A daemon without a socket ends itself."""
     folder, state = home / CLIENT_FOLDER, home / STATE_FOLDER
     own = (home / SOCKET_PATH, state / "daemon.lock", state / "daemon.log")
-    for path in (*list_client_files(folder), folder / CLIENT_SETTINGS, *own):
+    offers = home / OFFERS_FOLDER
+    for path in (*list_client_files(folder), folder / CLIENT_SETTINGS, *own, *offers.glob("*")):
         path.unlink(missing_ok=True)
-    for emptied in (folder / CACHE_FOLDER, folder, folder.parent, state / "governed", state / "spool", state):
+    for emptied in (folder / CACHE_FOLDER, folder, folder.parent, offers, state / "governed", state / "spool", state):
         if emptied.is_dir() and not any(emptied.iterdir()):
             emptied.rmdir()
 
@@ -192,10 +193,9 @@ def read_shipped_file(name: str) -> bytes:
     return path.read_bytes()
 
 
-def server_command() -> tuple[str, ...]:
-    script = Path(sys.executable).with_name("remit")
-    own = (str(script),) if script.is_file() else (sys.executable, "-I", "-c", "from remit.cli import main; main()")
-    return (*own, "mcp")
+def server_command(home: Path) -> tuple[str, ...]:
+    """Return the command that agents start as their MCP server."""
+    return (str(client_path(home)), "mcp")
 
 
 def is_own_handler(item: object) -> bool:

@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.adapters import ROWS
+from remit.core.machine_paths import CLIENT_PATH
 from remit.core.untrusted_input import as_array, as_object, sanitise_line
-from remit.gate.machine import CLIENT_PATH
 from remit.wiring.agents import SettingsPlace
 from remit.wiring.json_merge import NotJson, decode_document
 from remit.wiring.manifest import JsonObject, Manifest

@@ -169,7 +169,7 @@ def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[Det
         now = format_utc(datetime.now(UTC), "seconds")
         for agent in agents:
             place = find_wired_place(agent, user, gate.found_workspace.root if gate.found_workspace else None, manifest)
-            files = plan_settings([agent], place, words, server_command(), manifest, set()) if place else []
+            files = plan_settings([agent], place, words, server_command(home), manifest, set()) if place else []
             manifest = write_plans(files, home, manifest, now, version("remit"))
             repaired += [str(file.path) for file in files if file.has_changes]
     if gate.is_governed:

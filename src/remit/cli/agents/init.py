@@ -34,6 +34,7 @@ from remit.gate.accepted_rules.adoption import (
 from remit.gate.governing import load_rules
 from remit.gate.trust import describe_untrusted
 from remit.servers.environment import read_environment
+from remit.servers.tool_offer import find_offer, put_offer
 from remit.wiring import hook_client, wire
 from remit.wiring.agents import (
     TRUST_FUNCTIONS,
@@ -179,7 +180,7 @@ def plan_setup(
     manifest, moved = read_manifest(home), find_moved_folders(os.environ, home)
     found = find_agents(home, os.environ.get("PATH", os.defpath), agents, moved) if agents is not None else []
     place = SettingsPlace(home, workspace.root if is_project else None, moved)
-    words, server = hook_client.client_words(home), hook_client.server_command()
+    words, server = hook_client.client_words(home), hook_client.server_command(home)
     files = wire.plan_settings(found, place, words, server, manifest, trusting) if found else []
     if found:
         manifest = replace(manifest, moved={**manifest.moved, **moved})
@@ -260,6 +261,7 @@ def perform_setup(setup: Setup) -> None:
         return
     start_governing(setup.workspace, setup.start)
     register_repository(setup.home, setup.workspace)
+    put_offer(setup.home, find_offer(setup.workspace.root), version("remit"))
 
 
 # --- output ------------------------------------------------------------------------------------------------

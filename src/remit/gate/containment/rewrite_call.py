@@ -20,6 +20,7 @@ from remit.adapters import can_rewrite, has_sandbox, replace_arguments, replace_
 from remit.core.bounds import COMMAND_BYTES
 from remit.core.call import OWN_AGENT, ToolCall
 from remit.core.decision import Decision, Facts, Finding, Mode, Waiver
+from remit.core.machine_paths import CLIENT_PATH
 from remit.core.shell_commands import Permission
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import Answer, WorkspaceContext
@@ -41,9 +42,6 @@ from remit.workspace.sandbox.containment import (
     find_repair_command,
     kind_for_workspace,
 )
-
-CLIENT_PATH = ".local/share/remit/bin/hook"
-"""Below HOME; `wiring.client` installs the file."""
 
 PYTHON_WORDS = ("-I", "-c", "from remit.cli import main; main()")
 

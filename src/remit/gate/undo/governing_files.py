@@ -14,11 +14,10 @@ from msgspec.structs import replace
 from remit.core.call import COMPARED_CLASSES, ToolCall
 from remit.core.decision import Decision
 from remit.core.intent import FINAL_STATUSES, Intent
-from remit.core.machine_paths import MANIFEST_PATH
+from remit.core.machine_paths import CLIENT_PATH, MANIFEST_PATH
 from remit.core.record import Body
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.machine import CLIENT_PATH
 from remit.gate.records.call_records import restore_record
 from remit.policy.decide import classify
 from remit.workspace.contents.content_store import BlobFolder
@@ -132,7 +131,7 @@ class AgentSettings:
     def keep_settings(self) -> None:
         """Copy the wired settings before a command runs, with their real paths."""
         paths = (self.home / setting for setting in self.context.environment.settings)
-        wired = ((path, content) for path in paths if CLIENT_PATH.encode() in (content := read_file(path)))
+        wired = ((path, content) for path in paths if count_hooks(content := read_file(path)))
         found = {str(path): [self.copies.store(content), str(path.resolve())] for path, content in wired}
         if found != self.kept_settings():
             self.context.state.put_fact(SETTINGS_NAME, json.dumps(found))
@@ -193,7 +192,12 @@ def read_file(path: Path) -> bytes:
     return b""
 
 
+def count_hooks(content: bytes) -> int:
+    """Count the hooks in settings; where the client is the MCP server, its path is the whole word."""
+    client = CLIENT_PATH.encode()
+    return content.count(client) - content.count(client + b'"')
+
+
 def has_fewer_hooks(before: bytes, now: bytes) -> bool:
     """Return True if some of Remit's hooks are gone, or a switch for hooks was added."""
-    hooks = CLIENT_PATH.encode()
-    return now.count(hooks) < before.count(hooks) or any(now.count(word) > before.count(word) for word in HOOK_SWITCHES)
+    return count_hooks(now) < count_hooks(before) or any(now.count(word) > before.count(word) for word in HOOK_SWITCHES)

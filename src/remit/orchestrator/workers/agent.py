@@ -20,8 +20,8 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS
-from remit.core.machine_paths import ATTEMPT_MARK, STATE_FOLDER, TEMPORARY_FOLDERS
-from remit.gate.machine import CLIENT_PATH, Environment
+from remit.core.machine_paths import ATTEMPT_MARK, CLIENT_PATH, STATE_FOLDER, TEMPORARY_FOLDERS
+from remit.gate.machine import Environment
 from remit.gate.team_hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.orchestrator.board import AttemptEnd
 from remit.orchestrator.workers.feed import AgentFeed

@@ -26,8 +26,8 @@ MAX_WALKS = 3  # of one chain, if processes of it end meanwhile
 INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
 """Programs that run the file named by the first word after their options: `node …/gemini`, `sh …/claude`."""
 
-OWN_PROGRAM, OWN_AGENT_COMMANDS = "remit", frozenset(("run", "acp-agent"))
-"""Remit's own program, and its subcommands that are an agent."""
+OWN_PROGRAM, OWN_AGENT_COMMANDS = "remit", frozenset(("run", "acp-agent", "mcp"))
+"""Remit's own program, and its subcommands that are an agent, or act for one."""
 
 OWN_SCRIPT = "from remit.cli import main; main()"
 """Remit as Python runs it without an installed script."""
