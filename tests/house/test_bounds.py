@@ -9,6 +9,8 @@ from remit.core.bounds import (
     BOUNDS,
     COMMAND_BYTES,
     FILE_BYTES,
+    INTENT_FILES,
+    INTENTS_BYTES,
     NAME_BYTES,
     ODD_CHARACTERS,
     PAYLOAD_BYTES,
@@ -41,6 +43,8 @@ ELSEWHERE = {
     (PAYLOAD_BYTES.name, "hooks"): "servers/hook.py PAYLOAD_BYTES",
     (PAYLOAD_BYTES.name, "attempt"): "servers/daemon.py PAYLOAD_BYTES",
     (FILE_BYTES.name, "take-over"): "gate/containment/take_over.py FILE_BYTES",
+    (INTENT_FILES.name, "intents file"): "workspace/intents_file/storage.py INTENT_FILES",
+    (INTENTS_BYTES.name, "intents file"): "workspace/intents_file/storage.py INTENTS_BYTES",
 }
 
 

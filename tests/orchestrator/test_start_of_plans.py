@@ -53,4 +53,4 @@ def test_intents_that_are_not_committed_are_named(plans: PlanRepository) -> None
     plans.remit("intent", "new", "later", "--scope", "later/**")
     for shown in (plans.remit("plan", "check"), plans.remit(*START, "INT-003", *plans.database)):
         assert "NOT_COMMITTED: HEAD lacks INT-003 as planned here" in shown
-        assert "git commit .orchestration/active_intents.yaml" in shown
+        assert "git add .orchestration" in shown

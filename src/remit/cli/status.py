@@ -117,7 +117,7 @@ def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
         yield "trust", mark("warning", f"{untrusted}: see `remit trust`")
     if rules.document and rules.document.errors:
         errors = len(rules.document.errors)
-        yield "", mark("warning", f"active_intents.yaml has {errors} errors: see `remit intent lint`")
+        yield "", mark("warning", f"the files of intents have {errors} errors: see `remit intent lint`")
     if not any(intent.status in OPEN_STATUSES for intent in intents):
         yield "intents", "none open: make one with `remit intent new NAME --scope GLOB`"
     for number, key in enumerate(gate.state.list_recent_sessions(MAX_SESSIONS)):

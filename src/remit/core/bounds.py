@@ -42,6 +42,9 @@ COMMAND_BYTES = Bound("command length", 120_000, "bytes of a command", "COMMAND_
 PAYLOAD_BYTES = Bound("payload size", 64 << 20, "bytes of a payload", "HOOK_BLOCKED", ("hooks", "attempt"))
 """No agent writes a file of this size in one call."""
 FILE_BYTES = Bound("file size", 4 << 30, "bytes of a file", "COMMAND_BLOCKED", ("take-over",))
+INTENT_FILES = Bound("intent files", 2000, "files of open intents", "INTENTS_FILE_INVALID", ("intents file",))
+"""Each call looks at the files of all open intents; ended ones may lie in `intents/closed/`, as many as there are."""
+INTENTS_BYTES = Bound("intents size", 64 << 20, "bytes of intents", "INTENTS_FILE_INVALID", ("intents file",))
 
 BOUNDS = (
     PATH_DEPTH,
@@ -52,4 +55,6 @@ BOUNDS = (
     COMMAND_BYTES,
     PAYLOAD_BYTES,
     FILE_BYTES,
+    INTENT_FILES,
+    INTENTS_BYTES,
 )

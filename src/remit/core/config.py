@@ -317,10 +317,12 @@ class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What Remit writes into the files of intents: with `closing` the end of an intent and a block, with `all` each
-    status, with `never` nothing. The rest of an intent's life stands in the ledger.
+    status, with `never` nothing. The rest of an intent's life stands in the ledger. `layout` is where a new intent
+    goes: `auto` keeps to a list that is there.
     """
 
     write_back: Literal["closing", "all", "never"] = "closing"
+    layout: Literal["auto", "files", "list"] = "auto"
 
 
 class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):

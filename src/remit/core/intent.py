@@ -88,12 +88,16 @@ LintCode: TypeAlias = Literal[
     "INVALID_FIELD", "EMPTY_SCOPE", "INVALID_GLOB", "ABSOLUTE_PATH", "INVALID_TIMESTAMP_FORMAT",
     "INVALID_DEPENDENCY", "CIRCULAR_DEPENDENCY", "INVALID_PARENT", "SCOPE_OVERLAP", "DOUBTFUL_SCOPE",
     "INVALID_TIMESTAMP", "MISSING_CONSTRAINTS", "MISSING_ACCEPTANCE_CRITERIA", "UNFINISHED_DEPENDENCY",
-    "TOO_MANY_INTENTS", "UNKNOWN_KEY",
+    "TOO_MANY_INTENTS", "UNKNOWN_KEY", "IN_BOTH_LAYOUTS", "VIEW_EDITED",
 ]  # fmt: skip
+
+LIST_FILE = "active_intents.yaml"
+INTENTS_FOLDER = "intents"
+"""Where intents stand, below `.orchestration/`: all in a list, or each in a file of its own."""
 
 
 class LintFinding(Struct, frozen=True):
-    """A fault of an intents file. `line` and `column` are 1-based."""
+    """A fault of an intents file. `line` and `column` are 1-based; `file` stands below `.orchestration/`."""
 
     code: LintCode
     severity: Severity
@@ -102,6 +106,11 @@ class LintFinding(Struct, frozen=True):
     field: str | None = None
     line: int = 1
     column: int = 1
+    file: str = LIST_FILE
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
 
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -109,15 +118,23 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
 class IntentsDocument(Struct, frozen=True):
-    """A parsed intents file. A faulty intent does not hide the rest."""
+    """All intents of a place. A faulty intent does not hide the rest. `files` has the intents with a file of their own,
+    below `.orchestration/`, and `digests` the SHA-256 of each of those.
+    """
 
     intents: tuple[Intent, ...] = ()
     findings: tuple[LintFinding, ...] = ()
     sha256: str = ""
+    files: dict[str, str] = {}
+    digests: dict[str, str] = {}
 
     @property
     def errors(self) -> tuple[LintFinding, ...]:
         return tuple(f for f in self.findings if f.severity == "error")
+
+    def find_version(self, intent_id: str | None) -> str:
+        """Return the SHA-256 of the file that the intent stands in."""
+        return self.digests.get(intent_id or "", self.sha256)
 
 
 SELECTABLE_STATUSES = ("DRAFT", "IN_PROGRESS")

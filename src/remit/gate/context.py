@@ -4,7 +4,7 @@ form of an answer, and attempts at steps of which none may stop the next.
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -14,12 +14,20 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, Grant, Mode, Violation
-from remit.core.diff.contents import ContentVersion, hash_git_blob
+from remit.core.diff.contents import ContentVersion, hash_git_blob, sha256
 from remit.core.intent import Intent, describe_intent_change
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
-from remit.gate.governing import Rules, copies_signature, load_rules, resume_governing, save_copies, update_marker
+from remit.gate.governing import (
+    Rules,
+    copies_signature,
+    load_rules,
+    read_life,
+    resume_governing,
+    save_copies,
+    update_marker,
+)
 from remit.gate.machine import Environment
 from remit.gate.records.recorder import TAIL_BYTES, Recorder, find_recorded_events
 from remit.gate.state.database import StateError
@@ -220,23 +228,42 @@ class WorkspaceContext:
         if signature != state.read_fact("kept"):
             save_copies(self.workspace)
             state.put_fact("kept", signature)
+        self.refresh_view(rules)
         if document is None or not document.sha256 or document.sha256 == state.read_fact("intents_sha256"):
             return
         recorded = json.decode(state.read_fact("intents") or "[]", type=prepare_type(tuple[Intent, ...]))
         old, new = ({i.id: i for i in intents} for intents in (recorded, document.intents))
-        records: list[Record] = []
+        records, versions = list[Record](), list[str]()
         for intent_id in dict.fromkeys((*new, *old)):
             before, after = old.get(intent_id), new.get(intent_id)
             if before != after:
-                detail = {"content_sha256": document.sha256, "by": by, **describe_intent_change(before, after)}
+                version = document.find_version(intent_id)
+                detail = {"content_sha256": version, "by": by, **describe_intent_change(before, after)}
                 body = Body(event="intent_changed", intent_id=intent_id, session_id=None, detail=detail)
                 records.append(self.recorder.make_record(body))
+                versions.append(version)
         # A process that died before it stored this has recorded it.
         newest = self.recorder.log.read_end(TAIL_BYTES).rpartition(b'"content_sha256":"')[2]
-        if not newest.startswith(document.sha256.encode()):
+        if records and not newest.startswith(versions[-1].encode()):
             self.recorder.append(records)
         state.put_fact("intents", json.encode(document.intents).decode())
         state.put_fact("intents_sha256", document.sha256)
+
+    def refresh_view(self, rules: Rules) -> None:
+        """Write the list beside the files of intents anew, if it is not what they and their lives say."""
+        folder, document, life = self.workspace.folder, rules.document, read_life(self.workspace)
+        seen = sha256(
+            repr((document and document.sha256, sorted((i, d.status) for i, d in rules.life.items()))).encode()
+        )
+        if document is None or not document.files or self.workspace.is_assigned or seen == self.state.read_fact("view"):
+            return
+        # Imported here: the parser takes milliseconds to load, and few calls change a file.
+        from remit.workspace.intents_file.view import write_view
+
+        times = {record.intent_id: record.at for record in life.values()}
+        with suppress(OSError):  # a view decides nothing
+            write_view(folder, document, times)
+            self.state.put_fact("view", seen)
 
     def read_mode(self) -> Mode:
         """Return the mode; enforce if the rules cannot be read."""

@@ -361,7 +361,7 @@ def prepare_call(
         whole=is_whole,
         head=before.head,
         before=versions_by_path(before),
-        intent_sha256=rules.document.sha256 if rules.document else "",
+        intent_sha256=rules.document.find_version(facts.session.intent_id) if rules.document else "",
         agent=call.agent,
         effect=call.effect,
         transcript=call.transcript,

@@ -104,7 +104,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         targets = mark_leases(targets, call, state, now - rules.config.session.lease_s)
         denied = setbacks.denied_paths(call.session, str(workspace.root), call.cwd, rules.config.session.detour_minutes)
 
-    document = rules.document
+    document, fault = rules.document, rules.find_fault(session.intent_id)
     counts = setbacks.count_in_a_row(call.session)
     narrow = state.find_narrowing(call.session) if call.agent == OWN_AGENT else ()
     facts = Facts(
@@ -112,8 +112,8 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         session=SessionFacts(session.intent_id, session.source, *counts, narrow=narrow),
         intents=rules.intents,
         assignment=read_assignment(workspace) if workspace.assignment_path else None,
-        intents_state="missing" if document is None else "invalid" if rules.invalid else "ok",
-        intents_findings=document.findings if document else (),
+        intents_state="missing" if document is None else "invalid" if fault else "ok",
+        intents_findings=() if fault is None else (fault, *(f for f in rules.errors if f is not fault)),
         config_error=rules.config_error,
         ignored_intents=rules.ignore.intents,
         targets=mark_ignored(targets, workspace, rules),

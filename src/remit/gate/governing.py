@@ -21,14 +21,34 @@ from remit.core.call import ToolCall
 from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items
 from remit.core.decision import Mode
 from remit.core.diff.contents import sha256
-from remit.core.intent import FINAL_STATUSES, Intent, IntentsDocument, IntentSet, LintFinding
+from remit.core.intent import (
+    FINAL_STATUSES,
+    INTENTS_FOLDER,
+    LIST_FILE,
+    MAX_FILE_BYTES,
+    Intent,
+    IntentsDocument,
+    IntentSet,
+    LintFinding,
+)
 from remit.core.intents.life import DerivedStatus, LifeRecord, Place, derive_status, identify
 from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import InvalidPath
 from remit.policy.decide import classify
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import current_branch
-from remit.workspace.intents_file.storage import IntentIgnore, read_intent_ignore, read_intents
+from remit.workspace.intents_file.storage import (
+    CLOSED_FOLDER,
+    VIEW_MARK,
+    IntentFile,
+    IntentIgnore,
+    join_layouts,
+    list_intent_files,
+    read_file_state,
+    read_intent_files,
+    read_intent_ignore,
+    read_intents,
+)
 from remit.workspace.place.config import (
     HOOKS_FOLDER,
     ConfigError,
@@ -54,13 +74,13 @@ from remit.workspace.place.workspace import (
     locate_workspace,
     path_exists,
 )
-from remit.workspace.safe_files import hold_lock, remove_below, write_below
+from remit.workspace.safe_files import hold_lock, read_regular_file, remove_below, write_below
 
 COPIES_FOLDER = "governing"
 VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file ever had, by SHA-256: records name them so
-INTENTS_CACHE = "intents-cache"
+INTENTS_CACHE, FILES_CACHE = "intents-cache", "intent-files-cache"
 LIFE_FILE = "life.json"  # file of the newest transition of each intent, by uid: the ledger has them all
-GOVERNING_FILES = ("active_intents.yaml", "remit.toml", ".intentignore")
+GOVERNING_FILES = (LIST_FILE, "remit.toml", ".intentignore")
 
 UNSETTLED_S = 0.05  # age up to which a changed file may change again without a new time
 MAX_CACHED = 64
@@ -82,8 +102,19 @@ class Rules(Struct, frozen=True):
     hooks: tuple[NamedHook, ...] = ()
     repository_commands: tuple[TrustItem, ...] = ()
     """Commands that the repository would have Remit run: first `hooks`, in their order, then those of criteria."""
-    invalid: bool = False
-    """Whether the intents file has errors; computed once, as a thousand intents may have many findings."""
+    errors: tuple[LintFinding, ...] = ()
+    """Errors of the files of intents; gathered once, as a thousand intents may have many findings."""
+    open_files: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Files of open intents, each with what `stat` said: the only ones of their folder that each call looks at."""
+
+    def find_fault(self, intent_id: str | None) -> LintFinding | None:
+        """Return the error that closes an intent, or without one the list: a broken file closes its own intent."""
+        files = self.written.files if self.written else {}
+        for fault in self.errors:
+            has_own = fault.file.startswith(f"{INTENTS_FOLDER}/")
+            if fault.intent_id == intent_id is not None if has_own else intent_id not in files:
+                return fault
+        return None
 
 
 FileStates: TypeAlias = tuple[tuple[int, ...], ...]
@@ -122,10 +153,9 @@ def save_copies(workspace: Workspace) -> None:
     contents = {name: (folder / name).read_bytes() for name in GOVERNING_FILES if (folder / name).is_file()}
     for name, content in contents.items():
         write_below(root, copies / name, content)
-    intents = contents.get(GOVERNING_FILES[0], b"")
-    version = copies / VERSIONS_FOLDER / sha256(intents)
-    if intents and not version.exists():
-        write_below(root, version, intents)
+    if LIST_FILE in contents and not contents[LIST_FILE].startswith(VIEW_MARK):
+        save_version(root, copies, contents[LIST_FILE])
+    save_intent_files(root, copies, folder)
 
     hooks, copied_hooks = folder / HOOKS_FOLDER, copies / HOOKS_FOLDER
     wanted = {path.relative_to(hooks): path for path in list_governed_hooks(hooks) if path.is_file()}
@@ -136,10 +166,32 @@ def save_copies(workspace: Workspace) -> None:
         write_below(root, copied_hooks / name, path.read_bytes(), path.stat().st_mode & 0o777)
 
 
+def save_intent_files(root: Path, copies: Path, folder: Path) -> None:
+    """Copy the files of one intent each, and keep each content as a version. Worktrees share the copies: what counts
+    is the content.
+    """
+    here, kept = list_intent_files(folder), list_intent_files(copies)
+    for name in set(kept).difference(here):
+        remove_below(root, copies / name)
+    for name in here:
+        with suppress(OSError):  # what cannot be read is an error of the rules
+            content = read_regular_file(folder / name, MAX_FILE_BYTES)
+            if name not in kept or (copies / name).read_bytes() != content:
+                write_below(root, copies / name, content)
+            save_version(root, copies, content)
+
+
+def save_version(root: Path, copies: Path, content: bytes) -> None:
+    version = copies / VERSIONS_FOLDER / sha256(content)
+    if content and not version.exists():
+        write_below(root, version, content)
+
+
 def copies_signature(workspace: Workspace) -> str:
     folder = source_folder(workspace)
-    paths = (*(folder / name for name in GOVERNING_FILES), *list_governed_hooks(folder / HOOKS_FOLDER))
-    return repr([read_file_state(path) for path in paths])
+    files = (*GOVERNING_FILES, *list_intent_files(folder))
+    paths = (*(folder / name for name in files), *list_governed_hooks(folder / HOOKS_FOLDER))
+    return sha256(repr([files, *(read_file_state(path) for path in paths)]).encode("utf-8", "surrogateescape"))
 
 
 def list_governed_hooks(folder: Path) -> list[Path]:
@@ -147,15 +199,6 @@ def list_governed_hooks(folder: Path) -> list[Path]:
         return list_hook_files(folder) if is_folder(folder) else []
     except ConfigError:
         return []
-
-
-def read_file_state(path: Path | str) -> tuple[int, ...]:
-    """Return device, inode, size and times of a file: any change of the file shows in them."""
-    try:
-        status = os.stat(path)  # noqa: PTH116  a Path would be made anew for each of ten files, for every call
-    except OSError:
-        return (0,)
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 # Rules in force
@@ -178,18 +221,29 @@ def load_written_rules(workspace: Workspace) -> Rules:
     is_settled = time.time_ns() - newest > UNSETTLED_S * 1e9
     cached = RULES_CACHE.get(workspace.root)
     if is_settled and cached is not None and cached[0] == states:
-        return cached[1]
+        open_files = cached[1].open_files
+        if all(read_file_state(path) == state for path, state in open_files):
+            return cached[1]
     rules = read_rules(workspace)
     if len(RULES_CACHE) >= MAX_CACHED:
         RULES_CACHE.clear()
+    is_settled &= all(time.time_ns() - state[-1] > UNSETTLED_S * 1e9 for _, state in rules.open_files)
     RULES_CACHE[workspace.root] = (states if is_settled else (), rules)
     return rules
+
+
+def forget_rules(workspace: Workspace) -> None:
+    """Let the next call read all files of intents, those of ended ones too."""
+    cached = RULES_CACHE.get(workspace.root)
+    if cached is not None and cached[1].written is not None and cached[1].written.files:
+        del RULES_CACHE[workspace.root]
 
 
 @lru_cache(MAX_CACHED)
 def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
     names = (copies_folder(workspace) / name for name in GOVERNING_FILES)
-    paths = (folder, folder / HOOKS_FOLDER, *(folder / name for name in GOVERNING_FILES), *names)
+    folders = (folder, *(folder / name for name in (HOOKS_FOLDER, INTENTS_FOLDER, CLOSED_FOLDER)))
+    paths = (*folders, *(folder / name for name in GOVERNING_FILES), *names)
     places = (life_path(workspace), *([workspace.git_dir / "HEAD"] if workspace.git_dir else ()))
     return tuple(map(str, (*paths, *places, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
 
@@ -197,7 +251,7 @@ def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
 def read_rules(workspace: Workspace) -> Rules:
     """Read all governing files. Of several errors the first one counts, and each leads to enforcement."""
     folder, copies = source_folder(workspace), copies_folder(workspace)
-    ignore, hook_folder = IntentIgnore(), HookFolder()
+    ignore, hook_folder, files = IntentIgnore(), HookFolder(), list[IntentFile]()
     config, config_error = load_config(workspace)
     config, errors = config or Config(), [config_error] if config_error else []
     try:
@@ -213,7 +267,7 @@ def read_rules(workspace: Workspace) -> Rules:
         lost = f"{ORCHESTRATION_FOLDER}/ is missing, and no copy of it is left. Restore it, or run `remit uninstall`."
         document = IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
     else:
-        document = read_intents(folder / GOVERNING_FILES[0], workspace.state / INTENTS_CACHE)
+        document, files = read_all_intents(folder, workspace.state)
     written, life = document, dict[str, DerivedStatus]()
     if document is not None and (records := read_life(workspace)):
         life = derive_life(workspace, document, records)
@@ -222,7 +276,7 @@ def read_rules(workspace: Workspace) -> Rules:
     # Broken or deleted rules are no way out of enforcement.
     mode: Mode = "observe"
     if workspace.is_governed:
-        was_there = document is not None or (copies / GOVERNING_FILES[0]).exists()
+        was_there = document is not None or any(path_exists(copies / name) for name in (LIST_FILE, INTENTS_FOLDER))
         mode = "enforce" if errors else config.mode or ("enforce" if was_there else "observe")
     hooks = (*number_hooks("remit.toml", config.hooks), *hook_folder.hooks)
     intents = document.intents if document else ()
@@ -244,8 +298,26 @@ def read_rules(workspace: Workspace) -> Rules:
             *config.orchestrator.trust_items,
             *config.verify.landing_items,
         ),
-        invalid=document is not None and bool(document.errors),
+        errors=document.errors if document else (),
+        open_files=tuple((f"{folder}/{file.name}", file.state) for file in files if file.is_open),
     )
+
+
+def read_all_intents(folder: Path, cache: Path) -> tuple[IntentsDocument | None, list[IntentFile]]:
+    """Return the intents of both layouts, and the files of one each; None where nothing ever declared any."""
+    files, faults = list[IntentFile](), list[LintFinding]()
+    has_folder = is_folder(folder / INTENTS_FOLDER)
+    try:
+        files = read_intent_files(folder, cache / FILES_CACHE) if has_folder and list_intent_files(folder) else []
+    except OSError as failure:
+        why = f"{ORCHESTRATION_FOLDER}/{INTENTS_FOLDER}/ cannot be read: {failure.strerror}"
+        faults.append(LintFinding("TOO_MANY_INTENTS", "error", why, file=INTENTS_FOLDER))
+    known = frozenset(file.intent_id for file in files if file.intent_id)
+    listed = read_intents(folder / LIST_FILE, cache / INTENTS_CACHE, known)
+    if not files and not faults:
+        return listed or (IntentsDocument() if has_folder else None), []
+    document = join_layouts(listed, files)
+    return replace(document, findings=(*faults, *document.findings)), files
 
 
 # Lives of intents

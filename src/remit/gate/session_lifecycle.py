@@ -23,7 +23,7 @@ from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, Attempts, WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls, remove_session_with_commands
-from remit.gate.governing import Rules
+from remit.gate.governing import Rules, forget_rules
 from remit.gate.intents.intents import IntentBinding, Intents
 from remit.gate.intents.lessons import describe_open_items
 from remit.gate.intents.refusals import ASSIGNED
@@ -126,6 +126,7 @@ class SessionLifecycle:
     def start_session(self, event: SessionStarted, agent: str) -> str:
         """Return the protocol and the intent's block for a session that began or lost its context."""
         context, session = self.context, event.session
+        forget_rules(context.workspace)
         rules, tries = context.rules, Attempts()
         unfinished = UnfinishedCalls(context)
         with tries.step():
@@ -190,6 +191,7 @@ class SessionLifecycle:
     def handle_prompt(self, session: SessionKey, agent: str) -> str:
         """Return pending messages, and the intent's block if it changed, after a person's prompt."""
         context, tries = self.context, Attempts()
+        forget_rules(context.workspace)
         with tries.step():
             context.notice_rules(context.rules)
         with tries.step():

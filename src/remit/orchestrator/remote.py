@@ -18,9 +18,9 @@ from remit.gate.log_sharing.share_logs import fetch_logs, write_log_ref
 from remit.orchestrator.board import SHARED_PREFIX, OpenPlan
 from remit.workspace.git.command import TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, prefix_in_repository
-from remit.workspace.intents_file.parse import parse_intents
+from remit.workspace.intents_file.committed import read_committed_intents
 from remit.workspace.merging import NO_COMMIT, RefCheckedOut, RefMoved, RemoteRefused, TreeStore
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.place.workspace import Workspace
 from remit.workspace.sharing.shared_refs import (
     FETCH_OPTIONS,
     PUSH_OPTIONS,
@@ -72,7 +72,7 @@ class IntentDiffers(RuntimeError):
 
     def __init__(self, intent: str) -> None:
         super().__init__(
-            f"the scope of {intent} in active_intents.yaml of this host is not the plan's; pull, or commit and push, "
+            f"the scope of {intent} on this host is not the plan's; pull, or commit and push, "
             "until both hosts have the same"
         )
 
@@ -84,9 +84,9 @@ def name_shared(workspace: Workspace) -> str:
 
 
 def read_intents_of(context: WorkspaceContext, commit: str) -> dict[str, Intent]:
-    path = f"{prefix_in_repository(context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
-    content = TreeStore(context.workspace).read_files(commit, [path]).get(path) if commit else None
-    return {intent.id: intent for intent in parse_intents(content).intents} if content else {}
+    if not commit:
+        return {}
+    return read_committed_intents(Git(context.workspace.root), commit, prefix_in_repository(context.workspace))
 
 
 def find_uncommitted_intents(context: WorkspaceContext, commit: str, names: Iterable[str]) -> list[str]:

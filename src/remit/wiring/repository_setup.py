@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
+from remit.core.intent import INTENTS_FOLDER, LIST_FILE, MAX_FILE_BYTES
 from remit.core.machine_paths import STATE_FOLDER
-from remit.gate.governing import govern_workspace, load_config, load_rules, set_mode
+from remit.gate.governing import govern_workspace, life_path, load_config, load_rules, set_mode
 from remit.gate.records.tree_heads import NOTES_REF as NOTES
 from remit.wiring.toml_merge import merge_toml
 from remit.wiring.wire import WiringProblem
@@ -18,6 +19,7 @@ from remit.workspace.contents.content_store import REPOSITORY_FOLDER as OBJECTS
 from remit.workspace.contents.content_store import RemitRepository
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import NOTES_REF
+from remit.workspace.intents_file.storage import VIEW_MARK
 from remit.workspace.place.workspace import (
     ENFORCE_MARKER,
     GOVERNED_MARKER,
@@ -25,7 +27,7 @@ from remit.workspace.place.workspace import (
     Workspace,
     unregister_repository,
 )
-from remit.workspace.safe_files import write_below
+from remit.workspace.safe_files import read_tail, remove_below, write_below
 from remit.workspace.snapshots.git_store import SNAPSHOT_REFS as SNAPSHOTS
 from remit.workspace.worktrees import HANDED_IN_REFS, WIP_REFS
 
@@ -42,21 +44,13 @@ KEPT_REFS = (
 
 EXCLUDE_FILE = "info/exclude"  # in git's folder: shared by worktrees, and never committed
 
-STARTER_INTENTS = """\
-# What coding agents may do here. Make an intent with:  remit intent new "Greet people by name" --scope 'src/**'
-# or by hand. An agent may take up one that is DRAFT or IN_PROGRESS:
-#
-#   - id: INT-001
-#     name: Greet people by name
-#     status: DRAFT
-#     owned_scope:
-#       - src/**
-#       - "!src/generated/**"
-#     constraints:
-#       - no new dependency
-#     acceptance_criteria:
-#       - greet() takes a name
-active_intents: []
+INTENTS_README = """\
+# Intents
+
+Each file here is an intent: what a coding agent may change, under which rules, and when it is done.
+Make one with `remit intent new "Greet people by name" --scope 'src/**'`, or copy a file and give it an id of its own.
+Edit the files as you like, and commit them with the work. Who works under which intent stands in Remit's ledger, not
+here: a file says `status:` only once its intent is DONE, ABORTED or BLOCKED. Ended ones may move into `closed/`.
 """
 
 
@@ -89,7 +83,9 @@ def plan_start(
     written = config.mode if config else None
     fresh = not workspace.config_path.exists()
     wanted = mode or (None if error or written else "observe" if fresh else load_rules(workspace).mode)
-    starter = not workspace.intents_path.exists() and (workspace.folder.is_dir() or not workspace.is_governed)
+    has_intents = workspace.intents_path.exists() or (workspace.folder / INTENTS_FOLDER).exists()
+    wants_list = config is not None and config.intents.layout == "list"
+    starter = not has_intents and not wants_list and (workspace.folder.is_dir() or not workspace.is_governed)
     changed = share if share is not None and share != (config.share if config else ShareSettings()) else None
     return RepositoryStart(
         govern=not workspace.is_governed,
@@ -116,7 +112,17 @@ def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
     if plan.private:
         hide_from_git(workspace, True)
     if plan.starter:
-        write_below(workspace.root, workspace.intents_path, STARTER_INTENTS.encode())
+        write_below(workspace.root, workspace.folder / INTENTS_FOLDER / "README.md", INTENTS_README.encode())
+        ignore_view(workspace)
+
+
+def ignore_view(workspace: Workspace) -> None:
+    """Let git ignore the list that Remit writes beside the files of intents. Raises OSError."""
+    path = workspace.folder / ".gitignore"
+    text = path.read_bytes() if path.exists() else b""
+    if LIST_FILE.encode() not in text.splitlines():
+        end = b"" if not text or text.endswith(b"\n") else b"\n"
+        write_below(workspace.root, path, text + end + LIST_FILE.encode() + b"\n")
 
 
 def build_exclude_line(workspace: Workspace) -> bytes:
@@ -141,12 +147,17 @@ def hide_from_git(workspace: Workspace, hide: bool) -> None:
 
 
 def stop_governing(home: Path, workspace: Workspace) -> bool:
-    """Remove the markers of a governed workspace. Returns whether there were any. Raises OSError."""
+    """Remove the markers of a governed workspace and the view of its intents. Returns whether it was governed. Raises
+    OSError.
+    """
     unregister_repository(home, workspace)
     markers = [workspace.state / GOVERNED_MARKER, workspace.state / ENFORCE_MARKER]
     present = any(marker.exists() for marker in markers)
     for marker in markers:
         marker.unlink(missing_ok=True)
+    if read_tail(workspace.intents_path, MAX_FILE_BYTES).startswith(VIEW_MARK):
+        remove_below(workspace.root, workspace.intents_path)
+    shutil.rmtree(life_path(workspace).parent, ignore_errors=True)
     return present
 
 

@@ -225,7 +225,7 @@ def plan_text(setup: Setup, with_diff: bool) -> str:
     start, share = setup.start, setup.start.share
     if start.govern:
         lines.append(f"  {setup.workspace.root}/.orchestration/  what agents may do here, and Remit's state")
-    lines += ["  .orchestration/active_intents.yaml  with an example to fill in"] if start.starter else []
+    lines += ["  .orchestration/intents/  a file for each intent: remit intent new"] if start.starter else []
     lines += ["  .git/info/exclude  /.orchestration/: git does not track it"] if start.private else []
     lines += [f"  mode: {start.mode}{MODE_NOTES[start.mode]}"] if start.mode else kept_mode_lines(setup)
     if share:

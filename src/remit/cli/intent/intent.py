@@ -68,7 +68,7 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     document = gate.intents.document
     intents = [item for item in document.intents if status is None or item.status == status]
     if document.errors:
-        warn(f"active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`")
+        warn(f"the files of intents have {len(document.errors)} errors; see `remit intent lint`")
 
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
         from remit.cli.intent.intent_view import intent_table  # imports rich, which agents' calls never use
@@ -139,16 +139,16 @@ def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json:
 @intent.command("lint")
 @command_options
 def lint(repo: Path, as_json: bool) -> None:
-    """Check the intents file; exit 1 where it has errors."""
+    """Check the files of intents; exit 1 where one has errors."""
     gate = open_gate(repo)
     findings = gate.intents.lint()
     lines: list[str] = []
     for finding in findings:
         about = f" ({finding.intent_id})" if finding.intent_id else ""
-        place = f".orchestration/active_intents.yaml:{finding.line}:{finding.column}"
+        place = f".orchestration/{finding.place}"
         lines.append(f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}")
     failed = any(finding.severity == "error" for finding in findings)
-    emit(list(findings), as_json, lines or "active_intents.yaml is fine", FINDINGS if failed else 0)
+    emit(list(findings), as_json, lines or "the intents are fine", FINDINGS if failed else 0)
 
 
 @intent.command("select")

@@ -185,7 +185,7 @@ def find_base(gate: "Gate", names: Sequence[str]) -> str:
     base = Git(gate.workspace.root).read_head() or ""
     if left := find_uncommitted_intents(gate, base, names):
         message = f"other hosts get the intents by git, and these are not committed: {', '.join(left)}"
-        raise Failure("NOT_COMMITTED", message, fix="commit .orchestration/active_intents.yaml")
+        raise Failure("NOT_COMMITTED", message, fix="commit what is new below .orchestration/")
     return base
 
 

@@ -47,7 +47,7 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
     if rules.config_error:
         warn(f"{rules.config_error}; until it is mended, every change is refused")
     elif rules.document is not None and rules.document.errors:
-        warn("active_intents.yaml has errors, so every change is refused: see `remit intent lint`")
+        warn("a file of intents has errors, and changes under its intents are refused: see `remit intent lint`")
     elif rules.mode == "enforce" and not open_intents(rules):
         warn("no intent is open, so agents can change nothing: make one with `remit intent new NAME --scope GLOB`")
     if rules.mode == "enforce" and (text := describe_containment_warning(environment.home, environment.temporary)):

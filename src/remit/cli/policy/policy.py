@@ -237,7 +237,7 @@ def make_record_fixture(
     kept = copies_folder(context.workspace) / VERSIONS_FOLDER / digest
     if digest.isalnum() and kept.is_file():
         past: IntentsDocument = parse_intents(kept.read_bytes())
-        rules = replace(rules, document=past, intents=IntentSet(past.intents), invalid=bool(past.errors))
+        rules = replace(rules, document=past, intents=IntentSet(past.intents), written=past, errors=past.errors)
     # 2. The call, as far as the record describes it.
     made: dict[str, Any] = body["call"]
     command = made.get("command")

@@ -80,7 +80,7 @@ def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:
     if rules.config_error:
         raise Failure("CONFIG_INVALID", rules.config_error, fix="repair it first: what it names cannot be shown")
     if rules.document is not None and rules.document.errors:
-        raise Failure("INTENTS_FILE_INVALID", "active_intents.yaml has errors", fix="see `remit intent lint`")
+        raise Failure("INTENTS_FILE_INVALID", "a file of intents has errors", fix="see `remit intent lint`")
     try:
         content = read_regular_file(gate.workspace.root / MCP_FILE, MAX_MCP_BYTES)
     except OSError:

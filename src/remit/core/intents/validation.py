@@ -5,14 +5,14 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import combinations, islice
 
 from msgspec import Struct
 
-from remit.core.intent import FINAL_STATUSES, Intent, LintCode, LintFinding, Severity, is_intent_id
+from remit.core.intent import FINAL_STATUSES, LIST_FILE, Intent, LintCode, LintFinding, Severity, is_intent_id
 from remit.core.scope.apart import Apart, Shared, Unproved, decide_apart
 from remit.core.scope.path_patterns import Scope, find_literal_prefix
 
@@ -45,6 +45,7 @@ class PlacedIntent(Struct, frozen=True):
     intent: Intent
     places: Mapping[str, FilePosition]
     sound: bool = True
+    file: str = LIST_FILE
 
     def find_position(self, spot: str) -> FilePosition:
         places = self.places
@@ -52,7 +53,7 @@ class PlacedIntent(Struct, frozen=True):
 
     def make_finding(self, code: LintCode, message: str, spot: str = "", severity: Severity = "error") -> LintFinding:
         place, field = self.find_position(spot), spot.partition(".")[0] or None
-        return LintFinding(code, severity, message, self.intent.id or None, field, place.line, place.column)
+        return LintFinding(code, severity, message, self.intent.id or None, field, place.line, place.column, self.file)
 
 
 def parse_time(text: str) -> datetime | None:
@@ -69,47 +70,56 @@ def describe_constraint(kind: str, options: Mapping[str, object]) -> str:
     return f"{kind}: {arguments}" if arguments else kind
 
 
-def validate_intents(placed: Sequence[PlacedIntent]) -> tuple[LintFinding, ...]:
-    """Return the findings between fields and intents, in file order."""
+def validate_intents(placed: Sequence[PlacedIntent], known: Container[str] = ()) -> tuple[LintFinding, ...]:
+    """Return the findings between fields and intents, in file order. `known` are ids of intents in other files."""
     first: dict[str, PlacedIntent] = {}
     for item in placed:
         first.setdefault(item.intent.id, item)
     by_id = {intent_id: item for intent_id, item in first.items() if is_intent_id(intent_id)}
     findings = [
-        *_check_references(placed, first, by_id),
+        *check_ids(placed),
+        *_check_references(placed, by_id, known),
         *_check_cycles(by_id),
         *_check_overlaps([p for p in by_id.values() if p.sound and p.intent.status == "IN_PROGRESS"]),
         *(finding for item in placed if item.sound for finding in _check_completeness(item, by_id)),
     ]
-    if len(placed) > MAX_INTENTS:
-        message = f"{len(placed)} intents in one file, over {MAX_INTENTS}; remove finished ones"
-        findings.append(placed[MAX_INTENTS].make_finding("TOO_MANY_INTENTS", message, severity="warning"))
+    listed = [item for item in placed if item.file == LIST_FILE]
+    if len(listed) > MAX_INTENTS:
+        message = f"{len(listed)} intents in one file, over {MAX_INTENTS}; remove finished ones"
+        findings.append(listed[MAX_INTENTS].make_finding("TOO_MANY_INTENTS", message, severity="warning"))
     return tuple(sorted(findings, key=lambda f: (f.line, f.column)))
 
 
+def check_ids(placed: Sequence[PlacedIntent]) -> Iterator[LintFinding]:
+    """Check that each intent of a file has an id of its own."""
+    first: dict[str, PlacedIntent] = {}
+    for item in placed:
+        name = item.intent.id
+        if not is_intent_id(name):
+            described = f"{name[:80]!r} is not an intent id" if name else "the intent has no id"
+            yield item.make_finding("INVALID_ID_FORMAT", f"{described}; expected one like INT-001", "id")
+        elif first.setdefault(name, item) is not item:
+            line = first[name].find_position("id").line
+            message = f"{name} is declared twice; the first is in line {line}"
+            yield item.make_finding("DUPLICATE_ID", message, "id")
+
+
 def _check_references(
-    placed: Sequence[PlacedIntent], first: Mapping[str, PlacedIntent], by_id: Mapping[str, PlacedIntent]
+    placed: Sequence[PlacedIntent], by_id: Mapping[str, PlacedIntent], known: Container[str]
 ) -> Iterator[LintFinding]:
-    """Check each intent's id, dependencies and parent."""
+    """Check each intent's dependencies and parent."""
     for item in placed:
         intent = item.intent
-        if not is_intent_id(intent.id):
-            described = f"{intent.id[:80]!r} is not an intent id" if intent.id else "the intent has no id"
-            yield item.make_finding("INVALID_ID_FORMAT", f"{described}; expected one like INT-001", "id")
-        elif first[intent.id] is not item:
-            line = first[intent.id].find_position("id").line
-            message = f"{intent.id} is declared twice; the first is in line {line}"
-            yield item.make_finding("DUPLICATE_ID", message, "id")
         for n, name in enumerate(intent.dependencies):
             if name == intent.id:
                 yield item.make_finding("INVALID_DEPENDENCY", f"{name} depends on itself", f"dependencies.{n}")
-            elif name not in by_id:
+            elif name not in by_id and name not in known:
                 message = f"{name[:80]!r} is not an intent of this file; expected the id of an intent"
                 yield item.make_finding("INVALID_DEPENDENCY", message, f"dependencies.{n}")
         parent = intent.parent_intent
         if parent is not None and parent == intent.id:
             yield item.make_finding("INVALID_PARENT", f"{parent} is its own parent", "parent_intent")
-        elif parent is not None and parent not in by_id:
+        elif parent is not None and parent not in by_id and parent not in known:
             message = f"{parent[:80]!r} is not an intent of this file; expected the id of an intent"
             yield item.make_finding("INVALID_PARENT", message, "parent_intent")
 

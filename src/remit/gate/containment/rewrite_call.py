@@ -242,7 +242,7 @@ class CommandRewriter:
             whole=False,
             head=None,
             before={},
-            intent_sha256=rules.document.sha256 if rules.document else "",
+            intent_sha256=rules.document.find_version(facts.session.intent_id) if rules.document else "",
             agent=call.agent,
             effect=call.effect,
             transcript=call.transcript,

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.diff.contents import sha256
+from remit.core.intent import LIST_FILE
 from remit.core.record import KEY, Record
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep
@@ -58,13 +59,20 @@ from remit.gate.undo.undo import (
 from remit.policy.commands.programs.table import has_role
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import read_tree_entries
-from remit.workspace.observe.observation import Change, Observation, content_identity, find_changes, list_known_commits
+from remit.workspace.observe.observation import (
+    INTENT_FILES,
+    Change,
+    Observation,
+    content_identity,
+    find_changes,
+    list_known_commits,
+)
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 from remit.workspace.processes.process_tracking import SessionProcess, Suspect, find_suspects_now, program_name
 from remit.workspace.safe_files import ObservedFile, remove_below, temporary_name
 
-INTENTS_FILE = f"{ORCHESTRATION_FOLDER}/active_intents.yaml"
-"""File of which each content has a record of its own, whoever changed it."""
+INTENTS_PLACES = (f"{ORCHESTRATION_FOLDER}/{LIST_FILE}", INTENT_FILES)
+"""Files of which each content has a record of its own, whoever changed it."""
 
 FILES_PER_RECORD = 200
 SESSIONS_FACT = "sessions_with_commands"
@@ -127,7 +135,7 @@ class ChangesBetweenCalls:
             files = {o.path: ObservedFile(o.version, None) if o.version else None for o in read_baseline(self.state)}
             with suppress(GitError):
                 found = find_changes(self.context.workspace, Observation(head or None, files), after)
-        found = tuple(c for c in found if c.path != INTENTS_FILE)
+        found = tuple(c for c in found if not c.path.startswith(INTENTS_PLACES))
 
         # 2. A file without an entry is as HEAD has it: git brought its content. Of other changes, a process may be seen
         # to be the author.

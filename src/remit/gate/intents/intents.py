@@ -5,6 +5,7 @@ is recorded. Before a completion, constraints and criteria are verified as far a
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -12,7 +13,15 @@ from msgspec.structs import replace
 
 from remit.core.call import OWN_AGENT, SessionKey
 from remit.core.diff.contents import sha256
-from remit.core.intent import Intent, IntentsDocument, LintFinding, Status, check_transition, find_completion_obstacles
+from remit.core.intent import (
+    INTENTS_FOLDER,
+    Intent,
+    IntentsDocument,
+    LintFinding,
+    Status,
+    check_transition,
+    find_completion_obstacles,
+)
 from remit.core.intents.context_block import RecentChange, render_context_block
 from remit.core.intents.life import LifeRecord, identify
 from remit.core.record import KEY, Body, EventName, Record, format_utc
@@ -37,7 +46,8 @@ from remit.gate.team_hooks.verify_commands import describe_completion_breaches, 
 from remit.ledger.log_files import LedgerError
 from remit.workspace.git.repository import current_branch, head_commit
 from remit.workspace.place.assignment_file import read_assignment
-from remit.workspace.place.workspace import put_session_home
+from remit.workspace.place.workspace import is_folder, path_exists, put_session_home
+from remit.workspace.safe_files import compute_version, remove_below
 
 COMPLETE_TOOL = "complete_intent"
 
@@ -85,24 +95,31 @@ class Intents:
 
     def get(self, intent_id: str) -> Intent:
         found = self.find_intent(intent_id)
-        if found is None and (broken := self.describe_broken_file()):
+        if found is None and (broken := self.describe_broken_file(intent_id)):
             raise IntentError(f"{intent_id} cannot be read: {broken}")
         if found is None:
             ids = ", ".join(i.id for i in self.document.intents) or "none"
             raise IntentError(f"there is no intent {intent_id!r} (known: {ids}); see `remit intent list`")
         return found
 
-    def describe_broken_file(self) -> str:
-        """Return the first error of the intents file with the next step; empty if the file has no error."""
-        errors = self.document.errors  # read once: the file may change at any time
-        if not errors:
-            return ""
-        first = errors[0]
-        place = f"active_intents.yaml:{first.line}:{first.column}"
-        return f"{place}: {first.code}: {first.message}; mend the file, see `remit intent lint`"
+    def describe_broken_file(self, intent_id: str) -> str:
+        """Return the error that closes an intent, with the next step; empty if its file has none."""
+        fault = self.rules.find_fault(intent_id)
+        next_step = "mend the file, see `remit intent lint`"
+        return f"{fault.place}: {fault.code}: {fault.message}; {next_step}" if fault else ""
 
     def lint(self) -> tuple[LintFinding, ...]:
-        return self.document.findings
+        document, path = self.document, self.workspace.intents_path
+        if not document.files:
+            return document.findings
+        from remit.workspace.intents_file.storage import VIEW_MARK
+        from remit.workspace.intents_file.view import is_edited
+
+        with suppress(OSError):
+            if path.read_bytes().startswith(VIEW_MARK) and is_edited(path, document):
+                message = f"this list is a view: change the files in {INTENTS_FOLDER}/, then delete it; it is made anew"
+                return (*document.findings, LintFinding("VIEW_EDITED", "warning", message))
+        return document.findings
 
     # The intents file: all changes raise IntentError, EditRefused
 
@@ -146,10 +163,15 @@ class Intents:
         before = next((i for i in (rules.written or IntentsDocument()).intents if i.id == intent.id), intent)
         if mode == "never" or (mode == "closing" and to == "IN_PROGRESS" and before.status != "BLOCKED"):
             return before.status == to
-        changes: dict[str, Any] = {"status": to}
+        changes: dict[str, Any] = {}
         if to == "BLOCKED" or before.blocked_reason is not None:
             changes["blocked_reason"] = reason if to == "BLOCKED" else None
-        self.change_fields(intent.id, changes)
+        if mode == "closing" and to == "IN_PROGRESS" and self.find_file(intent.id) != self.workspace.intents_path:
+            from remit.workspace.intents_file.edit import drop_fields
+
+            self.rewrite_file(intent.id, lambda text: drop_fields(text, intent.id, ["status", *changes]))
+        else:
+            self.change_fields(intent.id, {**changes, "status": to})
         return True
 
     def create(self, intent: Intent, *, by: str) -> Intent:
@@ -159,12 +181,32 @@ class Intents:
         validate_scope(intent.owned_scope)
         if not self.workspace.is_governed:
             raise IntentError("Remit does not govern this repository; start with `remit init`")
-        from remit.workspace.intents_file.edit import add_intent, next_id
+        from remit.workspace.intents_file.edit import add_intent, name_intent_file, next_id, render_intent_file
 
+        now = self.format_now()
         named = intent if intent.id else replace(intent, id=next_id(self.document))
-        self.rewrite_file(lambda text: add_intent(text, named, now=self.format_now()))
+        if self.writes_files:
+            if named.id in self.document.files or self.find_intent(named.id):
+                raise IntentError(f"{named.id} exists already; without an id it gets a free one")
+            text = render_intent_file(replace(named, created_at=named.created_at or now, updated_at=None))
+            self.write_text(self.workspace.folder / INTENTS_FOLDER / name_intent_file(named), text, None)
+        else:
+            self.rewrite_file(None, lambda text: add_intent(text, named, now=now))
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(named.id)
+
+    @property
+    def writes_files(self) -> bool:
+        """Return whether a new intent gets a file of its own: always, unless there is a list already."""
+        layout, folder = self.rules.config.intents.layout, self.workspace.folder
+        if layout != "auto":
+            return layout == "files"
+        return is_folder(folder / INTENTS_FOLDER) or not path_exists(self.workspace.intents_path)
+
+    def find_file(self, intent_id: str) -> Path:
+        """Return the file that an intent stands in: its own, or the list."""
+        name = self.document.files.get(intent_id)
+        return self.workspace.folder / name if name else self.workspace.intents_path
 
     def edit(self, intent_id: str, changes: Mapping[str, Any], *, by: str) -> Intent:
         validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
@@ -185,30 +227,43 @@ class Intents:
             raise IntentError(f"{intent_id} has records; {aborting}")
         from remit.workspace.intents_file.edit import remove_intent
 
-        self.rewrite_file(lambda text: remove_intent(text, intent_id))
+        if (path := self.find_file(intent_id)) != self.workspace.intents_path:
+            remove_below(self.workspace.root, path)
+        else:
+            self.rewrite_file(intent_id, lambda text: remove_intent(text, intent_id))
         put_life_record(self.workspace, identify(intent), None)
         self.context.record_intent_changes(self.rules, by=by)
 
     def change_fields(self, intent_id: str, changes: Mapping[str, Any]) -> None:
         from remit.workspace.intents_file.edit import set_fields
 
-        self.rewrite_file(lambda text: set_fields(text, intent_id, changes, now=self.format_now()))
+        now = self.format_now() if self.find_file(intent_id) == self.workspace.intents_path else None
+        self.rewrite_file(intent_id, lambda text: set_fields(text, intent_id, changes, now=now))
 
-    def rewrite_file(self, change: Callable[[str], str]) -> None:
-        """Apply `change` to the file's text, one writer at a time. A person has to mend a file with errors first."""
+    def rewrite_file(self, intent_id: str | None, change: Callable[[str], str]) -> None:
+        """Apply `change` to the text of an intent's file, or of the list. A person has to mend a file with errors."""
         # Imported here, as above: a YAML parser takes milliseconds to load, and few calls change the file.
         from remit.workspace.intents_file.parse import parse_intents
-        from remit.workspace.intents_file.storage import write_intents
 
-        path, lock = self.workspace.intents_path, self.workspace.state / "intents.lock"
+        path = self.find_file(intent_id) if intent_id else self.workspace.intents_path
         old = path.read_bytes() if path.is_file() else None
-        if old is not None and parse_intents(old).errors:
-            raise IntentError("active_intents.yaml has errors; mend them first (`remit intent lint` shows them).")
+        known = frozenset(self.document.files)
+        if old is not None and parse_intents(old, known).errors:
+            raise IntentError(f"{path.name} has errors; mend them first (`remit intent lint` shows them).")
         try:
             text = (old or b"").decode("utf-8")
         except UnicodeDecodeError as error:
-            raise IntentError("active_intents.yaml is not UTF-8; save it as UTF-8 first.") from error
-        write_intents(path, change(text), expected_sha256=None if old is None else sha256(old), lock=lock)
+            raise IntentError(f"{path.name} is not UTF-8; save it as UTF-8 first.") from error
+        self.write_text(path, change(text), None if old is None else sha256(old))
+
+    def write_text(self, path: Path, text: str, old_sha256: str | None) -> None:
+        """Write a file of intents, one writer at a time; no command that runs meanwhile has made the change."""
+        from remit.workspace.intents_file.storage import write_intents
+
+        lock = self.workspace.state / "intents.lock"
+        write_intents(path, text, expected_sha256=old_sha256, lock=lock)
+        name = str(path.relative_to(self.workspace.root))
+        self.state.update_running_calls({name: compute_version(text.encode())})
 
     # Sessions
 
@@ -404,7 +459,7 @@ class IntentCompletion:
             raise make_refusal("INTENT_MISMATCH", message, COMPLETE_TOOL, active, ids)
         intent = self.intents.find_intent(intent_id)
         if intent is None:
-            raise completion_refusal(intent_id, (f"{intent_id} is no longer in active_intents.yaml",))
+            raise completion_refusal(intent_id, (f"no file declares {intent_id} any more",))
         obstacles = self.find_obstacles(intent, vouched=vouched)
         if obstacles:
             raise completion_refusal(intent_id, obstacles)

@@ -41,12 +41,9 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
     if not is_intent_id(intent_id):
         raise refuse("INVALID_INTENT_ID", f"{sanitise_line(intent_id, 60)!r} is not an intent id, such as INT-001.")
     if rules.document is None:
-        raise refuse("INTENTS_FILE_MISSING", "There is no active_intents.yaml: ask the person for an intent.")
-    if rules.document.errors:
-        first = rules.document.errors[0]
-        raise refuse(
-            "INTENTS_FILE_INVALID", f"active_intents.yaml:{first.line}:{first.column}: {first.code}: {first.message}"
-        )
+        raise refuse("INTENTS_FILE_MISSING", "No file declares an intent here: ask the person for one.")
+    if fault := rules.find_fault(intent_id):
+        raise refuse("INTENTS_FILE_INVALID", f"{fault.place}: {fault.code}: {fault.message}")
     intent = next((i for i in rules.document.intents if i.id == intent_id), None)
     if intent is None:
         known = ", ".join(i.id for i in rules.document.intents[:20]) or "none"
@@ -55,7 +52,9 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
         why = f": {sanitise_line(intent.blocked_reason)}" if intent.blocked_reason else ""
         raise refuse("INTENT_BLOCKED", f"{intent_id} is BLOCKED{why}.")
     if intent.status in FINAL_STATUSES:
-        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}; it cannot be worked under again.")
+        life = rules.life.get(intent_id)
+        where = f", {life.said}" if life and life.origin != "file" else ""
+        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}{where}; it cannot be worked under again.")
     if intent_id in rules.ignore.intents:
         raise refuse("INTENT_IGNORED", f"{intent_id} is barred by .intentignore.")
     if active.intent_id not in (None, intent_id) and active.source not in REPLACEABLE_SOURCES:

@@ -210,7 +210,8 @@ def tool_use_record(
     """Return the record of an allowed call, with its rewriting hooks, and the reason for running uncontained."""
     detail: dict[str, object] = {"rewritten_by": list(rewriters)} if rewriters else {}
     detail |= {"uncontained": uncontained} if uncontained else {}
-    made = decision_part(decision, rules.document.sha256 if rules.document else None)
+    version = rules.document.find_version(facts.session.intent_id) if rules.document else None
+    made = decision_part(decision, version)
     paths, parts = path_names(facts), {"decision": made, "detail": detail or UNSET}
     return recorder.make_record(call_body("tool_use", call, facts.session.intent_id, paths, **parts), call.agent)
 

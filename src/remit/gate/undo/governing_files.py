@@ -22,7 +22,8 @@ from remit.gate.machine import CLIENT_PATH
 from remit.gate.records.call_records import restore_record
 from remit.policy.decide import classify
 from remit.workspace.contents.content_store import BlobFolder
-from remit.workspace.observe.observation import GOVERNING_FILES, HOOKS_FOLDER, Change
+from remit.workspace.intents_file.storage import FILE_SUFFIX
+from remit.workspace.observe.observation import GOVERNING_FILES, HOOKS_FOLDER, INTENT_FILES, Change
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 from remit.workspace.safe_files import ObservedFile, remove_below, write_atomically, write_below
 
@@ -49,23 +50,31 @@ def revert_governing_files(
 def must_revert(change: Change) -> bool:
     """Return True if the change alters a governing file. A deleted file is left alone, since the saved copy stays in
     force; a deleted hook is put back, since nothing else would run in its place. A stash or a checkout that turns back
-    an intent's status and times alters no rule.
+    an intent's status and times alters no rule. A deleted file of one intent is put back.
     """
     if change.path.startswith(f"{HOOKS_FOLDER}/"):
         return not change.from_git
+    if change.path.startswith(INTENT_FILES):
+        has_rules = change.path.endswith(FILE_SUFFIX) and not change.from_git
+        return has_rules and (change.before is None or change.after is None or has_other_rules(change))
     if change.path not in GOVERNING_FILES or change.from_git or change.after is None:
         return False
     if change.path != INTENTS_PATH:
         return True
-    before = change.before.content if change.before else b""
-    return parse_intent_rules(before) != parse_intent_rules(change.after.content)
+    return has_other_rules(change)
+
+
+def has_other_rules(change: Change) -> bool:
+    before, after = (side.content if side else b"" for side in (change.before, change.after))
+    return parse_intent_rules(before) != parse_intent_rules(after)
 
 
 def is_bookkeeping(change: Change) -> bool:
-    """Return True if only the status and times of intents changed, or a comment. Remit itself writes them when an
-    intent is selected, and each content of the file has a record of its own.
+    """Return True if only the progress and times of intents changed, or a comment: each content of the file has a
+    record of its own.
     """
-    if change.path != INTENTS_PATH or change.before is None or change.after is None:
+    is_own = change.path == INTENTS_PATH or change.path.startswith(INTENT_FILES)
+    if not is_own or change.before is None or change.after is None:
         return False
     before, after = change.before.content, change.after.content
     rules = parse_intent_rules(after) if before is not None and after is not None else None

@@ -35,10 +35,9 @@ from remit.orchestrator.landing.merge_rules import (
 )
 from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, prefix_in_repository
-from remit.workspace.intents_file.edit import set_fields
-from remit.workspace.intents_file.storage import EditRefused
+from remit.workspace.intents_file.committed import change_committed_status, read_committed_files
 from remit.workspace.merging import NO_COMMIT, REMOVED_MODE, ChangedEntry, Identity, RefMoved, TreeStore
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import read_regular_file
 from remit.workspace.worktrees import Worktrees, is_governing
 
@@ -235,9 +234,7 @@ class Lander:
             return LandingFault(member.intent, "unknown", why)
         merged = store.merge(tip, fork.commit, terms.union)
         changes, landing = store.list_merge_changes(fork, merged.tree)
-        path = f"{prefix_in_repository(self.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
-        intents = f"{fork.tip_tree}:{path}"
-        found = store.read_objects((fork.commit, intents, *list_blobs(changes)))
+        found = store.read_objects((fork.commit, *list_blobs(changes)))
         if fault := self.check_member(member, changes, found):
             return fault
         if merged.conflicts:
@@ -251,7 +248,7 @@ class Lander:
         author, committer = read_author(fork.commit, found[fork.commit]), Identity(*LANDER, at)
         message = f"{sanitise_line(member.title or member.intent, 200)}\n\n{INTENT_TRAILER}: {member.intent}\n"
         message += f"{ATTEMPT_TRAILER}: {member.name}\n"
-        files = self.close_intent(path, found.get(intents), member)
+        files = self.close_intent(fork.tip_tree, member)
         ref = f"{CANDIDATE_REFS}{terms.target}"
         if terms.form == "squash":
             return store.commit_files(ref, merged.tree, (tip,), message, author, committer, files)
@@ -315,15 +312,11 @@ class Lander:
         shown = sanitise_line(line.decode("utf-8", "replace"), 120)
         return LandingFault(member.intent, "lost_line", f"the merge lost the line {shown!r}", tuple(sorted(both)))
 
-    def close_intent(self, path: str, content: bytes | None, member: LandingMember) -> dict[str, bytes]:
-        """Return the intents file with the member's intent DONE, if the target has the intent."""
-        if content is None:
-            return {}
+    def close_intent(self, tree: str, member: LandingMember) -> dict[str, bytes]:
+        """Return the file of the member's intent as DONE, if the target has the intent."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.context.environment.clock.now()))
-        with suppress(EditRefused, UnicodeDecodeError):
-            done = set_fields(content.decode("utf-8"), member.intent, {"status": "DONE"}, now=moment)
-            return {path: done.encode("utf-8")}
-        return {}
+        contents = read_committed_files(self.store.git, tree, prefix_in_repository(self.context.workspace))
+        return change_committed_status(contents, member.intent, "DONE", moment)
 
     # 3 Common files
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from msgspec import Struct
 
@@ -18,11 +17,12 @@ from remit.orchestrator.landing.land import (
 )
 from remit.orchestrator.landing.merge_rules import LandingFault
 from remit.workspace.git.repository import prefix_in_repository
-from remit.workspace.intents_file.edit import set_fields
-from remit.workspace.intents_file.parse import parse_intents
-from remit.workspace.intents_file.storage import EditRefused
+from remit.workspace.intents_file.committed import (
+    change_committed_status,
+    read_committed_files,
+    read_committed_intents,
+)
 from remit.workspace.merging import Identity, RefMoved, TreeStore
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 UNDONE_TRAILER = "Remit-Undone"
 
@@ -104,19 +104,15 @@ class LandingUndo:
         return self.store.commit(tree, (tip,), message, who)
 
     def reopen_intent(self, tip: str, intent: str, commit: str) -> dict[str, bytes]:
-        """Return the tip's intents file with the status that the intent had before its landing; empty without one.
+        """Return the tip's file of the intent with the status it had before its landing; empty without one.
 
         Entries beside it may have come since, and git would take them for a conflict.
         """
-        path = f"{prefix_in_repository(self.lander.context.workspace)}{ORCHESTRATION_FOLDER}/active_intents.yaml"
-        before, now = (self.store.read_files(state, [path]).get(path) for state in (f"{commit}^1", tip))
-        if before is None or now is None:
-            return {}
+        git, prefix = self.store.git, prefix_in_repository(self.lander.context.workspace)
+        known = read_committed_intents(git, f"{commit}^1", prefix).get(intent)
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.lander.context.environment.clock.now()))
-        status = next((known.status for known in parse_intents(before).intents if known.id == intent), None)
-        with suppress(EditRefused, UnicodeDecodeError):
-            return {path: set_fields(now.decode(), intent, {"status": status}, now=moment).encode()} if status else {}
-        return {}
+        now = read_committed_files(git, tip, prefix)
+        return change_committed_status(now, intent, known.status, moment) if known else {}
 
     def record(self, terms: LandingTerms, old: str, new: str, gone: Sequence[str]) -> None:
         recorder = self.lander.context.recorder

@@ -243,8 +243,9 @@ def list_members(engine: DbosEngine, gate: Gate, landing: Landing) -> list[Landi
     """Return the members with their handed-in work, in the order of the train; without those that `explain_absence`
     names. Raises IntentsUnreadable.
     """
-    if broken := gate.intents.describe_broken_file():
-        raise IntentsUnreadable(broken)
+    for name in landing.members:
+        if broken := gate.intents.describe_broken_file(name):
+            raise IntentsUnreadable(broken)
     board = engine.read_board()
     members: list[LandingMember] = []
     for name in landing.members:
@@ -260,7 +261,7 @@ def explain_absence(gate: Gate, name: str) -> str:
     """Return why a task of a train cannot land, with the next step."""
     intent = gate.intents.find_intent(name)
     if intent is None:
-        return f"it is not in active_intents.yaml any more: put it back, then `remit plan land`; else {give_up(name)}"
+        return f"no file declares it any more: put it back, then `remit plan land`; else {give_up(name)}"
     if intent.status == "ABORTED":
         return f"a person made it ABORTED while it ran: {give_up(name)}"
     return f"what it handed in is gone: `remit task retry {name}`"

@@ -17,7 +17,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
         code, message = "MISSING_OR_INVALID_INTENT", f"You must cite a valid active Intent ID. {say}"
     elif intent is None:
         known = ", ".join(list(facts.intents.ids)[:20]) or "none"
-        code, message = "INTENT_NOT_FOUND", f"{wanted} is no longer in active_intents.yaml (known: {known})."
+        code, message = "INTENT_NOT_FOUND", f"No file declares {wanted} here any more (known: {known})."
     elif wanted in facts.ignored_intents:
         code, message = "INTENT_IGNORED", f"{wanted} is barred by .intentignore. Select another intent."
     elif intent.status == "BLOCKED":

@@ -14,7 +14,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     others = sum(f.severity == "error" for f in facts.intents_findings) - 1
     more = f" (and {others} more)" if others else ""
     message = (
-        f".orchestration/active_intents.yaml:{first.line}:{first.column}: {first.code}: {first.message}{more}. "
+        f".orchestration/{first.place}: {first.code}: {first.message}{more}. "
         "A person has to mend it; `remit intent lint` shows all findings."
     )
     context = {"line": first.line, "column": first.column, "code": first.code}

@@ -50,9 +50,16 @@ def read_base_policy(git: Git, wanted: str, base: str | None) -> BasePolicy:
     """Read the policy at `base`, else at the start of the range `wanted`. Raises GitError."""
     tip, start = resolve_range(git, wanted)
     commit = start if base is None else git.text("rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}")
-    texts = {name: read_tracked_file(git, commit, name) for name in ("remit.toml", "active_intents.yaml")}
-    brings = (name for name, text in texts.items() if text is None and read_tracked_file(git, tip, name) is not None)
-    config_bytes, intents_bytes = texts.values()
+    # Imported here for start-up speed: loads a YAML parser.
+    from remit.workspace.intents_file.committed import parse_committed_files, read_committed_files
+
+    config_bytes = read_tracked_file(git, commit, "remit.toml")
+    declared, tips = (
+        read_committed_files(git, name, git.text("rev-parse", "--show-prefix")) if name else {}
+        for name in (commit, tip)
+    )
+    brings = ["remit.toml"] if config_bytes is None and read_tracked_file(git, tip, "remit.toml") is not None else []
+    brings += [min(tips).rpartition(f"{ORCHESTRATION_FOLDER}/")[2]] if tips and not declared else []
     config, config_text, error, intents = None, None, None, None
     if config_bytes is not None:
         config_text = config_bytes.decode("utf-8", "replace")
@@ -60,11 +67,8 @@ def read_base_policy(git: Git, wanted: str, base: str | None) -> BasePolicy:
             config = decode_toml(config_bytes, Config)
         except ConfigError as invalid:
             error = f"{ORCHESTRATION_FOLDER}/remit.toml of the base cannot be used: {invalid}"
-    if intents_bytes is not None:
-        # Imported here for start-up speed: loads a YAML parser.
-        from remit.workspace.intents_file.parse import parse_intents
-
-        intents = {intent.id: intent for intent in parse_intents(intents_bytes).intents}
+    if declared:
+        intents = {intent.id: intent for intent in parse_committed_files(declared).intents}
     return BasePolicy(commit, config, config_text, error, intents, tuple(brings))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from remit.core.diff.contents import Hunk, Span, expand_spans, make_spans, merge_spans, sha256
-from remit.core.intent import Intent, IntentsDocument
+from remit.core.intent import INTENTS_FOLDER, LIST_FILE, Intent, IntentsDocument
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.ledger.file_changes import RecordedChange
 from remit.ledger.index.index import Index
@@ -38,7 +38,7 @@ from remit.workspace.git.repository import parse_batch_output
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
-INTENTS_FILE = f"{ORCHESTRATION_FOLDER}/active_intents.yaml"
+INTENTS_PLACES = (f"{ORCHESTRATION_FOLDER}/{LIST_FILE}", f"{ORCHESTRATION_FOLDER}/{INTENTS_FOLDER}/")
 MAX_VERSIONS = 300
 MAX_DENIALS = 5
 MAX_CHECKS = 5
@@ -53,14 +53,15 @@ class PastIntents:
 
     def __init__(self, git: Git, index: Index, store: ContentStore, current: IntentsDocument | None) -> None:
         self.git, self.index, self.store, self.current = git, index, store, current
-        self.versions: dict[str, IntentsDocument | None] = {current.sha256: current} if current else {}
+        known = (current.sha256, *current.digests.values()) if current else ()
+        self.versions: dict[str, IntentsDocument | None] = dict.fromkeys(known, current)
         self.committed: dict[str, bytes] | None = None
 
     def find_intent(self, intent_id: str, digest: str) -> Intent | None:
         """Return the intent in the version with that SHA-256, from recorded changes or commits; None if unavailable."""
         if digest and digest not in self.versions:
             changes = self.index.list_changes_to_content(digest)
-            blobs = (c.after_blob for c in changes if c.path == INTENTS_FILE and c.after_blob)
+            blobs = (c.after_blob for c in changes if c.path.startswith(INTENTS_PLACES) and c.after_blob)
             content = next((content for blob in blobs if (content := self.store.load(blob)) is not None), None)
             if content is None:
                 if self.committed is None:
@@ -70,11 +71,13 @@ class PastIntents:
         return find_intent_by_id(self.versions.get(digest), intent_id)
 
     def read_committed_versions(self) -> list[bytes]:
-        """Return the newest 300 versions of the file in HEAD's history."""
+        """Return the versions of the files in the newest 300 commits that changed them."""
         try:
-            names = self.git.text("log", "--format=%H", "-n", str(MAX_VERSIONS), "--", INTENTS_FILE).split()
-            stdin = "".join(f"{name}:./{INTENTS_FILE}\n" for name in names)
-            output = self.git.run("cat-file", "--batch", stdin=stdin.encode()) if names else b""
+            words = ("--raw", "--format=", "--no-abbrev", "--no-renames", "-n", str(MAX_VERSIONS), "--")
+            rows = self.git.text("log", *words, *INTENTS_PLACES).splitlines()
+            blobs = [row.split()[3] for row in rows if row.startswith(":") and row.split()[3].strip("0")]
+            stdin = "".join(f"{blob}\n" for blob in blobs)
+            output = self.git.run("cat-file", "--batch", stdin=stdin.encode()) if blobs else b""
         except GitError:
             return []
         return [content for content in parse_batch_output(output) if content is not None]

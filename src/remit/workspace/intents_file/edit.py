@@ -1,4 +1,4 @@
-"""Edits of `active_intents.yaml`: text in, text out, with each byte outside the change kept.
+"""Edits of a list of intents, or of the file of one: text in, text out, with each byte outside the change kept.
 
 New text is spliced in at the positions of YAML nodes, so the file keeps its comments, order, quotes, indentation and
 line ends; a round trip through a YAML emitter would lay out parts of the file anew. The result is parsed again before
@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from remit.core.intent import Constraint, Criterion, Intent, IntentsDocument, is_intent_id
+from remit.core.intent import FINAL_STATUSES, Constraint, Criterion, Intent, IntentsDocument, is_intent_id
 from remit.core.intents.validation import describe_constraint, parse_time
-from remit.workspace.intents_file.parse import IntentNode, Value, list_intent_nodes, parse_intents
+from remit.workspace.intents_file.parse import IntentNode, Value, is_single_intent, list_intent_nodes, parse_intents
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.intents_file.yaml_nodes import (
     UnreadableYaml,
@@ -30,10 +30,13 @@ from remit.workspace.intents_file.yaml_nodes import (
     is_null,
 )
 
-FieldValue: TypeAlias = str | bool | None | tuple[str, ...] | tuple[Constraint, ...] | tuple[Criterion, ...]
+FieldValue: TypeAlias = (
+    str | bool | None | dict[str, str] | tuple[str, ...] | tuple[Constraint, ...] | tuple[Criterion, ...]
+)
 """A field's value in an Intent."""
 
 Splice: TypeAlias = tuple[int, int, str]  # A replacement for the characters from the first offset to the second
+SLUG_CHARS = 40
 BLANK_INTENT = Intent(id="", owned_scope=())
 _PLAIN_TEXT = re.compile(r"[^\W\d_](?:[\w ./@*()+-]*[\w./@*()+-])?")
 _YAML_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
@@ -54,9 +57,10 @@ def add_intent(text: str, intent: Intent, *, now: str) -> str:
     return source.apply(_build_addition(source, added), (*source.document.intents, added), intent.id)
 
 
-def set_fields(text: str, intent_id: str, changes: Mapping[str, FieldValue], *, now: str) -> str:
-    """Change fields of an intent, and set its `updated_at` to `now`. None resets a field to its default. A value stays
-    in its place and its quotes; unchanged items at the start of a list stay; a new field goes last. Raises EditRefused.
+def set_fields(text: str, intent_id: str, changes: Mapping[str, FieldValue], *, now: str | None) -> str:
+    """Change fields of an intent, and set its `updated_at` to `now`, if given. None resets a field to its default. A
+    value stays in its place and its quotes; unchanged items at the start of a list stay; a new field goes last. Raises
+    EditRefused.
     """
     unknown = [name for name in changes if name == "id" or name not in Intent.__struct_fields__]
     if unknown:
@@ -66,7 +70,7 @@ def set_fields(text: str, intent_id: str, changes: Mapping[str, FieldValue], *, 
     if not isinstance(mapping, YamlMapping) or mapping.aliased:
         raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
     old = next((i for i in source.document.intents if i.id == intent_id), None)
-    wanted = {**changes, "updated_at": now}
+    wanted = changes if now is None else {**changes, "updated_at": now}
     keys = {key.text: (key, value) for key, value in mapping.pairs if isinstance(key, YamlScalar)}
     splices: list[Splice] = []
     new: list[tuple[str, Value]] = []
@@ -85,6 +89,52 @@ def set_fields(text: str, intent_id: str, changes: Mapping[str, FieldValue], *, 
     values = {name: getattr(BLANK_INTENT, name) if value is None else value for name, value in wanted.items()}
     expected = [replace(i, **values) if i is old else i for i in source.document.intents]
     return source.apply(splices, expected, None if old else intent_id)
+
+
+def drop_fields(text: str, intent_id: str, names: Sequence[str]) -> str:
+    """Take the lines of fields out of an intent. Raises EditRefused, also where a field has no lines of its own."""
+    source = IntentsSource(text)
+    mapping = source.find_entry(intent_id).node
+    if not isinstance(mapping, YamlMapping) or mapping.aliased or mapping.flow:
+        raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
+    splices: list[Splice] = []
+    for key, value in mapping.pairs:
+        if isinstance(key, YamlScalar) and key.text in names:
+            start = _line_start(source.text, key.start)
+            if source.text[start : key.start].strip(" "):
+                raise EditRefused(f"{key.text} has no lines of its own; edit the file by hand")
+            splices.append((start, _line_after(source.text, value), ""))
+    blank = {name: getattr(BLANK_INTENT, name) for name in names}
+    expected = [replace(i, **blank) if i.id == intent_id else i for i in source.document.intents]
+    return source.apply(splices, expected, None)
+
+
+FILE_BLOCKS = (
+    ("id", "name", "description"),
+    ("owned_scope",),
+    ("constraints",),
+    ("acceptance_criteria",),
+    ("dependencies", "parent_intent", "references", "priority", "owner", "companions", "network"),
+    ("source", "created_at", "uid", "formerly"),
+)
+"""Fields of a new file of one intent: a blank line between two blocks keeps edits of both branches from touching."""
+
+
+def render_intent_file(intent: Intent) -> str:
+    """Return the text of a new file of one intent. Raises EditRefused."""
+    word = ("blocked_reason", "status") if intent.status in (*FINAL_STATUSES, "BLOCKED") else ()
+    shown = ([(name, getattr(intent, name)) for name in names] for names in (*FILE_BLOCKS, word))
+    blocks = ([(n, plain_value(v)) for n, v in block if v != getattr(BLANK_INTENT, n)] for block in shown)
+    text = "\n".join("".join(f"{line}\n" for line in field_lines(block, 0)) for block in blocks if block)
+    kept = (*FINAL_STATUSES, "BLOCKED")
+    wanted = replace(intent, updated_at=None, status=intent.status if intent.status in kept else "DRAFT")
+    return IntentsSource(text).apply([], [wanted], None)
+
+
+def name_intent_file(intent: Intent) -> str:
+    """Return the name of a new file of one intent, which it keeps whatever the intent is called later."""
+    slug = re.sub(r"[^a-z0-9]+", "-", intent.name.lower()).strip("-")[:SLUG_CHARS].strip("-")
+    return f"{intent.id}-{slug}.yaml" if slug else f"{intent.id}.yaml"
 
 
 def remove_intent(text: str, intent_id: str) -> str:
@@ -121,6 +171,7 @@ class IntentsSource:
         if root is not None and not isinstance(root, YamlMapping) and not is_null(root):
             raise EditRefused("the file is no mapping; mend it first")
         self.root = root if isinstance(root, YamlMapping) else None
+        self.is_single = is_single_intent(root)
         self.active = None if self.root is None else _find_value(self.root, "active_intents")
         """The value of `active_intents`, null included."""
         self.document = parse_intents(content)
@@ -133,6 +184,7 @@ class IntentsSource:
             return node.text if isinstance(node, YamlScalar) else None
 
         entries = () if self.active is None else list_intent_nodes(self.active)
+        entries = (IntentNode(self.root),) if self.is_single and self.root is not None else entries
         return [entry for entry in entries if read_id(entry) == intent_id]
 
     def find_entry(self, intent_id: str) -> IntentNode:
@@ -376,6 +428,8 @@ def shown_fields(intent: Intent) -> list[tuple[str, Value]]:
 
 
 def plain_value(value: FieldValue) -> Value:
+    if isinstance(value, dict):
+        return dict(value)
     return [plain_item(item) for item in value] if isinstance(value, tuple) else value
 
 

@@ -1,4 +1,4 @@
-"""Reading of `.orchestration/active_intents.yaml`: bytes in; intents and findings out."""
+"""Reading of a list of intents, or of one intent in a file of its own: bytes in; intents and findings out."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,14 @@ from remit.core.intent import (
     Severity,
     is_intent_id,
 )
-from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, parse_time, validate_intents
+from remit.core.intents.validation import (
+    FilePosition,
+    PlacedIntent,
+    check_ids,
+    describe_constraint,
+    parse_time,
+    validate_intents,
+)
 from remit.core.scope.path_patterns import glob_error, is_absolute_pattern
 from remit.workspace.intents_file.yaml_nodes import (
     UnreadableYaml,
@@ -55,10 +62,10 @@ class IntentNode(Struct, frozen=True):
     key: YamlScalar | None = None
 
 
-def parse_intents(text: bytes) -> IntentsDocument:
+def parse_intents(text: bytes, known: frozenset[str] = frozenset()) -> IntentsDocument:
     """Return the intents of a file and the findings, for any bytes; never raises. An intent with an error of its own is
     left out, and so is a second intent with the same id; an intent with wrong references stays. Findings are in file
-    order.
+    order. `known` are ids of intents that stand elsewhere. A mapping with the fields of an intent is the file of one.
     """
     digest = sha256(text)
     try:
@@ -66,8 +73,31 @@ def parse_intents(text: bytes) -> IntentsDocument:
     except UnreadableYaml as error:
         finding = LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column)
         return IntentsDocument((), (finding,), digest)
-    intents, findings = _read_root(root)
+    if root is not None and is_single_intent(root):
+        placed, own = _read_intent(IntentNode(root))
+        own += () if placed is None else check_ids([placed])
+        return IntentsDocument((placed.intent,) if placed and placed.sound else (), tuple(own), digest)
+    intents, findings = _read_root(root, known)
     return IntentsDocument(intents, tuple(sorted(findings, key=lambda f: (f.line, f.column))), digest)
+
+
+def parse_single_intent(text: bytes) -> tuple[PlacedIntent | None, list[LintFinding]]:
+    """Return the intent of a file of its own as far as it is readable, and the findings; never raises."""
+    try:
+        root = compose_nodes(decode_yaml(text))
+    except UnreadableYaml as error:
+        return None, [LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column)]
+    if not isinstance(root, YamlMapping):
+        text_of = "empty" if root is None or is_null(root) else describe_node(root)
+        return None, [LintFinding("INVALID_FIELD", "error", f"the file is {text_of}; expected the fields of an intent")]
+    placed, findings = _read_intent(IntentNode(root))
+    return placed, [*findings, *check_ids([placed] if placed else ())]
+
+
+def is_single_intent(root: YamlNode | None) -> bool:
+    """Return whether a document is one intent, not a list of them."""
+    keys = {key.text for key, _ in root.pairs if isinstance(key, YamlScalar)} if isinstance(root, YamlMapping) else ()
+    return "active_intents" not in keys and {"id", "owned_scope"} <= set(keys)
 
 
 def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]:
@@ -94,7 +124,7 @@ def list_intent_nodes(active: YamlNode) -> tuple[IntentNode, ...]:
     return ()
 
 
-def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFinding]]:
+def _read_root(root: YamlNode | None, known: frozenset[str]) -> tuple[tuple[Intent, ...], list[LintFinding]]:
     if not isinstance(root, YamlMapping):
         text = "empty" if root is None or is_null(root) else describe_node(root)
         message = f"the file is {text}; expected a mapping with active_intents"
@@ -119,7 +149,7 @@ def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFind
     for item in placed:
         if is_intent_id(item.intent.id):
             first.setdefault(item.intent.id, item)
-    findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed)]
+    findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed, known)]
     return tuple(item.intent for item in first.values() if item.sound), findings
 
 
@@ -227,7 +257,9 @@ def _read_constraints(fields: "FieldReader") -> Iterator[Constraint]:
             continue
         from remit.core.intents.constraints import (  # costs start-up time; needed for changed files with rules
             CONSTRAINT_KINDS,
+            OTHER_NAMES,
             find_constraint_problems,
+            translate_constraint,
         )
 
         parts = fields.read_pairs(node, field)
@@ -239,11 +271,12 @@ def _read_constraints(fields: "FieldReader") -> Iterator[Constraint]:
         kind = fields.as_text(kind_node, field)
         if kind is None:
             continue
-        if kind not in CONSTRAINT_KINDS:
+        if kind not in CONSTRAINT_KINDS and kind not in OTHER_NAMES:
             fields.add(kind_node, field, f"type is {kind[:80]!r}; {expected}")
         text_node = parts.pop("text", None)
         text = None if text_node is None else fields.as_text(text_node, field)
-        options = {name: _read_option(fields, part, field) for name, part in parts.items()}
+        read = {name: _read_option(fields, part, field) for name, part in parts.items()}
+        kind, options = translate_constraint(kind, read)
         for problem in find_constraint_problems(kind, options) if kind in CONSTRAINT_KINDS else ():
             fields.add(parts.get(problem.option, node), field, problem.message)
         yield Constraint(text or describe_constraint(kind, options), kind, options)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from remit.core.diff.contents import ContentVersion
+from remit.core.intent import INTENTS_FOLDER, LIST_FILE, MAX_FILE_BYTES
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.ignored_files import (
     IGNORE_FILE,
@@ -24,17 +25,20 @@ from remit.workspace.git.ignored_files import (
 )
 from remit.workspace.git.repository import OID, prefix_in_repository, read_tree_entries, read_worktree_form
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, read_pointer
-from remit.workspace.safe_files import ObservedFile, observe_file, observed_content
+from remit.workspace.safe_files import ObservedFile, observe_file, observed_content, read_tail
 from remit.workspace.sharing.tracked_logs import is_own_write
 
 if TYPE_CHECKING:
     from remit.workspace.processes.process_tracking import Suspect
 
 GOVERNING_FILES = (
-    *(f"{ORCHESTRATION_FOLDER}/{name}" for name in ("active_intents.yaml", "remit.toml", ".intentignore")),
+    *(f"{ORCHESTRATION_FOLDER}/{name}" for name in (LIST_FILE, "remit.toml", ".intentignore")),
     ".intentignore",
 )
 """Governing files: always observed, even if git ignores them."""
+
+INTENT_FILES = f"{ORCHESTRATION_FOLDER}/{INTENTS_FOLDER}/"
+"""Folder of the files of one intent each: all of them govern. git's status shows their changes, unless it is hidden."""
 
 INTENT_MAP = f"{ORCHESTRATION_FOLDER}/intent_map.md"
 """Remit's own page, written only if git ignores the page or without git."""
@@ -170,6 +174,8 @@ def observe_governing_files(workspace: Workspace) -> Iterator[tuple[str, Observe
     common = workspace.common_dir
     if common is None:
         return
+    if ORCHESTRATION_FOLDER.encode() in read_tail(common / "info/exclude", MAX_FILE_BYTES):  # `remit init --private`
+        yield from ((f"{INTENT_FILES}{path}", seen) for path, seen in observe_tree(workspace.root / INTENT_FILES))
     for found in (common / name for name in GOVERNING_GIT_FILES):
         for path in sorted(found.iterdir()) if found.is_dir() else [found]:
             name = str(path.relative_to(common))

@@ -192,18 +192,19 @@ def name_source(intent: Intent) -> Source:
 
 
 def place_findings(gate: Gate, findings: Iterable[LintFinding]) -> list[LintPlace]:
-    """Return each fault with the lines of the intents file around it."""
-    try:
-        content = read_regular_file(gate.workspace.intents_path, MAX_FILE_BYTES)
-    except OSError:
-        content = b""
-    lines = content.decode("utf-8", "replace").splitlines()
+    """Return each fault with the lines of its file around it."""
 
-    def excerpt(line: int) -> list[tuple[int, str]]:
-        first = max(0, line - 1 - EXCERPT_LINES)
-        return [(n + 1, redact(lines[n])[:400]) for n in range(first, min(len(lines), line + EXCERPT_LINES))]
+    def excerpt(finding: LintFinding) -> list[tuple[int, str]]:
+        try:
+            content = read_regular_file(gate.workspace.folder / finding.file, MAX_FILE_BYTES)
+        except OSError:
+            return []
+        lines = content.decode("utf-8", "replace").splitlines()
+        first = max(0, finding.line - 1 - EXCERPT_LINES)
+        last = min(len(lines), finding.line + EXCERPT_LINES)
+        return [(n + 1, redact(lines[n])[:400]) for n in range(first, last)]
 
-    return [LintPlace(finding, excerpt(finding.line)) for finding in findings]
+    return [LintPlace(finding, excerpt(finding)) for finding in findings]
 
 
 def read_intent(request: PageRequest) -> IntentPage:
