@@ -89,6 +89,8 @@ SETTING_WORDS = {
     "session.detour_minutes": "minutes in which a path that was refused to a session stays refused by any other tool",
     "intents.write_back": "the statuses that Remit writes into the files of intents: with `closing` only that one ended"
     " or is blocked, with `all` each, with `never` none; what is not written stands in the ledger",
+    "intents.layout": "where a new intent goes: `files` gives it a file of its own, `list` puts it into"
+    " `active_intents.yaml`, `auto` keeps to a list that is there",
     "approvals.threshold": "a risk from 0 to 100: from it on a call needs a person's yes even where every rule allows"
     " it; see [answering questions](../how-to/answer-questions.md)",
     "approvals.timeout_s": "seconds that a question waits for an answer; by default the agent's own time limit less 5",
@@ -199,6 +201,8 @@ NO_RULES = {
 
 LINT_WORDS = {
     "YAML_PARSE_ERROR": "it is not YAML, it is too large or too deep, or it cannot be read",
+    "IN_BOTH_LAYOUTS": "the list has an intent that has a file of its own; the file counts",
+    "VIEW_EDITED": "a person has changed the view, where nothing is read",
     "MISSING_ACTIVE_INTENTS": "there is no `active_intents`, or it is no list",
     "INVALID_ID_FORMAT": "an id is missing, or not shaped like `INT-001`",
     "DUPLICATE_ID": "an id is declared twice",
@@ -245,8 +249,8 @@ VIOLATION_WORDS = {
     "INTENT_ALREADY_ACTIVE": "the session works under another one",
     "INTENT_MISMATCH": "the call cites another intent than the active one",
     "INTENT_SWITCH_NEEDS_PERSON": "the intent owns what was refused to this session: a person changes intents for it",
-    "INTENTS_FILE_INVALID": "`active_intents.yaml` has errors; the first one's place is given",
-    "INTENTS_FILE_MISSING": "there is no `active_intents.yaml` to select from",
+    "INTENTS_FILE_INVALID": "the file of the intent, or the list, has errors; the first one's place is given",
+    "INTENTS_FILE_MISSING": "no file declares an intent to select",
     "CONFIG_INVALID": "`remit.toml`, or a file of the hooks folder, cannot be used",
     "SCOPE_VIOLATION": "a path is not in the intent's `owned_scope`",
     "INTENTIGNORE_PATH_BLOCKED": "a pattern of `.intentignore` bars the path",
@@ -441,12 +445,15 @@ def intents_file() -> str:
     return "\n\n".join(
         [
             "# Intents file",
-            "`.orchestration/active_intents.yaml`: what agents may do. Written by people and by `remit intent`; "
-            "comments and order survive what Remit writes.",
-            '```yaml\nversion: "1.0"\nactive_intents:\n  - id: INT-001\n    owned_scope: ["src/auth/**", '
-            '"!src/auth/legacy/**"]\n    name: Sign-in by token\n    constraints:\n'
-            "      - Tokens expire within an hour\n    acceptance_criteria:\n"
-            '      - {text: Tests pass, verify: "pytest tests/auth -q"}\n```',
+            "`.orchestration/intents/INT-….yaml`: what agents may do, one file an intent. Written by people and by "
+            "`remit intent`; comments and order survive what Remit writes. The id inside counts, not the file's name.",
+            '```yaml\nid: INT-001\nname: Sign-in by token\n\nowned_scope:\n  - src/auth/**\n  - "!src/auth/legacy/**"\n'
+            "\nconstraints:\n  - Tokens expire within an hour\n\nacceptance_criteria:\n"
+            '  - {text: Tests pass, verify: "pytest tests/auth -q"}\n```',
+            "A list of intents is read as well: `.orchestration/active_intents.yaml`, with `active_intents:` over "
+            "items or a mapping of the same fields. A repository that has one keeps it; where an id stands in both, "
+            "its own file counts. Beside files, a list that begins with `# remit:view` is a view: Remit writes it at "
+            "each step, git ignores it, and nothing is read from it.",
             "## Fields",
             table(("field", "type", "default", "meaning"), rows),
             "## Structured constraints",
@@ -456,10 +463,13 @@ def intents_file() -> str:
             table(("type", "options", "asks"), map(constraint_row, CONSTRAINT_KINDS)),
             "## Its life",
             table(("status", "may become"), life),
-            f"Read as well: {aliases}.",
+            "A file says `status` once its intent is DONE, ABORTED or BLOCKED; the rest stands in the ledger "
+            "(`[intents] write_back` changes that). What `remit status` and the console show follows from the file, "
+            "the newest record and the branch: completed in another worktree, an intent is DONE here too, until its "
+            f"branch is merged or gone. Read as well: {aliases}.",
             "## Findings",
-            "`remit intent lint` reports all of them, each with line and column. A file with errors fails closed: "
-            "in *enforce*, changes are refused until it is mended.",
+            "`remit intent lint` reports all of them, each with file, line and column. An error closes the intent of "
+            "its file, and in a list all of the list: in *enforce*, changes under them are refused until it is mended.",
             table(("code", "when"), ((code(k), v) for k, v in worded(LINT_WORDS, get_args(LintCode)).items())),
         ]
     )

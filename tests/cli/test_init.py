@@ -39,7 +39,8 @@ def test_init_wires_what_is_on_the_path_and_governs(person: Person, repository: 
     assert (person.home / ".codex/hooks.json").is_file()
     assert not (person.home / ".gemini").exists()
     assert (repository / ".git/remit/governed").is_file()
-    assert "active_intents: []" in (repository / ".orchestration/active_intents.yaml").read_text()
+    assert (repository / ".orchestration/intents/README.md").is_file()
+    assert "active_intents.yaml" in (repository / ".orchestration/.gitignore").read_text().splitlines()
 
 
 def test_a_second_run_has_nothing_to_do(person: Person, repository: Path) -> None:
@@ -56,11 +57,11 @@ def test_the_diff_shows_every_line_that_comes_in(person: Person, repository: Pat
     assert '+    "remit": {' in done.stdout
 
 
-def test_the_starter_file_takes_an_intent(person: Person, repository: Path) -> None:
+def test_a_new_repository_has_a_file_an_intent(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes", "--no-agents")
     assert "INT-001" in person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
-    text = (repository / ".orchestration/active_intents.yaml").read_text()
-    assert text.startswith("# What coding agents may do here")
+    text = (repository / ".orchestration/intents/INT-001-names.yaml").read_text()
+    assert text.startswith("id: INT-001\nname: Names\n\nowned_scope:\n  - src/**\n")
     assert person.remit(repository, "mode").startswith("observe")
 
 

@@ -60,8 +60,8 @@ def test_a_shared_path_is_an_error_that_says_what_to_do(governed_repository: Pat
 
 def test_companions_become_patterns(governed_repository: Path) -> None:
     make(governed_repository, "Tokens", "src/auth/**")
-    path = governed_repository / ".orchestration" / "active_intents.yaml"
-    path.write_text(path.read_text().replace("name: Tokens", "name: Tokens\n    companions: true"))
+    path = governed_repository / ".orchestration/intents/INT-001-tokens.yaml"
+    path.write_text(path.read_text() + "companions: true\n")
     assert "COMPANIONS_IN_PLAN" in codes(governed_repository, code=1)
     assert "COMPANIONS_IN_PLAN" not in codes(governed_repository, "--fix")
     (task,) = data(governed_repository, "plan", "check")["tasks"]
@@ -70,8 +70,12 @@ def test_companions_become_patterns(governed_repository: Path) -> None:
 
 def test_an_invalid_intents_file_is_told_with_the_rest(governed_repository: Path) -> None:
     make(governed_repository, "Tokens", "src/auth/**")
-    path = governed_repository / ".orchestration" / "active_intents.yaml"
-    path.write_text(path.read_text() + "  - id: INT-002\n    status: SOON\n    owned_scope: [src/**]\n")
+    path = governed_repository / ".orchestration/intents/INT-002.yaml"
+    path.write_text("id: INT-002\nstatus: SOON\nowned_scope: [src/**]\n")
+    assert "INTENTS_FILE_INVALID" in codes(governed_repository), "it stands in the way of INT-002 only"
+    path.unlink()
+    path = governed_repository / ".orchestration/active_intents.yaml"
+    path.write_text("active_intents:\n  - id: INT-002\n    status: SOON\n    owned_scope: [src/**]\n")
     assert "INTENTS_FILE_INVALID" in codes(governed_repository, code=1)
 
 

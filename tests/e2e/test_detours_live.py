@@ -179,13 +179,13 @@ def test_what_a_build_leaves_running_is_ended_or_undone_while_no_call_is_under_w
 
 def test_what_governs_stays_as_it_is(name: str, workspace: Path, home: Path) -> None:
     row, shell = ROWS[name], AGENTS[name].shell
-    rules, hooks = workspace / ".orchestration/active_intents.yaml", home / row.hooks_file
+    (rules,), hooks = (workspace / ".orchestration/intents").glob("*.yaml"), home / row.hooks_file
     scopes, wired = "".join(re.findall(r"owned_scope:\n(?: +- .*\n)+", rules.read_text())), hooks_in(hooks)
     detours = {
         "settings by a script": shell(CHANGE.format(path=f"~/{row.hooks_file}")),
         "settings by a redirect": shell(f"echo '{{}}' > ~/{row.hooks_file}"),
         "the project's settings": shell(f"mkdir -p {row.config_folder}; {CHANGE.format(path=row.hooks_file)}"),
-        "rules by a script": shell(CHANGE.format(path=".orchestration/active_intents.yaml")),
+        "rules by a script": shell(CHANGE.format(path=rules.relative_to(workspace))),
         "rules by a file tool": AGENTS[name].write(rules, "active_intents: []\n"),
         "past git's hooks": shell("git commit --no-verify --allow-empty -m sneaky"),
         "git's hooks switched off": shell("git config core.hooksPath /dev/null"),

@@ -56,14 +56,16 @@ class PlanRepository:
         self.remit("init", "--yes")
         ids = [f"INT-{number:03}" for number in range(1, count + 1)]
         self.remit("intent", "new", f"make {ids[0]}", "--scope", f"src/{ids[0].lower()}/**")
-        intents = self.root / ".orchestration/active_intents.yaml"
-        before, mark, first = intents.read_text().rpartition("  - id: ")
-        made = (first.replace(ids[0], id).replace(ids[0].lower(), id.lower()) for id in ids)
-        intents.write_text(before + "".join(f"{mark}{text}" for text in made))
+        first = self.intent_file(ids[0]).read_text()
+        for id in ids[1:]:
+            self.intent_file(id).write_text(first.replace(ids[0], id).replace(ids[0].lower(), id.lower()))
         self.remit("mode", "enforce")
         git(self.root, "add", "-A")
         git(self.root, "commit", "-q", "-m", "first")
         return ids
+
+    def intent_file(self, id: str) -> Path:
+        return self.root / f".orchestration/intents/{id}-make-{id.lower()}.yaml"
 
     def start_plan(self, ids: list[str]) -> str:
         return self.remit("plan", "start", *ids, "--yes", *self.database)

@@ -47,7 +47,7 @@ def finish(plan: SmallPlan) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (delete, ["not in active_intents.yaml any more", "put it back", "remit plan stop INT-001", "remit/INT-001/*"]),
+        (delete, ["no file declares it any more", "put it back", "remit plan stop INT-001", "remit/INT-001/*"]),
         (abort, ["a person made it ABORTED", "remit plan stop INT-001", "its work stays on the branches"]),
         (narrow, ["not in the write set", "remit intent edit INT-001 --add-scope", "remit task retry INT-001"]),
         (widen, ["landed"]),

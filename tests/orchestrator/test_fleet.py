@@ -18,8 +18,9 @@ def test_three_intents_land_each_once_and_a_plan_without_a_worker_starts_one(fle
     files = git(fleet.root, "ls-tree", "-r", "--name-only", "remit/next").split()
     assert [f"src/{id.lower()}/made.py" in files for id in ids] == [True, True, True]
     assert sorted(fleet.landings()) == ids
-    assert git(fleet.root, "show", "remit/next:.orchestration/active_intents.yaml").count("status: DONE") == 3
-    git(fleet.root, "restore", ".orchestration/active_intents.yaml")
+    closed = git(fleet.root, "grep", "-h", "^status: DONE$", "remit/next", "--", ".orchestration/intents")
+    assert closed.split("\n")[:-1] == ["status: DONE"] * 3
+    assert git(fleet.root, "status", "--porcelain") == ""
     git(fleet.root, "merge", "--ff-only", "remit/next")
     assert "INT-002" in fleet.remit("why", "src/int-002/made.py:1")
 

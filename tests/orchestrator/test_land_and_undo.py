@@ -35,8 +35,8 @@ def test_a_plan_that_does_not_land_by_itself_lands_when_a_person_says_so(fleet: 
 
 def test_a_landing_is_taken_back_with_what_needs_it(fleet: Fleet) -> None:
     ids = fleet.govern(2)
-    path = fleet.root / ".orchestration" / "active_intents.yaml"
-    path.write_text(path.read_text().replace("name: make INT-002", "name: make INT-002\n    dependencies: [INT-001]"))
+    with fleet.intent_file(ids[1]).open("a") as file:
+        file.write("dependencies: [INT-001]\n")
     git(fleet.root, "commit", "-qam", "INT-002 waits")
     fleet.start_worker(2, 0.1)
     fleet.start_plan(ids)
@@ -47,7 +47,7 @@ def test_a_landing_is_taken_back_with_what_needs_it(fleet: Fleet) -> None:
     assert "INT-001 stays: INT-002 landed after it and need" in refused
     assert "remit plan undo INT-001 --with-dependants" in refused
     shown = fleet.remit("plan", "undo", ids[0], "--with-dependants", "--dry-run")
-    assert "INT-001 goes out of remit/next, and before it INT-002, which need it: changes 3 files" in shown
+    assert "INT-001 goes out of remit/next, and before it INT-002, which need it: changes 4 files" in shown
     assert "removed     src/int-001/made.py" in shown
     assert "nothing was changed" in fleet.remit("plan", "undo", ids[0], "--with-dependants", code=2)
     assert git(fleet.root, "rev-parse", "remit/next") == tip
@@ -57,7 +57,9 @@ def test_a_landing_is_taken_back_with_what_needs_it(fleet: Fleet) -> None:
     )
     files = git(fleet.root, "ls-tree", "-r", "--name-only", "remit/next").split()
     assert [f"src/{id.lower()}/made.py" in files for id in ids] == [False, False]
-    assert "status: DONE" not in git(fleet.root, "show", "remit/next:.orchestration/active_intents.yaml")
+    for id in ids:
+        name = fleet.intent_file(id).relative_to(fleet.root)
+        assert "status: DONE" not in git(fleet.root, "show", f"remit/next:{name}")
     assert {task["state"] for task in fleet.status().values()} == {"dropped"}
     assert "holds nothing of it" in fleet.remit("plan", "undo", ids[0], "--yes", code=1)
     assert json.loads(fleet.remit("plan", "undo", ids[0], "--dry-run", "--json", code=1))["data"]["changes"] == []
@@ -79,9 +81,9 @@ def test_a_target_that_a_person_has_checked_out_moves_only_when_the_person_lands
     assert git(fleet.root, "rev-parse", branch) != tip
     assert (fleet.root / "src/int-001/made.py").exists()
     assert "not committed" in (fleet.root / "README.md").read_text()
-    # The intents file says what has landed, and differs from the commit no longer.
+    # The intent's file says what has landed, and differs from the commit no longer.
     assert git(fleet.root, "status", "--porcelain").split() == ["M", "README.md"]
-    assert "status: DONE" in (fleet.root / ".orchestration/active_intents.yaml").read_text()
+    assert "status: DONE" in fleet.intent_file(ids[0]).read_text()
     # The way back brings the tree along too.
     fleet.remit("plan", "undo", ids[0], "--yes")
     assert not (fleet.root / "src/int-001/made.py").exists()
@@ -101,7 +103,7 @@ def test_an_uncommitted_change_in_the_way_of_a_landing_is_named_and_stays(fleet:
     assert "asking" in shown
     assert "in the way: src/int-001/made.py; commit or stash it there, then `remit plan land`" in shown
     assert mine.read_text() == "a person's own\n"
-    assert "status: IN_PROGRESS" in (fleet.root / ".orchestration/active_intents.yaml").read_text()
+    assert git(fleet.root, "status", "--porcelain", "--", ".orchestration") == ""
     mine.unlink()
     assert "landed on" in fleet.remit("plan", "land")
     assert "made_by" in mine.read_text()

@@ -45,9 +45,9 @@ def processes_of(home: Path, program: str) -> list[int]:
 def test_every_misbehaving_agent_is_named_and_survived(fleet: Fleet) -> None:
     fleet.govern(1)
     ids = [f"INT-{number:03}" for number in range(1, len(ENDS) + 1)]
-    file = fleet.root / ".orchestration" / "active_intents.yaml"
-    rows = (f"  - id: {id}\n    name: make\n    status: DRAFT\n    owned_scope: ['src/{id.lower()}/**']" for id in ids)
-    file.write_text("\n".join(["active_intents:", *rows, ""]))
+    for id in ids:
+        fleet.intent_file(id).write_text(f"id: {id}\nname: make\nowned_scope: ['src/{id.lower()}/**']\n")
+    git(fleet.root, "add", "-A")
     with (fleet.root / ".orchestration" / "remit.toml").open("a") as settings:
         settings.write("\n[orchestrator]\nstall_s = 30\n")
     (fleet.root / "README.md").write_text("# Example\n\nMore.\n")

@@ -489,3 +489,17 @@ def test_yaml_is_not_imported_while_the_cache_is_warm(intents_file: Path, tmp_pa
         "assert not {'yaml', 'ruamel.yaml'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", script, intents_file, cache], check=True)
+
+
+def test_other_names_of_constraints_are_read() -> None:
+    text = one(
+        """constraints:
+      - {type: library_version, library: bcrypt, min_version: "5.0.0", validation: Check the manifest}
+      - {type: file_size, max_lines: 500, scope: "src/**/*.ts", validation: Count lines}"""
+    ).replace("    constraints: [Keep it small]\n", "")
+    document = parse_intents(text.encode())
+    assert not document.errors
+    assert [(c.kind, c.options) for c in document.intents[0].constraints] == [
+        ("dependency", {"name": "bcrypt", "version": ">=5.0.0"}),
+        ("max_lines", {"max": 500, "paths": "src/**/*.ts"}),
+    ]

@@ -114,6 +114,27 @@ CONSTRAINT_KINDS: Mapping[str, ConstraintKind] = {
 """Options of each kind. `policy.constraint_kinds` has the same keys."""
 
 
+OTHER_NAMES = {
+    "file_size": ("max_lines", {"max_lines": "max", "scope": "paths"}),
+    "library_version": ("dependency", {"library": "name", "scope": "paths"}),
+}
+"""Other names of kinds, with those of their options: intents files of other tools have them."""
+
+
+def translate_constraint(kind: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a constraint in the names of CONSTRAINT_KINDS; `validation`, a sentence for people, is left out."""
+    if kind not in OTHER_NAMES:
+        return kind, dict(options)
+    own, names = OTHER_NAMES[kind]
+    found = {names.get(name, name): value for name, value in options.items() if name != "validation"}
+    bounds = [
+        f"{sign}{found.pop(name)}" for name, sign in (("min_version", ">="), ("max_version", "<=")) if name in found
+    ]
+    if bounds and "version" not in found:
+        found["version"] = ",".join(bounds)
+    return own, found
+
+
 def find_constraint_problems(kind: str, options: Mapping[str, object]) -> tuple[ConstraintProblem, ...]:
     """Return the faults of a constraint of a kind in CONSTRAINT_KINDS."""
     shape = CONSTRAINT_KINDS[kind]

@@ -99,20 +99,18 @@ class Intents:
 
     def get(self, intent_id: str) -> Intent:
         found = self.find_intent(intent_id)
-        if found is None and (broken := self.describe_broken_file()):
+        if found is None and (broken := self.describe_broken_file(intent_id)):
             raise IntentError(f"{intent_id} cannot be read: {broken}")
         if found is None:
             ids = ", ".join(i.id for i in self.document.intents) or "none"
             raise IntentError(f"there is no intent {intent_id!r} (known: {ids}); see `remit intent list`")
         return found
 
-    def describe_broken_file(self) -> str:
-        """Return the first error of the intents file with the next step; empty if the file has no error."""
-        errors = self.document.errors  # read once: the file may change at any time
-        if not errors:
-            return ""
-        first = errors[0]
-        return f"{first.place}: {first.code}: {first.message}; mend the file, see `remit intent lint`"
+    def describe_broken_file(self, intent_id: str) -> str:
+        """Return the error that closes an intent, with the next step; empty if its file has none."""
+        fault = self.rules.find_fault(intent_id)
+        next_step = "mend the file, see `remit intent lint`"
+        return f"{fault.place}: {fault.code}: {fault.message}; {next_step}" if fault else ""
 
     def lint(self) -> tuple[LintFinding, ...]:
         document, path = self.document, self.workspace.intents_path

@@ -5,7 +5,7 @@ and never beside a task with an unproved or overlapping write set.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice, takewhile
 from typing import Literal, TypeAlias
@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.config import AgentRole, OrchestratorSettings, as_tuple, make_verify_item
-from remit.core.intent import FINAL_STATUSES, PRIORITIES, Intent, IntentsDocument
+from remit.core.intent import FINAL_STATUSES, INTENTS_FOLDER, PRIORITIES, Intent, IntentsDocument
 from remit.core.intents.validation import find_cycles, format_cycle
 from remit.core.plurals import count_things
 from remit.core.scope.apart import Apart, Shared, Unproved, decide_all_apart
@@ -137,7 +137,7 @@ def make_plan(
     shared = tuple(proofs.find_shared(sets))
     before = _list_all_needs(needs)
     findings = [
-        *_check_document(document),
+        *_check_document(document, {*planned, *chosen}),
         *_check_references(intents, planned, chosen),
         *_check_cycles(needs),
         *(finding for own in sets for finding in _check_scope(planned[own.intent_id], own, settings, facts, tracked)),
@@ -233,12 +233,15 @@ def order_tasks(planned: Mapping[str, Intent], needs: Mapping[str, Sequence[str]
 # --- findings ---------------------------------------------------------------------------------------------
 
 
-def _check_document(document: IntentsDocument) -> Iterator[PlanFinding]:
+def _check_document(document: IntentsDocument, wanted: Container[str]) -> Iterator[PlanFinding]:
+    """Check the files: one that is broken stands in the way of its own intent only, a list in that of all."""
     for error in document.errors[:MAX_SHOWN_ERRORS]:
         message = f"{error.place}: {error.code}: {error.message}"
         about = (error.intent_id,) if error.intent_id else ()
         fix = "mend the file; `remit intent lint` lists everything in it"
-        yield PlanFinding("INTENTS_FILE_INVALID", "error", message, about, error.field, fix=fix)
+        is_apart = error.file.startswith(f"{INTENTS_FOLDER}/") and str(error.intent_id) not in wanted
+        severity = "warning" if is_apart else "error"
+        yield PlanFinding("INTENTS_FILE_INVALID", severity, message, about, error.field, fix=fix)
 
 
 def _check_references(

@@ -103,7 +103,7 @@ class WorkerHost:
         until = time.monotonic() + self.engine.timing.lease_s
         while True:
             with self.open_gate(repository) as gate, self.intents_lock:
-                why = gate.intents.describe_broken_file()
+                why = gate.intents.describe_broken_file(intent_id)
                 if not why:
                     status = gate.intents.get(intent_id).status
                     if status in FINAL_STATUSES:

@@ -243,8 +243,9 @@ def list_members(engine: DbosEngine, gate: Gate, landing: Landing) -> list[Landi
     """Return the members with their handed-in work, in the order of the train; without those that `explain_absence`
     names. Raises IntentsUnreadable.
     """
-    if broken := gate.intents.describe_broken_file():
-        raise IntentsUnreadable(broken)
+    for name in landing.members:
+        if broken := gate.intents.describe_broken_file(name):
+            raise IntentsUnreadable(broken)
     board = engine.read_board()
     members: list[LandingMember] = []
     for name in landing.members:

@@ -282,7 +282,9 @@ def _read_constraints(fields: "FieldReader") -> Iterator[Constraint]:
             continue
         from remit.core.intents.constraints import (  # costs start-up time; needed for changed files with rules
             CONSTRAINT_KINDS,
+            OTHER_NAMES,
             find_constraint_problems,
+            translate_constraint,
         )
 
         parts = fields.read_pairs(node, field)
@@ -294,11 +296,12 @@ def _read_constraints(fields: "FieldReader") -> Iterator[Constraint]:
         kind = fields.as_text(kind_node, field)
         if kind is None:
             continue
-        if kind not in CONSTRAINT_KINDS:
+        if kind not in CONSTRAINT_KINDS and kind not in OTHER_NAMES:
             fields.add(kind_node, field, f"type is {kind[:80]!r}; {expected}")
         text_node = parts.pop("text", None)
         text = None if text_node is None else fields.as_text(text_node, field)
-        options = {name: _read_option(fields, part, field) for name, part in parts.items()}
+        read = {name: _read_option(fields, part, field) for name, part in parts.items()}
+        kind, options = translate_constraint(kind, read)
         for problem in find_constraint_problems(kind, options) if kind in CONSTRAINT_KINDS else ():
             fields.add(parts.get(problem.option, node), field, problem.message)
         yield Constraint(text or describe_constraint(kind, options), kind, options)
