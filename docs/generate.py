@@ -88,6 +88,8 @@ SETTING_WORDS = {
     "approvals.timeout_s": "seconds that a question waits for an answer; by default the agent's own time limit less 5",
     "approvals.grant_hours": "hours that a yes for an intent lasts at most",
     "overrides": "the violations that a person may waive",
+    "intents.auto_select": "how a session without a selection gets its intent: `bound` by a binding of a person, "
+    "`REMIT_INTENT` or the branch's name; `single` also takes the one open intent",
     "lessons.file": "the file that lessons are written to: `AGENT.md` in `.orchestration/`, the others at the root",
     "trailers.style": "the line in commit messages that names the agent: `kernel` is Assisted-by, `apache`"
     " Generated-by, `coauthor` Co-authored-by",

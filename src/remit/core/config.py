@@ -315,6 +315,16 @@ class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     detour_minutes: int = 10
 
 
+class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a session without a selection gets its intent.
+
+    `auto_select` "bound": by a person's binding, `REMIT_INTENT` or the branch's name only. "single": without any of
+    these, the one open intent.
+    """
+
+    auto_select: Literal["bound", "single"] = "bound"
+
+
 class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The file for lessons: `AGENT.md` beside the intents, or a file at the workspace root."""
 
@@ -703,6 +713,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     session: SessionSettings = SessionSettings()
     approvals: ApprovalRules = ApprovalRules()
     overrides: tuple[ErrorType, ...] = OVERRIDABLE
+    intents: IntentSettings = IntentSettings()
     lessons: LessonSettings = LessonSettings()
     trailers: Trailers = Trailers()
     transcripts: TranscriptSettings = TranscriptSettings()
