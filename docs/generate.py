@@ -279,6 +279,7 @@ EVENT_WORDS = {
     "check_failed": "one of Remit's own checks broke, and so denied",
     "recovery": "the log was damaged and mended: what was lost or moved aside",
     "tree_head": "the log's signed root",
+    "work_requested": "a person asked for something by `remit start`: `request`, for sessions of the `place`",
     "task_handed_in": "an attempt of a plan is done by its own word, and its criteria hold: it waits for landing",
     "task_landed": "what an intent did became part of the target branch, or was taken out of it again (`undone`)",
     "console_paired": "a browser was paired with the console",

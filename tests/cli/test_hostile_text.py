@@ -91,7 +91,7 @@ VIEWS: dict[tuple[str, ...], list[str]] = {
 CHANGES = "it acts, and prints by the same door what it did"
 SERVES = "it speaks to a program, whose bytes they are"
 UNSHOWN: dict[tuple[str, ...], str] = {
-    **dict.fromkeys([("init",), ("demo",), ("uninstall",), ("serve",)], CHANGES),
+    **dict.fromkeys([("init",), ("demo",), ("uninstall",), ("serve",), ("start",)], CHANGES),
     **dict.fromkeys([("approvals", word) for word in ("allow", "deny", "revoke")], CHANGES),
     **dict.fromkeys(
         [("intent", word) for word in ("bind", "complete", "delete", "edit", "fork", "new", "set-status", "unbind")],

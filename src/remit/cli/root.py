@@ -13,6 +13,7 @@ from remit.servers.environ_checks import NoHome
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("agents.init", "govern this repository, and wire the agents that are here"),
+        "start": ("start", "say what is to be done: the next session proposes an intent for it"),
         "demo": ("demo", "the whole story in a throw-away repository"),
         "completion": ("completion", "completion for bash, zsh or fish"),
     },

@@ -22,7 +22,7 @@ EventName: TypeAlias = Literal[
     "mutation", "generated", "tool_use", "tool_result", "denied", "approval_requested", "approval_answered",
     "intent_selected", "intent_cleared", "intent_transition", "intent_changed", "session_start", "session_end",
     "verification", "lesson", "snapshot", "restore", "human_edit", "replay", "check_failed", "recovery", "tree_head",
-    "pruned", "console_paired", "review_sent", "setting_changed", "task_handed_in", "task_landed",
+    "pruned", "console_paired", "review_sent", "setting_changed", "task_handed_in", "task_landed", "work_requested",
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, Attempts, WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls, remove_session_with_commands
 from remit.gate.governing import Rules
-from remit.gate.intents.bindings import find_binding
+from remit.gate.intents.bindings import describe_request, find_binding, find_request, keep_request
 from remit.gate.intents.intents import Intents
 from remit.gate.intents.lessons import describe_open_items
 from remit.gate.pending_messages import PendingMessages
@@ -178,7 +178,13 @@ class SessionLifecycle:
         is_free = active.intent_id is None and active.source != "cleared"
         binding = find_binding(self.context, session) if is_free else None
         bound = intents.bind_unselected_session(session, agent, binding)
-        return bound or intents.deliver_block(session, only_changed=only_changed)
+        if bound or active.intent_id is not None:
+            return bound or intents.deliver_block(session, only_changed=only_changed)
+        known = find_request(self.context, session)
+        if known is None or (only_changed and known.kind == "session"):
+            return ""
+        keep_request(self.context.state, session, known)
+        return describe_request(known)
 
     def handle_prompt(self, session: SessionKey, agent: str) -> str:
         """Return pending messages, and the intent's block if it changed, after a person's prompt."""

@@ -13,7 +13,7 @@ from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.intents.bindings import Binding, BindingKind, Bindings, list_terminals
+from remit.gate.intents.bindings import Binding, BindingKind, Bindings, list_terminals, name_request
 from remit.gate.intents.refusals import HELD, selectable_intent_ids
 
 PLACE_OPTIONS = (
@@ -103,6 +103,6 @@ def name_place(
 
 def describe_binding(bound: Binding) -> str:
     place = {"worktree": "this work tree", "terminal": "a terminal"}.get(bound.kind, f"{bound.kind} {bound.name}")
-    what = bound.intent_id if bound.intent_id else f'the request "{bound.request[:80]}"'
+    what = bound.intent_id if bound.intent_id else f'the request "{name_request(bound.request)}"'
     only = ", and cannot leave it" if bound.only else ""
     return sanitise_line(f"sessions of {place} begin with {what}{only}", 300)
