@@ -96,6 +96,8 @@ SETTING_WORDS = {
     "approvals.timeout_s": "seconds that a question waits for an answer; by default the agent's own time limit less 5",
     "approvals.grant_hours": "hours that a yes for an intent lasts at most",
     "overrides": "the violations that a person may waive",
+    "intents.auto_select": "how a session without a selection gets its intent: `bound` by a binding of a person, "
+    "`REMIT_INTENT` or the branch's name; `single` also takes the one open intent",
     "lessons.file": "the file that lessons are written to: `AGENT.md` in `.orchestration/`, the others at the root",
     "trailers.style": "the line in commit messages that names the agent: `kernel` is Assisted-by, `apache`"
     " Generated-by, `coauthor` Co-authored-by",
@@ -298,6 +300,7 @@ EVENT_WORDS = {
     "check_failed": "one of Remit's own checks broke, and so denied",
     "recovery": "the log was damaged and mended: what was lost or moved aside",
     "tree_head": "the log's signed root",
+    "work_requested": "a person asked for something by `remit start`: `request`, for sessions of the `place`",
     "task_handed_in": "an attempt of a plan is done by its own word, and its criteria hold: it waits for landing",
     "task_landed": "what an intent did became part of the target branch, or was taken out of it again (`undone`)",
     "console_paired": "a browser was paired with the console",

@@ -91,13 +91,11 @@ VIEWS: dict[tuple[str, ...], list[str]] = {
 CHANGES = "it acts, and prints by the same door what it did"
 SERVES = "it speaks to a program, whose bytes they are"
 UNSHOWN: dict[tuple[str, ...], str] = {
-    **dict.fromkeys([("init",), ("adopt",), ("demo",), ("uninstall",), ("serve",)], CHANGES),
+    **dict.fromkeys([("init",), ("adopt",), ("demo",), ("uninstall",), ("serve",), ("start",)], CHANGES),
     **dict.fromkeys([("approvals", word) for word in ("allow", "deny", "revoke")], CHANGES),
+    **dict.fromkeys([("intent", word) for word in ("bind", "complete", "delete", "edit", "fork", "new")], CHANGES),
     **dict.fromkeys(
-        [
-            ("intent", word)
-            for word in ("complete", "delete", "edit", "fork", "new", "renumber", "reopen", "resolve", "set-status")
-        ],
+        [("intent", word) for word in ("renumber", "reopen", "resolve", "set-status", "unbind")],
         CHANGES,
     ),
     **dict.fromkeys([("plan", word) for word in ("fork", "land", "pause", "resume", "start", "stop", "undo")], CHANGES),

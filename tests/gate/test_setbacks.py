@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate.driving import INTENTS, Agent, allowed, body, governed, records, refusal
+from remit.core.call import SessionKey
 from remit.core.decision import DeniedPath
+from remit.gate.gate import Gate
+from remit.gate.intents.person_edits import PERSON
 from remit.gate.state.workspace_state import State
 from remit.policy.checks.detour import names_denied_path
 from stepped_clock import SteppedClock
@@ -194,10 +197,10 @@ def test_a_command_that_only_reads_it_or_names_another_goes_on(agent: Clocked, c
     assert allowed(agent.ask("Bash", command=command))
 
 
-def test_a_detour_ends_when_an_intent_is_selected_that_owns_the_path(agent: Clocked) -> None:
+def test_a_detour_ends_when_a_person_selects_an_intent_that_owns_the_path(agent: Clocked) -> None:
     agent.write("docs/x.md", "x")
-    agent.ask("Bash", command="remit intent clear")
-    agent.select("INT-002")
+    gate = Gate.open(agent.cwd, agent.environment)
+    gate.intents.select(SessionKey(agent.session), PERSON, "INT-002", said_by=PERSON)
     assert allowed(agent.ask("Bash", command="touch docs/x.md"))
 
 

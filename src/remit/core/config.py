@@ -325,10 +325,14 @@ class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What Remit writes into the files of intents: with `closing` the end of an intent and a block, with `all` each
     status, with `never` nothing. The rest of an intent's life stands in the ledger. `layout` is where a new intent
     goes: `auto` keeps to a list that is there.
+
+    `auto_select` says how a session without a selection gets its intent. "bound": by a person's binding, `REMIT_INTENT`
+    or the branch's name only. "single": without any of these, the one open intent.
     """
 
     write_back: Literal["closing", "all", "never"] = "closing"
     layout: Literal["auto", "files", "list"] = "auto"
+    auto_select: Literal["bound", "single"] = "bound"
 
 
 class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):

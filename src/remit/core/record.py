@@ -23,7 +23,7 @@ EventName: TypeAlias = Literal[
     "intent_selected", "intent_cleared", "intent_transition", "intent_reopened", "intent_renumbered", "intent_changed",
     "session_start", "session_end", "verification", "lesson", "snapshot", "restore", "human_edit", "replay",
     "check_failed", "recovery", "tree_head", "pruned", "console_paired", "review_sent", "setting_changed",
-    "task_handed_in", "task_landed", "data_snapshot", "data_changed",
+    "task_handed_in", "task_landed", "work_requested", "data_snapshot", "data_changed",
 ]  # fmt: skip
 
 

@@ -19,6 +19,10 @@ DOOR_EVIDENCE: ContextVar[Mapping[str, Any] | None] = ContextVar("DOOR_EVIDENCE"
 """By what the door took this thread's caller for a person; its records say so."""
 
 
+HOOK_PID: ContextVar[int] = ContextVar("HOOK_PID", default=0)
+"""Process of the hook client that this thread answers; 0 where none asks."""
+
+
 class Environment(MachinePlaces, frozen=True):
     """The machine around a gate; paths of `settings` and `own_folders` are relative to HOME."""
 

@@ -17,23 +17,21 @@ from msgspec.structs import replace
 
 from remit.core.call import OWN_AGENT, SessionEnded, SessionKey, SessionStarted
 from remit.core.decision import Mode
-from remit.core.intent import INTENT_ID, Intent, IntentsDocument
+from remit.core.intent import Intent, IntentsDocument
 from remit.core.record import KEY, Body, format_utc
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, Attempts, WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls, remove_session_with_commands
 from remit.gate.governing import Rules, forget_rules
-from remit.gate.intents.intents import IntentBinding, Intents
+from remit.gate.intents.bindings import describe_request, find_binding, find_request, keep_request
+from remit.gate.intents.intents import Intents
 from remit.gate.intents.lessons import describe_open_items
-from remit.gate.intents.refusals import ASSIGNED
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.workspace_state import SessionState, Setbacks
 from remit.gate.trust import describe_untrusted, find_untrusted, untrusted_notice, untrusted_notice_once
 from remit.workspace.agents.transcripts import ReadPosition, find_transcript, read_lines_after
-from remit.workspace.git.repository import current_branch
-from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import put_session_home
 
 PROTOCOL_TEMPLATE = """\
@@ -176,17 +174,18 @@ class SessionLifecycle:
 
     def deliver_block(self, session: SessionKey, agent: str, *, only_changed: bool = False) -> str:
         """Return the intent's block; a session without a selection is bound to the intent of its environment first."""
-        binding: IntentBinding | None = None
-        assignment = read_assignment(self.context.workspace) if self.context.workspace.assignment_path else None
-        if assignment is not None:
-            binding = IntentBinding(assignment.terms.intent, ASSIGNED) if assignment.terms is not None else None
-        elif self.context.environment.bound_intent:
-            binding = IntentBinding(self.context.environment.bound_intent, "environment")
-        elif named := INTENT_ID.search(current_branch(self.context.workspace) or ""):
-            binding = IntentBinding(named[0], "branch")
         intents = Intents(self.context)
+        active = self.context.state.active_session(session)
+        is_free = active.intent_id is None and active.source != "cleared"
+        binding = find_binding(self.context, session) if is_free else None
         bound = intents.bind_unselected_session(session, agent, binding)
-        return bound or intents.deliver_block(session, only_changed=only_changed)
+        if bound or active.intent_id is not None:
+            return bound or intents.deliver_block(session, only_changed=only_changed)
+        known = find_request(self.context, session)
+        if known is None or (only_changed and known.kind == "session"):
+            return ""
+        keep_request(self.context.state, session, known)
+        return describe_request(known)
 
     def handle_prompt(self, session: SessionKey, agent: str) -> str:
         """Return pending messages, and the intent's block if it changed, after a person's prompt."""

@@ -43,7 +43,7 @@ from remit.gate.governing import (
 )
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentError, IntentRefused
-from remit.gate.machine import Environment
+from remit.gate.machine import HOOK_PID, Environment
 from remit.gate.records.call_records import failed_event_record
 from remit.gate.remember import is_new_worktree
 from remit.policy.commands import analyse
@@ -104,6 +104,7 @@ def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gat
     event = parse(frame.agent, payload)
     if isinstance(event, BeforeCall):
         event = BeforeCall(replace(event.call, hook_pid=frame.pid))
+    HOOK_PID.set(frame.pid)
     found = ask_gates(event, frame, environment, gates)
     if isinstance(event, TurnEnded | SessionEnded) and found.context:
         failures = f"remit: {escape_surrogates(found.context)}\n".encode()

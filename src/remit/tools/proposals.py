@@ -7,8 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
+from remit.gate.intents.bindings import end_request, find_request, name_request
 from remit.gate.intents.proposals import MAX_COMMAND_CHARS, make_agreed_intent, show_proposal
 from remit.gate.intents.refusals import validate_scope
 from remit.tools.agent_tool import Caller, ToolAnswer, ToolText
@@ -50,14 +52,21 @@ def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolAnsw
         constraints=tuple(Constraint(text) for text in given.constraints),
         acceptance_criteria=read_criteria(given.criteria),
     )
+    request = find_request(gate, caller.session)
+    if request is not None:
+        references = (sanitise_line(request.url, 300),) if request.url else ()
+        wanted = replace(wanted, description=sanitise_line(redact(request.request), 500), references=references)
+    asked_for = name_request(request.request) if request is not None else ""
     action = f"propose_intent: {name} (owns {', '.join(given.owned_scope)})"
     question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, given.reason, given.owned_scope)
-    question = replace(question, path=None, proposal=show_proposal(gate, wanted, given.expected_paths))
+    question = replace(question, path=None, proposal=show_proposal(gate, wanted, given.expected_paths, asked_for))
     reply = ask_person(gate, caller, question, "propose_intent", describe_command(wanted))
     if reply.scope:
         validate_scope(reply.scope)
         wanted = replace(wanted, owned_scope=reply.scope)
     agreed = make_agreed_intent(gate, caller.session, caller.agent, wanted, question, reply.by)
+    if request is not None:
+        end_request(gate.state, request)
     made = {"id": agreed.intent.id, "status": agreed.intent.status, "owned_scope": list(agreed.intent.owned_scope)}
     if agreed.selected is None:
         text = f"The person said yes: {made['id']} is there. It is not selected: {agreed.why_unselected}"

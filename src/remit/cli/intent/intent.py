@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.intent.bind import bind, unbind
 from remit.cli.intent.edit import edit, fork, new
 from remit.cli.intent.mend import renumber, reopen, resolve
 from remit.cli.output import (
@@ -41,7 +42,7 @@ from remit.gate.intents.person_edits import (
     require_closed_children,
     trust_commands,
 )
-from remit.gate.intents.refusals import IntentRefused
+from remit.gate.intents.refusals import IntentRefused, is_held
 from remit.gate.intents.switches import SwitchRefused
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def intent() -> None:
     """What agents may do: each intent owns files, has constraints, and says when it is done."""
 
 
-for command in (new, fork, edit, resolve, renumber, reopen):
+for command in (new, fork, edit, bind, unbind, resolve, renumber, reopen):
     intent.add_command(command)
 
 
@@ -182,7 +183,9 @@ def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> No
     key = choose_session(gate, session)
     try:
         selection = gate.intents.select(key, PERSON, intent_id)
-    except SwitchRefused:
+    except IntentRefused as refused:
+        if not (isinstance(refused, SwitchRefused) or is_held(gate.state.active_session(key).source)):
+            raise
         require_person(Act.BIND_INTENT)
         selection = gate.intents.select(key, PERSON, intent_id, said_by=PERSON)
     emit(selection, as_json, selection.block)
@@ -197,7 +200,11 @@ def clear(session: str | None, repo: Path, as_json: bool) -> None:
     if is_below_agent():
         emit({"released": None}, as_json, "released, if one was active")
         return
-    released = gate.intents.clear(choose_session(gate, session), PERSON)
+    key, said_by = choose_session(gate, session), ""
+    if is_held(gate.state.active_session(key).source):
+        require_person(Act.UNBIND_INTENT)
+        said_by = PERSON
+    released = gate.intents.clear(key, PERSON, said_by=said_by)
     emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
 
 

@@ -34,6 +34,7 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
     "lesson": ("intent", "lesson"),
     "task_handed_in": ("intent", "handed in"),
     "task_landed": ("intent", "landed"),
+    "work_requested": ("person", "asked for"),
     "check_failed": ("failed", "broken"),
     "console_paired": ("person", "paired"),
     "review_sent": ("person", "reviewed"),

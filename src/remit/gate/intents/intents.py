@@ -29,13 +29,16 @@ from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import Rules, load_rules, put_life_record
+from remit.gate.intents.bindings import IntentBinding
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
     ASSIGNED,
     IntentError,
     IntentRefused,
     dependency_warnings,
+    is_held,
     make_refusal,
+    refuse_leaving,
     require_selectable,
     scope_warnings,
     selectable_intent_ids,
@@ -52,21 +55,12 @@ from remit.workspace.safe_files import compute_version, remove_below
 
 COMPLETE_TOOL = "complete_intent"
 
-CHOSEN_BY_AGENT = ("selected", "branch")
-"""Sources of a selection that an agent makes, or brings about by the name of a branch."""
+CHOSEN_BY_AGENT = ("selected", "branch", "single", "bound worktree", "held worktree", "bound branch", "held branch")
+"""Sources of a selection that an agent makes, or can bring about by a branch or a worktree."""
 
 
 MAX_RECENT = 10  # changes that a context block lists
 MAX_SEARCHED = 200  # changes of an intent that are searched for those of other sessions
-
-
-class IntentBinding(Struct, frozen=True):
-    """Intent named by a session's environment: its worktree's `assignment`, `REMIT_INTENT` (source `environment`) or
-    the `branch`.
-    """
-
-    intent_id: str
-    source: str
 
 
 class SelectedIntent(Struct, frozen=True):
@@ -298,6 +292,10 @@ class Intents:
             raise make_refusal("OUTSIDE_WORKSPACE", say, tool, active.intent_id)
         if read_assignment(self.workspace) is not None:
             source = ASSIGNED
+        if not said_by and source == "selected" and intent_id != active.intent_id:
+            self.require_free(session, tool)
+        if said_by and active.intent_id != intent_id:
+            active = SessionState(active.agent, active.model)
         intent = require_selectable(intent_id, active, self.rules, tool)
         intents = self.document.intents
         if not said_by and source in CHOSEN_BY_AGENT and intent_id != active.intent_id:
@@ -333,18 +331,28 @@ class Intents:
                 raise
         self.state.put_session(session, bound, self.context.environment.clock.now())
 
-    def clear(self, session: SessionKey, agent: str) -> str | None:
-        """Release the session's intent and return its id. Raises IntentRefused for an assigned one, and the errors in
-        RECORDING_ERRORS.
+    def require_free(self, session: SessionKey, tool: str) -> None:
+        """Raise IntentRefused if a person holds the session, or its parent, to its intent."""
+        for key in (session, session.parent):
+            held = self.state.find_session(key) if key is not None else None
+            if held is not None and is_held(held.source):
+                raise refuse_leaving(held, tool)
+
+    def clear(self, session: SessionKey, agent: str, *, said_by: str = "", completed: bool = False) -> str | None:
+        """Release the session's intent and return its id. Raises IntentRefused for an assigned one, and for one that a
+        person holds the session to, unless they say so or it is completed; and the errors in RECORDING_ERRORS.
         """
         found = self.state.active_session(session)
         active = found.intent_id
         if found.source == ASSIGNED:
             say = f"{active} is assigned to this worktree: it ends with the attempt."
             raise make_refusal("INTENT_ALREADY_ACTIVE", say, "clear_active_intent", active)
+        if not said_by and not completed:
+            self.require_free(session, "clear_active_intent")
         if active is not None:
             self.recorder.append([self.make_record("intent_cleared", active, session, {"by": agent}, agent)])
-            self.bind_session(session, agent, None, "cleared", "")
+            left = found.source if completed and is_held(found.source) else "cleared"
+            self.bind_session(session, agent, None, left, "")
         return active
 
     def bind_unselected_session(self, session: SessionKey, agent: str, binding: IntentBinding | None) -> str:
@@ -353,8 +361,9 @@ class Intents:
         """
         active = self.state.active_session(session)
         if binding is not None and active.intent_id is None and active.source != "cleared":
+            said_by = binding.source if binding.is_persons else ""
             with suppress(IntentRefused):
-                return self.select(session, agent, binding.intent_id, source=binding.source).block
+                return self.select(session, agent, binding.intent_id, source=binding.source, said_by=said_by).block
         return ""
 
     def narrow_session(self, session: SessionKey, *narrowings: Sequence[str], is_alone: bool = False) -> None:
@@ -462,7 +471,7 @@ class IntentCompletion:
             self.context.recorder.append([record])
             return intent
         done = self.intents.set_status(intent_id, "DONE", by=agent, notes=notes, session=session)
-        self.intents.clear(session, agent)
+        self.intents.clear(session, agent, completed=True)
         return done
 
     def require_completable(self, session: SessionKey, intent_id: str, *, vouched: bool) -> Intent:

@@ -187,7 +187,7 @@ def make_agreed_intent(
         trust_commands(context, made, question.proposal.untrusted)
     try:
         if intents.state.active_session(session).intent_id is not None:
-            intents.clear(session, agent)
+            intents.clear(session, agent, said_by=said_by)
         selected = intents.select(
             session, agent, made.id, reasoning=question.message, tool="propose_intent", said_by=said_by
         )

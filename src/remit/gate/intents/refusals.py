@@ -11,13 +11,31 @@ from remit.gate.governing import Rules
 from remit.gate.state.workspace_state import SessionState
 from remit.policy.violations import make_violation
 
-REPLACEABLE_SOURCES = ("branch", "worktree", "parent", "")
+BOUND, HELD = "bound", "held"
+"""First word of the source of an intent by a person's binding; what is held, agents cannot leave."""
+
+REPLACEABLE_SOURCES = (
+    *("branch", "worktree", "parent", "single", ""),
+    *(f"{BOUND} {kind}" for kind in ("session", "terminal", "worktree", "branch")),
+)
 """Sources of an active intent that a first explicit selection may replace without a clear."""
 
 ASSIGNED = "assignment"
 """Source of the intent of a session in a worktree that a plan has assigned."""
 
-BOUND_BY = {"environment": " (bound by REMIT_INTENT)", ASSIGNED: " (assigned to this worktree)"}
+BOUND_BY = {ASSIGNED: " (assigned to this worktree)"}
+
+
+def is_held(source: str) -> bool:
+    """Return whether an agent's session cannot leave its intent: a person bound it so, or by `REMIT_INTENT`."""
+    return source == "environment" or source.startswith(f"{HELD} ")
+
+
+def refuse_leaving(active: SessionState, tool: str) -> "IntentRefused":
+    how = "REMIT_INTENT" if active.source == "environment" else f"its {active.source.removeprefix(f'{HELD} ')}"
+    under = active.intent_id or "one intent"
+    say = f"A person bound this session to {under} (by {how}). Changing it is their step: ask them."
+    return make_refusal("INTENT_ALREADY_ACTIVE", say, tool, active.intent_id)
 
 
 class IntentRefused(Exception):

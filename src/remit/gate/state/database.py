@@ -51,6 +51,8 @@ CREATE TABLE IF NOT EXISTS transcripts(
 CREATE TABLE IF NOT EXISTS logins(cookie TEXT PRIMARY KEY, id TEXT, body BLOB, until REAL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS agent_roots(
   pid INTEGER, started INTEGER, agent TEXT, session TEXT, UNIQUE(pid, started));
+CREATE TABLE IF NOT EXISTS bindings(
+  workspace TEXT, kind TEXT, name TEXT, body BLOB, PRIMARY KEY(workspace, kind, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY KEY(workspace, name)) WITHOUT ROWID;
 """
 

@@ -407,7 +407,7 @@ def hand_over(gate: Gate, intent_id: str, session_id: str, to_session: str) -> d
         put_under(taking, to_session, intent_id)
         for call in calls:
             UnfinishedCalls(giving).settle_call(call)
-        giving.intents.clear(SessionKey(session_id), PERSON)
+        giving.intents.clear(SessionKey(session_id), PERSON, said_by=PERSON)
     return {"intent_id": intent_id, "session_id": to_session, "released": len(calls)}
 
 
@@ -423,6 +423,6 @@ def put_under(gate: Gate, session_id: str, intent_id: str) -> None:
     if intent_id and intent_id not in selectable_intent_ids(gate.rules):
         raise Refused(409, f"no session can work under {intent_id[:40]!r}", "choose an open intent")
     if gate.state.active_session(key).intent_id not in (None, intent_id):
-        gate.intents.clear(key, PERSON)
+        gate.intents.clear(key, PERSON, said_by=PERSON)
     if intent_id:
         gate.intents.select(key, PERSON, intent_id, said_by=PERSON)

@@ -288,7 +288,7 @@ def change_session(gate: Gate, intent_id: str, session_id: str, bind: bool) -> d
         return {"session_id": session_id, "intent_id": intent_id}
     if known.intent_id != intent_id:
         raise Refused(409, f"the session works under {known.intent_id or 'no intent'} by now", "load the page again")
-    gate.intents.clear(key, PERSON)
+    gate.intents.clear(key, PERSON, said_by=PERSON)
     return {"session_id": session_id, "intent_id": None}
 
 
