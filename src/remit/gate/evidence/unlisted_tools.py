@@ -17,7 +17,7 @@ from remit.core.machine_paths import PERSON_SETTINGS_PATH
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.state.workspace_state import State
 from remit.workspace.observe.observation import Change
-from remit.workspace.place.config import ConfigError, read_person_settings
+from remit.workspace.place.config import ConfigError, read_personal_settings
 
 CHANGING_TOOL_FACT = "changing-tool:"
 """Prefix of the facts with the names of tools that changed files although nothing in their calls said so."""
@@ -40,7 +40,7 @@ def settle_unlisted(
     # The workspace itself says where a tool works, not what it changes there.
     paths = tuple(path for path in paths if "\0" in path or os.path.realpath(folder / path) != top)
     try:
-        person = read_person_settings(home).tools
+        person = read_personal_settings(home).tools
     except ConfigError as error:
         return call, Finding("tools", "CONFIG_INVALID", f"{error}. A person has to mend it.")
     asked = find_pattern(call.tool, person.ask)
