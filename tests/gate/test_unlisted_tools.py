@@ -15,6 +15,7 @@ META_CALLS: dict[str, dict[str, Any]] = {
     "SendMessage": {"to": "worker", "message": "done"},
     "create_goal": {"objective": "green tests"},
     "mcp__github__list_issues": {"owner": "acme", "repo": "shop"},
+    "mcp__crawler__visit": {"route": "/", "labels": [f"label {number}" for number in range(300)]},
     "mcp__context7__get_docs": {"libraryID": "/vercel/next.js", "topic": "routing"},
 }
 
@@ -68,6 +69,7 @@ def test_what_names_a_path_or_a_command_is_judged_as_other_tools_are(
 
 
 def test_under_an_intent_the_named_paths_meet_its_scope(agent: Agent) -> None:
+    assert refusal(agent.ask(TOOL, repo_path=str(agent.cwd))) == "MISSING_OR_INVALID_INTENT"
     agent.select()
     (agent.cwd / "docs").mkdir()
     assert allowed(agent.ask(TOOL, path="src/new.py"))
