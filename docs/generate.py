@@ -25,9 +25,9 @@ from remit.core.call import REMIT_COMMANDS
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.core.intents.constraints import CONSTRAINT_KINDS
-from remit.core.machine_paths import CONFIG_PATH
+from remit.core.machine_paths import CONFIG_PATH, CONFIG_PATH
 from remit.policy.decide import CHECKS
-from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS
+from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS, SHELL_FORMS
 from remit.provenance.verify.rules import INTEGRITY_RULES, RULES
 from remit.servers.web.remote.settings import RemoteSettings
 from remit.tools.catalogue import TOOLS
@@ -327,6 +327,12 @@ RECORD_PARTS = (
 )
 
 
+PERSON_WORDS = {
+    "tools.read": "names of tools that only read, as patterns: `mcp__github__list_*`. They need no intent",
+    "tools.harmless": "the same, for tools that do something else which changes no file",
+    "tools.ask": "names of tools before which you are asked, whatever else holds",
+}
+
 REMOTE_WORDS = {
     "origin": "the address that browsers open: `https://`, the host, and the port unless it is 443",
     "issuer": "the OpenID Connect provider, as it writes itself; `https`, but for one on this machine",
@@ -512,7 +518,9 @@ def violations() -> str:
         )
         for name, text in words.items()
     ]
-    hints = [(code(h), EXAMPLES.get(h, ""), REASONS.get(h, REASONS["ask_user"])) for h in dict.fromkeys(HINTS.values())]
+    steps = dict.fromkeys((*HINTS.values(), "propose_intent"))
+    forms = {hint: code(SHELL_FORMS[hint]) if hint in SHELL_FORMS else "" for hint in steps}
+    hints = [(code(h), forms[h], EXAMPLES.get(h, ""), REASONS.get(h, REASONS["ask_user"])) for h in steps]
     checks = [(str(n), code(name), *about_check(check)) for n, (name, check) in enumerate(CHECKS.items(), 1)]
     return "\n\n".join(
         [
@@ -522,7 +530,10 @@ def violations() -> str:
             table(("code", "when", "what to do", "recoverable"), rows),
             "*Recoverable* is what the agent can put right by itself.",
             "## What to do",
-            table(("hint", "example", "why"), hints),
+            "A step by one of Remit's tools has a form for the shell. The refusal names both: first the tool, where "
+            "the session has used one, else the command. An agent runs it alone; its hook does what it says, and waits "
+            "for a person where one has to say yes.",
+            table(("hint", "alone in a shell", "example", "why"), hints),
             "## The checks",
             "Every check runs on every call that may change something, and every finding is kept. The order decides "
             "only which one leads. A check that breaks denies.",
@@ -605,6 +616,12 @@ def configuration() -> str:
             "Where `remit init` was not run, nothing is in force. It always writes `mode`; where that line is taken "
             "out later, a workspace with an intents file is in *enforce*, one without in *observe*. "
             "`remit mode` writes it.",
+            "## Your own settings",
+            f"`~/{CONFIG_PATH}`: what you say of tools that Remit does not know, on this machine. No "
+            "repository has such a table. A tool in `read` or `harmless` that is given a path or a command is compared "
+            "all the same, and what it changes is undone in *enforce*. While the file cannot be read, calls of such "
+            "tools are refused.",
+            table(("setting", "type", "default", "meaning"), person_rows()),
             "## The console for other machines",
             f"`[console]` in `~/{CONFIG_PATH}`, a file of the person's own, which only they may be able to write: see "
             "[how to open the console from another machine](../how-to/open-the-console-to-others.md). It is read when "
@@ -641,6 +658,13 @@ ADOPT_WORDS = {
     "paths": "patterns for where the clone lies; `~` is your home folder",
     "otherwise": "in other clones that carry rules: tell the agent and you, ask about each change, or refuse changes",
 }
+
+
+def person_rows() -> list[tuple[str, str, str, str]]:
+    """The rows of the table of the person's own settings."""
+    found = settings(config.MachineSettings, "")
+    words = worded(PERSON_WORDS, (name for name, _, _ in found))
+    return [(code(name), kind, default_of(field), words[name]) for name, kind, field in found]
 
 
 def remote_rows() -> list[tuple[str, str, str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, body, governed, records
-from remit.core.machine_paths import CLIENT_PATH, MANIFEST_PATH
+from remit.core.machine_paths import CLIENT_PATH, CONFIG_PATH, MANIFEST_PATH
 from remit.wiring import manifest
 
 COMMAND = "true; python3 -c 'import this'"
@@ -151,3 +151,27 @@ def test_nothing_is_put_back_where_nothing_is_enforced(mode: str, repository: Pa
 
 def test_the_manifest_is_where_the_wiring_puts_it() -> None:
     assert MANIFEST_PATH == manifest.MANIFEST_PATH
+
+
+@pytest.mark.parametrize("before", [None, "[tools]\nread = []\n"])
+def test_what_the_person_says_of_tools_is_back_after_a_call_that_hid_its_path(
+    before: str | None, agent: Agent, home: Path
+) -> None:
+    own = home / CONFIG_PATH
+    own.parent.mkdir(parents=True)
+    if before is not None:
+        own.write_text(before)
+    asked = agent.ask("mcp__notes__tidy")
+    own.write_text('[tools]\nharmless = ["*"]\n')
+    told = str(agent.tell("mcp__notes__tidy", asked["call_id"]).get("additionalContext", ""))
+    assert "PROTECTED_PATH" in told
+    assert (own.read_text() if own.exists() else None) == before
+
+
+def test_what_the_person_writes_between_two_calls_stays(agent: Agent, home: Path) -> None:
+    own = home / CONFIG_PATH
+    own.parent.mkdir(parents=True)
+    agent.tell("mcp__notes__tidy", agent.ask("mcp__notes__tidy")["call_id"])
+    own.write_text('[tools]\nharmless = ["mcp__notes__*"]\n')
+    assert agent.tell("mcp__notes__tidy", agent.ask("mcp__notes__tidy")["call_id"]) == {}
+    assert "harmless" in own.read_text()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gate.driving import Agent, allowed, body, governed, records, refusal
-from remit.core.machine_paths import PERSON_SETTINGS_PATH
+from remit.core.machine_paths import CONFIG_PATH
 
 META_CALLS: dict[str, dict[str, Any]] = {
     "WaitForMcpServers": {},
@@ -15,6 +15,7 @@ META_CALLS: dict[str, dict[str, Any]] = {
     "SendMessage": {"to": "worker", "message": "done"},
     "create_goal": {"objective": "green tests"},
     "mcp__github__list_issues": {"owner": "acme", "repo": "shop"},
+    "mcp__crawler__visit": {"route": "/", "labels": [f"label {number}" for number in range(300)]},
     "mcp__context7__get_docs": {"libraryID": "/vercel/next.js", "topic": "routing"},
 }
 
@@ -32,7 +33,7 @@ def context_of(answer: dict[str, Any]) -> str:
 
 
 def settings(home: Path, text: str) -> None:
-    path = home / PERSON_SETTINGS_PATH
+    path = home / CONFIG_PATH
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -68,6 +69,7 @@ def test_what_names_a_path_or_a_command_is_judged_as_other_tools_are(
 
 
 def test_under_an_intent_the_named_paths_meet_its_scope(agent: Agent) -> None:
+    assert refusal(agent.ask(TOOL, repo_path=str(agent.cwd))) == "MISSING_OR_INVALID_INTENT"
     agent.select()
     (agent.cwd / "docs").mkdir()
     assert allowed(agent.ask(TOOL, path="src/new.py"))

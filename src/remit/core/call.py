@@ -31,12 +31,16 @@ REMIT_TOOLS = frozenset(
 """Names of the agent-facing tools; `remit.tools` offers exactly these."""
 REMIT_COMMANDS = frozenset(
     (
-        *(("intent", name) for name in ("select", "clear", "list", "show", "complete")),
+        *(("intent", name) for name in ("select", "clear", "list", "show", "complete", "propose", "widen")),
         ("patch", "check"),
         *((name,) for name in ("log", "show", "blame", "why", "lesson", "todo", "status", "--help", "--version")),
     )
 )
 """First words of the `remit …` commands open to agents; all others are for people."""
+ACTING_COMMANDS = frozenset(
+    (*(("intent", name) for name in ("select", "clear", "complete", "propose", "widen")), ("lesson",), ("todo",))
+)
+"""Those of them that the hook performs for the session: each has to be the only command of its call."""
 
 
 MUTATION_CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")

@@ -745,7 +745,7 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
     ask: tuple[str, ...] = ()
 
 
-class PersonSettings(Struct, frozen=True):
+class MachineSettings(Struct, frozen=True):
     """The person's own settings on this machine, as far as the gate needs them."""
 
     tools: ToolSettings = ToolSettings()

@@ -302,7 +302,7 @@ def answer_unrecordable(context: WorkspaceContext, call: ToolCall, error: Except
     trouble = f"Remit cannot keep its records: {error}".strip()
     is_dangerous = call.command is not None and analyse(call.command).outcome == "dangerous"
     decision, violation = Decision("allow", "allow", call_class, mode), None
-    if call_class == "destructive" and (mode == "enforce" or is_dangerous):
+    if call_class in COMPARED_CLASSES and (mode == "enforce" or is_dangerous):
         message = f"{trouble}. Until that is mended, changes are refused: tell the person."
         finding = Finding(rule="recording", code="HOOK_BLOCKED", message=message)
         decision = Decision("deny", "deny", call_class, mode, (finding,))

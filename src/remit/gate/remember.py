@@ -124,7 +124,10 @@ def remember(
         has_hooks = bool(hooks.listeners or (context.last_rules or context.rules).hooks)
     paths = tuple(c.path for c in effects.changes)
     heard = run_after_hooks(context, hooks, call, outcome, paths) if has_hooks else ""
-    after_command = finish_command(context, call, outcome, token, in_process=in_process) if call.whole_workspace else ""
+    after_command = ""
+    if call.whole_workspace:
+        ran_bare = pending is not None and not token
+        after_command = finish_command(context, call, outcome, token, in_process=in_process, ran_bare=ran_bare)
 
     # 8.6 Tell the model.
     waiting = ""
@@ -241,7 +244,9 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
     return join_lines(verified, broken, attempts.failure_notice)
 
 
-def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, token: str, *, in_process: bool) -> str:
+def finish_command(
+    context: WorkspaceContext, call: ToolCall, outcome: Outcome, token: str, *, in_process: bool, ran_bare: bool
+) -> str:
     """Return what to say of a command that missed the launcher, had writes refused, or took out Remit's hooks."""
     # Imported here: a file tool needs none of the three.
     from remit.gate.containment.rewrite_call import CommandRewriter, record_refused_writes
@@ -260,7 +265,7 @@ def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, 
             if not in_process:
                 messages.add_unheard_message(call, outcome, refused)
     with attempts.step():
-        restored = AgentSettings(context).restore_hooks(call)
+        restored = AgentSettings(context).restore_hooks(call, ran_bare=ran_bare)
     return join_lines(missed, refused, restored, attempts.failure_notice)
 
 

@@ -37,13 +37,13 @@ from remit.workspace.place.workspace import put_session_home
 PROTOCOL_TEMPLATE = """\
 <remit_protocol mode="{mode}">
 This workspace is governed by Remit. {duty}
-1. Before you change anything, select the intent you work under: call the {tool} with its `intent_id`{otherwise}. \
-Reading and searching need no intent.
+1. Before you change anything, select the intent you work under. Reading and searching need no intent.
+{ways}
 2. Stay inside the intent's `owned_scope`, and keep its constraints. A refusal says which rule it was and what to do: \
 follow that; do not look for another tool or a shell command that gets round it. What commands \
 change is found by comparing and recorded; in enforce, what lies outside the scope does not stay.
 3. When the acceptance criteria are met, call `complete_intent` with the `intent_id`, and in `verification_notes` \
-how you verified them.
+how you verified them{complete}.
 </remit_protocol>"""
 
 OPEN_SECRETS = (
@@ -52,10 +52,12 @@ OPEN_SECRETS = (
 )
 """To a session in enforce, where commands run with Landlock only or with nothing."""
 
-MCP_TOOL = "MCP tool `select_active_intent` of the server `remit`"
-WITHOUT_MCP = " (without MCP, run the shell command `remit intent select ID`)"
-OWN_TOOL = "tool `select_active_intent`"
-"""How an agent selects an intent: by MCP, by a command, or by a tool of its own program."""
+BY_SHELL = "   - Run alone in your shell: `remit intent select ID`."
+BY_MCP = (
+    "   - Or call the MCP tool `select_active_intent` of the server `remit`, once you have it, with its `intent_id`."
+)
+BY_OWN_TOOL = "   - Call the tool `select_active_intent` with its `intent_id`."
+"""How an agent selects an intent. The shell comes first: a session that begins may not have its MCP tools yet."""
 
 MCP_INSTRUCTIONS = (
     "This workspace is governed by Remit: select the intent you work under before you change anything, "
@@ -99,10 +101,10 @@ def format_protocol(mode: Mode, document: IntentsDocument | None, agent: str = "
     if not found:
         ask = "If you have to change something, ask the person to make one (`remit intent new`)."
         lines = [f"There is no open intent. {ask}"]
-    tool, otherwise = (OWN_TOOL, "") if agent == OWN_AGENT else (MCP_TOOL, WITHOUT_MCP)
-    return "\n".join(
-        (PROTOCOL_TEMPLATE.format(mode=mode, duty=DUTY_BY_MODE[mode], tool=tool, otherwise=otherwise), *lines)
-    )
+    ways = BY_OWN_TOOL if agent == OWN_AGENT else f"{BY_SHELL}\n{BY_MCP}"
+    complete = "" if agent == OWN_AGENT else ", or run alone `remit intent complete ID --notes TEXT`"
+    protocol = PROTOCOL_TEMPLATE.format(mode=mode, duty=DUTY_BY_MODE[mode], ways=ways, complete=complete)
+    return "\n".join((protocol, *lines))
 
 
 def describe_open_secrets(context: WorkspaceContext) -> str:

@@ -61,6 +61,8 @@ class Connection(Struct):
     stack: AbstractContextManager[Any]
     schemas: dict[str, dict[str, Any]]
     about: dict[str, str]
+    readers: set[str]
+    """Tools that the server says only read (`readOnlyHint`): no proof, so that they are compared all the same."""
 
 
 def read_server_settings(gate: Gate) -> tuple[dict[str, dict[str, Any]], str]:
@@ -191,10 +193,15 @@ class McpConnections:
             server = stdio_client(parameters, errlog=self.silent)
         client = Client(server, read_timeout_seconds=TIME_LIMIT_S, elicitation_callback=partial(self.ask, name))
         opened = self.open_portal().wrap_async_context_manager(client)
-        connection = Connection(opened.__enter__(), opened, {}, {})
+        connection = Connection(opened.__enter__(), opened, {}, {}, set())
         self.open[name] = connection
         self.call(list_tools, connection)
         return connection
+
+    def is_reader(self, name: str, tool: str) -> bool:
+        """Return whether an open server says of its tool that it only reads; an unopened one has said nothing yet."""
+        connection = self.open.get(name)
+        return connection is not None and tool in connection.readers
 
     def disconnect(self, name: str) -> None:
         connection = self.open.pop(name, None)
@@ -233,6 +240,8 @@ async def list_tools(connection: Connection) -> None:
     connection.schemas.clear()
     found = await connection.client.list_tools(cache_mode="refresh")
     connection.schemas |= {tool.name: dict(tool.input_schema) for tool in found.tools}
+    connection.readers.clear()
+    connection.readers |= {t.name for t in found.tools if t.annotations and t.annotations.read_only_hint is True}
     connection.about |= {tool.name: sanitise_line(tool.description or "", 200) for tool in found.tools}
 
 
@@ -317,7 +326,9 @@ def make_mcp_tools(connections: McpConnections) -> tuple[HostTool, ...]:
             failure = {"error_type": "MCP_ERROR"} if result.is_error else {}
             return ToolOutput(not result.is_error, text, {"images": images, **failure})
 
-        call_asked = replace(context.new_call(), effect="execute", whole_workspace=True)
+        is_reader = connections.is_reader(given.server_name, given.tool_name)
+        effect = "unproved" if is_reader else "execute"
+        call_asked = replace(context.new_call(), effect=effect, whole_workspace=True, is_unlisted=not is_reader)
         return PreparedCall(call_asked, act)
 
     def prepare_resource(context: ToolContext, given: AccessMcpResource) -> PreparedCall:

@@ -4,11 +4,11 @@ Remit's own shell commands in an agent's call, such as `remit intent select ID`,
 sandboxed shell may reach neither Remit's state nor its daemon. The command itself only prints.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from remit.core.machine_paths import CONFIG_PATH
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.context import RECORDING_ERRORS, Answer, join_lines
 from remit.gate.effects.unexplained_changes import add_session_with_commands
-from remit.gate.enforce import answer_unrecordable
+from remit.gate.enforce import answer_unrecordable, find_ways
 from remit.gate.gate import Gate
 from remit.gate.governing import (
     MAX_PLACES,
@@ -41,9 +41,11 @@ from remit.gate.governing import (
     find_workspace_of_call,
     load_rules,
 )
+from remit.gate.intents.intents import SelectedIntent
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
-from remit.gate.intents.refusals import IntentError, IntentRefused
+from remit.gate.intents.refusals import IntentRefused
 from remit.gate.machine import HOOK_PID, Environment
+from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import failed_event_record
 from remit.gate.remember import is_new_worktree
 from remit.policy.commands import analyse
@@ -58,6 +60,46 @@ EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
 
 LESSON_OPTIONS = frozenset({"--kind", "--problem", "--resolution", "--pattern", "--path", "--intent"})
 """Options of `remit lesson`, each with a value. Repeated here because a hook has no time to load click."""
+
+
+class IntentStep(Struct, frozen=True):
+    """The shell form of a tool: its operand, its options by the tool's arguments, and the arguments that are lists."""
+
+    tool: str
+    subject: str
+    options: dict[str, str]
+    lists: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+
+
+INTENT_STEPS = {
+    "select": IntentStep(
+        "select_active_intent",
+        "intent_id",
+        {"--reasoning": "reasoning", "--expect": "expected_mutations"},
+        lists=frozenset(("expected_mutations",)),
+    ),
+    "complete": IntentStep(
+        "complete_intent",
+        "intent_id",
+        {"--notes": "verification_notes"},
+        required=frozenset(("verification_notes",)),
+    ),
+    "propose": IntentStep(
+        "propose_intent",
+        "name",
+        {"--scope": "owned_scope", "--criterion": "criteria", "--constraint": "constraints", "--why": "reason"},
+        lists=frozenset(("owned_scope", "criteria", "constraints")),
+        required=frozenset(("owned_scope", "reason")),
+    ),
+    "widen": IntentStep(
+        "request_scope_expansion",
+        "paths",
+        {"--why": "reason"},
+        lists=frozenset(("paths",)),
+        required=frozenset(("reason",)),
+    ),
+}
 
 
 class HookFrame(Struct, frozen=True):
@@ -299,8 +341,9 @@ def run_remit_command(gate: Gate, call: ToolCall) -> Answer | None:
     try:
         return perform_command(gate, call, words)
     except IntentRefused as refused:
-        return Answer(Decision("deny", "deny", "meta", gate.read_mode()), reason=explain(refused.violation))
-    except (LessonError, IntentError, EditRefused, IllegalTransition) as error:
+        reason = explain(refused.violation, find_ways(gate, call))
+        return Answer(Decision("deny", "deny", "meta", gate.read_mode()), reason=reason)
+    except (LessonError, EditRefused, IllegalTransition, ValueError) as error:
         return Answer(Decision("deny", "deny", "meta", gate.read_mode()), reason=f"remit: {error}")
     except RECORDING_ERRORS as error:
         return answer_unrecordable(gate, call, error)
@@ -310,12 +353,10 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
     """Perform the command for the hook's session; None for an unknown command."""
     lessons = LessonsWriter(gate)
     match words:
-        case ("intent", "select", intent_id):
-            select_intent(gate, call, intent_id)
         case ("intent", "clear"):
             gate.intents.clear(call.session, call.agent)
-        case ("intent", "complete", intent_id, "--notes", notes):
-            gate.completion.complete(call.session, call.agent, intent_id, notes)
+        case ("intent", name, *rest) if (asked := parse_intent_step(name, rest)) is not None:
+            perform_intent_step(gate, call, *asked)
         case ("lesson", *rest) if (wanted := parse_lesson(rest)) is not None:
             lessons.record_lesson(call.session, call.agent, wanted)
         case ("todo", *items) if items and not any(item.startswith("-") for item in items):
@@ -325,21 +366,41 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
     return gate.before(call)
 
 
-def select_intent(gate: Gate, call: ToolCall, intent_id: str) -> None:
+def select_intent(gate: Gate, call: ToolCall, intent_id: str, why: str, expected: Sequence[str]) -> SelectedIntent:
+    session, agent = call.session, call.agent
     try:
-        gate.intents.select(call.session, call.agent, intent_id, tool=call.tool)
+        return gate.intents.select(session, agent, intent_id, reasoning=why, expected=expected, tool=call.tool)
     except IntentRefused as refused:
         if refused.violation.error_type != "INTENT_SWITCH_NEEDS_PERSON":
             raise
-        # Imported here: the catalogue of tools is heavy, and few selections have to be asked about.
+    # Imported here: the catalogue of tools is heavy, and few selections have to be asked about.
+    from remit.tools.agent_tool import Caller
+    from remit.tools.asking import select_for_agent
+
+    return select_for_agent(gate, Caller(session, agent), intent_id, call.tool, why, expected)
+
+
+def perform_intent_step(gate: Gate, call: ToolCall, tool: str, arguments: dict[str, Any]) -> None:
+    """Do what the tool does; its words wait for the result where the command itself cannot print them. Raises
+    IntentRefused, ValueError.
+    """
+    if tool == "select_active_intent":
+        intent_id, why = arguments["intent_id"], arguments.get("reasoning", "")
+        expected = arguments.get("expected_mutations", ())
+        selected = select_intent(gate, call, intent_id, why, expected)
+        said = "\n".join(f"Warning: {warning}" for warning in selected.warnings)
+    else:
+        # Imported here: the tools take a third of a second to load, and few calls are such a command.
         from remit.tools.agent_tool import Caller
-        from remit.tools.asking import select_for_agent
+        from remit.tools.catalogue import run_for_shell
 
-        select_for_agent(gate, Caller(call.session, call.agent), intent_id, call.tool)
+        answer = run_for_shell(gate, Caller(call.session, call.agent), tool, arguments)
+        said = answer if tool in ("propose_intent", "request_scope_expansion") else ""
+    PendingMessages(gate.state).add_message(call.session, said)
 
 
-def parse_lesson(words: Sequence[str]) -> BrainEntry | None:
-    """Return the entry of `remit lesson TEXT [--kind …] …`; None for invalid words: the command itself explains."""
+def read_options(words: Sequence[str], options: Collection[str]) -> tuple[list[str], dict[str, list[str]]] | None:
+    """Return the texts and the values of the options, each of which takes one; None for an unknown option."""
     texts: list[str] = []
     given: dict[str, list[str]] = {}
     left = iter(words)
@@ -347,10 +408,42 @@ def parse_lesson(words: Sequence[str]) -> BrainEntry | None:
         name, joined, value = word.partition("=")
         if not word.startswith("-"):
             texts.append(word)
-        elif name in LESSON_OPTIONS:
+        elif name in options:
             given.setdefault(name, []).append(value if joined else next(left, ""))
         else:
             return None
+    return texts, given
+
+
+def parse_intent_step(name: str, words: Sequence[str]) -> tuple[str, dict[str, Any]] | None:
+    """Return the tool and the arguments of `remit intent NAME …`; None for invalid words: the command itself explains.
+
+    Of an option that takes one value, the last one counts.
+    """
+    step = INTENT_STEPS.get(name)
+    read = read_options(words, step.options) if step is not None else None
+    if step is None or read is None:
+        return None
+    texts, given = read
+    arguments: dict[str, Any] = {}
+    if step.subject in step.lists:
+        arguments[step.subject] = texts
+    elif len(texts) == 1:
+        arguments[step.subject] = texts[0]
+    else:
+        return None
+    for option, values in given.items():
+        field = step.options[option]
+        arguments[field] = values if field in step.lists else values[-1]
+    return (step.tool, arguments) if step.required <= arguments.keys() and texts else None
+
+
+def parse_lesson(words: Sequence[str]) -> BrainEntry | None:
+    """Return the entry of `remit lesson TEXT [--kind …] …`; None for invalid words: the command itself explains."""
+    read = read_options(words, LESSON_OPTIONS)
+    if read is None:
+        return None
+    texts, given = read
     kind = KIND_BY_NAME.get(given.get("--kind", ["lesson"])[-1])
     if len(texts) != 1 or kind is None:
         return None

@@ -338,6 +338,12 @@ def offered_tools(rules: Rules | None, *, is_assigned: bool = False) -> tuple[st
     return tuple(name for name in TOOLS if is_assigned or name not in COORDINATION_TOOLS)
 
 
+def run_for_shell(gate: Gate, caller: Caller, name: str, arguments: object) -> str:
+    """Run a tool for a command of an agent's shell, and return its words. Raises IntentRefused, ValueError."""
+    tool = TOOLS[name]
+    return tool.run(gate, caller, msgspec.convert(arguments, type=prepare_type(tool.arguments))).text
+
+
 def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolAnswer:
     """Run one tool. Invalid arguments and refusals are results that the model can act on."""
     tool = TOOLS[name]

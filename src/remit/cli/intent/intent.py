@@ -168,9 +168,13 @@ def lint(repo: Path, as_json: bool) -> None:
 
 @intent.command("select")
 @click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--reasoning", default="", metavar="TEXT", help="Why this one; kept in the ledger.")
+@click.option("--expect", multiple=True, metavar="PATH", help="A file that will change; repeatable.")
 @session_option
 @command_options
-def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> None:
+def select(
+    intent_id: str, reasoning: str, expect: tuple[str, ...], session: str | None, repo: Path, as_json: bool
+) -> None:
     """Select the intent that a session works under.
 
     Run by an agent in its shell, the agent's hook has selected already; this prints what binds the agent.
@@ -182,13 +186,49 @@ def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> No
         return
     key = choose_session(gate, session)
     try:
-        selection = gate.intents.select(key, PERSON, intent_id)
+        selection = gate.intents.select(key, PERSON, intent_id, reasoning=reasoning, expected=expect)
     except IntentRefused as refused:
         if not (isinstance(refused, SwitchRefused) or is_held(gate.state.active_session(key).source)):
             raise
         require_person(Act.BIND_INTENT)
-        selection = gate.intents.select(key, PERSON, intent_id, said_by=PERSON)
+        selection = gate.intents.select(key, PERSON, intent_id, reasoning=reasoning, expected=expect, said_by=PERSON)
+    for warning in selection.warnings:
+        warn(warning)
     emit(selection, as_json, selection.block)
+
+
+@intent.command("propose")
+@click.argument("name")
+@click.option("--scope", "-s", multiple=True, required=True, metavar="GLOB", help="Files it would own; repeatable.")
+@click.option("--criterion", multiple=True, metavar="TEXT", help="What must be true in the end; repeatable.")
+@click.option("--constraint", multiple=True, metavar="TEXT", help="What to keep to; repeatable.")
+@click.option("--why", required=True, metavar="TEXT", help="What the person reads.")
+def propose(
+    name: str, scope: tuple[str, ...], criterion: tuple[str, ...], constraint: tuple[str, ...], why: str
+) -> None:
+    """Ask the person for a new intent, from an agent's shell: they see it, and say yes or no.
+
+    The agent's hook has asked before this runs; the answer stands beside the result.
+    """
+    say_asked("remit intent new")
+
+
+@intent.command("widen")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--why", required=True, metavar="TEXT", help="What the person reads.")
+def widen(paths: tuple[str, ...], why: str) -> None:
+    """Ask the person to add files to the selected intent's scope, from an agent's shell.
+
+    The agent's hook has asked before this runs; the answer stands beside the result.
+    """
+    say_asked("remit intent edit ID --add-scope GLOB")
+
+
+def say_asked(by_hand: str) -> None:
+    """Say where the answer stands, to an agent; a person does it by hand. Raises Failure."""
+    if not is_below_agent():
+        raise Failure("FOR_AGENTS", "an agent asks this from its shell", fix=f"you need not ask: `{by_hand}`")
+    emit({"asked": True}, as_json=False, text="asked; the person's answer stands beside this result")
 
 
 @intent.command("clear")

@@ -11,13 +11,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.adapters.unlisted_tools import classify_unlisted
-from remit.core.call import ToolCall
+from remit.core.call import OWN_AGENT, ToolCall
 from remit.core.decision import Finding, Target
-from remit.core.machine_paths import PERSON_SETTINGS_PATH
-from remit.core.untrusted_input import sanitise_line
+from remit.core.machine_paths import CONFIG_PATH
+from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.state.workspace_state import State
 from remit.workspace.observe.observation import Change
-from remit.workspace.place.config import ConfigError, read_person_settings
+from remit.workspace.place.config import ConfigError, read_personal_settings
 
 CHANGING_TOOL_FACT = "changing-tool:"
 """Prefix of the facts with the names of tools that changed files although nothing in their calls said so."""
@@ -32,25 +32,33 @@ def settle_unlisted(
     2. A person's word: `read` and `harmless` spare it the intent, and, where it names neither a path nor a command, the
        comparison too; `ask` holds it up. Raises StateError.
     """
-    named = classify_unlisted(call.arguments)
-    if len(named.paths) + len(named.guesses) > max_paths:
-        return replace(call, effect="execute", malformed=f"they name more than {max_paths} paths"), None
+    name = name_tool(call)
+    named = classify_unlisted(as_object(call.arguments.get("arguments")) if call.agent == OWN_AGENT else call.arguments)
     folder, top = Path(call.cwd), os.path.realpath(root)
     paths = (*named.paths, *(text for text in named.guesses if leads_somewhere(text, folder)))
+    if len(paths) > max_paths:
+        return replace(call, effect="execute", malformed=f"they name more than {max_paths} paths"), None
+    is_named = bool(paths or named.has_command)
     # The workspace itself says where a tool works, not what it changes there.
     paths = tuple(path for path in paths if "\0" in path or os.path.realpath(folder / path) != top)
     try:
-        person = read_person_settings(home).tools
+        person = read_personal_settings(home).tools
     except ConfigError as error:
         return call, Finding("tools", "CONFIG_INVALID", f"{error}. A person has to mend it.")
-    asked = find_pattern(call.tool, person.ask)
-    against = make_question(call, asked) if asked is not None else None
-    spared = find_pattern(call.tool, (*person.read, *person.harmless))
-    is_named = bool(paths or named.has_command)
+    asked = find_pattern(name, person.ask)
+    against = make_question(name, asked) if asked is not None else None
+    spared = find_pattern(name, (*person.read, *person.harmless))
     if spared:
         return replace(call, effect="unproved" if is_named else "none", paths=()), against
-    is_changing = not is_named and state.read_fact(f"{CHANGING_TOOL_FACT}{call.tool}") is not None
+    is_changing = not is_named and state.read_fact(f"{CHANGING_TOOL_FACT}{name}") is not None
     return replace(call, effect="execute" if is_named or is_changing else "unproved", paths=paths), against
+
+
+def name_tool(call: ToolCall) -> str:
+    """Return the tool's name. Remit's own agent calls the tools of every server by one tool of its own."""
+    if call.agent != OWN_AGENT:
+        return call.tool
+    return f"mcp__{call.arguments.get('server_name')}__{call.arguments.get('tool_name')}"
 
 
 def leads_somewhere(text: str, folder: Path) -> bool:
@@ -59,7 +67,8 @@ def leads_somewhere(text: str, folder: Path) -> bool:
     """
     with suppress(OSError, ValueError):
         if text.startswith("/"):
-            return (Path("/") / Path(text).parts[1]).exists() if len(Path(text).parts) > 1 else True
+            first = Path(text).parts[1:2]
+            return bool(first) and Path("/", *first).exists()
         found = folder / text
         return found.exists() and ("/" in text or not found.is_dir())
     return False
@@ -69,10 +78,10 @@ def find_pattern(tool: str, patterns: Iterable[str]) -> str | None:
     return next((pattern for pattern in patterns if fnmatchcase(tool, pattern)), None)
 
 
-def make_question(call: ToolCall, pattern: str) -> Finding:
+def make_question(tool: str, pattern: str) -> Finding:
     message = (
-        f"The person wants to be asked before {sanitise_line(call.tool, 80)} is called (`ask` has {pattern!r} in "
-        f"~/{PERSON_SETTINGS_PATH}). People answer where `remit approvals watch` runs in a terminal; ask for it, then "
+        f"The person wants to be asked before {sanitise_line(tool, 80)} is called (`ask` has {pattern!r} in "
+        f"~/{CONFIG_PATH}). People answer where `remit approvals watch` runs in a terminal; ask for it, then "
         "call again."
     )
     return Finding("tools", "USER_REJECTED", message, verdict="ask")
@@ -91,6 +100,7 @@ def note_changing_tool(state: State, call: ToolCall, changes: Iterable[Change]) 
     """
     if all(change.from_git or change.possible_sessions for change in changes):
         return ""
-    state.put_fact(f"{CHANGING_TOOL_FACT}{call.tool}", "1")
-    tool = sanitise_line(call.tool, 80)
+    name = name_tool(call)
+    state.put_fact(f"{CHANGING_TOOL_FACT}{name}", "1")
+    tool = sanitise_line(name, 80)
     return f"Remit: {tool} changed files although its arguments name none. From now on it needs an intent here."

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from remit.core.call import COMPARED_CLASSES, ToolCall
 from remit.core.decision import Decision
 from remit.core.intent import FINAL_STATUSES, Intent
-from remit.core.machine_paths import CLIENT_PATH, MANIFEST_PATH
+from remit.core.machine_paths import CLIENT_PATH, CONFIG_PATH, MANIFEST_PATH
 from remit.core.record import Body
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
@@ -131,21 +131,34 @@ class AgentSettings:
     def keep_settings(self) -> None:
         """Copy the wired settings before a command runs, with their real paths."""
         paths = (self.home / setting for setting in self.context.environment.settings)
-        wired = ((path, content) for path in paths if count_hooks(content := read_file(path)))
-        found = {str(path): [self.copies.store(content), str(path.resolve())] for path, content in wired}
+        wired = [(path, content) for path in paths if count_hooks(content := read_file(path))]
+        own = self.home / CONFIG_PATH
+        kept = (*wired, (own, read_file(own)))
+        found = {str(path): [self.copies.store(content), str(path.resolve())] for path, content in kept}
         if found != self.kept_settings():
             self.context.state.put_fact(SETTINGS_NAME, json.dumps(found))
 
     def kept_settings(self) -> dict[str, list[str]]:
         return json.loads(self.context.state.read_fact(SETTINGS_NAME) or "{}")
 
-    def restore_hooks(self, call: ToolCall) -> str:
-        """Put back unhooked settings, record the restoring, and return the message to the model."""
+    def restore_hooks(self, call: ToolCall, *, ran_bare: bool) -> str:
+        """Put back unhooked settings, record the restoring, and return the message to the model. After a call that was
+        kept as pending and ran bare, also the person's own settings of Remit, which say what tools may do.
+        """
         if not call.whole_workspace or classify(call) not in COMPARED_CLASSES or self.context.read_mode() != "enforce":
             return ""
         manifest, names, versions = read_file(self.home / MANIFEST_PATH), list[str](), list[str]()
         for name, (key, real) in self.kept_settings().items():
             path, before = Path(name), self.copies.load(key)
+            if path == self.home / CONFIG_PATH:
+                if ran_bare and (now := read_file(path)) != before:
+                    versions.append(str(self.copies.blob_path(self.copies.store(now))))
+                    if before:
+                        write_through(path, Path(real), before)
+                    else:
+                        path.unlink(missing_ok=True)
+                    names.append(f"~/{CONFIG_PATH}")
+                continue
             # A file that a person unwired meanwhile is left alone.
             if msgspec.json.encode(name)[1:-1] not in manifest or not has_fewer_hooks(before, now := read_file(path)):
                 continue
@@ -156,13 +169,13 @@ class AgentSettings:
             )
         if not names:
             return ""
-        why = "it steers an agent, and the call took Remit's hooks out of it"
+        why = "it steers an agent, and the call took Remit's hooks out of it, or changed what the person says of tools"
         detail: dict[str, object] = {"paths": names, "why": why, "copies": versions}
         intent_id = self.context.state.active_session(call.session).intent_id
         self.context.recorder.append_or_spool([restore_record(self.context.recorder, call, intent_id, detail)])
         return (
-            f"Remit [PROTECTED_PATH]: this {call.tool} call took Remit's hooks out of {', '.join(names)}, or switched "
-            "them off; it was put back as it was, and recorded. No agent changes what steers it. "
+            f"Remit [PROTECTED_PATH]: this {call.tool} call changed {', '.join(names)}: Remit's hooks in it, or what "
+            "the person says of tools. It was put back as it was, and recorded. No agent changes what steers it. "
             f"Your version is kept as {', '.join(versions)}."
         )
 

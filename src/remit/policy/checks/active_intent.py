@@ -3,6 +3,8 @@
 from remit.core.call import ToolCall
 from remit.core.decision import ErrorType, Facts, Finding
 from remit.core.intent import FINAL_STATUSES
+from remit.core.untrusted_input import sanitise_line
+from remit.policy.commands.dangers import ALONE, find_mixed_act
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -14,6 +16,8 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
         say = "There is no open intent: ask the person for one (`remit intent new`)."
         if selectable:
             say = f"Select one first (open: {', '.join(selectable[:10])})."
+        if call.command is not None and (act := find_mixed_act(call.command)):
+            say = f"`{sanitise_line(act, 120)}` selects only as a command of its own: {ALONE}."
         code, message = "MISSING_OR_INVALID_INTENT", f"You must cite a valid active Intent ID. {say}"
     elif intent is None:
         known = ", ".join(list(facts.intents.ids)[:20]) or "none"

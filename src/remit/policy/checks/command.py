@@ -4,7 +4,7 @@ from remit.core.call import ToolCall
 from remit.core.decision import Facts, Finding, Verdict
 from remit.core.untrusted_input import sanitise_line
 from remit.policy.commands import analyse
-from remit.policy.commands.dangers import is_fetching, is_for_agents
+from remit.policy.commands.dangers import ALONE, find_mixed_act, is_fetching, is_for_agents
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -28,6 +28,8 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
             else "is for a person at a terminal. Say in your answer what you need and why"
         )
         message = f"`{shown}` {why}."
+    elif act := find_mixed_act(call.command):
+        message = f"`{sanitise_line(act, 120)}` acts for this session, which only a command of its own can: {ALONE}."
     elif analysis.outcome == "dangerous":
         advice = (
             "No agent may do that. Say in your answer what should change and why: the person changes it."

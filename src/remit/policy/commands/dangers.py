@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from remit.core.call import REMIT_COMMANDS
+from remit.core.call import ACTING_COMMANDS, REMIT_COMMANDS
 from remit.core.redaction import is_secret_file
-from remit.core.shell_commands import UnreadableShell
+from remit.core.shell_commands import UnreadableShell, parse_simple_commands
 from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command
 from remit.policy.commands.programs.row import EVADES_CONTROL, DangerRule
@@ -243,6 +243,21 @@ CHANGING_CODE = (
     r"['\"][wax]b?\+?['\"]|write|unlink|remove|rename|rmtree|truncate|replace|\bdump\(|\bcopy|\bmove|chmod|['\"]>"
 )
 """Code that changes a file."""
+
+
+ALONE = "run it by itself, then the rest"
+
+
+def find_mixed_act(command: str) -> str:
+    """Return the first command of Remit's that acts for the session, in the text of several commands; else empty."""
+    if "remit" not in command:
+        return ""
+    try:
+        found = [[word.text for word in one.words] for one in parse_simple_commands(command)]
+    except UnreadableShell:
+        return ""
+    acts = (words for words in found if words and words[0].rpartition("/")[2] == "remit")
+    return next((" ".join(w) for w in acts if not ACTING_COMMANDS.isdisjoint((tuple(w[1:2]), tuple(w[1:3])))), "")
 
 
 def is_for_agents(words: tuple[str, ...]) -> bool:

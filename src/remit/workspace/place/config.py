@@ -15,10 +15,10 @@ from typing import Any, TypeVar, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from remit.core.config import Config, Hook, HookFile, NamedHook, PersonSettings, TrustItem
+from remit.core.config import Config, Hook, HookFile, MachineSettings, NamedHook, TrustItem
 from remit.core.decision import ProjectGrant
 from remit.core.diff.contents import sha256
-from remit.core.machine_paths import PERSON_SETTINGS_PATH, STATE_FOLDER
+from remit.core.machine_paths import CONFIG_PATH, STATE_FOLDER
 from remit.core.python_runtime import prepare_type
 from remit.workspace.safe_files import write_atomically
 
@@ -28,7 +28,7 @@ HOOKS_FOLDER = "hooks"  # folder beside `remit.toml`: `*.toml` files add hooks, 
 MAX_HOOK_FILES = 200
 MAX_HOOK_FILE_BYTES = 1 << 20
 
-TomlType = TypeVar("TomlType", Config, HookFile, PersonSettings)
+TomlType = TypeVar("TomlType", Config, HookFile, MachineSettings)
 
 GRANT_HEADER = "[[grants]]"
 TRUST_FOLDER = f"{STATE_FOLDER}/trust"
@@ -56,16 +56,16 @@ def read_config(path: Path) -> Config | None:
         raise ConfigError(f"it cannot be read ({error.strerror})") from error
 
 
-def read_person_settings(home: Path) -> PersonSettings:
+def read_personal_settings(home: Path) -> MachineSettings:
     """Return the settings of the person on this machine. Raises ConfigError that names the file."""
-    path = home / PERSON_SETTINGS_PATH
+    path = home / CONFIG_PATH
     try:
         found = os.path.lexists(path)
-        return decode_toml(read_bounded_file(path, MAX_CONFIG_BYTES), PersonSettings) if found else PersonSettings()
+        return decode_toml(read_bounded_file(path, MAX_CONFIG_BYTES), MachineSettings) if found else MachineSettings()
     except OSError as error:
-        raise ConfigError(f"~/{PERSON_SETTINGS_PATH}: it cannot be read ({error.strerror})") from error
+        raise ConfigError(f"~/{CONFIG_PATH}: it cannot be read ({error.strerror})") from error
     except ConfigError as error:
-        raise ConfigError(f"~/{PERSON_SETTINGS_PATH}: {error}") from error
+        raise ConfigError(f"~/{CONFIG_PATH}: {error}") from error
 
 
 def read_config_text(path: Path) -> str | None:
