@@ -28,7 +28,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
             else "is for a person at a terminal. Say in your answer what you need and why"
         )
         message = f"`{shown}` {why}."
-    elif analysis.outcome == "dangerous":
+    elif analysis.outcome == "dangerous" and not facts.restorable:
         advice = (
             "No agent may do that. Say in your answer what should change and why: the person changes it."
             if analysis.is_forbidden

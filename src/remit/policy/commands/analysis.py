@@ -48,6 +48,7 @@ class CommandAnalysis(Struct, frozen=True):
     entered_folders: tuple[str, ...] = ()  # the writes hold if these exist
     is_irreversible: bool = False  # the damage of a dangerous command cannot be restored
     is_forbidden: bool = False  # it changes files that govern agents
+    is_restorable: bool = False  # a snapshot of the working tree brings back what a dangerous command takes away
     git_verbs: tuple[str, ...] = ()  # of an unknown command of known programs: the writing git commands
     git_folders: tuple[str, ...] = ()  # and the folders entered
     stores_rewritten: bool = False  # a file gets what a program made of other text: the content is not in the text
@@ -145,6 +146,7 @@ def make_dangerous(
         entered_folders=entered,
         is_irreversible=danger.is_irreversible,
         is_forbidden=danger.is_forbidden,
+        is_restorable=danger.is_restorable,
     )
 
 
