@@ -260,6 +260,8 @@ class Facts(Struct, frozen=True):
     """Remit's own agent makes the call: what its floor holds, holds in every mode."""
     uncontained: str = ""
     """Reason why nothing contains this command, where a command of unknown effect must not run bare; else empty."""
+    restorable: bool = False
+    """The command may only discard work of the working tree, it runs staged, and a snapshot precedes what it keeps."""
     exposed: tuple[str, ...] = ()
     """git commands of the text that take away a name or entries of the index, where nothing stages what they do."""
     waived: frozenset[Waiver] = frozenset()

@@ -219,6 +219,9 @@ def judge(
 
             exposed = find_exposed_names(context, call, facts)
         facts = replace(facts, containable=is_available, bare=bare, uncontained=uncontained, exposed=exposed)
+        if is_available and analyse(call.command).is_restorable and rewriter.is_staged(call, rules):
+            # What it discards shows at its end: each file is judged then, and a snapshot taken first.
+            facts = replace(facts, restorable=True, targets=(), perhaps=())
 
     # Remit's checks, those of installed packages and of this gate, and the hooks: the strictest finding decides.
     checks = {**load_installed_checks(context.environment.home), **hooks.checks}

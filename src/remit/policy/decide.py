@@ -196,7 +196,7 @@ def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> t
     if call.command is None:
         return ()
     analysis = analyse(call.command)
-    if analysis.outcome == "unknown":
+    if analysis.outcome == "unknown" or facts.restorable:
         why = "; ".join(analysis.reasons)
     else:
         why = None if analysis.outcome == "dangerous" else call.unproved

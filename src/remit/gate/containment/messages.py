@@ -167,6 +167,13 @@ def describe_protected_places(text: str, names: Iterable[str]) -> str:
     return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
 
 
+def describe_kept_work(snapshot: str) -> str:
+    return (
+        "Remit: this discarded work that git did not keep. Remit kept the working tree as it was before: a person gets "
+        f"it back by `remit restore {snapshot}`."
+    )
+
+
 def describe_lost_submodules(trees: Sequence[str]) -> str:
     lines = (
         f"Remit: {sanitise_line(tree)} is a submodule whose git folder is gone, so git does not work in it. Ask the "

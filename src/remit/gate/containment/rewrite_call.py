@@ -137,7 +137,13 @@ class CommandRewriter:
         """Return True if nothing stages what a command of enforce does to git's folder. Raises OSError."""
         if rules.mode != "enforce" or self.context.workspace.is_assigned:
             return False
-        return not available or not self.has_overlay or bool(self.explain_unavailable(call))
+        return not available or not self.is_staged(call, rules)
+
+    def is_staged(self, call: ToolCall, rules: Rules) -> bool:
+        """Return True if a command that can be contained in enforce reaches nothing real before it is judged. Raises
+        OSError.
+        """
+        return rules.mode == "enforce" and self.has_overlay and not self.explain_unavailable(call)
 
     def resolve_containment(self, call: ToolCall, decision: Decision) -> "ContainmentPlan":
         """Return the plan for a call: contained if the agent accepts the launcher, else compared afterwards.

@@ -39,6 +39,7 @@ from remit.gate.containment.git_judgement import (
 from remit.gate.containment.messages import (
     describe_ended_background,
     describe_hidden_secrets,
+    describe_kept_work,
     describe_lost_submodules,
     describe_missing_signature,
     describe_missing_ssh_agent,
@@ -78,8 +79,10 @@ from remit.gate.state.workspace_state import (
     put_maker,
     read_baseline,
 )
+from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git, GitError, list_settings
+from remit.workspace.git.repository import head_commit
 from remit.workspace.observe.observation import Change, Observation, try_observe_file
 from remit.workspace.place.workspace import (
     ORCHESTRATION_FOLDER,
@@ -231,7 +234,7 @@ def take_over(
         part.take_away(verdict)
     moved_data = [c for c in kept if c.path in data and not c.only_time]
     bound = keep_staged_data(command, bound, moved_data, upper) if moved_data else bound
-    done, failed = bring_over(command, staging, kept, brought)
+    done, failed, snapshot = bring_over(command, staging, kept, brought)
     # No message needs the loss of a folder with content, of another name for a file, of times.
     parents = {str(place) for c in own for place in PurePosixPath(c.path).parents}
     silent |= {c.path for c in own if c.same_content or c.only_time or (c.kind == "folder" and c.path in parents)}
@@ -241,7 +244,7 @@ def take_over(
     findings += [path_finding("not written", path, why=why) for path, why in failed.items()]
 
     # 3 Bring git's part over, unless a file of it could not be written.
-    notes: list[str] = []
+    notes: list[str] = [describe_kept_work(snapshot)] if snapshot and parts[-1].has_discarded(done) else []
     for part, verdict in zip(parts, verdicts, strict=True):
         lost = [path for path in failed if not part.nested or is_inside(path, part.nested.tree)]
         if lost and verdict.stays:
@@ -409,10 +412,11 @@ def is_inside(path: str, folder: str) -> bool:
 
 def bring_over(
     command: ContainedCommand, staging: Staging, kept: Sequence[StagedChange], brought: Mapping[str, BroughtPath]
-) -> tuple[dict[str, Change], dict[str, str]]:
-    """Bring over these changes; return the individually recorded changes, and the failures. First the list of all that
-    comes over is written, then the files, then the records.
+) -> tuple[dict[str, Change], dict[str, str], str]:
+    """Bring over these changes; return the individually recorded changes, the failures, and the snapshot taken before.
+    First the list of all that comes over is written, then the files, then the records.
     """
+    point = ""
     context, root = command.context, command.context.workspace.root
     files = [c.path for c in kept if c.path in brought and brought[c.path].has_lines]
     before = {path: try_observe_file(root / path) for path in files}
@@ -424,8 +428,9 @@ def bring_over(
         decision = Decision("contain", "contain", "destructive", facts.mode, intent_id=facts.session.intent_id)
         snapshot = SnapshotTaker(context).take_before_call(command.call, facts, decision, context.observe())
         if snapshot.refusal is not None:
-            return {}, {c.path: snapshot.refusal.message for c in kept}
+            return {}, {c.path: snapshot.refusal.message for c in kept}, ""
         context.recorder.append_or_spool(snapshot.records)
+        point = snapshot.snapshot
     if brought:
         write_atomically(staging.folder / BROUGHT_FILE, encode_ascii(BroughtList(dict(brought))), durable=False)
     failed = ChangeApplier(
@@ -441,7 +446,7 @@ def bring_over(
         for path, entry in brought.items()
         if path not in failed and entry.has_lines
     )
-    return {c.path: c for c in done if c.before is not None or c.after is not None}, failed
+    return {c.path: c for c in done if c.before is not None or c.after is not None}, failed, point
 
 
 def load_brought(folder: Path) -> dict[str, BroughtPath]:
@@ -538,6 +543,7 @@ class GitPart:
         number: int = 0,
     ) -> None:
         self.command = command
+        self.workspace = command.context.workspace
         self.staging = staging
         self.changes = changes
         self.git_changes = git_changes
@@ -634,6 +640,17 @@ class GitPart:
         command = self.command
         put_maker(command.context.state, verdict.new_names, command.call.session.session_id, command.intent_id)
         return []
+
+    def has_discarded(self, done: Mapping[str, Change]) -> bool:
+        """Return whether the command brought files back to the versions that git has, or its text says so."""
+        if analyse(self.command.call.command or "").is_restorable:
+            return bool(done)
+        changed = {path: c.after for path, c in done.items() if c.before is not None and c.after is not None}
+        names = {path: self.trees.to_commit_path(path) for path in changed}
+        if not names or self.git_changes is None:
+            return False
+        blobs = self.git_changes.layered.read_blob_names("HEAD", names.values()) if head_commit(self.workspace) else {}
+        return any(blobs.get(names[path]) == after.version.git_blob for path, after in changed.items())
 
     def take_away(self, verdict: GitVerdict, *, back: bool = False) -> None:
         """Move the git folder of a removed repository to where a person finds it, or `back`. Raises OSError."""

@@ -30,7 +30,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
         message = f"`{shown}` {why}."
     elif act := find_mixed_act(call.command):
         message = f"`{sanitise_line(act, 120)}` acts for this session, which only a command of its own can: {ALONE}."
-    elif analysis.outcome == "dangerous":
+    elif analysis.outcome == "dangerous" and not facts.restorable:
         advice = (
             "No agent may do that. Say in your answer what should change and why: the person changes it."
             if analysis.is_forbidden

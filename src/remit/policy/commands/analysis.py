@@ -51,6 +51,7 @@ class CommandAnalysis(Struct, frozen=True):
     entered_folders: tuple[str, ...] = ()  # the writes hold if these exist
     is_irreversible: bool = False  # the damage of a dangerous command cannot be restored
     is_forbidden: bool = False  # it changes files that govern agents
+    is_restorable: bool = False  # a snapshot of the working tree brings back what a dangerous command takes away
     git_verbs: tuple[str, ...] = ()  # of an unknown command of known programs: the writing git commands
     git_folders: tuple[
         str, ...
@@ -153,6 +154,7 @@ def make_dangerous(
         entered_folders=entered,
         is_irreversible=danger.is_irreversible,
         is_forbidden=danger.is_forbidden,
+        is_restorable=danger.is_restorable,
     )
 
 

@@ -18,7 +18,7 @@ from remit.core.redaction import is_secret_file
 from remit.core.shell_commands import UnreadableShell, parse_simple_commands
 from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command
-from remit.policy.commands.programs.row import EVADES_CONTROL, DangerRule
+from remit.policy.commands.programs.row import DISCARDS_WORK, EVADES_CONTROL, DangerRule
 from remit.policy.commands.programs.table import find_program, has_role
 
 MAX_SHELL_DEPTH = 3  # Shells within shells
@@ -90,6 +90,8 @@ class Danger(Struct, frozen=True):
     reason: str
     is_irreversible: bool = True
     is_forbidden: bool = False
+    is_restorable: bool = False
+    """A snapshot of the working tree brings all of the loss back."""
 
 
 def find_danger(text: str, written_whole: Sequence[str] | None = None) -> Danger | None:
@@ -107,7 +109,11 @@ def find_danger(text: str, written_whole: Sequence[str] | None = None) -> Danger
     if not found or any(has_role(call.name, "destroyer") for call in calls):
         lost = next((path for path in written_whole or () if is_precious(posixpath.normpath(path))), None)
         found += [] if lost is None else [Danger(f"{lost!r} is written whole")]
-    return max(found, key=lambda danger: (danger.is_forbidden, danger.is_irreversible), default=None)
+    return max(found, key=rank_danger, default=None)
+
+
+def rank_danger(danger: Danger) -> tuple[bool, bool, bool]:
+    return danger.is_forbidden, danger.is_irreversible, not danger.is_restorable
 
 
 def find_dangerous_words(text: str) -> tuple[str, ...]:
@@ -138,7 +144,8 @@ def danger_of_call(call: ProgramCall, written_whole: Sequence[str] | None) -> Da
         return Danger(f"`{call.text}` works on disks")
     rule = next((rule for rule in find_program(call.name).danger if matches_rule(rule, call)), None)
     if rule is not None:
-        return Danger(f"`{call.text}` {rule.reason}", rule.is_irreversible)
+        is_restorable = rule.reason == DISCARDS_WORK and not rule.is_irreversible
+        return Danger(f"`{call.text}` {rule.reason}", rule.is_irreversible, is_restorable=is_restorable)
     runs_code = is_interpreter(call.name) or call.name in ("eval", "source", ".", "exec")
     found = find_control_change(call)
     if not found and runs_code and any(re.search(FETCH_SUBSTITUTION, word) for word in call.words):
