@@ -392,6 +392,10 @@ class Relay:
         if self.ready >= 0 or (self.started_at and self.now() < self.started_at + START_S):
             return
         self.started_at = self.now()
+        try:
+            folder = posix.getcwdb()
+        except OSError:
+            folder = b"/"
         self.ready, writing = pipe()
         between = fork()
         if between:
@@ -412,6 +416,7 @@ class Relay:
                 posix.closerange(READY_DESCRIPTOR + 1, 256)
                 posix.chdir("/")
                 words = [*FRESH_ARGUMENTS[:-1], b"daemon", b"--ready-fd", b"%d" % READY_DESCRIPTOR]
+                words += [b"--first-folder", folder]
                 execv(self.settings[1], [self.settings[1], *words])
         finally:
             posix.__dict__["_exit"](1)

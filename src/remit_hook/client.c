@@ -704,8 +704,9 @@ static void read_server(void) {
 
 /* Start a daemon that is nobody's child, unless one was started a moment ago. `ready`: it listens, or has ended. */
 static void start_daemon(void) {
-    char log[PATH_MAX];
+    char log[PATH_MAX], folder[PATH_MAX];
     int ends[2];
+    if (!getcwd(folder, sizeof folder)) strcpy(folder, "/");
     if (mcp.ready >= 0 || (mcp.started && now_ms() < mcp.started + START_MS) || pipe(ends)) return;
     mcp.started = now_ms();
     pid_t between = fork();
@@ -718,7 +719,8 @@ static void start_daemon(void) {
         dup2(quiet, 0), dup2(quiet, 1), dup2(said < 0 ? quiet : said, 2);
         for (int i = READY + 1; i < 256; i++) close(i);
         if (chdir("/")) _exit(1);
-        execl(conf[1], conf[1], "-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", "3", (char *)NULL);
+        execl(conf[1], conf[1], "-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", "3",
+              "--first-folder", folder, (char *)NULL);
         _exit(1);
     }
     close(ends[1]);

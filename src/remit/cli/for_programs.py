@@ -122,8 +122,9 @@ def describe_bad_line(record: logging.LogRecord) -> bool:
 @click.option(
     "--idle-s", default=IDLE_TIMEOUT_S, show_default=True, help="Leave after this many seconds without a call."
 )
+@click.option("--first-folder", metavar="DIRECTORY", default="", help="Load what calls in this folder need, at once.")
 @ready_option
-def daemon(idle_s: float, announce_ready: Callable[[], None]) -> None:
+def daemon(idle_s: float, first_folder: str, announce_ready: Callable[[], None]) -> None:
     """Answer hook calls from a warm process until nobody calls any more."""
     home = read_environment().home
     try:
@@ -139,4 +140,4 @@ def daemon(idle_s: float, announce_ready: Callable[[], None]) -> None:
     raise_descriptor_limit()
     running = Daemon(home, version("remit"), idle_s)
     signal(SIGTERM, lambda _number, _frame: running.stopping.set())
-    raise SystemExit(running.serve(announce_ready))
+    raise SystemExit(running.serve(announce_ready, first_folder))

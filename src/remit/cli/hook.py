@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     signal.alarm(0)
     code = write_reply(reply.stdout, reply.stderr, reply.exit_code)
     if from_client:
-        start_daemon(environment)
+        start_daemon(environment, folder)
     return code
 
 
@@ -68,12 +68,12 @@ def answer_in_jail(frame: HookFrame, environment: Environment) -> int:
     return write_reply(reply.stdout, reply.stderr, reply.exit_code)
 
 
-def start_daemon(environment: Environment) -> None:
+def start_daemon(environment: Environment, folder: str) -> None:
     """Start a daemon for the next call, because the client found none. An error does not affect this call."""
     from remit.servers.daemon import start_daemon
 
     try:
-        start_daemon(environment.home)
+        start_daemon(environment.home, folder)
     except OSError as error:
         sys.stderr.write(f"remit: no daemon could be started: {error}\n")
 

@@ -37,6 +37,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -69,6 +70,7 @@ from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.tickets import TicketNotFound, Tickets
 from remit.gate.state.workspace_state import mark_kept, put_watch_status
+from remit.gate.team_hooks.registered_checks import load_installed_checks
 from remit.ledger.log_files import LockTimeout
 from remit.servers.answer_upkeep import AnswerUpkeep
 from remit.servers.authority import Authority, Ruling, apply_pin, find_running_agent, record_refused
@@ -112,6 +114,12 @@ calls; the young ones are collected as ever.
 REST_FACTOR = 20  # upkeep takes at most one part in so many of this process's time
 DROPPED_CALL = "a call was dropped"  # start of the log line about an unanswered call; `remit doctor` looks for it
 MAX_LOG_BYTES = 1 << 20
+
+FIRST_CALL_MODULES = (
+    *("remit.gate.session_lifecycle", "remit.gate.intents.intents", "remit.gate.evidence.constraint_facts"),
+    *("remit.workspace.intents_file.edit", "remit.workspace.intents_file.parse", "remit.ledger.index.build", "yaml"),
+)
+"""What the first calls of an agent load, with all that these import; a fresh process loads what its call needs."""
 
 MAX_ADDRESS_BYTES = 103  # of a socket on macOS; Linux takes 107
 MAGIC, ACKNOWLEDGEMENT, VERSION_MISMATCH = b"RMT1", b"A", b"V"
@@ -212,8 +220,10 @@ class Daemon:
         self.console_turn = threading.Lock()
         self.fold_not_before = 0.0  # after a failure
 
-    def serve(self, announce_ready: Callable[[], None] = lambda: None) -> int:
-        """Listen until the daemon has no more work. Return 0, also if another daemon listens already."""
+    def serve(self, announce_ready: Callable[[], None] = lambda: None, first_folder: str = "") -> int:
+        """Listen until the daemon has no more work. Return 0, also if another daemon listens already. With the folder
+        of the first calls, it is announced once these will find all loaded.
+        """
         folder = self.home / STATE_FOLDER
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -234,7 +244,10 @@ class Daemon:
             self.socket_inode = path.stat().st_ino
             gc.set_threshold(*COLLECTION_THRESHOLDS)
             threading.Thread(target=self.run_upkeep, daemon=True).start()
-            announce_ready()
+            if first_folder:
+                threading.Thread(target=self.warm_up, args=(first_folder, announce_ready), daemon=True).start()
+            else:
+                announce_ready()
             threading.Thread(target=self.restore_console, name="console-restore", daemon=True).start()
             self.accept_calls(listener)
             if self.is_reachable():
@@ -258,6 +271,23 @@ class Daemon:
         last.join(FINISH_TIMEOUT_S)
         self.answers.close()
         return 0
+
+    def warm_up(self, folder: str, announce_ready: Callable[[], None]) -> None:
+        """Load what the first calls of an agent need, and read the rules of its workspace, while none comes yet."""
+        try:
+            for name in FIRST_CALL_MODULES:
+                import_module(name)
+            workspace = locate_workspace(Path(folder))
+            if workspace is not None and workspace.is_governed:
+                with self.gates(workspace, replace(make_environment({}), clock=self.clock)) as gate:
+                    gate.read_mode()
+                    load_installed_checks(self.home)
+                    with gate.index():  # made, or brought up to date
+                        pass
+        except Exception as error:  # noqa: BLE001  the calls themselves say what is wrong
+            write_log_line(f"nothing was loaded in advance: {type(error).__name__}: {error}")
+        finally:
+            announce_ready()
 
     def is_reachable(self) -> bool:
         """Return True if the socket is still the daemon's own: `uninstall` removes the socket, like deleting the
@@ -568,7 +598,7 @@ def receive_request(connection: socket.socket) -> bytes:
     return b"".join(blocks)
 
 
-def start_daemon(home: Path) -> int:
+def start_daemon(home: Path, first_folder: str = "") -> int:
     """Start the daemon in the background, detached from the agent's terminal and pipes. It ends if there is one.
 
     Returns a descriptor to read from: one byte once the daemon listens, the end of the file where it ended before.
@@ -591,6 +621,7 @@ def start_daemon(home: Path) -> int:
         os.chdir("/")
         os.closerange(READY_DESCRIPTOR + 1, 256)
         words = ["-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", str(READY_DESCRIPTOR)]
+        words += ["--first-folder", first_folder] if first_folder else []
         os.execv(sys.executable, [sys.executable, *words])
     finally:
         os._exit(1)

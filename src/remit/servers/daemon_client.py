@@ -61,7 +61,7 @@ def ask_started_daemon(home: Path, version: str, agent: str, folder: str, payloa
         if time.monotonic() >= until:
             raise DaemonAway
         # One that starts while the daemon before is about to leave, leaves as well.
-        if not wait_for_daemon(start_daemon(home), until - time.monotonic()):
+        if not wait_for_daemon(start_daemon(home, folder), until - time.monotonic()):
             time.sleep(RETRY_INTERVAL_S)
     return reply
 
