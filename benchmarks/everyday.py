@@ -20,16 +20,26 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from socket import socket
 from typing import Any
 
-from everyday_rows import GIT, KINDS, ROWS, Kind, Row
+from everyday_rows import Kind, Row
 
 from remit.adapters import ROWS as AGENTS
 from remit.gate.machine import Environment
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.sandbox.containment import find_containment
+
+DATA = (
+    "everyday_rows",
+    *sorted({path.stem for path in Path(__file__).parent.glob("everyday_*.py")} - {"everyday_rows"}),
+)
+"""Modules of data: each holds kinds of repository, rows, or both."""
+
+KINDS: tuple[Kind, ...] = tuple(kind for name in DATA for kind in getattr(import_module(name), "KINDS", ()))
+ROWS: tuple[Row, ...] = tuple(row for name in DATA for row in getattr(import_module(name), "ROWS", ()))
 
 STEP_TIMEOUT_S = 300
 DATE = "2026-11-01T12:00:00Z"
@@ -154,7 +164,7 @@ class Bench:
                 "MATE": "of the team",
                 "ORIGIN": f"git://127.0.0.1:{self.port}/origin.git",
             }
-            shell(f"set -e\n{GIT}", self.root, check=True, **variables)
+            shell(f"set -e\n{kind.git}", self.root, check=True, **variables)
         shutil.copytree(self.root.parent, self.kept / kind.name, symlinks=True)
 
     def clear(self) -> None:
@@ -441,7 +451,13 @@ def run(bench: Bench, rows: Sequence[Row], *, quick: bool, kinds: Sequence[str] 
         if why or not mine:
             yield from (Outcome(kind.name, row, "skipped", why) for row in mine)
             continue
-        bench.make(kind)
+        try:
+            bench.make(kind)
+        except RuntimeError as error:
+            if not AWAY.search(str(error)):
+                raise
+            yield from (Outcome(kind.name, row, "skipped", "the registry is away") for row in mine)
+            continue
         for row in mine:
             if why := lacks(row.needs):
                 yield Outcome(kind.name, row, "skipped", why)
@@ -481,7 +497,7 @@ under an intent with a fair scope, contained where Remit has it contained.
 *The same* means: the same exit codes, output (without times and ids), working tree, ignored files (by name, but for
 compiled Python), HEAD, branches, tags, index, stash, work trees, upstreams, and the same commits on the remote.
 
-`make everyday` runs the table anew and writes this page; `benchmarks/everyday_rows.py` holds the rows.
+`make everyday` runs the table anew and writes this page; `benchmarks/everyday_*.py` hold the kinds and the rows.
 """
 
 

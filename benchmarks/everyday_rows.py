@@ -27,6 +27,8 @@ class Kind:
     code: str = ""
     """A file in scope that the rows change; empty where there is no git."""
     needs: tuple[str, ...] = ()
+    git: str = GIT
+    """The script that makes its history and its origin."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from remit.core.untrusted_input import escape_surrogates
 
 __all__ = [
     "DIALECTS", "ROWS", "AdapterError", "AgentRow", "HookReply", "can_ask", "can_rewrite", "compute_codex_trust",
-    "has_sandbox", "parse", "render", "render_notice", "replace_arguments", "replace_command", "server_settings",
-    "settings",
+    "has_sandbox", "hides_folder", "parse", "render", "render_notice", "replace_arguments", "replace_command",
+    "server_settings", "settings",
 ]  # fmt: skip
 
 DIALECTS = {"claude": claude, "gemini": gemini}
@@ -83,6 +83,10 @@ def replace_command(call: ToolCall, command: str) -> JsonObject | None:
 
 def has_sandbox(agent: str) -> bool:
     return agent in ROWS and ROWS[agent].has_sandbox
+
+
+def hides_folder(agent: str) -> bool:
+    return agent in ROWS and ROWS[agent].hides_folder
 
 
 def settings(agent: str, client: str) -> dict[str, object]:

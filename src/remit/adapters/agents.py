@@ -78,6 +78,7 @@ class AgentRow(Struct, frozen=True):
     """True if it can write to a running command without a hook: interactive commands are marked."""
     has_sandbox: bool = False
     """True if it may run commands in its own sandbox, inside which no other works; its transcript tells."""
+    hides_folder: bool = False  # True if its shell tool takes a folder that no hook hears of
     has_subagent_transcripts: bool = False  # True if a sub-agent's conversation is a separate file beside its parent's
     rule_files: tuple[str, ...] = ()
     """Files with a person's own permission rules: `/…` machine-wide, `~/…` in the agent's settings folder (without the
@@ -230,6 +231,7 @@ CODEX = (
             f".codex/{name}" for name in ("config.toml", "hooks.json", "hooks", "rules", "requirements.toml")
         ),
         has_sandbox=True,
+        hides_folder=True,  # `workdir` of exec_command
         has_unwatched_stdin=True,  # it declares forms too, and its `auto_review` lets a model answer them: not a person
         rewrites="with allow",
         rule_files=("/etc/codex/rules/*.rules", "~/rules/*.rules", "./.codex/rules/*.rules"),

@@ -35,7 +35,11 @@ def parse_outcome(row: AgentRow, document: JsonObject, failed: bool) -> Outcome:
     duration = parse_duration_ms(document)
     if failed:
         error = optional_text(document, "error") or ""
-        code, read_only = find_stated_exit_code(error), has_read_only_error(error)
+        response = document.get("tool_response")
+        code, read_only = (
+            find_stated_exit_code(error),
+            has_read_only_error(error, response, *as_object(response).values()),
+        )
         return Outcome(False, code, error[:SUMMARY_CHARS], duration, read_only=read_only)
     response = document.get("tool_response")
     result = as_object(response)

@@ -260,15 +260,25 @@ def find_stated_exit_code(result: str) -> int | None:
     return int(lines[-1]) if lines else None
 
 
-READ_ONLY_ERRORS = ("Read-only file system", "EROFS")
-"""Messages of programs about a refused write: strerror(3) of EROFS in English, and Node's name for the error."""
+READ_ONLY_ERROR = re.compile(
+    r"read[- ]?only file ?system|\bEROFS\b|\berrno:? ?30\b|\bos error 30\b|readonly database|dateisystem ist nur lesbar"
+    r"|syst[eè]me de fichiers (?:accessible )?en lecture seule|sistema de (?:ficheros|archivos) de s[oó]lo lectura"
+    r"|file ?system in sola lettura|sistema de ficheiros s[oó] de leitura|sistema de arquivos somente para leitura"
+    r"|bestandssysteem is alleen-lezen|alleen-lezen bestandssysteem|system plików wyłącznie do odczytu"
+    r"|доступна только для чтения|лише для читання|読み(?:込み|取り)専用|只读文件系统|唯讀檔案系統"
+    r"|읽기 ?전용 파일 ?시스템|filsystem(?:et)? är skrivskyddat|skrivskyddat filsystem|skrivebeskyttet filsystem"
+    r"|souborů je pouze pro čtení|salt-?okunur dosya|csak olvasható fájlrendszer",
+    re.IGNORECASE,
+)
+"""Messages of programs about a refused write: strerror(3) of EROFS in the languages of glibc, the names and numbers
+that Python, Node, Ruby, Go and Rust give the error, and SQLite's own words."""
 
 
 def has_read_only_error(*values: object) -> bool:
     """Return True if a text of a result, or of one of its parts, mentions a read-only file system."""
     parts = (part for value in values if not isinstance(value, str) for part in as_array(value))
     texts = [*values, *(as_object(part).get("text") for part in parts)]
-    return any(word in text for text in texts if isinstance(text, str) for word in READ_ONLY_ERRORS)
+    return any(READ_ONLY_ERROR.search(text) for text in texts if isinstance(text, str))
 
 
 def find_diff_lines(display: JsonObject) -> dict[str, tuple[LineRange, ...]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.adapters import hides_folder
 from remit.core.call import OWN_AGENT, ToolCall
 from remit.core.decision import Decision, DeniedPath, Facts, Finding, SessionFacts, Target, escape_pattern
 from remit.core.intent import Intent
@@ -315,6 +316,8 @@ def find_command_targets(
         targets = finder.make_targets(sure), finder.make_targets(perhaps)
     except (UnclearWrite, InvalidPath, OSError) as error:
         return replace(call, unproved=str(error)), (), ()
+    if hides_folder(call.agent) and not all(write.path.startswith(("/", "~")) for write in analysis.writes):
+        call = replace(call, unproved=f"{call.agent} may run it in a folder that its hook does not tell")
     edits = call.checks_itself or all(write.edits_in_place for write in analysis.writes)
     return replace(call, checks_itself=edits), *targets
 

@@ -141,8 +141,7 @@ def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[F
         "committed .gitignore ignores them, or if a person adds the folder to the scope."
         for name in full
     ]
-    left = (f for f in findings if f.code != "SCOPE_VIOLATION" or f.path not in summed)
-    details += [f"  {sanitise_line(f.path or '', 200)}: {f.message}" for f in left]
+    details += join_protected([f for f in findings if f.code != "SCOPE_VIOLATION" or f.path not in summed])
     lines += details[:MAX_NAMED_FINDINGS]
     if len(details) > MAX_NAMED_FINDINGS:
         lines.append(f"  … and {len(details) - MAX_NAMED_FINDINGS} more")
@@ -153,6 +152,24 @@ def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[F
     return "\n".join(lines)
 
 
+def join_protected(findings: Sequence[Finding]) -> list[str]:
+    """Return a line for each finding, but one for the protected files of a folder, or of a repository's git folder."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for found in findings:
+        path = found.path or ""
+        reason = found.message.removeprefix(sanitise_line(path))
+        parts = path.split("/")
+        folder = "/".join(parts[: parts.index(".git") + 1] if ".git" in parts[:-1] else parts[:-1])
+        is_joined = found.code == "PROTECTED_PATH" and folder and reason != found.message
+        groups.setdefault((folder, reason) if is_joined else (path, found.message), []).append(found)
+    return [
+        f"  {sanitise_line(name, 200)}/: {len(group)} files, each{reason}"
+        if len(group) > 1
+        else f"  {sanitise_line(group[0].path or '', 200)}: {group[0].message}"
+        for (name, reason), group in groups.items()
+    ]
+
+
 # -- what the sandbox denied ----------------------------------------------------------------------------------
 
 REMOTE_COMMAND = re.compile(r"\b(ssh|scp|sftp|rsync|git\b.*\b(push|fetch|pull|clone|ls-remote|submodule))\b", re.DOTALL)
@@ -160,8 +177,16 @@ COMMITTING_COMMAND = re.compile(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", 
 SIGNING_COMMAND = re.compile(r"\bgit\b.*(\s-S|--gpg-sign|\btag\b.*\s-s)", re.DOTALL)
 
 
+HOOK_INSTALLER = re.compile(
+    r"\b(?:pre-commit|lefthook|overcommit|husky|simple-git-hooks|git[ -]lfs)\b[^|;&\n]*\binstall\b"
+)
+"""Programs that put hooks into git's folder."""
+
+
 def describe_protected_places(text: str, names: Iterable[str]) -> str:
     named = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)]
+    if HOOK_INSTALLER.search(text) and ".git/hooks" not in named:
+        named.append(".git/hooks")
     if not named:
         return ""
     return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
