@@ -19,7 +19,15 @@ from remit.core.intent import Intent, describe_intent_change
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
-from remit.gate.governing import Rules, copies_signature, load_rules, resume_governing, save_copies, update_marker
+from remit.gate.governing import (
+    Rules,
+    accept_rules,
+    copies_signature,
+    load_rules,
+    resume_governing,
+    save_copies,
+    update_marker,
+)
 from remit.gate.machine import Environment
 from remit.gate.records.recorder import TAIL_BYTES, Recorder, find_recorded_events
 from remit.gate.state.database import StateError
@@ -219,9 +227,13 @@ class WorkspaceContext:
         """Record every difference between the intents file and its last recorded version, and copy what governs."""
         state, document = self.state, rules.document
         signature = copies_signature(self.workspace)
-        if signature != state.read_fact("kept"):
+        kept = state.read_fact("kept")
+        if signature != kept:
             save_copies(self.workspace)
             state.put_fact("kept", signature)
+        is_known = rules.is_accepted and signature == kept
+        if rules.digest and not is_known and not rules.loosened and not rules.invalid:
+            accept_rules(self.workspace, rules)
         if document is None or not document.sha256 or document.sha256 == state.read_fact("intents_sha256"):
             return
         recorded = json.decode(state.read_fact("intents") or "[]", type=prepare_type(tuple[Intent, ...]))

@@ -6,14 +6,14 @@ which workspaces are governed, and which enforce.
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
@@ -49,11 +49,16 @@ from remit.workspace.place.workspace import (
     locate_workspace,
     path_exists,
 )
-from remit.workspace.safe_files import remove_below, write_below
+from remit.workspace.safe_files import read_tail, remove_below, write_below
+
+if TYPE_CHECKING:
+    from remit.core.strictness import RuleSet
 
 COPIES_FOLDER = "governing"
 VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file ever had, by SHA-256: records name them so
 INTENTS_CACHE = "intents-cache"
+ACCEPTED_FILE, ACCEPTED_BYTES = "accepted", 1 << 15
+"""File of the digests of accepted rules, beside the copies."""
 GOVERNING_FILES = ("active_intents.yaml", "remit.toml", ".intentignore")
 
 UNSETTLED_S = 0.05  # age up to which a changed file may change again without a new time
@@ -74,6 +79,12 @@ class Rules(Struct, frozen=True):
     """Commands that the repository would have Remit run: first `hooks`, in their order, then those of criteria."""
     invalid: bool = False
     """Whether the intents file has errors; computed once, as a thousand intents may have many findings."""
+    digest: str = ""
+    """SHA-256 of what judges calls, as the files have it."""
+    is_accepted: bool = False
+    """Whether exactly these rules were in force before."""
+    loosened: tuple[tuple[str, str], ...] = ()
+    """What git brought that would loosen the accepted rules, and does not hold: in fixed words, and in full."""
 
 
 FileStates: TypeAlias = tuple[tuple[int, ...], ...]
@@ -169,7 +180,7 @@ def load_written_rules(workspace: Workspace) -> Rules:
     cached = RULES_CACHE.get(workspace.root)
     if is_settled and cached is not None and cached[0] == states:
         return cached[1]
-    rules = read_rules(workspace)
+    rules = hold_accepted_rules(workspace, folder, read_rules(workspace))
     if len(RULES_CACHE) >= MAX_CACHED:
         RULES_CACHE.clear()
     RULES_CACHE[workspace.root] = (states if is_settled else (), rules)
@@ -180,7 +191,8 @@ def load_written_rules(workspace: Workspace) -> Rules:
 def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
     names = (copies_folder(workspace) / name for name in GOVERNING_FILES)
     paths = (folder, folder / HOOKS_FOLDER, *(folder / name for name in GOVERNING_FILES), *names)
-    return tuple(map(str, (*paths, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
+    accepted = (copies_folder(workspace) / ACCEPTED_FILE, copies_folder(workspace) / "baseline")
+    return tuple(map(str, (*paths, *accepted, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
 
 
 def read_rules(workspace: Workspace) -> Rules:
@@ -230,6 +242,63 @@ def read_rules(workspace: Workspace) -> Rules:
         ),
         invalid=document is not None and bool(document.errors),
     )
+
+
+def hold_accepted_rules(workspace: Workspace, folder: Path, rules: Rules) -> Rules:
+    """Return the rules in force: the files', or the stricter accepted ones where git has brought looser ones. Rules
+    with an error are in enforce, and replace nothing.
+    """
+    copies = copies_folder(workspace)
+    if not workspace.is_governed or rules.config_error is not None or folder == copies:
+        return rules
+    document = rules.document.sha256 if rules.document else ""
+    parts = (rules.mode, json.encode(rules.config), document, sorted(rules.ignore.intents), rules.ignore.patterns)
+    rules = replace(rules, digest=sha256(repr(parts).encode()))
+    if rules.digest.encode() in read_tail(copies / ACCEPTED_FILE, ACCEPTED_BYTES).split():
+        return replace(rules, is_accepted=True)
+    # Imported here: few calls find rules that nobody has accepted yet.
+    from remit.workspace.accepted_rules import AcceptedRules
+
+    held, loosened = AcceptedRules(workspace, copies, folder.parent).hold(make_rule_set(rules))
+    if not loosened:
+        return rules
+    intents = held.intents
+    return replace(
+        rules,
+        mode=held.mode,
+        config=held.config,
+        document=replace(rules.document, intents=intents) if rules.document else None,
+        intents=IntentSet(intents),
+        ignore=IntentIgnore(frozenset(held.barred), held.patterns),
+        loosened=tuple((one.what, one.change) for one in loosened),
+    )
+
+
+def make_rule_set(rules: Rules) -> "RuleSet":
+    from remit.core.strictness import RuleSet
+
+    intents = rules.document.intents if rules.document else ()
+    ignore = rules.ignore
+    return RuleSet(rules.mode, rules.config, intents, tuple(sorted(ignore.intents)), ignore.patterns)
+
+
+def accept_rules(workspace: Workspace, rules: Rules, *, by_person: bool = False) -> None:
+    """Keep the files' rules as accepted. Raises OSError."""
+    from remit.workspace.accepted_rules import AcceptedRules
+
+    accepted = AcceptedRules(workspace, copies_folder(workspace), source_folder(workspace).parent)
+    accepted.accept(make_rule_set(rules), rules.digest, by_person=by_person)
+
+
+def accept_change(workspace: Workspace, change: "Callable[[RuleSet, RuleSet], RuleSet]") -> None:
+    """Accept one change that a person made through Remit: `change` takes it from the files' rules into those that were
+    accepted. Raises OSError.
+    """
+    from remit.workspace.accepted_rules import AcceptedRules
+
+    found = make_rule_set(read_rules(workspace))
+    accepted = AcceptedRules(workspace, copies_folder(workspace), source_folder(workspace).parent)
+    accepted.change_baseline(lambda rules: change(rules, found), found)
 
 
 def load_config(workspace: Workspace) -> tuple[Config | None, str | None]:
@@ -301,6 +370,7 @@ def set_mode(workspace: Workspace, mode: Mode) -> None:
         write_below(workspace.root, path, old.encode())
         raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
     save_copies(workspace)
+    accept_change(workspace, lambda rules, _: replace(rules, mode=mode))
     update_marker(workspace, mode)
 
 
@@ -319,6 +389,7 @@ def write_setting(
     workspace.folder.mkdir(exist_ok=True)
     write_below(workspace.root, path, new)
     save_copies(workspace)
+    accept_change(workspace, lambda rules, found: rules.take_setting(found, name))
 
 
 # Workspaces of a call
