@@ -9,6 +9,7 @@ from cli.running import run_on_terminal
 from cli.wired_home import Person
 from conftest import run_git
 from forked_commands import MAIN
+from gate.driving import INTENTS, Agent, refusal
 from gate.test_adoption import carry, clone
 from remit.core.machine_paths import CONFIG_PATH
 
@@ -123,3 +124,41 @@ def test_no_agent_adopts_or_declines(words: tuple[str, ...], upstream: Path, per
     assert "is for a person" in done.stderr
     assert not (upstream / ".git/remit/governed").exists()
     assert not (person.home / CONFIG_PATH).exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {".orchestration/remit.toml": 'mode = "observe"\n'},
+        {".orchestration/remit.toml": ""},
+        {".orchestration/active_intents.yaml": INTENTS.replace('"src/**"', '"**"')},
+        {".orchestration/remit.toml": None, ".orchestration/active_intents.yaml": None},
+    ],
+)
+@pytest.mark.parametrize("variable", ["GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"])
+def test_a_runner_holds_to_the_rules_of_the_base_commit(
+    change: dict[str, str | None], variable: str, upstream: Path, person: Person, tmp_path: Path
+) -> None:
+    """A pull request cannot loosen the rules under which an agent works on it."""
+    run_git(upstream, "switch", "-qc", "proposal")
+    for path, content in change.items():
+        (upstream / path).unlink()
+        if content is not None:
+            (upstream / path).write_text(content)
+    run_git(upstream, "add", "-A")
+    run_git(upstream, "commit", "-qm", "looser")
+    root = clone(upstream, tmp_path / "runner")
+    person.variables[variable] = "main"
+    person.remit(root, "adopt", "--ci", "--no-agents")
+    agent = Agent(root, person.home)
+    agent.select()
+    code = "SCOPE_VIOLATION" if None not in change.values() else "MISSING_OR_INVALID_INTENT"
+    assert refusal(agent.ask("Write", file_path=str(root / "docs/x.md"), content="x")) == code
+
+
+def test_a_runner_without_the_base_commit_ends(upstream: Path, person: Person) -> None:
+    person.variables["GITHUB_BASE_REF"] = "release"
+    done = person.run(upstream, "adopt", "--ci", "--no-agents")
+    assert done.returncode == 2
+    assert "fetch-depth: 0" in done.stderr
+    assert not (upstream / ".git/remit").exists()

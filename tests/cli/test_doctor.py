@@ -10,6 +10,8 @@ import pytest
 from cli.wired_home import Person
 from processes import kill_daemons
 from remit.cli.agents.live_probe import judge_run
+from remit.core.machine_paths import MANIFEST_PATH
+from remit.core.untrusted_input import as_array, as_object
 from remit.servers import daemon
 from remit.wiring import doctor_checks
 
@@ -147,6 +149,27 @@ def test_hooks_that_were_taken_out_are_loud_in_status(person: Person, repository
     assert person.data(repository, "status")["unhooked"] == [{"agent": "claude-code", "path": str(settings)}]
     assert examined(person, repository, "--fix")[0] == 0
     assert "HOOKS" not in person.remit(repository, "status")
+
+
+def test_hooks_of_an_earlier_version_are_no_alarm(person: Person, repository: Path) -> None:
+    """An upgrade asks for another hook: those that the earlier version wrote are all there, and judge."""
+
+    def drop(value: Any) -> Any:
+        if as_array(value):
+            return list(map(drop, as_array(value)))
+        return {k: drop(v) for k, v in as_object(value).items() if k != "SessionEnd"} if as_object(value) else value
+
+    for path in (person.home / ".claude/settings.json", person.home / MANIFEST_PATH):
+        document = drop(json.loads(path.read_text()))
+        for file in document.get("files", ()):
+            entries = file["insertions"]["entries"]
+            file["insertions"]["entries"] = [entry for entry in entries if "SessionEnd" not in entry["path"]]
+        path.write_text(json.dumps(document))
+    said = person.remit(repository, "status")
+    assert "HOOKS ARE GONE" not in said
+    assert "the hooks of claude-code are an earlier version's; they still judge" in said
+    assert examined(person, repository, "--fix")[0] == 0
+    assert "earlier version" not in person.remit(repository, "status")
 
 
 def test_status_says_where_no_agent_is_wired(person: Person, repository: Path) -> None:

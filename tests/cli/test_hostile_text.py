@@ -42,6 +42,7 @@ VIEWS: dict[tuple[str, ...], list[str]] = {
     ("session",): ["session"],
     ("approvals", "list"): ["approvals list"],
     ("mode",): ["mode", "mode suggest"],
+    ("rules", "diff"): ["rules diff"],
     ("exec",): ["exec -- true"],
     ("intent", "clear"): ["intent clear"],
     ("intent", "history"): ["intent history INT-001"],
@@ -91,7 +92,8 @@ VIEWS: dict[tuple[str, ...], list[str]] = {
 CHANGES = "it acts, and prints by the same door what it did"
 SERVES = "it speaks to a program, whose bytes they are"
 UNSHOWN: dict[tuple[str, ...], str] = {
-    **dict.fromkeys([("init",), ("adopt",), ("demo",), ("uninstall",), ("serve",), ("start",)], CHANGES),
+    **dict.fromkeys([("init",), ("adopt",), ("rules", "accept"), ("demo",), ("uninstall",), ("serve",)], CHANGES),
+    ("start",): CHANGES,
     **dict.fromkeys([("approvals", word) for word in ("allow", "deny", "revoke")], CHANGES),
     **dict.fromkeys([("intent", word) for word in ("bind", "complete", "delete", "edit", "fork", "new")], CHANGES),
     **dict.fromkeys(

@@ -55,6 +55,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Administer": {
         "policy": ("policy.policy", "ask the rules, without doing anything"),
+        "rules": ("policy.rules", "what a checkout would loosen, and your yes to it"),
         "trust": ("policy.trust", "let the commands run that a repository brings: hooks, criteria"),
         "pin": ("pin", "a PIN for where Remit cannot tell you from an agent"),
         "ledger": ("ledger.ledger", "check the ledger, sign it, take in another's"),

@@ -23,7 +23,7 @@ from remit.ledger.parse_time import parse_time
 from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, measure_coverage
 from remit.servers.console_status import read_console_status
 from remit.wiring.agents import SettingsPlace, find_user_place
-from remit.wiring.doctor_checks import find_unhooked_files
+from remit.wiring.doctor_checks import find_unhooked_files, has_own_hooks
 from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
 from remit.wiring.manifest import read_manifest
 from remit.wiring.wire import display_path
@@ -63,11 +63,17 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
     unhooked = find_unhooked_files(places, manifest)
     # Calls of these agents are not judged, so the view begins with a warning.
     warnings: list[Text] = []
-    if unhooked:
-        files = ", ".join(f"{agent} ({display_path(path, home)})" for path, agent in unhooked.items())
+    outdated = {path: agent for path, agent in unhooked.items() if has_own_hooks(path, manifest)}
+    gone = {path: agent for path, agent in unhooked.items() if path not in outdated}
+    if gone:
+        files = ", ".join(f"{agent} ({display_path(path, home)})" for path, agent in gone.items())
         text = f"HOOKS ARE GONE OR CHANGED: {files}. Calls go by unjudged. Run: remit doctor --fix"
         warnings.append(mark("failed", text, is_strong=True))
-    elif not manifest.files:
+    if outdated:
+        agents = ", ".join(dict.fromkeys(outdated.values()))
+        text = f"the hooks of {agents} are an earlier version's; they still judge. Run: remit doctor --fix"
+        warnings.append(mark("warning", text))
+    if not manifest.files:
         warnings.append(mark("warning", "no agent is wired: nobody asks before a call. See `remit init`"))
     switches = find_hook_switches(list_wired_agents(manifest), user, gate.workspace.root, os.environ)
     warnings += [mark("failed", str(switch), is_strong=True) for switch in switches]
@@ -84,7 +90,8 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         "untrusted": [command.name for command in gate.untrusted_commands],
         "waiting_records": gate.recorder.spool.count_pending(),
         "coverage": coverage_document(coverage),
-        "unhooked": [{"agent": agent, "path": str(path)} for path, agent in unhooked.items()],
+        "unhooked": [{"agent": agent, "path": str(path)} for path, agent in gone.items()],
+        "outdated": [{"agent": agent, "path": str(path)} for path, agent in outdated.items()],
         "switched_off": switches,
     }
     emit_view(data, as_json, partial(status_view, gate, warnings, coverage))
@@ -140,6 +147,9 @@ def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
     yield "mode", join_texts(styled_text(rules.mode, "bold"), description, between=GAP)
     if rules.config_error:
         yield "", mark("failed", rules.config_error)
+    if rules.loosened:
+        what = "; ".join(dict.fromkeys(what for what, _ in rules.loosened))
+        yield "", mark("warning", f"git brought looser rules ({what}), which do not hold: see `remit rules diff`")
     if untrusted := describe_untrusted(gate.untrusted_commands):
         yield "trust", mark("warning", f"{untrusted}: see `remit trust`")
     if rules.document and rules.document.errors:

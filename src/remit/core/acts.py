@@ -21,6 +21,7 @@ class Act(Enum):
     BEGIN = "`remit init`", "tighten"
     ADOPT = "adopting the rules that a repository carries", "tighten"
     DECLINE = "declining the rules that a repository carries", "loosen"
+    ACCEPT_RULES = "accepting looser rules", "loosen"
     CHANGE_WIRING = "`remit init` in a governed folder", "loosen"
     MEND_WIRING = "`remit doctor --fix`", "neutral"
     UNINSTALL = "`remit uninstall`", "loosen"

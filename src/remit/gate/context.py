@@ -21,6 +21,7 @@ from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
 from remit.gate.governing import (
     Rules,
+    accept_rules,
     copies_signature,
     load_rules,
     read_life,
@@ -230,10 +231,14 @@ class WorkspaceContext:
         """Record every difference between the intents file and its last recorded version, and copy what governs."""
         state, document = self.state, rules.written
         signature = copies_signature(self.workspace)
-        if signature != state.read_fact("kept"):
+        kept = state.read_fact("kept")
+        if signature != kept:
             save_copies(self.workspace)
             state.put_fact("kept", signature)
         self.refresh_view(rules)
+        is_known = rules.is_accepted and signature == kept
+        if rules.digest and not is_known and not rules.loosened and not rules.errors:
+            accept_rules(self.workspace, rules)
         if document is None or not document.sha256 or document.sha256 == state.read_fact("intents_sha256"):
             return
         recorded = json.decode(state.read_fact("intents") or "[]", type=prepare_type(tuple[Intent, ...]))

@@ -6,12 +6,12 @@ which workspaces are governed, and which enforce.
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -74,12 +74,17 @@ from remit.workspace.place.workspace import (
     locate_workspace,
     path_exists,
 )
-from remit.workspace.safe_files import hold_lock, read_regular_file, remove_below, write_below
+from remit.workspace.safe_files import hold_lock, read_regular_file, read_tail, remove_below, write_below
+
+if TYPE_CHECKING:
+    from remit.core.strictness import RuleSet
 
 COPIES_FOLDER = "governing"
 VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file ever had, by SHA-256: records name them so
 INTENTS_CACHE, FILES_CACHE = "intents-cache", "intent-files-cache"
 LIFE_FILE = "life.json"  # file of the newest transition of each intent, by uid: the ledger has them all
+ACCEPTED_FILE, ACCEPTED_BYTES = "accepted", 1 << 15
+"""File of the digests of accepted rules, beside the copies."""
 GOVERNING_FILES = (LIST_FILE, "remit.toml", ".intentignore")
 
 UNSETTLED_S = 0.05  # age up to which a changed file may change again without a new time
@@ -106,6 +111,13 @@ class Rules(Struct, frozen=True):
     """Errors of the files of intents; gathered once, as a thousand intents may have many findings."""
     open_files: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Files of open intents, each with what `stat` said: the only ones of their folder that each call looks at."""
+
+    digest: str = ""
+    """SHA-256 of what judges calls, as the files have it."""
+    is_accepted: bool = False
+    """Whether exactly these rules were in force before."""
+    loosened: tuple[tuple[str, str], ...] = ()
+    """What git brought that would loosen the accepted rules, and does not hold: in fixed words, and in full."""
 
     def find_fault(self, intent_id: str | None) -> LintFinding | None:
         """Return the error that closes an intent, or without one the list: a broken file closes its own intent."""
@@ -224,7 +236,7 @@ def load_written_rules(workspace: Workspace) -> Rules:
         open_files = cached[1].open_files
         if all(read_file_state(path) == state for path, state in open_files):
             return cached[1]
-    rules = read_rules(workspace)
+    rules = hold_accepted_rules(workspace, folder, read_rules(workspace))
     if len(RULES_CACHE) >= MAX_CACHED:
         RULES_CACHE.clear()
     is_settled &= all(time.time_ns() - state[-1] > UNSETTLED_S * 1e9 for _, state in rules.open_files)
@@ -244,7 +256,8 @@ def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
     names = (copies_folder(workspace) / name for name in GOVERNING_FILES)
     folders = (folder, *(folder / name for name in (HOOKS_FOLDER, INTENTS_FOLDER, CLOSED_FOLDER)))
     paths = (*folders, *(folder / name for name in GOVERNING_FILES), *names)
-    places = (life_path(workspace), *([workspace.git_dir / "HEAD"] if workspace.git_dir else ()))
+    accepted = (copies_folder(workspace) / ACCEPTED_FILE, copies_folder(workspace) / "baseline")
+    places = (life_path(workspace), *([workspace.git_dir / "HEAD"] if workspace.git_dir else ()), *accepted)
     return tuple(map(str, (*paths, *places, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
 
 
@@ -378,6 +391,69 @@ def apply_life(intent: Intent, life: DerivedStatus) -> Intent:
     return replace(intent, status=life.status, blocked_reason=life.reason)
 
 
+def hold_accepted_rules(workspace: Workspace, folder: Path, rules: Rules) -> Rules:
+    """Return the rules in force: the files', or the stricter accepted ones where git has brought looser ones. Rules
+    with an error are in enforce, and replace nothing.
+    """
+    copies = copies_folder(workspace)
+    if not workspace.is_governed or rules.config_error is not None or folder == copies:
+        return rules
+    document = rules.document.sha256 if rules.document else ""
+    parts = (
+        rules.mode,
+        msgspec.json.encode(rules.config),
+        document,
+        sorted(rules.ignore.intents),
+        rules.ignore.patterns,
+    )
+    rules = replace(rules, digest=sha256(repr(parts).encode()))
+    if rules.digest.encode() in read_tail(copies / ACCEPTED_FILE, ACCEPTED_BYTES).split():
+        return replace(rules, is_accepted=True)
+    # Imported here: few calls find rules that nobody has accepted yet.
+    from remit.workspace.accepted_rules import AcceptedRules
+
+    held, loosened = AcceptedRules(workspace, copies, folder.parent).hold(make_rule_set(rules))
+    if not loosened:
+        return rules
+    intents = held.intents
+    return replace(
+        rules,
+        mode=held.mode,
+        config=held.config,
+        document=replace(rules.document, intents=intents) if rules.document else None,
+        intents=IntentSet(intents),
+        ignore=IntentIgnore(frozenset(held.barred), held.patterns),
+        loosened=tuple((one.what, one.change) for one in loosened),
+    )
+
+
+def make_rule_set(rules: Rules) -> "RuleSet":
+    from remit.core.strictness import RuleSet
+
+    intents = rules.document.intents if rules.document else ()
+    ignore = rules.ignore
+    return RuleSet(rules.mode, rules.config, intents, tuple(sorted(ignore.intents)), ignore.patterns)
+
+
+def accept_rules(workspace: Workspace, rules: Rules, *, by_person: bool = False) -> None:
+    """Keep the files' rules as accepted. Raises OSError."""
+    from remit.workspace.accepted_rules import AcceptedRules
+
+    accepted = AcceptedRules(workspace, copies_folder(workspace), source_folder(workspace).parent)
+    accepted.accept(make_rule_set(rules), rules.digest, by_person=by_person)
+
+
+def accept_change(workspace: Workspace, change: "Callable[[RuleSet, RuleSet], RuleSet]") -> None:
+    """Accept one change that a person made through Remit: `change` takes it from the files' rules into those that were
+    accepted. Raises OSError.
+    """
+    from remit.workspace.accepted_rules import AcceptedRules
+
+    found = make_rule_set(read_rules(workspace))
+    accepted = AcceptedRules(workspace, copies_folder(workspace), source_folder(workspace).parent)
+    accepted.change_baseline(lambda rules: change(rules, found), found)
+
+
 def load_config(workspace: Workspace) -> tuple[Config | None, str | None]:
     try:
         own = read_config(source_folder(workspace) / "remit.toml")
@@ -447,6 +523,7 @@ def set_mode(workspace: Workspace, mode: Mode) -> None:
         write_below(workspace.root, path, old.encode())
         raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
     save_copies(workspace)
+    accept_change(workspace, lambda rules, _: replace(rules, mode=mode))
     update_marker(workspace, mode)
 
 
@@ -465,6 +542,7 @@ def write_setting(
     workspace.folder.mkdir(exist_ok=True)
     write_below(workspace.root, path, new)
     save_copies(workspace)
+    accept_change(workspace, lambda rules, found: rules.take_setting(found, name))
 
 
 # Workspaces of a call

@@ -21,6 +21,7 @@ from remit.core.intent import Intent, IntentsDocument
 from remit.core.record import KEY, Body, format_utc
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
+from remit.gate.accepted_rules.review import describe_loosened, describe_loosened_once
 from remit.gate.context import RECORDING_ERRORS, Attempts, WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls, remove_session_with_commands
 from remit.gate.governing import Rules, forget_rules
@@ -138,9 +139,11 @@ class SessionLifecycle:
             self.record_start(event, agent, rules)
         with tries.step():
             SnapshotTaker(context).take_at_session_start(session, agent, unfinished.observation)
-        block = todo = notice = ""
+        block = todo = notice = looser = ""
         with tries.step():
             block = self.deliver_block(session, agent)
+        with tries.step():
+            looser = describe_loosened(context, rules)
         if rules.mode != "observe":
             with tries.step():
                 todo = describe_open_items(context.workspace, session)
@@ -151,7 +154,7 @@ class SessionLifecycle:
             with tries.step():
                 open_secrets = describe_open_secrets(context)
         protocol = format_protocol(rules.mode, rules.document, agent)
-        parts = (protocol, block, todo, notice, open_secrets, context.repair_notice, tries.failure_notice)
+        parts = (protocol, looser, block, todo, notice, open_secrets, context.repair_notice, tries.failure_notice)
         return "\n\n".join(filter(None, parts))
 
     def record_start(self, event: SessionStarted, agent: str, rules: Rules) -> None:
@@ -200,14 +203,16 @@ class SessionLifecycle:
         with tries.step():
             between = ChangesBetweenCalls(context)
             between.record_unattributed_changes("prompt", context.observe(fully=True), session)
-        block = waiting = ""
+        block = waiting = looser = ""
+        with tries.step():
+            looser = describe_loosened_once(context, context.last_rules or context.rules, "model")
         with tries.step():
             if context.state.find_session(session) is None:
                 context.state.put_session(session, SessionState(agent=agent), context.environment.clock.now())
             block = self.deliver_block(session, agent, only_changed=True)
         with tries.step():
             waiting = PendingMessages(context.state).take_messages(session)
-        return join_lines(waiting, block, context.repair_notice, tries.failure_notice)
+        return join_lines(waiting, looser, block, context.repair_notice, tries.failure_notice)
 
     def end_turn(self, session: SessionKey) -> str:
         """Settle open calls and fold contents into git; describe failures."""
@@ -263,16 +268,17 @@ class ChangedFile(Struct, frozen=True):
 
 def summarize_turn(context: WorkspaceContext, session: SessionKey) -> str:
     """Describe the changes since the last turn; "" for none or for a sub-agent. Never raises."""
-    text = untrusted = ""
+    text = untrusted = looser = ""
     if not session.agent_id:
         with suppress(*RECORDING_ERRORS):
             text = summarize_changes(context, session)
             rules = context.rules
+            looser = describe_loosened_once(context, rules, "person")
             # In observe, the model gets no notice of untrusted commands: the person gets one for each session.
             found = find_untrusted(rules, context.recorder) if rules.mode == "observe" else ()
             if (line := describe_untrusted(found)) and untrusted_notice_once(found, context.state, session):
                 untrusted = f"Remit: {line}; `remit trust` shows them"
-    return join_lines(text, untrusted)
+    return join_lines(text, looser, untrusted)
 
 
 def summarize_changes(context: WorkspaceContext, session: SessionKey) -> str:

@@ -24,7 +24,7 @@ from remit.adapters import settings as hook_settings
 from remit.core.code.grammars import GRAMMARS, list_missing_grammars
 from remit.core.machine_paths import KEY_PATH, STATE_FOLDER
 from remit.core.tree_head import InvalidPublicKey
-from remit.core.untrusted_input import sanitise_line
+from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.governing import load_rules
 from remit.gate.log_sharing.check_logs import check_ledger, find_tracked_log_faults
@@ -41,7 +41,7 @@ from remit.provenance.verify.verdict_coverage import measure_coverage
 from remit.wiring import hook_client
 from remit.wiring.agents import TRUST_FUNCTIONS, DetectedAgent, SettingsPlace
 from remit.wiring.json_merge import NotJson, decode_document
-from remit.wiring.manifest import Manifest, contains_settings
+from remit.wiring.manifest import InsertedEntry, Manifest, contains_settings
 from remit.wiring.wire import WiringProblem, describe_unread, display_path, plan_settings
 from remit.workspace.agents.read_write_settings import read_settings
 from remit.workspace.git.command import Git, GitError
@@ -174,6 +174,31 @@ def find_unhooked_files(places: list[SettingsPlace], manifest: Manifest) -> dict
     return unhooked
 
 
+def has_own_hooks(path: Path, manifest: Manifest) -> bool:
+    """Return whether all hooks that an earlier version wrote are still there: an upgrade asks for others, and the old
+    ones go on judging.
+    """
+    wired = manifest.find_file(path)
+    try:
+        present = decode_document(read_settings(path) or b"")
+    except (NotJson, OSError):
+        return False
+    written = (
+        [entry for entry in wired.insertions.entries if "hooks" in (*entry.path, *as_object(entry.value))]
+        if wired
+        else []
+    )
+    return bool(written) and all(contains_settings(present, nest_entry(entry)) for entry in written)
+
+
+def nest_entry(entry: InsertedEntry) -> object:
+    """Return what was inserted as a document of its own."""
+    value: object = [entry.value] if entry.kind == "item" else entry.value
+    for key in reversed(entry.path):
+        value = {key: value}
+    return value
+
+
 # --- the hook client and the daemon ------------------------------------------------------------------------
 
 
@@ -256,6 +281,8 @@ def check_mode(gate: Gate) -> Result:
         return "fail", rules.config_error, "repair it by hand"
     if (gate.workspace.state / ENFORCE_MARKER).exists() != (rules.mode == "enforce"):
         return "fail", f"{rules.mode}, but the marker says otherwise", FIX
+    if rules.loosened:
+        return "warn", f"{rules.mode}; git brought looser rules, which do not hold", "remit rules diff"
     return "ok", rules.mode
 
 

@@ -64,6 +64,8 @@ class RepositoryStart(Struct, frozen=True):
     private: bool = False
     adopts: bool = False
     """Whether only the rules that a clone carries begin to hold: nothing is written into its tree."""
+    base: str = ""
+    """The commit whose rules may not be loosened by the clone's, if any."""
 
     @property
     def has_changes(self) -> bool:

@@ -1,5 +1,6 @@
 """`remit adopt`: let the rules hold that a clone carries in its commits, or say that they shall not."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from remit.cli.agents.init import (
 from remit.cli.output import USAGE, Failure, command_options, emit, say
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
-from remit.gate.accepted_rules.adoption import decline_rules, find_remote
+from remit.gate.accepted_rules.adoption import NoBaseCommit, decline_rules, find_base_commit, find_remote
 from remit.servers.environment import read_environment
 from remit.wiring.agents import TRUST_FUNCTIONS
 from remit.wiring.repository_setup import RepositoryStart
@@ -64,7 +65,11 @@ def adopt(
     require_person(Act.DECLINE if never else Act.ADOPT)
     asks_person = sys.stdin.isatty() and not (yes or ci or as_json)
     trusting = set(TRUST_FUNCTIONS) if trust or (trust is None and (asks_person or ci)) else set[str]()
-    start = RepositoryStart(govern=not workspace.is_governed, mode=None, starter=False, adopts=True)
+    try:
+        base = find_base_commit(workspace, os.environ) if ci else ""
+    except NoBaseCommit as error:
+        raise Failure("NO_BASE_COMMIT", str(error), fix="check out with the whole history (fetch-depth: 0)") from None
+    start = RepositoryStart(govern=not workspace.is_governed, mode=None, starter=False, adopts=True, base=base)
     setup = plan_setup(workspace, home, None if no_agents else agents, start, trusting=trusting)
     if setup.carried is None and not workspace.is_governed:
         message = f"{str(workspace.root)!r} carries no rules in the commit that is checked out"

@@ -185,6 +185,8 @@ def plan_setup(
     if found:
         manifest = replace(manifest, moved={**manifest.moved, **moved})
     carried = None if workspace.is_governed else find_carried_rules(workspace)
+    if carried is None and start.base:
+        carried = find_carried_rules(workspace, start.base)
     return Setup(workspace, home, found, files, start, manifest, carried)
 
 
@@ -257,7 +259,7 @@ def perform_setup(setup: Setup) -> None:
     manifest = wire.write_plans(setup.files, setup.home, manifest, now, version("remit"))
     write_manifest(setup.home, manifest)
     if setup.start.adopts:
-        adopt_workspace(setup.home, setup.workspace)
+        adopt_workspace(setup.home, setup.workspace, base=setup.start.base)
         return
     start_governing(setup.workspace, setup.start)
     register_repository(setup.home, setup.workspace)

@@ -3,9 +3,10 @@ once by hand or for all clones of a remote or below a path. Adoption can only ad
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import Struct, json, toml
@@ -16,12 +17,14 @@ from remit.core.config import Config
 from remit.core.decision import UNGOVERNED_DECISION, Decision, Mode
 from remit.core.machine_paths import CONFIG_PATH, STATE_FOLDER
 from remit.core.python_runtime import prepare_type
-from remit.gate.governing import GOVERNING_FILES, copies_folder, resume_governing
+from remit.gate.governing import GOVERNING_FILES, copies_folder, make_rule_set, read_rules, resume_governing
 from remit.policy.decide import classify
+from remit.workspace.accepted_rules import AcceptedRules, Baseline
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import head_commit
 from remit.workspace.place.config import MAX_CONFIG_BYTES, ConfigError, decode_toml, set_value
 from remit.workspace.place.workspace import (
+    GOVERNED_MARKER,
     ORCHESTRATION_FOLDER,
     Workspace,
     is_folder,
@@ -36,6 +39,7 @@ from remit.workspace.place.workspace import (
 from remit.workspace.safe_files import write_atomically, write_below
 
 CONFIG_NAME, LIST_NAME, FOLDER_NAME = "remit.toml", "active_intents.yaml", "intents"
+GOVERNING_ENDINGS = (".yaml", "remit.toml", ".intentignore")
 ADOPTED_FILE = "adopted"
 """File in the state folder: the pattern by which a clone was adopted, or nothing where a person did it by hand."""
 DECLINED_FOLDER = f"{STATE_FOLDER}/declined"
@@ -49,7 +53,7 @@ class CarriedRules(Struct, frozen=True):
     remote: str = ""
 
 
-def find_carried_rules(workspace: Workspace | None) -> CarriedRules | None:
+def find_carried_rules(workspace: Workspace | None, commit: str = "HEAD") -> CarriedRules | None:
     """Return the rules that an ungoverned clone carries; None without. Costs two looks at files where there are none.
 
     What git cannot tell, such as in a repository of another user, counts as carried if the files are there.
@@ -57,16 +61,16 @@ def find_carried_rules(workspace: Workspace | None) -> CarriedRules | None:
     if workspace is None or workspace.common_dir is None:
         return None
     is_sparse = path_exists(f"{workspace.git_dir}/info/sparse-checkout")
-    if not is_sparse and not is_folder(workspace.folder):
+    if commit == "HEAD" and not is_sparse and not is_folder(workspace.folder):
         return None
     git, names = Git(workspace.root), (CONFIG_NAME, LIST_NAME, FOLDER_NAME)
     paths = [f"{ORCHESTRATION_FOLDER}/{name}" for name in names]
     try:
         if head_commit(workspace) is None:
             return None
-        listed = git.run("ls-tree", "-z", "HEAD", "--", *paths).split(b"\0")
+        listed = git.run("ls-tree", "-z", commit, "--", *paths).split(b"\0")
         found = {line.rpartition(b"/")[2].decode() for line in listed if line}
-        content = git.run("show", f"HEAD:./{paths[0]}") if CONFIG_NAME in found else b""
+        content = git.run("show", f"{commit}:./{paths[0]}") if CONFIG_NAME in found else b""
         remote = find_remote(workspace)
     except (GitError, OSError):
         has_files = any(path_exists(workspace.root / path) for path in paths)
@@ -143,17 +147,67 @@ def find_adopting_pattern(home: Path, workspace: Workspace) -> str:
 # Adopting and declining
 
 
-def adopt_workspace(home: Path, workspace: Workspace, pattern: str = "") -> None:
-    """Govern a clone by the rules that it carries, without a change of its tree. Raises OSError."""
+BASE_BRANCHES = (
+    *("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "BITBUCKET_PR_DESTINATION_BRANCH"),
+    *("SYSTEM_PULLREQUEST_TARGETBRANCH", "CHANGE_TARGET", "BUILDKITE_PULL_REQUEST_BASE_BRANCH"),
+)
+"""Variables of runners with the branch that a pull request is to go into: GitHub, GitLab, Bitbucket, Azure, Jenkins,
+Buildkite.
+"""
+
+
+class NoBaseCommit(LookupError):
+    """The commit whose rules a runner should hold to is not in its clone."""
+
+
+def find_base_commit(workspace: Workspace, variables: Mapping[str, str]) -> str:
+    """Return the commit that a pull request started from; empty where the runner names none. Raises NoBaseCommit."""
+    named = next((variables[name] for name in BASE_BRANCHES if variables.get(name)), "")
+    if not named:
+        return ""
+    git, branch = Git(workspace.root), f"refs/remotes/origin/{named.removeprefix('refs/heads/')}"
+    try:
+        return git.text("merge-base", "HEAD", branch).strip()
+    except GitError:
+        raise NoBaseCommit(f"{branch} has no commit in common with HEAD here") from None
+
+
+def keep_rules_of(workspace: Workspace, commit: str) -> None:
+    """Make a commit's rules the accepted ones, whatever the tree has. Raises OSError, GitError."""
+    git, names = Git(workspace.root), [".intentignore", ORCHESTRATION_FOLDER]
+    listed = git.run("ls-tree", "-r", "-z", commit, "--", *names).decode("utf-8", "surrogateescape")
+    with TemporaryDirectory(prefix="remit-rules-") as folder:
+        files: dict[str, str] = {}
+        for line in filter(None, listed.split("\0")):
+            about, _, path = line.partition("\t")
+            kind, blob = about.split()[1:3]
+            if kind == "blob" and path.endswith(GOVERNING_ENDINGS) and not about.startswith("120000"):
+                write_below(Path(folder), Path(folder, path), git.run("cat-file", "blob", blob))
+                files[path] = blob
+        place = Workspace(Path(folder), None, None)
+        place.state.mkdir(parents=True)
+        (place.state / GOVERNED_MARKER).touch()
+        rules = make_rule_set(read_rules(place))
+    AcceptedRules(workspace, copies_folder(workspace), workspace.root).write_baseline(
+        Baseline(rules, files, is_fixed=True)
+    )
+
+
+def adopt_workspace(home: Path, workspace: Workspace, pattern: str = "", base: str = "") -> None:
+    """Govern a clone by the rules that it carries, without a change of its tree; where `base` names a commit, by none
+    that are looser than that one's. Raises OSError, GitError.
+    """
     for name in GOVERNING_FILES:
         copy, own = copies_folder(workspace) / name, workspace.folder / name
         if workspace.common_dir is None or copy.exists() or own.exists():
             continue
         # A sparse checkout leaves the files out: the commit's hold as the copies of a deleted folder do.
         with suppress(GitError):
-            content = Git(workspace.root).run("show", f"HEAD:./{ORCHESTRATION_FOLDER}/{name}")
+            content = Git(workspace.root).run("show", f"{base or 'HEAD'}:./{ORCHESTRATION_FOLDER}/{name}")
             copy.parent.mkdir(parents=True, exist_ok=True)
             write_below(workspace.common_dir, copy, content)
+    if base:
+        keep_rules_of(workspace, base)
     resume_governing(workspace)
     write_atomically(workspace.state / ADOPTED_FILE, json.encode({"pattern": pattern}))
     register_repository(home, workspace)

@@ -28,7 +28,7 @@ from remit.core.record import KEY, Body, EventName, Record, format_utc
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import Rules, load_rules, put_life_record
+from remit.gate.governing import Rules, accept_change, load_rules, put_life_record
 from remit.gate.intents.bindings import IntentBinding
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
@@ -215,6 +215,7 @@ class Intents:
         validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
         self.get(intent_id)
         self.change_fields(intent_id, changes)
+        accept_change(self.workspace, lambda rules, found: rules.take_fields(found, intent_id, changes))
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(intent_id)
 

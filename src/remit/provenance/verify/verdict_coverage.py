@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from remit.core.untrusted_input import as_object
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blamed_line import body_of
 from remit.provenance.origins.commits_before_call import parse_raw_changes
 from remit.provenance.origins.evidence_grades import LIKELY
 from remit.workspace.git.command import Git
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.place.workspace import MADE_FILES, Workspace
 from remit.workspace.sharing.tracked_logs import is_shared_log_file
 
 MAX_RECORDS = 5000  # records of each kind that are read, newest first
@@ -85,7 +86,7 @@ def measure_share(bodies: Iterable[RecordPart]) -> CoverageShare:
     ungoverned: set[str] = set()
     others: dict[str, set[str]] = {origin: set() for origin in NON_AGENT_ORIGINS}
     for body in bodies:
-        paths = {str(file["path"]) for file in body.get("files", [])}
+        paths = {path for file in body.get("files", []) if (path := str(file["path"])) not in MADE_FILES}
         if body.get("origin") in others:
             others[body["origin"]] |= paths
             continue
@@ -105,9 +106,11 @@ def ungoverned_changes(document: RecordPart, undone: frozenset[tuple[str, str]])
     likeliest: Mapping[str, list[str]] = body.get("likeliest", {})
     for file in body.get("files", []):
         path = str(file["path"])
+        if path in MADE_FILES:
+            continue
         writers = [f"session {session}"] if session else []
         writers += [*likeliest.get(path, ()), *likeliest.get(ANY_PATH, ())]
-        writers += [f"session {candidate}" for candidate in body.get("candidates", ())]
+        writers += map(describe_candidate, body.get("candidates", ()))
         grade = (LIKELY if file.get("likely") else None) if file.get("unproved") else "exact"
         yield UngovernedChange(
             path,
@@ -120,6 +123,15 @@ def ungoverned_changes(document: RecordPart, undone: frozenset[tuple[str, str]])
             (call.get("id", ""), path) in undone,
             grade if body.get("event") == "mutation" else None,
         )
+
+
+def describe_candidate(candidate: object) -> str:
+    """Return a candidate of a record in words: its agent, session and command; records of old name a session alone."""
+    known = as_object(candidate)
+    if not known:
+        return f"session {candidate}"
+    ran = f" with `{known['command']}`" if known.get("command") else ""
+    return f"{known.get('agent') or 'an agent'} in session {known.get('session_id') or 'unknown'}{ran}"
 
 
 def find_undone_paths(restores: Iterable[RecordPart]) -> frozenset[tuple[str, str]]:

@@ -20,6 +20,9 @@ ORCHESTRATION_FOLDER = ".orchestration"
 TRACKED_LOGS_FOLDER = f"{ORCHESTRATION_FOLDER}/log"
 """Folder of logs that are tracked files, relative to the workspace root."""
 
+MADE_FILES = frozenset(f"{ORCHESTRATION_FOLDER}/{name}" for name in ("agent_trace.jsonl", "intent_map.md", "TODO.md"))
+"""Files that Remit itself makes in the workspace, for people; git ignores them."""
+
 REPLAYS_FOLDER = "replays"
 GOVERNED_MARKER = "governed"
 """Marker file in the state folder. The content lists governed nested roots, each ended by a NUL."""
