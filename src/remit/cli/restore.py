@@ -29,8 +29,10 @@ from remit.cli.screen import Screen
 from remit.core.acts import Act
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
+from remit.gate.snapshots.data_restore import DataRestore, plan_data_restore, restore_data
 from remit.gate.snapshots.recovery import (
     change_pin,
+    data_point_document,
     describe_occasion,
     find_target,
     finish_interrupted,
@@ -43,6 +45,7 @@ from remit.gate.snapshots.recovery import (
 )
 from remit.gate.snapshots.restore import open_restore, plan_session_undo, select_offered, undo_session
 from remit.workspace.git.repository import head_commit
+from remit.workspace.snapshots.data_store import DATA_PREFIX, DataPoint, DataStore
 from remit.workspace.snapshots.restore import RestoreResult, RestoreRunning
 from remit.workspace.snapshots.snapshot import PinnedSnapshots
 
@@ -84,6 +87,7 @@ def restore(
 
     POINT is a snapshot's name or a part of it, or `latest`; `remit restore list` shows them, `remit restore undo`
     takes the last restore back. `remit restore pin POINT` keeps a snapshot whatever its age, `unpin POINT` no longer.
+    `data@…` is a copy of runtime data from before a command.
     With --session, the changes of one session are taken out of the files as they are now. Lines that others changed
     since stay; a file in which both changed the same lines is left as it is, and named.
 
@@ -102,6 +106,11 @@ def restore(
     if point in ("pin", "unpin"):
         require_person(Act.PIN_POINT if point == "pin" else Act.RESTORE)
         emit_pin(gate, point, paths, as_json)
+        return
+    if point is not None and point.startswith(DATA_PREFIX):
+        restore_runtime_data(
+            gate, point, [path_in_workspace(gate.workspace, repo, path) for path in paths], preview, yes, as_json
+        )
         return
     prepare(gate, preview)
     target = find_target(gate, point or "", before=what)
@@ -147,6 +156,27 @@ def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_j
     emit(data, as_json, lines, FINDINGS if done.failed or plan.left else 0)
 
 
+def restore_runtime_data(gate: Gate, name: str, only: Sequence[str], preview: bool, yes: bool, as_json: bool) -> None:
+    """Bring back a copy of runtime data, or say what it holds. Raises NoSuchSnapshot."""
+    plan = plan_data_restore(gate, name, only)
+    if not preview and plan.copies:
+        require_person(Act.RESTORE)
+        confirm(describe_data_restore(plan, done=False), len(plan.copies), 0, yes)
+        plan = restore_data(gate, plan)
+    data = {"point": plan.point.name, "saved": plan.saved or None, "write": list(map(quote_path, plan.copies))}
+    lines = describe_data_restore(plan, done=bool(plan.saved) or not preview)
+    emit({**data, "failed": quote_keys(plan.failed)}, as_json, lines, FINDINGS if plan.failed else 0)
+
+
+def describe_data_restore(plan: DataRestore, *, done: bool) -> list[str]:
+    point, written = plan.point, [path for path in plan.copies if path not in plan.failed]
+    lines = [f"{'went' if done else 'going'} back to {point.name}, {describe_occasion(point)}"]
+    lines += list_files("written" if done else "to write", written) or ["nothing to do: it does not have them"]
+    lines += list_reasons("not done", plan.failed)
+    lines += [f"what was there is kept as {plan.saved}"] if plan.saved else []
+    return lines
+
+
 def prepare(gate: Gate, preview: bool) -> None:
     """Require a person, and finish a restore that was interrupted; a preview needs neither."""
     if preview:
@@ -188,7 +218,8 @@ def emit_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> Non
 
 def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
     """Print the newest snapshots."""
-    offered = select_offered(gate.snapshots.list_snapshots())
+    offered = [*select_offered(gate.snapshots.list_snapshots()), *DataStore(gate.workspace).list_points()]
+    offered.sort(key=lambda each: each.at, reverse=True)
     shown, older = offered[:limit], len(offered) - limit
     pinned = PinnedSnapshots(gate.workspace).pinned_ids()
     interrupted = open_restore(gate).read_journal()
@@ -200,7 +231,7 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
             yield f"the restore of {interrupted.point} was interrupted: the next `remit restore` finishes it"
         rows = [
             (
-                styled_text(snapshot.id, "cyan"),
+                styled_text(snapshot.name if isinstance(snapshot, DataPoint) else snapshot.id, "cyan"),
                 styled_text(screen.format_time(snapshot.at), "dim"),
                 mark("warning", "pinned") if snapshot.id in pinned else styled_text(""),
                 describe_occasion(snapshot),
@@ -211,7 +242,9 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
         if older > 0:
             yield f"… and {older} older"
 
-    emit_view(list_snapshots(gate)[:limit], as_json, list_view)
+    documents = [*list_snapshots(gate), *map(data_point_document, DataStore(gate.workspace).list_points())]
+    documents.sort(key=lambda each: each["at"], reverse=True)
+    emit_view(documents[:limit], as_json, list_view)
 
 
 def describe_restore(gate: Gate, result: RestoreResult, *, done: bool, some: bool = False) -> list[str]:

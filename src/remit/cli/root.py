@@ -57,6 +57,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "policy": ("policy.policy", "ask the rules, without doing anything"),
         "rules": ("policy.rules", "what a checkout would loosen, and your yes to it"),
         "trust": ("policy.trust", "let the commands run that a repository brings: hooks, criteria"),
+        "data": ("policy.data", "which runtime data commands may change: databases, uploads"),
         "pin": ("pin", "a PIN for where Remit cannot tell you from an agent"),
         "ledger": ("ledger.ledger", "check the ledger, sign it, take in another's"),
         "notes": ("ledger.attribution:notes", "attribution as git notes, which travel with the commits"),

@@ -17,6 +17,7 @@ class Act(Enum):
     ANSWER = "answering for a person", "loosen"
     REVOKE_GRANT = "revoking a grant", "tighten"
     TRUST = "trusting a repository's commands", "loosen"
+    NAME_DATA = "naming runtime data", "loosen"
     DISTRUST = "taking trust back", "tighten"
     BEGIN = "`remit init`", "tighten"
     ADOPT = "adopting the rules that a repository carries", "tighten"

@@ -111,7 +111,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         perhaps = mark_generated(perhaps, intent, workspace, state)
         if intent is not None and rules.config.containment.data:
             # Imported here: few repositories name runtime data.
-            from remit.gate.runtime_data import mark_data
+            from remit.gate.runtime_data.data_files import mark_data
 
             targets, perhaps = mark_data(context, targets), mark_data(context, perhaps)
     now = environment.clock.now()

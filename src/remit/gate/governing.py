@@ -545,6 +545,14 @@ def write_setting(
     accept_change(workspace, lambda rules, found: rules.take_setting(found, name))
 
 
+def add_data(workspace: Workspace, patterns: Iterable[str]) -> None:
+    """Add patterns of runtime data to `remit.toml`. Raises ConfigError, OSError."""
+    old = read_config_text(workspace.config_path) or ""
+    named = (read_config(workspace.config_path) or Config()).containment.data
+    value = list(dict.fromkeys((*named, *patterns)))
+    write_setting(workspace, "containment.data", value, sha256(old.encode()))
+
+
 # Workspaces of a call
 
 WORD_PATTERN = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"|;&<>()`]+)")

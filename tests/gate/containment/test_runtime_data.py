@@ -210,3 +210,9 @@ def test_data_above_the_limit_is_kept_without_a_copy_and_said(place: Path, home:
     assert "No copy was kept" in said
     assert rows(place / "db.sqlite3") == [1, 2]
     assert not bodies(place, "data_snapshot")
+
+
+def test_a_dropped_database_names_the_step_of_a_person(place: Path) -> None:
+    said = contained(place, python("import sqlite3; sqlite3.connect('other.sqlite3').execute('CREATE TABLE t (n)')"))
+    assert "`remit data add other.sqlite3` lets commands change it" in said
+    assert not (place / "other.sqlite3").exists()

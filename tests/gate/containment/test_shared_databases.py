@@ -12,11 +12,11 @@ import pytest
 from gate.containment.test_runtime_data import contained, how, make_database, place, python
 
 SERVER = """
-import sqlite3, sys
+import os, sqlite3, sys
 path, opens_each, started, numbers = sys.argv[1], sys.argv[2] == "each", sys.argv[3], range(1000, int(sys.argv[4]))
 connection = None if opens_each else sqlite3.connect(path, timeout=60)
 print("ready", flush=True)
-for number, _ in zip(numbers, open(started, "r+")):
+for number, _ in zip(numbers, os.fdopen(os.open(started, os.O_RDWR))):
     own = connection or sqlite3.connect(path, timeout=60)
     own.execute("INSERT INTO t VALUES (?)", (number,))
     own.commit()

@@ -1,6 +1,7 @@
 """`remit init`: govern this repository, and wire the agents found on this machine."""
 
 import os
+import shlex
 import sys
 from datetime import UTC, datetime
 from functools import partial
@@ -31,7 +32,9 @@ from remit.gate.accepted_rules.adoption import (
     find_carried_rules,
     find_remote,
 )
+from remit.gate.gate import Gate
 from remit.gate.governing import load_rules
+from remit.gate.runtime_data.proposals import find_proposals, format_patterns, name_data
 from remit.gate.trust import describe_untrusted
 from remit.servers.environment import read_environment
 from remit.servers.tool_offer import find_offer, put_offer
@@ -164,6 +167,8 @@ def init(
         raise Failure("NOT_CONFIRMED", "nothing was changed: nobody is there to ask", fix="add --yes", exit_code=USAGE)
     always = asks_person and ask_about_clones(setup)
     finish_setup(setup, environment.temporary, always=always)
+    if asks_person:
+        name_runtime_data(setup)
     emit(setup_document(setup), as_json, done_text(setup, diff and yes))
 
 
@@ -249,6 +254,31 @@ def confirm(setup: Setup) -> bool:
             raise Failure("NOT_CONFIRMED", "nothing was changed", exit_code=USAGE)
 
 
+def name_runtime_data(setup: Setup) -> None:
+    """Ask once whether commands may change what looks like runtime data."""
+    gate = Gate(setup.workspace, read_environment())
+    try:
+        proposed = find_proposals(setup.workspace, gate.rules.config.containment.data)
+        patterns = [each.pattern for each in proposed]
+        shown = sanitise_line(", ".join(each.text for each in proposed), 400)
+        while patterns:
+            say(f"Runtime data: {shown}. Commands may change it under any intent; a copy is kept before.")
+            answer = click.prompt("[Y/n/e]", default="y", show_default=False).strip().lower()
+            if answer in ("n", "no"):
+                return
+            if answer in ("e", "edit"):
+                typed = click.prompt("Patterns, between spaces", default=format_patterns(patterns))
+                patterns, shown = shlex.split(typed), sanitise_line(typed, 400)
+                continue
+            if answer in ("y", "yes"):
+                name_data(gate, patterns)
+                return
+    except (ConfigError, GitError, OSError, ValueError) as error:
+        warn(f"runtime data was not named: {sanitise_line(str(error), 400)}")
+    finally:
+        gate.close()
+
+
 def perform_setup(setup: Setup) -> None:
     """Make the changes: the client first, so that every hook finds its program."""
     manifest = setup.manifest.with_repository(setup.workspace.root)
@@ -306,7 +336,7 @@ def done_text(setup: Setup, with_diff: bool) -> str:
         private = "stays out of git: the rules hold on this machine only"
         shared = "is new: commit it to share the rules, or keep it out of git: remit init --private"
         lines.append(f"  .orchestration/ {private if is_private(setup.workspace) else shared}")
-    lines += [*file_lines(setup), *note_lines(setup)]
+    lines += [*file_lines(setup), *note_lines(setup), *proposed_data_lines(setup)]
     if not setup.agents:  # agents wired earlier for the user still ask Remit
         place = SettingsPlace(setup.home, moved_folders=setup.manifest.moved)
         wired = [row.title for row in ROWS.values() if setup.manifest.find_file(place.hooks_file(row))]
@@ -369,6 +399,16 @@ def note_lines(setup: Setup) -> list[str]:
         untrusted = tuple(item for item in commands if known is None or item.digest not in known.digests)
         lines += [f"  {describe_untrusted(untrusted)}: see `remit trust`"] if untrusted else []
     return lines
+
+
+def proposed_data_lines(setup: Setup) -> list[str]:
+    """Return what looks like runtime data and is not named. Nobody said yes to it: it is only told."""
+    proposed = find_proposals(setup.workspace, load_rules(setup.workspace).config.containment.data)
+    if not proposed:
+        return []
+    shown = sanitise_line(", ".join(each.text for each in proposed), 400)
+    words = sanitise_line(format_patterns(each.pattern for each in proposed), 400)
+    return [f"  runtime data: {shown}: enforce drops what commands change there, until you say: remit data add {words}"]
 
 
 def setup_document(setup: Setup) -> dict[str, object]:

@@ -5,6 +5,7 @@ from before the command is the way back. Other data was staged, and is moved wit
 """
 
 import posixpath
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,20 +13,25 @@ from pathlib import Path
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from remit.core.decision import Finding
 from remit.core.python_runtime import prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
-from remit.core.runtime_data import SIBLINGS, DataVersion, format_bytes
+from remit.core.runtime_data import SIBLINGS, DataVersion, explain_refused_pattern, format_bytes
 from remit.core.scope.path_patterns import Scope
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
+from remit.gate.context import join_lines
 from remit.gate.records.call_records import call_body
 from remit.gate.records.recorder import find_recorded_events
-from remit.gate.runtime_data import CLUSTER_FILE, list_databases
+from remit.gate.runtime_data.data_files import CLUSTER_FILE, list_databases
+from remit.gate.runtime_data.proposals import looks_like_data
 from remit.gate.snapshots.take import DAY_S, occasion_of_call
+from remit.gate.undo.undo import MAX_NAMED, MAX_RECORDED
 from remit.policy.checks.scope import NO_FILE
 from remit.policy.commands.dangers import find_program_calls
+from remit.workspace.git.repository import find_tracked
 from remit.workspace.safe_files import hash_file, write_atomically
 from remit.workspace.sandbox.containment import MEBIBYTE
 from remit.workspace.sandbox.live_databases import hold_logs, release_gone, release_logs
@@ -40,8 +46,6 @@ VERSIONS_FACT = "data_versions"
 """Fact that holds the last copied version of each database: one that is as it was is not copied again."""
 
 REMOVING_PROGRAMS = frozenset({"rm", "unlink", "mv", "shred"})
-MAX_NAMED_DATA = 10
-MAX_DATA_RECORDS = 200
 
 
 class BoundData(Struct, frozen=True):
@@ -68,6 +72,8 @@ class DataOutcome(Struct, frozen=True):
     changes: tuple[DataChange, ...] = ()
     point: str = ""
     uncopied: str = ""
+    dropped: tuple[str, ...] = ()
+    """Dropped files that look like a database: nobody named them yet."""
 
 
 NO_DATA = DataOutcome()
@@ -234,6 +240,14 @@ def keep_staged_data(
     return DataOutcome((*outcome.changes, *found), point, uncopied)
 
 
+def find_dropped_databases(command: ContainedCommand, findings: Sequence[Finding], upper: Path) -> tuple[str, ...]:
+    """Return the untracked databases among what was dropped for its scope. Raises GitError."""
+    outside = [f.path for f in findings if f.code == "SCOPE_VIOLATION" and f.path]
+    found = [path for path in outside if looks_like_data(upper / path, path.rpartition("/")[2])]
+    tracked = find_tracked(command.context.workspace, found) if found else frozenset[str]()
+    return tuple(path for path in found if path not in tracked and not explain_refused_pattern(path))
+
+
 def record_data(command: ContainedCommand, outcome: DataOutcome) -> None:
     """Record changed data: no lines, no author. Raises RECORDING_ERRORS."""
     context, call = command.context, command.call
@@ -242,16 +256,16 @@ def record_data(command: ContainedCommand, outcome: DataOutcome) -> None:
     intent_id = command.intent_id or None
     bodies: list[Body] = []
     if outcome.point:
-        paths = [quote_path(change.path) for change in outcome.changes if change.before][:MAX_DATA_RECORDS]
+        paths = [quote_path(change.path) for change in outcome.changes if change.before][:MAX_RECORDED]
         bodies.append(call_body("data_snapshot", call, intent_id, detail={"id": outcome.point, "paths": paths}))
-    for change in outcome.changes[:MAX_DATA_RECORDS]:
+    for change in outcome.changes[:MAX_RECORDED]:
         detail: dict[str, object] = {"path": quote_path(change.path)}
         for side, version in (("before", change.before), ("after", change.after)):
             detail |= {side: version.sha256} if version and version.sha256 else {}
         detail |= {"bytes": change.after.bytes if change.after else 0}
         detail |= {"point": outcome.point} if outcome.point and change.before else {}
         bodies.append(call_body("data_changed", call, intent_id, detail=detail))
-    if (rest := len(outcome.changes) - MAX_DATA_RECORDS) > 0:
+    if (rest := len(outcome.changes) - MAX_RECORDED) > 0:
         bodies.append(call_body("data_changed", call, intent_id, detail={"more": rest}))
     records: list[Record] = [context.recorder.make_record(body, call.agent) for body in bodies]
     context.recorder.append_or_spool(records)
@@ -261,12 +275,17 @@ def record_data(command: ContainedCommand, outcome: DataOutcome) -> None:
 
 
 def describe_data(outcome: DataOutcome, *, has_dropped: bool) -> str:
-    """Return the sentence for the model; "" if no data changed."""
+    """Return the sentences for the model; "" if no data changed, and none was dropped."""
+    if outcome.dropped:
+        words = " ".join(shlex.quote(quote_path(path)) for path in outcome.dropped[:MAX_NAMED])
+        told = f"Remit: dropped {sanitise_line(words, 400)}: a database looks like runtime data, which no intent owns. "
+        told += f"Tell the person: `remit data add {sanitise_line(words, 400)}` lets commands change it."
+        return join_lines(describe_data(replace(outcome, dropped=()), has_dropped=has_dropped), told)
     changes = [c for c in outcome.changes if not c.path.endswith(SIBLINGS)] or list(outcome.changes)
     if not changes:
         return ""
-    shown = ", ".join(describe_change(change) for change in changes[:MAX_NAMED_DATA])
-    more = f" and {len(changes) - MAX_NAMED_DATA} more" if len(changes) > MAX_NAMED_DATA else ""
+    shown = ", ".join(describe_change(change) for change in changes[:MAX_NAMED])
+    more = f" and {len(changes) - MAX_NAMED} more" if len(changes) > MAX_NAMED else ""
     lines = [f"Remit: kept: {shown}{more}."]
     bound = next((change for change in changes if change.is_bound), None)
     if bound is not None and has_dropped:

@@ -21,7 +21,14 @@ from remit.core.record import Record, Vcs
 from remit.core.scope.path_patterns import ODD
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.containment.bound_data import NO_DATA, DataOutcome, describe_data, keep_staged_data, record_data
+from remit.gate.containment.bound_data import (
+    NO_DATA,
+    DataOutcome,
+    describe_data,
+    find_dropped_databases,
+    keep_staged_data,
+    record_data,
+)
 from remit.gate.containment.contained_command import (
     ContainedCommand,
     find_broken_constraints,
@@ -60,7 +67,7 @@ from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, 
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.records.call_records import generated_record, record_denial
 from remit.gate.records.recorder import find_recorded_events
-from remit.gate.runtime_data import find_data, is_plain_data
+from remit.gate.runtime_data.data_files import find_data, is_plain_data
 from remit.gate.scope_exempt_files import (
     MAX_LISTING_BYTES,
     GeneratedChange,
@@ -266,7 +273,7 @@ def take_over(
     record_generated(command, [b.generated for path, b in brought.items() if b.generated and path not in failed])
     named = tuple(c.path for c in kept if c.path not in failed and c.path not in silent and c.kind != "folder")
     changed = tuple(c for c in bound.changes if c.path not in failed)
-    bound = replace(bound, changes=changed) if failed else bound
+    bound = replace(bound, changes=changed, dropped=find_dropped_databases(command, findings, upper))
     return record_result(command, ended, done, findings, named, existing=existing, notes=notes, data=bound)
 
 

@@ -27,6 +27,7 @@ from remit.gate.snapshots.take import SnapshotTaker
 from remit.ledger.file_changes import SessionChange, join_session_changes
 from remit.workspace.git.repository import head_commit
 from remit.workspace.safe_files import read_regular_file
+from remit.workspace.snapshots.data_store import DataPoint
 from remit.workspace.snapshots.restore import RestoreResult
 from remit.workspace.snapshots.snapshot import PinnedSnapshots, Snapshot, decode_path, is_secret_path
 
@@ -270,6 +271,12 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def data_point_document(point: DataPoint) -> dict[str, Any]:
+    """Return a copy of runtime data as a row of the list of snapshots."""
+    row = snapshot_document(Snapshot(point.name, point.at, point.root, point.occasion, len(point.files)))
+    return {**row, "data": [quote_path(decode_path(path)) for path in point.files], "pinned": False}
+
+
 def restore_document(result: RestoreResult) -> dict[str, Any]:
     """Return the plan or result of a restore as data."""
     return {
@@ -287,8 +294,8 @@ def quote_keys(reasons: Mapping[str, str]) -> dict[str, str]:
     return {quote_path(path): why for path, why in reasons.items()}
 
 
-def describe_occasion(snapshot: Snapshot) -> str:
-    """Return the event that the snapshot precedes."""
+def describe_occasion(snapshot: Snapshot | DataPoint) -> str:
+    """Return the event that the snapshot, or the copy of runtime data, precedes."""
     occasion = snapshot.occasion
     command = sanitise_line(occasion.command or occasion.tool, 60)
     match occasion.kind:

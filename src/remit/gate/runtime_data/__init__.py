@@ -1,0 +1,1 @@
+"""Runtime data: which files are data, and what to propose as such."""
