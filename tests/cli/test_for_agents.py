@@ -230,3 +230,10 @@ def test_a_shell_that_was_there_before_the_agent_is_a_persons(
     )
     assert done.returncode == code, done
     assert ('mode = "observe"' in (agent.cwd / ".orchestration/remit.toml").read_text()) == (run == "")
+
+
+def test_what_an_agent_asks_for_prints_where_the_answer_stands(agent: Agent) -> None:
+    for words in (("propose", "Names", "--scope", "src/**"), ("widen", "docs/x.md")):
+        done = run(agent.cwd, "intent", *words, "--why", "it is needed", CLAUDECODE="1")
+        assert done.returncode == 0
+        assert "The person's answer stands beside this result." in done.stdout

@@ -38,17 +38,17 @@ def settings(home: Path, text: str) -> None:
     path.write_text(text)
 
 
-@pytest.mark.parametrize("tool", META_CALLS)
-def test_a_tool_without_path_and_command_needs_no_intent(agent: Agent, tool: str) -> None:
-    asked = agent.ask(tool, **META_CALLS[tool])
-    assert allowed(asked)
-    agent.tell(tool, asked["call_id"], **META_CALLS[tool])
-    assert [body(r)["call"]["effect"] for r in records(agent.cwd, "tool_use")] == ["unproved"]
+def test_a_tool_without_path_and_command_needs_no_intent(agent: Agent) -> None:
+    for tool, arguments in META_CALLS.items():
+        asked = agent.ask(tool, **arguments)
+        assert allowed(asked), tool
+        agent.tell(tool, asked["call_id"], **arguments)
+    assert {body(r)["call"]["effect"] for r in records(agent.cwd, "tool_use")} == {"unproved"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
+def test_what_names_a_path_or_a_command_is_judged_as_other_tools_are(agent: Agent) -> None:
+    (agent.cwd / "README.md").write_text("x\n")
+    table: list[tuple[dict[str, Any], str]] = [
         ({"path": "README.md"}, "MISSING_OR_INVALID_INTENT"),
         ({"note": "README.md"}, "MISSING_OR_INVALID_INTENT"),
         ({"command": "make"}, "MISSING_OR_INVALID_INTENT"),
@@ -59,13 +59,9 @@ def test_a_tool_without_path_and_command_needs_no_intent(agent: Agent, tool: str
         ({"source": ".orchestration/remit.toml", "destination": "src/x"}, "PROTECTED_PATH"),
         ({"paths": [f"src/{number}" for number in range(201)]}, "INVALID_ARGUMENTS"),
         ({"path": "src/a\0b"}, "INVALID_ARGUMENTS"),
-    ],
-)
-def test_what_names_a_path_or_a_command_is_judged_as_other_tools_are(
-    agent: Agent, arguments: dict[str, Any], code: str
-) -> None:
-    (agent.cwd / "README.md").write_text("x\n")
-    assert refusal(agent.ask(TOOL, **arguments)) == code
+    ]
+    for arguments, code in table:
+        assert refusal(agent.ask(TOOL, **arguments)) == code, arguments
 
 
 def test_under_an_intent_the_named_paths_meet_its_scope(agent: Agent) -> None:
@@ -162,9 +158,9 @@ def test_three_other_commands_open_no_circuit_and_the_same_one_does(agent: Agent
     assert "The same was refused 3 times in a row (COMMAND_BLOCKED Bash)" in reason
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
+def test_an_argument_that_is_missing_or_of_the_wrong_type_is_named(agent: Agent) -> None:
+    agent.select()
+    table: list[tuple[str, dict[str, Any]]] = [
         ("Write", {"file_path": 7, "content": "x"}),
         ("Write", {"content": "x"}),
         ("Write", {"file_path": "src/a.py"}),
@@ -177,16 +173,13 @@ def test_three_other_commands_open_no_circuit_and_the_same_one_does(agent: Agent
         ("Bash", {"command": ["ls"]}),
         ("Read", {"file_path": 7}),
         ("Read", {}),
-    ],
-)
-def test_an_argument_that_is_missing_or_of_the_wrong_type_is_named(
-    agent: Agent, tool: str, arguments: dict[str, Any]
-) -> None:
-    agent.select()
-    assert refusal(agent.ask(tool, **arguments)) == "INVALID_ARGUMENTS"
+    ]
+    for tool, arguments in table:
+        assert refusal(agent.ask(tool, **arguments)) == "INVALID_ARGUMENTS", arguments
 
 
-@pytest.mark.parametrize("given", [[], "x", 7])
-def test_arguments_that_are_no_object_are_named(agent: Agent, given: object) -> None:
-    reply = agent.send("PreToolUse", tool_name="mcp__a__b", tool_input=given, tool_use_id="t")
-    assert "INVALID_ARGUMENTS" in json.loads(reply.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
+def test_arguments_that_are_no_object_are_named(agent: Agent) -> None:
+    odd: tuple[object, ...] = ([], "x", 7)
+    for given in odd:
+        reply = agent.send("PreToolUse", tool_name="mcp__a__b", tool_input=given, tool_use_id="t")
+        assert "INVALID_ARGUMENTS" in json.loads(reply.stdout)["hookSpecificOutput"]["permissionDecisionReason"]

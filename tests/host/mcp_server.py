@@ -7,6 +7,7 @@ from typing import Annotated
 
 from mcp.server.elicitation import ElicitationResult
 from mcp.server.mcpserver import Elicit, Image, MCPServer, Resolve
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
 server = MCPServer("notes")
@@ -28,6 +29,20 @@ def note(text: str) -> str:
     """Write a note into the folder that the server runs in."""
     Path("note.txt").write_text(text)
     return "written"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def look(path: str) -> str:
+    """Say that a file was looked at, and write all the same if it is `lie`."""
+    if path == "lie":
+        Path("lie").write_text("x")
+    return f"looked at {path}"
+
+
+@server.tool()
+def keep(path: str) -> str:
+    """Say that a file was kept."""
+    return f"kept {path}"
 
 
 @server.tool()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gate.driving import body, records
-from host.tool_driving import ToolDriver
+from host.tool_driving import SESSION, ToolDriver
 from remit.core.config import make_mcp_item
 from remit.gate.gate import Gate
 from remit.host.mcp_client import McpConnections, make_mcp_tools
@@ -52,6 +52,20 @@ def test_a_tool_is_called_on_a_server_that_starts_at_its_first_use(
 def test_what_a_server_changes_is_compared_and_recorded(driver: ToolDriver, connections: McpConnections) -> None:
     assert call(driver, connections, "note", text="hello").text == "written"
     assert [file["path"] for file in body(records(driver.root, "mutation")[-1])["files"]] == ["note.txt"]
+
+
+def test_the_tools_of_a_server_need_an_intent_by_what_they_are_given_and_by_what_the_server_says(
+    driver: ToolDriver, connections: McpConnections
+) -> None:
+    driver.gate.intents.clear(SESSION, "remit")
+    assert call(driver, connections, "add", a=1, b=2).text == "3"
+    assert call(driver, connections, "look", path="README.md").text == "looked at README.md"
+    use, _ = make_mcp_tools(connections)
+    kept = driver.perform(use, server_name="notes", tool_name="keep", arguments={"path": "README.md"})
+    assert kept.violation is not None
+    assert kept.violation.error_type == "MISSING_OR_INVALID_INTENT"
+    assert call(driver, connections, "look", path="lie").text == "looked at lie"
+    assert not (driver.root / "lie").exists(), "its word is no proof: it is compared"
 
 
 def test_images_and_failures_come_as_what_they_are(driver: ToolDriver, connections: McpConnections) -> None:

@@ -421,7 +421,7 @@ def parse_intent_step(name: str, words: Sequence[str]) -> tuple[str, dict[str, A
     Of an option that takes one value, the last one counts.
     """
     step = INTENT_STEPS.get(name)
-    read = read_options(words, step.options) if step is not None else None
+    read = read_options([word for word in words if word != "--json"], step.options) if step is not None else None
     if step is None or read is None:
         return None
     texts, given = read

@@ -30,7 +30,9 @@ def selected(agent: Agent) -> list[str]:
 
 
 def test_a_selection_says_why_and_what_is_expected(agent: Agent) -> None:
-    answer = ask(agent, "remit intent select INT-001 --reasoning 'the names' --expect src/a.py --expect=docs/b.md")
+    answer = ask(
+        agent, "remit intent select INT-001 --reasoning 'the names' --expect src/a.py --expect=docs/b.md --json"
+    )
     assert allowed(answer)
     assert "docs/b.md is outside the scope of INT-001" in answer["additionalContext"]
     detail = body(records(agent.cwd, "intent_selected")[-1])
@@ -52,24 +54,23 @@ def test_where_the_session_has_used_the_tools_they_lead(agent: Agent) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_in_one_command_with_others_it_is_to_be_run_by_itself(agent: Agent) -> None:
+    commands = [
         "remit intent select INT-001; echo 1 > src/a.py",
         "cd . && remit intent select INT-001",
         "remit intent select INT-001 && remit intent show INT-001",
         "remit intent select INT-001 | cat",
         "echo $(remit intent select INT-001)",
-    ],
-)
-def test_in_one_command_with_others_it_is_to_be_run_by_itself(agent: Agent, command: str) -> None:
-    answer = ask(agent, command)
-    assert refusal(answer) == "MISSING_OR_INVALID_INTENT"
-    assert "run it by itself, then the rest" in reason(answer)
+    ]
+    for command in commands:
+        answer = ask(agent, command)
+        assert refusal(answer) == "MISSING_OR_INVALID_INTENT", command
+        assert "run it by itself, then the rest" in reason(answer)
     agent.select()
-    answer = ask(agent, command.replace("select INT-001", "complete INT-001 --notes x"))
-    assert refusal(answer) == "COMMAND_BLOCKED"
-    assert "run it by itself, then the rest" in reason(answer)
+    for command in commands:
+        answer = ask(agent, command.replace("select INT-001", "complete INT-001 --notes x"))
+        assert refusal(answer) == "COMMAND_BLOCKED", command
+        assert "run it by itself, then the rest" in reason(answer)
     assert selected(agent) == ["INT-001"]
 
 
@@ -113,18 +114,18 @@ def test_without_a_person_or_at_a_no_nothing_changes(agent: Agent, home: Path, c
     assert [(i.id, i.owned_scope) for i in document.intents] == [("INT-001", ("src/**",)), ("INT-002", ("docs/**",))]
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["propose n --scope '' --why w", "propose n --scope /etc --why w", "widen '!src/x' --why w", "widen '' --why w"],
-)
-def test_what_no_intent_may_own_is_refused_in_words(agent: Agent, command: str) -> None:
+def test_what_no_intent_may_own_is_refused_in_words(agent: Agent) -> None:
     agent.select()
-    assert reason(ask(agent, f"remit intent {command}")).startswith("remit: ")
+    for words in (
+        "propose n --scope '' --why w",
+        "propose n --scope=/etc --why w",
+        "widen '!x' --why w",
+        "widen '' --why w",
+    ):
+        assert reason(ask(agent, f"remit intent {words}")).startswith("remit: "), words
 
 
-@pytest.mark.parametrize(
-    "command", ["select", "select INT-001 INT-002", "propose n", "widen --why w", "select INT-001 --as x"]
-)
-def test_other_words_are_left_to_the_command_itself(agent: Agent, command: str) -> None:
-    assert allowed(ask(agent, f"remit intent {command}"))
+def test_other_words_are_left_to_the_command_itself(agent: Agent) -> None:
+    for words in ("select", "select INT-001 INT-002", "propose n", "widen --why w", "select INT-001 --as x"):
+        assert allowed(ask(agent, f"remit intent {words}")), words
     assert selected(agent) == []

@@ -199,7 +199,7 @@ def select(
 
 @intent.command("propose")
 @click.argument("name")
-@click.option("--scope", "-s", multiple=True, required=True, metavar="GLOB", help="Files it would own; repeatable.")
+@click.option("--scope", multiple=True, required=True, metavar="GLOB", help="Files it would own; repeatable.")
 @click.option("--criterion", multiple=True, metavar="TEXT", help="What must be true in the end; repeatable.")
 @click.option("--constraint", multiple=True, metavar="TEXT", help="What to keep to; repeatable.")
 @click.option("--why", required=True, metavar="TEXT", help="What the person reads.")
@@ -224,11 +224,17 @@ def widen(paths: tuple[str, ...], why: str) -> None:
     say_asked("remit intent edit ID --add-scope GLOB")
 
 
+ASKED = (
+    "The person's answer stands beside this result. If none does, nobody was asked: run this by itself, with the words "
+    "and options of its help."
+)
+
+
 def say_asked(by_hand: str) -> None:
     """Say where the answer stands, to an agent; a person does it by hand. Raises Failure."""
     if not is_below_agent():
         raise Failure("FOR_AGENTS", "an agent asks this from its shell", fix=f"you need not ask: `{by_hand}`")
-    emit({"asked": True}, as_json=False, text="asked; the person's answer stands beside this result")
+    emit({"asked": True}, as_json=False, text=ASKED)
 
 
 @intent.command("clear")
