@@ -33,7 +33,7 @@ KINDS = (
         PROJECT
         + r"""
 python3 -m venv .venv && .venv/bin/pip install -q 'django<6'
-.venv/bin/django-admin startproject shop . && mkdir -p polls && .venv/bin/python manage.py startapp polls polls
+.venv/bin/django-admin startproject shop . && .venv/bin/python manage.py startapp polls
 sed -i "s/INSTALLED_APPS = \[/INSTALLED_APPS = [\n    'polls',/" shop/settings.py && echo "STATIC_ROOT = 'static'" >> shop/settings.py
 printf 'from django.db import models\n\n\nclass Poll(models.Model):\n    question = models.CharField(max_length=200)\n' > polls/models.py
 """,
@@ -113,7 +113,7 @@ E
         "lfs",
         PROJECT
         + "git init -q -b main . && git lfs install --local > /dev/null && git lfs track '*.bin' > /dev/null && head -c 2000 /dev/zero > src/model.bin\n"
-        "git config lfs.locksverify false && git config remote.origin.lfsurl file://$HOME/work/lfs\n",
+        "git config lfs.locksverify false && git config lfs.url file://$HOME/work/origin.git\n",
         ("src/**",),
         "src/cart.py",
         ("git-lfs",),
