@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any, cast
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from remit.adapters import ROWS, server_settings, settings
@@ -127,6 +127,7 @@ def test_twice_is_once(document: tuple[dict[str, Any], str], wanted: dict[str, A
 
 
 @given(odd_json(), wishes())
+@example(({}, "{\n}"), settings("codex", CLIENT))
 def test_an_agent_that_rewrites_its_settings_costs_nothing_but_its_rewriting(
     document: tuple[dict[str, Any], str], wanted: dict[str, Any]
 ) -> None:
@@ -134,7 +135,9 @@ def test_an_agent_that_rewrites_its_settings_costs_nothing_but_its_rewriting(
     wired, insertions = merged(text, wanted)
     rewritten = json.dumps(value_of(wired), indent=2, ensure_ascii=False)
     assert merge_json(rewritten, wanted, is_own_handler)[0] == rewritten
-    assert unmerge_json(rewritten, insertions) == json.dumps(value, indent=2, ensure_ascii=False)
+    # What the agent writes may be what is there already: then the first text comes back, such as braces on two lines.
+    expected = text if rewritten == wired else json.dumps(value, indent=2, ensure_ascii=False)
+    assert unmerge_json(rewritten, insertions) == expected
 
 
 @given(odd_json(), wishes(), GROUP, VALUES, st.data())

@@ -77,7 +77,7 @@ from remit.workspace.place.workspace import (
 from remit.workspace.safe_files import hold_lock, read_regular_file, read_tail, remove_below, write_below
 
 if TYPE_CHECKING:
-    from remit.core.strictness import RuleSet
+    from remit.core.intents.strictness import RuleSet
 
 COPIES_FOLDER = "governing"
 VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file ever had, by SHA-256: records name them so
@@ -428,7 +428,7 @@ def hold_accepted_rules(workspace: Workspace, folder: Path, rules: Rules) -> Rul
 
 
 def make_rule_set(rules: Rules) -> "RuleSet":
-    from remit.core.strictness import RuleSet
+    from remit.core.intents.strictness import RuleSet
 
     intents = rules.document.intents if rules.document else ()
     ignore = rules.ignore

@@ -155,7 +155,7 @@ def copy_before(command: ContainedCommand, paths: Sequence[str]) -> tuple[dict[s
     limit = command.settings.data_snapshot_mib
     if sum(version.bytes for version in now.values()) > limit * MEBIBYTE:
         return now, f"together they are larger than data_snapshot_mib = {limit}"
-    known = json.decode(context.state.read_fact(VERSIONS_FACT) or "{}", type=dict[str, DataVersion])
+    known = json.decode(context.state.read_fact(VERSIONS_FACT) or "{}", type=prepare_type(dict[str, DataVersion]))
     copied: dict[str, DataVersion] = {}
     try:
         for path, version in now.items():
