@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from remit.core.config import ApprovalRules, Config, ContainmentRules
 from remit.core.intent import Constraint, Criterion, Intent
-from remit.core.scope.path_patterns import Scope
 from remit.core.intents.strictness import MODES, RuleSet, hold_stricter, is_within
+from remit.core.scope.path_patterns import Scope
 
 PATHS = ("a", "a/b", "a/b/c.py", "a/x.py", "src/a.py", "src/b/c.py", "src/b/d.md", "docs/x.md", "README.md", "x")
 LINES = ("**", "a", "a/**", "a/*", "src/**", "src/*.py", "src/b/**", "**/*.py", "docs/", "*.md", "{a,docs}/**")

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from remit.core.diff.contents import hash_git_blob, sha256
 from remit.core.intent import MAX_FILE_BYTES
-from remit.core.python_runtime import prepare_type
 from remit.core.intents.strictness import Loosening, RuleSet, hold_stricter
+from remit.core.python_runtime import prepare_type
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import head_commit, read_tree_entries
 from remit.workspace.place.workspace import Workspace
