@@ -42,6 +42,8 @@ COMMAND_BYTES = Bound("command length", 120_000, "bytes of a command", "COMMAND_
 PAYLOAD_BYTES = Bound("payload size", 64 << 20, "bytes of a payload", "HOOK_BLOCKED", ("hooks", "attempt"))
 """No agent writes a file of this size in one call."""
 FILE_BYTES = Bound("file size", 4 << 30, "bytes of a file", "COMMAND_BLOCKED", ("take-over",))
+REQUEST_BYTES = Bound("request size", 8 << 10, "bytes of a request", "USAGE", ())
+"""A person's own words to begin with, or an issue that they name: a model reads all of it."""
 
 BOUNDS = (
     PATH_DEPTH,
@@ -52,4 +54,5 @@ BOUNDS = (
     COMMAND_BYTES,
     PAYLOAD_BYTES,
     FILE_BYTES,
+    REQUEST_BYTES,
 )

@@ -41,7 +41,7 @@ from remit.gate.intents.person_edits import (
     require_closed_children,
     trust_commands,
 )
-from remit.gate.intents.refusals import IntentRefused, is_held
+from remit.gate.intents.refusals import IntentRefused, dependency_warnings, is_held
 from remit.gate.intents.switches import SwitchRefused
 
 if TYPE_CHECKING:
@@ -175,6 +175,7 @@ def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> No
     gate = governed_gate(repo)
     if is_below_agent():
         selected = gate.intents.get(intent_id)  # by the agent's hook
+        warn_about_needs(gate, selected)
         emit(selected, as_json, gate.intents.format_block(selected))
         return
     key = choose_session(gate, session)
@@ -185,6 +186,7 @@ def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> No
             raise
         require_person(Act.BIND_INTENT)
         selection = gate.intents.select(key, PERSON, intent_id, said_by=PERSON)
+    warn_about_needs(gate, selection.intent)
     emit(selection, as_json, selection.block)
 
 
@@ -203,6 +205,11 @@ def clear(session: str | None, repo: Path, as_json: bool) -> None:
         said_by = PERSON
     released = gate.intents.clear(key, PERSON, said_by=said_by)
     emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
+
+
+def warn_about_needs(gate: Gate, intent: Intent) -> None:
+    for warning in dependency_warnings(intent, gate.intents.document.intents):
+        warn(warning)
 
 
 def choose_session(gate: Gate, session: str | None) -> SessionKey:
@@ -232,12 +239,14 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
     gate = governed_gate(repo)
     if is_below_agent():
         closed = gate.intents.get(intent_id)  # by the agent's hook
+        warn_about_needs(gate, closed)
         emit(closed, as_json, f"{closed.id} is {closed.status}")
         return
     require_person(Act.MOVE_INTENT)
     check_children(gate, intent_id, force=force)
     before = gate.intents.get(intent_id).status
     closed = complete_at_terminal(gate, intent_id, notes)
+    warn_about_needs(gate, closed)
     emit(closed, as_json, f"{closed.id}: {before} -> {closed.status}")
 
 
