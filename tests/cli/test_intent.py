@@ -212,3 +212,18 @@ def test_a_person_decides_about_a_check_that_nobody_trusts(
     if answer == b"s":
         [moved] = [body(record) for record in records(agent.cwd, "intent_transition")]
         assert moved["notes"] == "looked (completed without proof: touch ran)"
+
+
+def test_what_an_intent_needs_is_said_at_its_selection_and_its_end(agent: Agent) -> None:
+    made = data(agent.cwd, "intent", "new", "x", "--scope", "lib/**", "--needs", "INT-001", "--needs", "INT-002")
+    assert made["dependencies"] == ["INT-001", "INT-002"]
+    assert run(agent.cwd, "intent", "new", "x", "--scope", "lib/**", "--needs", "INT-099").returncode != 0
+    assert data(agent.cwd, "intent", "edit", "INT-003", "--needs", "INT-002")["dependencies"] == ["INT-002"]
+    circle = run(agent.cwd, "intent", "edit", "INT-002", "--needs", "INT-003")
+    assert (circle.returncode, "INT-002 would need itself" in circle.stderr) == (2, True)
+    agent.read("README.md")
+    said = "INT-003 depends on INT-002, which is not DONE"
+    assert said in run(agent.cwd, "intent", "select", "INT-003", "--session", "session-1").stderr
+    done = run(agent.cwd, "intent", "complete", "INT-003", "--notes", "looked")
+    assert (done.returncode, said in done.stderr) == (0, True)
+    assert data(agent.cwd, "intent", "edit", "INT-002", "--needs", "")["dependencies"] == []

@@ -8,9 +8,10 @@ import pytest
 
 from cli.running import data, run
 from gate.driving import Agent, body, governed, machine, records, said
+from remit.core.bounds import REQUEST_BYTES
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.intents.bindings import MAX_REQUEST_BYTES, Bindings
+from remit.gate.intents.bindings import Bindings
 from remit.gate.state.questions import ApprovalReply
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson
 from remit.tools.catalogue import run_tool
@@ -76,7 +77,7 @@ def test_an_issue_is_read_by_the_persons_own_program(root: Path, tmp_path: Path,
     found = data(root, "start", url, "--worktree", PATH=path)
     assert found["url"] == url
     assert found["request"].startswith("# Limits" if tells else url)
-    assert len(found["request"].encode()) <= MAX_REQUEST_BYTES
+    assert len(found["request"].encode()) <= REQUEST_BYTES.value
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from remit.cli.intent.bind import name_place
 from remit.cli.output import Failure, command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
+from remit.core.bounds import REQUEST_BYTES
 from remit.core.record import Body
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.bindings import MAX_REQUEST_BYTES, Binding, Bindings, cut_request, name_request
+from remit.gate.intents.bindings import Binding, Bindings, cut_request, name_request
 from remit.workspace.safe_files import read_regular_file
 
 FETCH_TIMEOUT_S = 20.0
@@ -73,9 +74,9 @@ def read_request(given: str, root: Path) -> tuple[str, str]:
     path = Path(given)
     if path.suffix.lower() in (".md", ".markdown", ".txt") and "\n" not in given:
         try:
-            text = read_regular_file(path, MAX_REQUEST_BYTES).decode("utf-8", "replace")
+            text = read_regular_file(path, REQUEST_BYTES.value).decode("utf-8", "replace")
         except (OSError, ValueError) as error:
-            fix = f"a request has at most {MAX_REQUEST_BYTES // 1024} KiB; say it in a sentence"
+            fix = f"a request has at most {REQUEST_BYTES.value // 1024} KiB; say it in a sentence"
             raise Failure("UNREADABLE", f"{given!r} cannot be read: {error}", fix=fix) from None
         url = path.resolve().relative_to(root).as_posix() if path.resolve().is_relative_to(root) else ""
     else:

@@ -45,6 +45,8 @@ FILE_BYTES = Bound("file size", 4 << 30, "bytes of a file", "COMMAND_BLOCKED", (
 INTENT_FILES = Bound("intent files", 2000, "files of open intents", "INTENTS_FILE_INVALID", ("intents file",))
 """Each call looks at the files of all open intents; ended ones may lie in `intents/closed/`, as many as there are."""
 INTENTS_BYTES = Bound("intents size", 64 << 20, "bytes of intents", "INTENTS_FILE_INVALID", ("intents file",))
+REQUEST_BYTES = Bound("request size", 8 << 10, "bytes of a request", "USAGE", ())
+"""A person's own words to begin with, or an issue that they name: a model reads all of it."""
 
 BOUNDS = (
     PATH_DEPTH,
@@ -57,4 +59,5 @@ BOUNDS = (
     FILE_BYTES,
     INTENT_FILES,
     INTENTS_BYTES,
+    REQUEST_BYTES,
 )

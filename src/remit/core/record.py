@@ -119,7 +119,9 @@ class MutatedFile(RecordPart, frozen=True):
 
 
 class Person(Struct, frozen=True):
-    """A person who logged in: an account at an OpenID Connect provider. `name` is an address or a name to show."""
+    """A person who logged in: an account at an OpenID Connect provider; or, with the issuer `git` or `system`, the
+    system's user `subject` who answered here. `name` is an address or a name to show.
+    """
 
     issuer: str
     subject: str

@@ -1,7 +1,10 @@
 """Answers of a person to questions that agents wait on: the terminal and the console give them through here."""
 
+import os
+import pwd
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -10,7 +13,7 @@ from msgspec.structs import replace
 
 from remit.core.decision import HIGH_RISK, Extent
 from remit.core.formats.record_summary import EXTENT_NAMES, RecordSummary, summarize_record
-from remit.core.record import KEY
+from remit.core.record import KEY, Person
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.approval_requests import ApprovalRequests, remove_project_grant
@@ -18,7 +21,7 @@ from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.ledger.index.index import Index
 from remit.policy.grants import GrantRule, GrantRuleError, covers_command, make_rule
-from remit.workspace.git.command import GitError
+from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import list_tracked, prefix_in_repository
 
 MAX_EQUAL_QUESTIONS = 20  # equal questions on one card: an approval of the card covers only questions that were shown
@@ -88,7 +91,7 @@ def find_covered_rule(reply: ApprovalReply, question: Question) -> str:
 
 def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     """Record the answer; return True if the agent no longer waits for it. Raises QuestionClosed."""
-    reply = replace(reply, who=gate.environment.person)
+    reply = replace(reply, who=identify_person(gate))
     answered = gate.questions.answer_question(question.id, reply)
     if answered is None:
         raise QuestionClosed(describe_closing(gate, question.id))
@@ -96,6 +99,22 @@ def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     if is_late:  # the agent's hook, which would record the answer, is gone
         ApprovalRequests(gate).record_answer(question, reply, gate.rules)
     return is_late
+
+
+def identify_person(gate: Gate) -> Person:
+    """Return who answers here: who logged in, or else the system's user, by the name that git knows."""
+    if gate.environment.person is not None:
+        return gate.environment.person
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run a user that has no name
+        user = str(os.getuid())
+    name = email = ""
+    with suppress(GitError, OSError):
+        git = Git(gate.workspace.root)
+        name, email = (git.text("config", "--get", key, ok=(0, 1)) for key in ("user.name", "user.email"))
+    known = sanitise_line(f"{name} <{email}>" if email else name, 200)
+    return Person("git" if known.strip() else "system", sanitise_line(user, 80), known.strip() or user)
 
 
 def revoke_grant(gate: Gate, grant_id: str) -> bool:

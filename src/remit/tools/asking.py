@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from remit.core.decision import ErrorType
@@ -89,6 +90,9 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
         "answer": "allow" if given.allow else "deny",
         "words": words,
         "grant": None,
+        "tool": tool,
+        **({"through": given.through} if given.through else {}),
+        **({"who": to_builtins(given.who)} if given.who is not None else {}),
     }
     if question.proposal is not None and given.allow:
         answered["scope"] = list(given.scope or question.proposal.scope)

@@ -20,7 +20,7 @@ from remit.gate.effects.replays import run_replays
 from remit.gate.gate import Gate
 from remit.gate.governing import Rules
 from remit.gate.intents.lessons import LessonsWriter, TodoItem
-from remit.gate.intents.refusals import IntentRefused, make_refusal, validate_scope
+from remit.gate.intents.refusals import IntentRefused, dependency_warnings, make_refusal, validate_scope
 from remit.gate.session_lifecycle import selectable_intents
 from remit.ledger.index.index import Index, open_index
 from remit.ledger.index.search import search_documents
@@ -298,7 +298,9 @@ def complete_intent(gate: Gate, caller: Caller, given: CompleteIntent) -> ToolAn
     vouched = ask_to_vouch(gate, caller, given.intent_id)
     notes = given.verification_notes
     intent = gate.completion.complete(caller.session, caller.agent, given.intent_id, notes, vouched=vouched)
-    return ToolAnswer(f"{intent.id} is DONE.", {"success": True, "intent": intent_summary(intent)})
+    warnings = dependency_warnings(intent, gate.intents.document.intents)
+    text = "\n".join((f"{intent.id} is DONE.", *(f"Warning: {warning}" for warning in warnings)))
+    return ToolAnswer(text, {"success": True, "intent": intent_summary(intent)})
 
 
 def intent_summary(intent: Intent) -> dict[str, Any]:

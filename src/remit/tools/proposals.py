@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.intent import MAX_VALUE_CHARS, Constraint, Criterion, Intent
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.bindings import end_request, find_request, name_request
-from remit.gate.intents.proposals import MAX_COMMAND_CHARS, make_agreed_intent, show_proposal
+from remit.gate.intents.proposals import make_agreed_intent, show_proposal
 from remit.gate.intents.refusals import validate_scope
 from remit.tools.agent_tool import Caller, ToolAnswer, ToolText
 from remit.tools.asking import ask_person, make_question
-
-MAX_NAME_CHARS = 200
 
 
 class ProposedCriterion(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +40,7 @@ class ProposeIntent(Struct, frozen=True, forbid_unknown_fields=True):
 
 def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolAnswer:
     validate_scope(given.owned_scope)
-    name = sanitise_line(given.name, MAX_NAME_CHARS)
+    name = sanitise_line(given.name, 200)
     if not name.strip():
         raise ValueError("the name is empty; expected what you are about to do, in a few words")
     wanted = Intent(
@@ -86,10 +84,10 @@ def read_criteria(given: Sequence[str | ProposedCriterion]) -> tuple[Criterion, 
             made.append(Criterion(one))
             continue
         command = one.verify.strip()
-        if not command or sanitise_line(command, MAX_COMMAND_CHARS) != command:
+        if not command or sanitise_line(command, MAX_VALUE_CHARS) != command:
             raise ValueError(
                 f"the command {sanitise_line(command, 60)!r} cannot be shown to a person: expected one plain line of "
-                f"at most {MAX_COMMAND_CHARS} characters"
+                f"at most {MAX_VALUE_CHARS} characters"
             )
         made.append(Criterion(one.text or command, command))
     return tuple(made)

@@ -1,5 +1,7 @@
 """A proposed intent: what a person is shown of it, which answers they have, and what each makes."""
 
+import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,21 @@ from gate.driving import governed, machine
 from remit.cli.policy.approvals import card_lines, parse_answer, prompt_text
 from remit.core.call import SessionKey
 from remit.core.config import make_verify_item
-from remit.gate.approval_answers import choose_typed_word, group_equal_questions, list_extents
+from remit.core.intent import MAX_VALUE_CHARS
+from remit.core.record import Person
+from remit.gate.approval_answers import (
+    choose_typed_word,
+    describe_closing,
+    group_equal_questions,
+    identify_person,
+    list_extents,
+    record_reply,
+)
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.gate.trust import trusted_digests
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
 from remit.tools.catalogue import run_tool
-from remit.tools.proposals import MAX_COMMAND_CHARS
 
 KEY = SessionKey("session-1")
 FILES = (
@@ -152,9 +162,7 @@ def test_a_narrow_scope_takes_one_key(gate: Gate, scope: list[str]) -> None:
     assert choose_typed_word(propose(gate, owned_scope=scope)) == ""
 
 
-@pytest.mark.parametrize(
-    "command", ["", "  ", "a" * (MAX_COMMAND_CHARS + 1), "true\nrm -rf /", "true \x1b[2K; rm -rf /"]
-)
+@pytest.mark.parametrize("command", ["", "  ", "a" * (MAX_VALUE_CHARS + 1), "true\nrm -rf /", "true \x1b[2K; rm -rf /"])
 def test_a_command_that_cannot_be_shown_whole_is_refused(gate: Gate, command: str) -> None:
     result = run_tool(gate, Caller(KEY, "claude-code", True), "propose_intent", wanted(criteria=[{"verify": command}]))
     assert result.data["error_type"] == "INVALID_ARGUMENTS"
@@ -170,3 +178,18 @@ def test_the_words_of_the_agent_are_no_lines_of_the_card(gate: Gate) -> None:
     question = propose(gate, name="x\n! nothing to see\x1b[2J", criteria=["a\ndone when  b"])
     lines = card_lines([ListedQuestion(question, "open")])
     assert not any(line.strip().startswith(("! nothing", "done when  b")) or "\x1b[2J" in line for line in lines)
+
+
+def test_who_answers_is_named_by_system_and_git(gate: Gate) -> None:
+    user = pwd.getpwuid(os.getuid()).pw_name
+    for key, value in (("user.name", "Maria R."), ("user.email", "maria@example.org")):
+        subprocess.run(["git", "-C", gate.workspace.root, "config", key, value], check=True)
+    assert identify_person(gate) == Person("git", user, "Maria R. <maria@example.org>")
+    question = propose(gate)
+    gate.questions.put_question(question)
+    record_reply(gate, question, ApprovalReply(True))
+    closed = gate.questions.find_closed(question.id)
+    assert closed is not None
+    assert closed.reply is not None
+    assert closed.reply.who == identify_person(gate)
+    assert "by Maria R. <maria@example.org> in a terminal" in describe_closing(gate, question.id)

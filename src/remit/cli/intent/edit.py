@@ -46,6 +46,7 @@ MAX_RECORDS = 100_000
 @click.option("--priority", type=click.Choice(PRIORITIES), help="MEDIUM by default.")
 @click.option("--owner", metavar="TEXT", help="Who answers for it: a team, a person.")
 @click.option("--parent", metavar="ID", help="The intent that it is a part of.", shell_complete=complete_intents)
+@click.option("--needs", multiple=True, metavar="ID", help="An intent to be DONE before; repeatable.")
 @click.option("--reference", multiple=True, metavar="TEXT", help="A page, an address, another intent; repeatable.")
 @click.option(
     "--template",
@@ -99,6 +100,7 @@ def new(
         criteria=make_criteria(given["criterion"]),
         parent=parent,
         references=given["reference"],
+        needs=read_needs(gate, given["needs"]),
         **fields,
     )
     made = gate.intents.create(wanted, by=PERSON)
@@ -146,6 +148,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 @click.option("--priority", type=click.Choice(PRIORITIES))
 @click.option("--owner", metavar="TEXT", help="Who answers for it; empty for nobody.")
 @click.option("--parent", metavar="ID", help="The intent that it is a part of; empty for none.")
+@click.option("--needs", multiple=True, metavar="ID", help="All intents to be DONE before; one empty for none.")
 @click.option("--reference", multiple=True, metavar="TEXT", help="All references anew; repeatable.")
 @command_options
 def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
@@ -164,6 +167,8 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
         changes["constraints"] = read_constraints(given["constraint"])
     if given["parent"] is not None:
         changes["parent_intent"] = given["parent"] or None
+    if given["needs"]:
+        changes["dependencies"] = read_needs(gate, given["needs"], intent_id)
     if given["reference"]:
         changes["references"] = given["reference"]
     if given["criterion"]:
@@ -185,6 +190,20 @@ def replace_patterns(intent: Intent, pairs: Iterable[tuple[str, str]]) -> tuple[
             raise Failure("NOT_FOUND", f"{intent.id} has no pattern {old!r}", fix=f"it owns {owns}")
         scope[scope.index(old)] = new
     return tuple(dict.fromkeys(scope))
+
+
+def read_needs(gate: Gate, ids: Iterable[str], own: str = "") -> tuple[str, ...]:
+    """Return the intents that another needs. Raises IntentError for one that is not there, Failure for a circle."""
+    needed = tuple(gate.intents.get(name).id for name in dict.fromkeys(ids) if name)
+    known = {intent.id: intent.dependencies for intent in gate.intents.document.intents}
+    reached, waiting = set[str](), list(needed)
+    while waiting:
+        name = waiting.pop()
+        if name == own:
+            raise Failure("CIRCULAR_DEPENDENCY", f"{own} would need itself", target="--needs", fix="leave one out")
+        waiting += [other for other in known.get(name, ()) if other not in reached]
+        reached.add(name)
+    return needed
 
 
 def emit_intent(intent: Intent, as_json: bool) -> None:

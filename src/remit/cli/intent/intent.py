@@ -42,7 +42,7 @@ from remit.gate.intents.person_edits import (
     require_closed_children,
     trust_commands,
 )
-from remit.gate.intents.refusals import IntentRefused, is_held
+from remit.gate.intents.refusals import IntentRefused, dependency_warnings, is_held
 from remit.gate.intents.switches import SwitchRefused
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ def select(
     gate = governed_gate(repo)
     if is_below_agent():
         selected = gate.intents.get(intent_id)  # by the agent's hook
+        warn_about_needs(gate, selected)
         emit(selected, as_json, gate.intents.format_block(selected))
         return
     key = choose_session(gate, session)
@@ -254,6 +255,11 @@ def clear(session: str | None, repo: Path, as_json: bool) -> None:
     emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
 
 
+def warn_about_needs(gate: Gate, intent: Intent) -> None:
+    for warning in dependency_warnings(intent, gate.intents.document.intents):
+        warn(warning)
+
+
 def choose_session(gate: Gate, session: str | None) -> SessionKey:
     if session is not None:
         return SessionKey(find_session(gate, session))
@@ -281,12 +287,14 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
     gate = governed_gate(repo)
     if is_below_agent():
         closed = gate.intents.get(intent_id)  # by the agent's hook
+        warn_about_needs(gate, closed)
         emit(closed, as_json, f"{closed.id} is {closed.status}")
         return
     require_person(Act.MOVE_INTENT)
     check_children(gate, intent_id, force=force)
     before = gate.intents.get(intent_id).status
     closed = complete_at_terminal(gate, intent_id, notes)
+    warn_about_needs(gate, closed)
     emit(closed, as_json, f"{closed.id}: {before} -> {closed.status}")
 
 

@@ -18,6 +18,8 @@ FOLDER_PAGES = frozenset({"index", "readme", "__init__", "changelog"})
 TEST_NAME = re.compile(
     r"test[_-](?P<after>.+)|(?P<before>.+?)[_.-](?:test|tests|spec|specs)|(?P<camel>[A-Z]\w*?)(?:Tests?|Spec|IT)"
 )
+MAX_COMMIT_FILES = 25
+"""Files of a commit above which it says nothing of what belongs together: a rename, a new licence."""
 LANGUAGE_FAMILIES = (
     frozenset({"js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"}),
     frozenset({"c", "h", "cc", "hh", "cpp", "hpp", "cxx", "hxx", "m", "mm"}),

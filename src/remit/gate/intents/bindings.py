@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from remit.core.bounds import REQUEST_BYTES
 from remit.core.call import SessionKey
 from remit.core.intent import INTENT_ID, Intent
 from remit.core.intents.context_block import remove_invisible
@@ -27,8 +28,6 @@ BindingKind: TypeAlias = Literal["session", "terminal", "worktree", "branch"]
 BINDING_KINDS: tuple[BindingKind, ...] = get_args(BindingKind)
 """In the order in which they are looked at: the narrowest place first."""
 
-MAX_REQUEST_BYTES = 8 * 1024
-MAX_NAME_CHARS, MAX_CRITERIA = 200, 20
 CHECKBOX = re.compile(r"^\s*[-*] \[ \] +(\S.*)$", re.MULTILINE)
 MIN_SLUG_CHARS = 5  # a shorter name of an intent says too little to be found in a branch's
 
@@ -170,17 +169,17 @@ def name_request(text: str) -> str:
     """Return the name of a request: its first heading, or else its first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     heading = next((line for line in lines if line.startswith("#")), lines[0] if lines else "")
-    return sanitise_line(heading.lstrip("# ").strip(), MAX_NAME_CHARS)
+    return sanitise_line(heading.lstrip("# ").strip(), 200)
 
 
 def list_criteria(text: str) -> list[str]:
     """Return the open boxes of a text."""
-    return [sanitise_line(match[1], 200) for match in CHECKBOX.finditer(text)][:MAX_CRITERIA]
+    return [sanitise_line(match[1], 200) for match in CHECKBOX.finditer(text)][:20]
 
 
 def cut_request(text: str) -> str:
-    """Return a text without characters that hide, and of at most MAX_REQUEST_BYTES."""
-    return remove_invisible(text).encode("utf-8", "replace")[:MAX_REQUEST_BYTES].decode("utf-8", "ignore").strip()
+    """Return a text without characters that hide, and of at most REQUEST_BYTES."""
+    return remove_invisible(text).encode("utf-8", "replace")[: REQUEST_BYTES.value].decode("utf-8", "ignore").strip()
 
 
 def find_named_intent(branch: str, intents: list[Intent]) -> Intent | None:

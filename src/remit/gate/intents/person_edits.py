@@ -56,6 +56,7 @@ def draft_intent(
     criteria: Sequence[Criterion] = (),
     parent: str | None = None,
     references: Sequence[str] = (),
+    needs: Sequence[str] = (),
     **fields: Any,
 ) -> Intent:
     """Return a new intent, as DRAFT: what a person gives, on top of a template's lists."""
@@ -69,6 +70,7 @@ def draft_intent(
         acceptance_criteria=(*base.acceptance_criteria, *criteria),
         parent_intent=parent or base.parent_intent,
         references=(*base.references, *references),
+        dependencies=tuple(dict.fromkeys((*base.dependencies, *needs))),
         created_at=None,
         updated_at=None,
         **fields,

@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey
 from remit.core.config import make_verify_item
-from remit.core.intent import Intent
+from remit.core.intent import MAX_VALUE_CHARS, Intent
 from remit.core.plurals import count_things
-from remit.core.scope.file_roles import find_mirror, select_mirrored_files
+from remit.core.scope.file_roles import MAX_COMMIT_FILES, find_mirror, select_mirrored_files
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import Intents, SelectedIntent
-from remit.gate.intents.person_edits import list_present_files, match_files, trust_commands
+from remit.gate.intents.person_edits import MAX_SAMPLE, list_present_files, match_files, trust_commands
 from remit.gate.intents.refusals import IntentRefused, selectable_intent_ids
 from remit.gate.state.questions import Question, ShownProposal
 from remit.gate.trust import trusted_digests
@@ -28,14 +28,12 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 GLOB_CHARS = frozenset("*?[{!\\")
 WIDE_SHARE = 0.25
 """Share of a repository's files above which a scope is so wide that one key is too little."""
-MAX_LITERAL_FILES = 3  # a scope of so few files, each named, is never wide
+FEW_FILES = 3  # a scope of so few files, each named, is never wide
 
 MIN_TOGETHER, MIN_TOGETHER_SHARE = 3, 0.5
 """How often two files have changed together, and in which share of the changes, before one hints at the other."""
-MAX_LOOKED_COMMITS = 1_000
-MAX_COMMIT_FILES = 25  # a commit of more files says nothing of what belongs together
-MAX_HINTS = 5
-MAX_NAMED = 12
+LOOKED_COMMITS = 1_000
+SHOWN_HINTS = 5
 
 
 class AgreedIntent(Struct, frozen=True):
@@ -57,7 +55,7 @@ def show_proposal(
     commits: list[tuple[str, ...]] = []
     with suppress(GitError, OSError):
         files = [path for path in list_present_files(context.workspace) if not is_own_file(path)]
-        commits = list_commit_paths(context.workspace, MAX_LOOKED_COMMITS)
+        commits = list_commit_paths(context.workspace, LOOKED_COMMITS)
     scope = wanted.owned_scope
     owned = match_files(scope, files)
     digests = trusted_digests(context.recorder)
@@ -78,7 +76,7 @@ def show_proposal(
         folders=() if folders == scope or is_wide_scope(folders, files) else folders,
         remarks=(
             *describe_overlap(context, wanted, owned),
-            *(f"it expects to change {path}, outside" for path in outside[:MAX_NAMED]),
+            *(f"it expects to change {path}, outside" for path in outside[:MAX_SAMPLE]),
         ),
         is_wide=is_wide_scope(scope, files),
         request=request,
@@ -95,7 +93,7 @@ def is_wide_scope(scope: Sequence[str], files: Sequence[str]) -> bool:
         return True
     owned = len(match_files(scope, files))
     is_literal = not any(GLOB_CHARS & set(pattern) for pattern in scope)
-    return owned > WIDE_SHARE * len(files) and not (is_literal and owned <= MAX_LITERAL_FILES)
+    return owned > WIDE_SHARE * len(files) and not (is_literal and owned <= FEW_FILES)
 
 
 def widen_to_folders(scope: Sequence[str]) -> tuple[str, ...]:
@@ -129,7 +127,7 @@ def find_hints(
         path for path in others if (m := find_mirror(path)) and mine.intersection(select_mirrored_files(m, mine))
     ]
     ranked = (path for _, path in sorted(often, reverse=True))
-    return tuple(dict.fromkeys((*mirrors, *ranked)))[:MAX_HINTS]
+    return tuple(dict.fromkeys((*mirrors, *ranked)))[:SHOWN_HINTS]
 
 
 def describe_overlap(context: WorkspaceContext, wanted: Intent, owned: Sequence[str]) -> list[str]:
@@ -145,7 +143,7 @@ def describe_overlap(context: WorkspaceContext, wanted: Intent, owned: Sequence[
             more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
             status = "in progress" if other.status == "IN_PROGRESS" else "open"
             found.append(f'{shared[0]}{more} is also {other.id} "{other.title}", {status}')
-    return found[:MAX_NAMED]
+    return found[:MAX_SAMPLE]
 
 
 def describe_proposal(shown: ShownProposal) -> list[str]:
@@ -158,7 +156,7 @@ def describe_proposal(shown: ShownProposal) -> list[str]:
     lines += [f"often changes along: {', '.join(line(path, 120) for path in shown.hints)}"] if shown.hints else []
     for command in shown.commands:
         note = "  (new here: a yes also lets it run)" if command in shown.untrusted else ""
-        lines.append(f"done when  {line(command, MAX_COMMAND_CHARS)}{note}")
+        lines.append(f"done when  {line(command, MAX_VALUE_CHARS)}{note}")
     lines += [f"done when  {line(text, 200)}" for text in shown.criteria]
     lines += [f"keeping to  {line(text, 200)}" for text in shown.constraints]
     lines += [f"! {line(remark, 300)}" for remark in shown.remarks]
@@ -166,10 +164,6 @@ def describe_proposal(shown: ShownProposal) -> list[str]:
         share = f"{100 * shown.files // shown.total} % of the files" if shown.total else "the whole repository"
         lines.append(f"! this is wide: {share}. Edit it, or type the word")
     return lines
-
-
-MAX_COMMAND_CHARS = 300
-"""Characters of a proposed command: people approve only what they were shown whole."""
 
 
 # What a yes makes

@@ -24,8 +24,6 @@ SCOPE_CODE = "SCOPE_VIOLATION"
 REFUSING_CODES = (SCOPE_CODE, "CONSTRAINT_VIOLATION")
 """Refusals that another intent may lift; the others hold under any."""
 
-MAX_RECORDS = 10_000  # refusals of one session that are looked at
-
 
 class RefusedPath(Struct, frozen=True):
     """A path that was refused to a session, under which intent, and whether by its scope or by a constraint."""
@@ -43,11 +41,8 @@ def find_refused_path(
     """
     scope, known, session_id = Scope(wanted.owned_scope), {i.id: i for i in intents}, session.session_id
     with context.index() as index:
-        found = [
-            d
-            for event in ("denied", "restore")
-            for d in index.find(event=event, session_id=session_id, limit=MAX_RECORDS)
-        ]
+        events = ("denied", "restore")
+        found = [d for event in events for d in index.iterate_records(event=event, session_id=session_id)]
         since = find_persons_word(index, session_id) if found else ""
         for document in found:
             body: dict[str, Any] = document["metadata"][KEY]
@@ -89,17 +84,17 @@ def owns_path(scope: Scope, path: str) -> bool:
 
 
 def find_persons_word(index: Index, session_id: str) -> str:
-    """Return when a person last said yes to something of the session, or chose its intent; "" for never."""
+    """Return when a person last agreed to an intent or a scope of the session, or chose its intent; "" for never. A yes
+    to a call is about that call only.
+    """
     times = [""]
-    for document in index.find(event="approval_answered", session_id=session_id, limit=MAX_RECORDS):
+    for document in index.iterate_records(event="approval_answered", session_id=session_id):
         approval: dict[str, Any] = document["metadata"][KEY].get("approval") or {}
-        if approval.get("answer") == "allow":
+        if approval.get("answer") == "allow" and approval.get("tool") not in (None, "complete_intent"):
             times.append(str(document["timestamp"]))
-            break
-    for document in index.find(event="intent_selected", session_id=session_id, limit=MAX_RECORDS):
+    for document in index.iterate_records(event="intent_selected", session_id=session_id):
         if document["metadata"][KEY].get("said_by"):
             times.append(str(document["timestamp"]))
-            break
     return max(times)
 
 

@@ -9,10 +9,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from remit.core.config import CouplingWeights
-from remit.core.scope.file_roles import find_mirror, select_mirrored_files
+from remit.core.scope.file_roles import MAX_COMMIT_FILES, find_mirror, select_mirrored_files
 
-MAX_COMMIT_FILES = 25
-"""Files of a commit above which it says nothing of what belongs together: a rename, a new licence."""
 HUB_SHARE = 0.25
 MIN_HUB_COMMITS = 20
 """Share of the commits that makes a file one that every change touches, in a history of at least so many commits."""
