@@ -9,7 +9,7 @@ from msgspec import Struct
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.machine_paths import STATE_FOLDER
-from remit.gate.governing import govern_workspace, load_config, load_rules, set_mode
+from remit.gate.governing import accept_present_rules, govern_workspace, load_config, load_rules, set_mode
 from remit.gate.records.tree_heads import NOTES_REF as NOTES
 from remit.wiring.toml_merge import merge_toml
 from remit.wiring.wire import WiringProblem
@@ -121,6 +121,7 @@ def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
         hide_from_git(workspace, True)
     if plan.starter:
         write_below(workspace.root, workspace.intents_path, STARTER_INTENTS.encode())
+    accept_present_rules(workspace)
 
 
 def build_exclude_line(workspace: Workspace) -> bytes:
