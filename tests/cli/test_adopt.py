@@ -13,6 +13,8 @@ from gate.driving import INTENTS, Agent, refusal
 from gate.test_adoption import carry, clone
 from remit.core.machine_paths import CONFIG_PATH
 
+WIDER = INTENTS.replace('"src/**"', '"**"')
+
 
 @pytest.fixture
 def upstream(repository: Path) -> Path:
@@ -58,6 +60,7 @@ def test_init_in_a_clone_says_that_the_rules_are_committed(upstream: Path, perso
     assert "is new: commit it" in person.remit(fresh, "init", "--yes")
 
 
+@pytest.mark.live
 def test_what_doctor_ci_asks_of_a_runner(upstream: Path, person: Person, tmp_path: Path) -> None:
     """Rules in force and an agent that asks; a wired agent that is not on PATH asks nobody."""
     root = clone(upstream, tmp_path / "c")
@@ -85,8 +88,9 @@ def test_always_keeps_the_remote_in_the_persons_own_settings(upstream: Path, per
     assert settings.read_text().count(str(upstream)) == 1
 
 
-@pytest.mark.parametrize(("typed", "kept"), [(b"y\ny\n", True), (b"y\n\n", True), (b"y\nn\n", False)])
-@pytest.mark.parametrize("command", ["adopt", "init"])
+@pytest.mark.parametrize(
+    ("command", "typed", "kept"), [("adopt", b"y\n\n", True), ("adopt", b"y\nn\n", False), ("init", b"y\ny\n", True)]
+)
 def test_the_first_time_it_is_asked_about_further_clones(
     command: str, typed: bytes, kept: bool, upstream: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -114,9 +118,7 @@ def test_there_is_nothing_to_adopt_without_committed_rules(repository: Path, per
     assert not (repository / ".git/remit").exists()
 
 
-@pytest.mark.parametrize(
-    "words", [("adopt", "--yes"), ("adopt", "--always", "--yes"), ("adopt", "--never"), ("adopt", "--ci")]
-)
+@pytest.mark.parametrize("words", [("adopt", "--always", "--yes"), ("adopt", "--never"), ("adopt", "--ci")])
 def test_no_agent_adopts_or_declines(words: tuple[str, ...], upstream: Path, person: Person) -> None:
     person.variables["CLAUDECODE"] = "1"
     done = person.run(upstream, *words)
@@ -127,17 +129,15 @@ def test_no_agent_adopts_or_declines(words: tuple[str, ...], upstream: Path, per
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("variable", "change"),
     [
-        {".orchestration/remit.toml": 'mode = "observe"\n'},
-        {".orchestration/remit.toml": ""},
-        {".orchestration/active_intents.yaml": INTENTS.replace('"src/**"', '"**"')},
-        {".orchestration/remit.toml": None, ".orchestration/active_intents.yaml": None},
+        ("GITHUB_BASE_REF", {".orchestration/remit.toml": 'mode = "observe"\n'}),
+        ("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", {".orchestration/active_intents.yaml": WIDER}),
+        ("CHANGE_TARGET", {".orchestration/remit.toml": None, ".orchestration/active_intents.yaml": None}),
     ],
 )
-@pytest.mark.parametrize("variable", ["GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"])
 def test_a_runner_holds_to_the_rules_of_the_base_commit(
-    change: dict[str, str | None], variable: str, upstream: Path, person: Person, tmp_path: Path
+    variable: str, change: dict[str, str | None], upstream: Path, person: Person, tmp_path: Path
 ) -> None:
     """A pull request cannot loosen the rules under which an agent works on it."""
     run_git(upstream, "switch", "-qc", "proposal")

@@ -133,9 +133,9 @@ def test_the_persons_own_rules_are_told(person: Person, repository: Path) -> Non
     held["permissions"]["allow"] += ["Bash(make:*)", "Bash(pytest *)"]
     settings.write_text(json.dumps(held))
     _, found = examined(person, repository)
-    said = f"your own rules: 2 allow, 1 deny about commands in {settings}; they hold for contained commands, too"
+    said = f"your permission rules: 2 allow, 1 deny about commands, in {settings}; they hold for commands in Remit's"
     assert found["claude-code rules"][0]["message"].startswith(said)
-    assert f"Claude Code, {said}" in person.remit(repository, "mode", "enforce")
+    assert f"Claude Code: {said}" in person.remit(repository, "mode", "enforce")
 
 
 def test_hooks_that_were_taken_out_are_loud_in_status(person: Person, repository: Path) -> None:

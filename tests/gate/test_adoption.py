@@ -122,7 +122,13 @@ def begin(agent: Agent) -> str:
     return said(agent.send("SessionStart", source="startup")).get("additionalContext", "")
 
 
-@pytest.mark.parametrize("door", DOORS)
+QUICK_DOORS = ("clone", "worktree", "sparse")
+"""The other doors are tried by the live tests, here and below."""
+
+
+@pytest.mark.parametrize(
+    "door", [door if door in QUICK_DOORS else pytest.param(door, marks=pytest.mark.live) for door in DOORS]
+)
 def test_a_session_is_told_that_the_rules_do_not_hold_and_once_adopted_they_do(
     door: str, upstream: Path, tmp_path: Path, home: Path
 ) -> None:
@@ -139,14 +145,25 @@ def test_a_session_is_told_that_the_rules_do_not_hold_and_once_adopted_they_do(
     assert NOTICE.removeprefix("Remit: ")[:40] in told
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("first", ["SessionStart", "Write", "Bash"])
+@pytest.mark.parametrize(
+    ("door", "first"),
+    [
+        ("worktree", "Write"),
+        ("part of a repository", "Write"),
+        ("clone", "SessionStart"),
+        ("clone", "Bash"),
+        *(
+            pytest.param(door, first, marks=pytest.mark.live)
+            for door in DOORS
+            for first in ("Write", "Bash")
+            if door not in ("sparse", "clone")
+        ),
+    ],
+)
 def test_a_clone_that_a_pattern_covers_is_governed_at_the_first_call(
     door: str, first: str, upstream: Path, tmp_path: Path, home: Path
 ) -> None:
     root, cwd = DOORS[door](upstream, tmp_path)
-    if door == "sparse":
-        pytest.skip("the files that govern are not there: adopted by hand only")
     write_settings(home, f'[adopt]\npaths = ["{tmp_path}/**"]\n')
     agent = Agent(cwd, home)
     if first == "SessionStart":

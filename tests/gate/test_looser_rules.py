@@ -8,9 +8,11 @@ import pytest
 
 from conftest import run_git
 from gate.driving import INTENTS, Agent, allowed, governed, machine, refusal, said
+from remit.gate.accepted_rules.adoption import adopt_workspace
 from remit.gate.gate import Gate
 from remit.gate.governing import IGNORED_FILES, set_mode
 from remit.gate.intents.intents import Intents
+from remit.workspace.place.workspace import locate_workspace
 
 STRICT = 'mode = "enforce"\noverrides = ["STALE_FILE"]\n[approvals]\nthreshold = 50\n'
 IGNORE = "secrets/**\nsrc/locked.py\nINT-002\n"
@@ -85,8 +87,18 @@ WAYS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", ["mode", "scope"])
+QUICK_WAYS = ("checkout", "stash pop")
+"""The other ways take as much time again for each, and are tried by the live tests."""
+
+
+@pytest.mark.parametrize(
+    ("way", "kind"),
+    [
+        *((way, "scope") for way in QUICK_WAYS),
+        *(pytest.param(way, "scope", marks=pytest.mark.live) for way in WAYS if way not in QUICK_WAYS),
+        *(pytest.param(way, "mode", marks=pytest.mark.live) for way in WAYS),
+    ],
+)
 def test_looser_rules_that_a_person_brings_by_git_do_not_hold(way: str, kind: str, root: Path, home: Path) -> None:
     files, path, code = LOOSER[kind]
     make_branch(root, files)
@@ -179,6 +191,18 @@ def test_a_persons_editor_and_a_persons_commands_hold(root: Path, home: Path) ->
     assert refusal(agent.write("docs/x.md", "x\n")) == "SCOPE_VIOLATION"
     Intents(Gate.open(root, machine(home))).edit("INT-001", {"owned_scope": ("src/**", "docs/**")}, by="person")
     assert allowed(agent.write("docs/x.md", "x\n"))
+
+
+def test_rules_hold_from_the_adoption_on_whatever_is_checked_out_before_the_first_call(root: Path, home: Path) -> None:
+    make_branch(root, LOOSER["scope"][0])
+    clone = root.parent / "clone"
+    run_git(root.parent, "clone", "-q", str(root), str(clone))
+    run_git(clone, "fetch", "-q", "origin", "loose:loose")
+    workspace = locate_workspace(clone)
+    assert workspace is not None
+    adopt_workspace(home, workspace)
+    run_git(clone, "checkout", "-q", "loose")
+    assert refusal(begin(clone, home).write("docs/x.md", "x\n")) == "SCOPE_VIOLATION"
 
 
 def test_a_new_worktree_begins_with_the_rules_that_were_accepted(root: Path, home: Path) -> None:

@@ -1,6 +1,6 @@
 """Law: whatever rules git brings, no call passes that the accepted rules refuse; and what is stricter holds."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -57,6 +57,7 @@ def is_refused(rules: RuleSet, intent: Intent, path: str) -> bool:
     return rules.mode == "enforce" and not Scope(intent.owned_scope).matches(path)
 
 
+@settings(max_examples=40)
 @given(SETS, SETS)
 def test_no_call_passes_that_the_accepted_rules_refuse(accepted: RuleSet, found: RuleSet) -> None:
     held, loosened = hold_stricter(accepted, found)
@@ -76,6 +77,7 @@ def test_no_call_passes_that_the_accepted_rules_refuse(accepted: RuleSet, found:
         assert held == found
 
 
+@settings(max_examples=10)
 @given(SETS)
 def test_rules_are_no_looser_than_themselves(rules: RuleSet) -> None:
     assert hold_stricter(rules, rules) == (rules, ())

@@ -119,3 +119,28 @@ def test_the_words_that_make_a_command_dangerous_are_named_for_a_person(command:
 )
 def test_a_setting_of_one_git_command_that_hides_another_is_dangerous(setting: str) -> None:
     assert find_dangerous_words(f"git -c {setting} p origin HEAD:main")
+
+
+@pytest.mark.parametrize(
+    ("words", "is_dangerous"),
+    [
+        ("core.hooksPath", False),
+        ("--get core.hooksPath", False),
+        ("get core.hooksPath", False),
+        ("--global -z --get core.hooksPath", False),
+        ("--type path core.hooksPath", False),
+        ("--get-regexp alias", False),
+        ("core.hooksPath /x", True),
+        # git's options end at the key: these set a value.
+        ("core.hooksPath --get", True),
+        ("core.hooksPath -l", True),
+        ("--unset core.hooksPath", True),
+        ("--uns core.hooksPath", True),
+        ("--add core.hooksPath /x", True),
+        ("set core.hooksPath /x", True),
+        ("unset core.hooksPath", True),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "npx husky init; ", "make x && "])
+def test_to_read_a_setting_is_no_danger_whatever_runs_beside_it(words: str, is_dangerous: bool, before: str) -> None:
+    assert (analyse(f"{before}git config {words}").outcome == "dangerous") is is_dangerous

@@ -210,7 +210,22 @@ def test_lines_of_opaque_commands_are_counted_apart(repository: Path, home: Path
     commit_on_day(repository, 1)
     found = figures(repository, "src")
     assert (found.generated, found.unproved, found.accepted, found.ai) == (1, 2, 1, 3)
-    assert (found.unknown, found.open, found.likely, found.lines) == (2, 0, 2, 5)
+    assert (found.before, found.unknown, found.open, found.likely, found.lines) == (2, 0, 0, 2, 5)
+
+
+def test_what_is_older_than_the_first_record_and_remits_own_files_are_not_unknown(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", "first = 1\n")
+    (repository / "src/mine.py").write_text("mine = 1\nmine = 2\n")
+    (repository / "src/app.py").write_text("def main():\n    return 2\n")
+    commit_on_day(repository, 1)
+    found = figures(repository)
+    own = sum(len(path.read_text().splitlines()) for path in (repository / ".orchestration").glob("*.[ty]*ml"))
+    # README.md, and the line of src/app.py that nobody touched.
+    assert (found.before, found.ai, found.lines) == (2, 1, found.own + 6)
+    assert found.own >= own
+    assert found.unknown + found.human == 3
 
 
 def test_verdicts_are_as_many_as_calls(repository: Path, home: Path) -> None:

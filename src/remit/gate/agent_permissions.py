@@ -51,7 +51,7 @@ def evaluate_permission(call: ToolCall, line: str, root: Path, environment: Envi
 
 
 def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
-    """Return a line about the person's own rules for an agent and their effect in enforce mode."""
+    """Return a line about the person's permission rules for an agent and their effect in enforce mode; "" for none."""
     found = read_own_rules(
         row.agent, (*read_machine_rules(row, environment), *read_project_rules(row, root, "project"))
     )
@@ -59,8 +59,10 @@ def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
     listed = ", ".join(f"{counts[effect]} {effect}" for effect in ("allow", "ask", "deny") if counts[effect])
     files = ", ".join(dict.fromkeys(rule.path for rule in found.rules))
     unread = f"; not readable: {', '.join(found.unreadable)}" if found.unreadable else ""
-    summary = f"{listed} about commands in {files}" if found.rules else "none about commands"
-    return f"your own rules: {summary}{unread}; {RULES_IN_ENFORCE[row.agent]}"
+    if not found.rules and not found.unreadable:
+        return ""
+    summary = f"{listed} about commands, in {files}" if found.rules else "none that can be read"
+    return f"your permission rules: {summary}{unread}; {RULES_IN_ENFORCE[row.agent]}"
 
 
 def find_rule_files(

@@ -443,6 +443,13 @@ def accept_rules(workspace: Workspace, rules: Rules, *, by_person: bool = False)
     accepted.accept(make_rule_set(rules), rules.digest, by_person=by_person)
 
 
+def accept_present_rules(workspace: Workspace) -> None:
+    """Accept the rules that are there where a person begins to govern. Raises OSError."""
+    rules = load_rules(workspace)
+    if rules.digest and not rules.loosened and not rules.invalid:
+        accept_rules(workspace, rules)
+
+
 def accept_change(workspace: Workspace, change: "Callable[[RuleSet, RuleSet], RuleSet]") -> None:
     """Accept one change that a person made through Remit: `change` takes it from the files' rules into those that were
     accepted. Raises OSError.

@@ -114,8 +114,8 @@ def check_agent(
     def check_version() -> Result:
         if found.binary is None:
             return "warn", f"not on PATH, though ~/{found.row.config_folder} is there"
-        version = read_agent_version(found.binary, environment)
-        return ("ok", f"installed: {version}") if version else ("warn", "it tells no version")
+        version, why = read_agent_version(found.binary, environment)
+        return ("ok", f"installed: {version}") if version else ("warn", f"`{found.row.binary} --version` {why}")
 
     @check(agent)
     def check_last_call() -> Result:
@@ -147,13 +147,17 @@ def check_wiring(found: DetectedAgent, place: SettingsPlace, manifest: Manifest)
     return "warn", f"not wired: {files}", fix
 
 
-def read_agent_version(binary: str, environment: Mapping[str, str]) -> str:
+def read_agent_version(binary: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return an agent's version, or why there is none."""
     words, variables = [binary, "--version"], dict(environment)
     try:
         completed = subprocess.run(words, capture_output=True, timeout=PROBE_TIMEOUT_S, env=variables, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return completed.stdout.decode("utf-8", "replace").strip().partition("\n")[0][:80]
+    except subprocess.TimeoutExpired:
+        return "", f"gave no answer within {PROBE_TIMEOUT_S:.0f} s: a slow start alone is no fault"
+    except OSError as error:
+        return "", f"cannot be run ({error.strerror})"
+    version = completed.stdout.decode("utf-8", "replace").strip().partition("\n")[0][:80]
+    return version, f"printed nothing, and ended with exit code {completed.returncode}"
 
 
 def find_unhooked_files(places: list[SettingsPlace], manifest: Manifest) -> dict[Path, str]:

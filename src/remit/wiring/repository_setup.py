@@ -10,7 +10,14 @@ from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.intent import INTENTS_FOLDER, LIST_FILE, MAX_FILE_BYTES
 from remit.core.machine_paths import STATE_FOLDER
-from remit.gate.governing import govern_workspace, life_path, load_config, load_rules, set_mode
+from remit.gate.governing import (
+    accept_present_rules,
+    govern_workspace,
+    life_path,
+    load_config,
+    load_rules,
+    set_mode,
+)
 from remit.gate.records.tree_heads import NOTES_REF as NOTES
 from remit.wiring.toml_merge import merge_toml
 from remit.wiring.wire import WiringProblem
@@ -118,6 +125,7 @@ def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
     if plan.starter:
         write_below(workspace.root, workspace.folder / INTENTS_FOLDER / "README.md", INTENTS_README.encode())
         ignore_view(workspace)
+    accept_present_rules(workspace)
 
 
 def ignore_view(workspace: Workspace) -> None:

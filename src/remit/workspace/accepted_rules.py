@@ -64,7 +64,7 @@ class AcceptedRules:
         return None
 
     def hold(self, found: RuleSet) -> tuple[RuleSet, tuple[Loosening, ...]]:
-        """Return the rules in force, and what git brought that would loosen them. Raises OSError."""
+        """Return the rules in force, and what git brought that would loosen them."""
         baseline = self.read_baseline()
         held, loosened = hold_stricter(baseline.rules, found) if baseline is not None else (found, ())
         if baseline is None or not loosened:
@@ -72,7 +72,8 @@ class AcceptedRules:
         known, lines = self.read_lines(HELD_FILE), [sha256(one.change.encode("utf-8", "replace")) for one in loosened]
         if baseline.is_fixed or self.came_by_git(baseline.files):
             # Remit's own writes into the same file, such as a status, make it no person's.
-            self.write_lines(HELD_FILE, [*known, *lines])
+            with suppress(OSError):
+                self.write_lines(HELD_FILE, [*known, *lines])
         elif not set(lines) & set(known):
             return found, ()
         return held, loosened

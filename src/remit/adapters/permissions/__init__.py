@@ -15,10 +15,10 @@ RULE_READERS = {"claude-code": claude, "codex": codex, "gemini": gemini}
 """Module that reads an agent's rules. Qwen Code has none: it accepts no replaced command from a hook."""
 
 RULES_IN_ENFORCE = {
-    "claude-code": "they hold for contained commands, too; without a rule a command is asked about in its own words",
-    "codex": "they hold for contained commands, too; one that they prompt about runs as it is, compared afterwards",
-    "gemini": "they hold; but for --yolo commands run as they are, compared afterwards, since it asks by their words",
-    "qwen": "they hold as ever: it takes no other command from a hook",
+    "claude-code": "they hold for commands in Remit's sandbox, too",
+    "codex": "they hold for commands in Remit's sandbox, too; what they ask about runs outside of it, and is compared",
+    "gemini": "they hold; without --yolo commands run outside of Remit's sandbox, and are compared",
+    "qwen": "they hold as ever; its commands run outside of Remit's sandbox, and are compared",
 }
 """Effect of the person's own rules in enforce mode, by agent, as text for people."""
 

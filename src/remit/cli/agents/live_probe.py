@@ -60,7 +60,7 @@ def probe_agent(detected: DetectedAgent) -> DoctorCheck:
             init = [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent, *live.init_options]
             for command in (["git", "init", "-q"], init):
                 run(command, env=environment, check=True)
-            version = read_agent_version(detected.binary, environment)
+            version, _ = read_agent_version(detected.binary, environment)
             began = time.monotonic()
             model = ScriptedModel([live.write_call(repository / "probe.txt"), Say("done")])
             with live.wire(model).serve() as wire:

@@ -97,6 +97,10 @@ def stats_view(figures: Figures, coverage: Sequence[str]) -> "Iterator[ViewPart]
     rows += [(mark("agent", "other agents"), share_of_lines(figures.others))] if figures.others else []
     rows.append((mark("person", "people"), share_of_lines(figures.human)))
     rows += [(mark("both", "both"), share_of_lines(figures.mixed))] if figures.mixed else []
+    words = "  older than the first record: nobody can say"
+    rows += [(styled_text("before Remit"), share_of_lines(figures.before, words))] if figures.before else []
+    words = "  the rules in .orchestration/"
+    rows += [(styled_text("Remit's own files"), share_of_lines(figures.own, words))] if figures.own else []
     rows.append((mark("unknown", "unknown"), share_of_lines(figures.unknown, "  no record explains them")))
     if figures.open:
         words = "  came while a command ran, without proof"

@@ -33,6 +33,13 @@ MODE_DESCRIPTIONS: dict[Mode, str] = {
 }
 
 
+FIRST_WORDS = (
+    "  An agent selects an intent before it changes anything; a change outside its scope is refused, with the reason.",
+    "  Commands run in a sandbox: what they change outside the scope does not stay, and the agent is told.",
+    "  What you do yourself is not refused.",
+)
+
+
 @click.command()
 @click.argument("mode", type=click.Choice([*MODE_DESCRIPTIONS, "suggest"]), required=False)
 @command_options
@@ -64,9 +71,9 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
     own_rules: list[str] = []
     for row in ROWS.values() if mode == "enforce" else ():
         folder = environment.config_folders.get(row.agent) or environment.home / row.config_folder
-        if Path(folder).is_dir():
-            own_rules.append(f"{row.title}, {describe_rules(row, gate.workspace.root, environment)}")
-    lines = [f"{rules.mode}: {MODE_DESCRIPTIONS[rules.mode]}", *own_rules]
+        if Path(folder).is_dir() and (text := describe_rules(row, gate.workspace.root, environment)):
+            own_rules.append(f"  {row.title}: {text}")
+    lines = [f"{rules.mode}: {MODE_DESCRIPTIONS[rules.mode]}", *(FIRST_WORDS if mode == "enforce" else ()), *own_rules]
     emit({"mode": rules.mode, "own_rules": own_rules}, as_json, lines)
 
 

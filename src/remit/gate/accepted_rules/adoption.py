@@ -17,7 +17,14 @@ from remit.core.config import Config
 from remit.core.decision import UNGOVERNED_DECISION, Decision, Mode
 from remit.core.machine_paths import CONFIG_PATH, STATE_FOLDER
 from remit.core.python_runtime import prepare_type
-from remit.gate.governing import GOVERNING_FILES, copies_folder, make_rule_set, read_rules, resume_governing
+from remit.gate.governing import (
+    GOVERNING_FILES,
+    accept_present_rules,
+    copies_folder,
+    make_rule_set,
+    read_rules,
+    resume_governing,
+)
 from remit.policy.decide import classify
 from remit.workspace.accepted_rules import AcceptedRules, Baseline
 from remit.workspace.git.command import Git, GitError
@@ -209,6 +216,7 @@ def adopt_workspace(home: Path, workspace: Workspace, pattern: str = "", base: s
     if base:
         keep_rules_of(workspace, base)
     resume_governing(workspace)
+    accept_present_rules(workspace)
     write_atomically(workspace.state / ADOPTED_FILE, json.encode({"pattern": pattern}))
     register_repository(home, workspace)
     declined_path(home, workspace).unlink(missing_ok=True)

@@ -170,6 +170,8 @@ def matches_rule(rule: DangerRule, call: ProgramCall) -> bool:
         return False
     if rule.options and not any(has_option(option, options) for option in rule.options.split()):
         return False
+    if rule.except_for is not None and rule.except_for(call.words[call.words.index(others[len(verbs) - 1]) + 1 :]):
+        return False
     rest = (*others[len(verbs) :], *options)
     return not rule.words or any(re.fullmatch(rule.words, word) for word in rest)
 

@@ -25,6 +25,7 @@ from remit.provenance.origins.blame_porcelain import FileVersion, TreePrefix, re
 from remit.provenance.origins.evidence_grades import Attributions, attribution_at, strip_whitespace
 from remit.provenance.origins.file_histories import SLACK_S
 from remit.workspace.git.command import Git
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 LOG_OPTIONS = (
     *("--first-parent", "--reverse", "--diff-merges=first-parent", "-p", "-U0", "-M", "--no-color", "--no-ext-diff"),
@@ -389,8 +390,9 @@ class Durability(Struct, frozen=True):
 
 class Figures(Struct, frozen=True):
     """Lines at HEAD by origin, fate of the agents' lines, and counts of the ledger. `files` have lines of agents, most
-    first. `likely` lines are among `ai`; `others` are those of agents that were not asked about; `unknown` is the rest,
-    and `open` the part of it that came while a command ran, without proof. `generated` excludes unproved lines, which
+    first. `likely` lines are among `ai`; `others` are those of agents that were not asked about. Of the rest,
+    `own` lines stand in Remit's own files and `before` are older than the first record; `unknown` lines are left, and
+    `open` came while a command ran, without proof. `generated` excludes unproved lines, which
     `unproved` counts. `accepted` lines reached a commit on HEAD's first-parent history; of those `overridden` were
     replaced by lines of no known agent, `rewritten` by an agent, `deleted` removed. `by_agent`, `by_intent` and
     `by_session` count lines at HEAD.
@@ -401,6 +403,8 @@ class Figures(Struct, frozen=True):
     human: int
     mixed: int
     unknown: int
+    before: int
+    own: int
     open: int
     likely: int
     others: int
@@ -441,13 +445,20 @@ def measure_figures(
     files = [measure_file(path, kinds, counts, selective=selective) for path, kinds in counted]
     lives = [life for life in find_line_lives(blamer.git, blamer.attributor, within) if life.record in counts.origin]
     add_line_counts(counts, lives, files)
+    unexplained = dict(sizes)
+    for file in files:
+        unexplained[file.path] = sizes.get(file.path, 0) - (file.ai + file.human + file.mixed + file.others)
+    own = sum(count for path, count in unexplained.items() if is_own_file(path))
+    before = count_older_lines(blamer, within, sizes, unexplained)
     files_by_agents = sorted((file for file in files if file.ai), key=lambda file: (-file.ai, file.path))
     return Figures(
         lines=sum(sizes.values()),
         ai=sum(file.ai for file in files_by_agents),
         human=sum(file.human for file in files),
         mixed=sum(file.mixed for file in files),
-        unknown=sum(sizes.values()) - sum(file.ai + file.human + file.mixed + file.others for file in files),
+        unknown=sum(unexplained.values()) - before - own,
+        before=before,
+        own=own,
         open=sum(file.open for file in files),
         likely=sum(file.likely for file in files),
         others=sum(file.others for file in files),
@@ -498,6 +509,35 @@ def add_line_counts(counts: RecordCounts, lives: Sequence[LineLife], files: Sequ
         ):
             for name, count in names.items():
                 groups.setdefault(name, GroupFigures()).at_head += count
+
+
+def count_older_lines(
+    blamer: Blamer, within: Sequence[str], sizes: Mapping[str, int], unexplained: Mapping[str, int]
+) -> int:
+    """Return how many unexplained lines outside of Remit's own files stood at HEAD before the first record. Raises
+    GitError.
+    """
+    since = blamer.attributor.recorded_since if blamer.attributor.has_records else None
+    if not unexplained or since is None:
+        return 0
+    git = blamer.git
+    old = git.text("rev-list", "-1", "--first-parent", f"--before={int(since)}", "HEAD").strip()
+    if not old:
+        return 0
+    output = git.run(
+        "diff", "--numstat", "--no-renames", "--no-textconv", "--relative", "-z", old, "HEAD", "--", *within
+    )
+    rows = (row.split("\t", 2) for row in output.decode("utf-8", "surrogateescape").split("\0") if row)
+    added = {path: int(count) if count.isdigit() else 0 for count, _, path in rows}
+    return sum(
+        max(0, min(count, sizes[path] - added.get(path, 0)))
+        for path, count in unexplained.items()
+        if not is_own_file(path)
+    )
+
+
+def is_own_file(path: str) -> bool:
+    return f"/{ORCHESTRATION_FOLDER}/" in f"/{path}"
 
 
 def count_lines(git: Git, within: Sequence[str]) -> dict[str, int]:

@@ -182,14 +182,33 @@ def check_reading(words: Sequence[Word]) -> None:
         raise UnprovedCommand("`git branch` with a name may create or move a branch")
     if name == "tag" and operands and not selects and not parsed.has_option("-l"):
         raise UnprovedCommand("`git tag` with a name may create a tag")
-    if name == "config" and not parsed.has_option("--get", "--get-all", "--get-regexp", "--list", "-l"):
-        match [word.text if word.is_literal else "" for word in operands]:
-            case ["list"] | ["get", str()] if all(word.is_literal for word in operands):
-                pass
-            case [key] if "." in key:
-                pass
-            case _:
-                raise UnprovedCommand("`git config` may set a value")
+    if name == "config" and not (all(w.is_literal for w in words) and reads_settings([w.text for w in words[1:]])):
+        raise UnprovedCommand("`git config` may set a value")
+
+
+READING_SETTINGS = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--list", "-l")
+READING_OPTIONS = (
+    *READING_SETTINGS,
+    *("--global", "--local", "--system", "--worktree", "--show-origin", "--show-scope", "--name-only", "--null", "-z"),
+    *("--type", "--bool", "--int", "--bool-or-int", "--path", "--includes", "--no-includes", "--default", "--all"),
+)
+
+
+def reads_settings(words: Sequence[str]) -> bool:
+    """Return whether `git config` with these words only reads. Its options end at the first other word: whatever
+    follows a key is a value. Source: git-config(1), and git 2.39 run, read 2026-11.
+    """
+    if [*words[:1]] in (["get"], ["list"]):
+        return True
+    rest = list(words)
+    options: list[str] = []
+    while rest and rest[0].startswith("-"):
+        options.append(rest.pop(0))
+        if options[-1] in ("--type", "--default"):
+            rest = rest[1:]
+    if any(option.partition("=")[0] not in READING_OPTIONS for option in options):
+        return False
+    return any(option in READING_SETTINGS for option in options) or (len(rest) == 1 and "." in rest[0])
 
 
 def list_git(name: str, words: Sequence[Word]) -> Lines:
@@ -381,7 +400,6 @@ FETCHING_VERBS = frozenset({"fetch", "pull"})
 
 EVERYTHING_HERE = r"\.|\./|\*|:/|\./\*|\.\.(?:/.*)?"
 FORCING_OPTIONS = "-f --force --force-with-lease --force-if-includes --mirror --delete -d --prune"
-READING_SETTINGS = "--get --get-all --get-regexp --list -l get list"
 GOVERNING_SETTINGS = (
     r"(?i)(?:core\.(?:hookspath|fsmonitor|sshcommand|editor|pager|worktree|attributesfile|sparsecheckout(?:cone)?)|alias\..*|"
     r"filter\..*|diff\..*|merge\..*\.driver|credential\..*|include.*\.path|url\..*|protocol\..*|gpg\..*)"
@@ -419,7 +437,7 @@ GIT_DANGERS = (
     DangerRule("sparse-checkout add|disable|init|reapply|set", EVADES_CONTROL, is_irreversible=False),
     DangerRule("checkout|restore", EVADES_CONTROL, "--ignore-skip-worktree-bits", is_irreversible=False),
     DangerRule("update-index", EVADES_CONTROL, "--no-skip-worktree", is_irreversible=False),
-    DangerRule("config", EVADES_CONTROL, words=GOVERNING_SETTINGS, unless=READING_SETTINGS, is_irreversible=False),
+    DangerRule("config", EVADES_CONTROL, words=GOVERNING_SETTINGS, except_for=reads_settings, is_irreversible=False),
 )
 
 PROGRAMS = rows({"git": Program(reads=read_git, effects=write_git, lists=list_git, danger=GIT_DANGERS)})

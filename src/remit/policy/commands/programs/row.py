@@ -195,6 +195,7 @@ class DangerRule(Struct, frozen=True):
     options: str = ""  # at least one is given; a short option may stand in a bundle
     words: str = ""  # a pattern for one of the remaining words
     unless: str = ""  # none is given, as an option or as first operand
+    except_for: Callable[[Sequence[str]], bool] | None = None  # uses that are not, by the words after the verbs
     is_irreversible: bool = True  # neither git nor a snapshot brings the loss back
 
 
