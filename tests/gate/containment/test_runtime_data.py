@@ -240,3 +240,18 @@ def test_without_an_overlay_named_folders_and_databases_are_writable(place: Path
     seen = [path for path in Gate.open(place, machine(Path.home())).observe().files if path.startswith("storage")]
     assert seen == ["storage/link"]
     assert len(bodies(place, "data_changed")) == 2
+
+
+def test_a_command_that_nothing_contains_changes_data_and_a_copy_is_there(repository: Path, home: Path) -> None:
+    governed(repository)
+    trust_data(repository, home, DATA)
+    agent = Agent(repository, home)
+    agent.select()
+    make_database(repository / "db.sqlite3")
+    for number in (2, 3):
+        agent.shell(insert("db.sqlite3", number))
+    assert rows(repository / "db.sqlite3") == [1, 2, 3]
+    first, second = bodies(repository, "data_snapshot")
+    assert first["paths"] == second["paths"] == ["db.sqlite3"]
+    assert not bodies(repository, "mutation")
+    assert not bodies(repository, "restore")

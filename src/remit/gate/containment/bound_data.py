@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from remit.core.call import ToolCall
 from remit.core.decision import Finding
 from remit.core.python_runtime import prepare_type
 from remit.core.record import Body, Record
@@ -22,7 +23,7 @@ from remit.core.scope.path_patterns import Scope
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
-from remit.gate.context import join_lines
+from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.records.call_records import call_body
 from remit.gate.records.recorder import find_recorded_events
 from remit.gate.runtime_data.data_files import CLUSTER_FILE, is_unlinked, list_databases
@@ -195,6 +196,21 @@ def copy_before(command: ContainedCommand, paths: Sequence[str]) -> tuple[dict[s
     if any(known.get(encode_path(path)) != version for path, version in copied.items()):
         context.state.put_fact(VERSIONS_FACT, json.encode({encode_path(p): v for p, v in copied.items()}).decode())
     return copied, ""
+
+
+def copy_before_bare(context: WorkspaceContext, call: ToolCall, intent_id: str | None) -> list[Record]:
+    """Copy the databases before a command that nothing contains; return the record. Raises RECORDING_ERRORS."""
+    data, store = context.find_data_patterns(), DataStore(context.workspace)
+    paths = list_databases(context, data) if data else []
+    files = [path for path in paths if not (context.workspace.root / path / CLUSTER_FILE).exists()]
+    versions, _ = copy_before(ContainedCommand(context, call, is_staged=False), files)
+    named = {key for point in store.list_points() for key, _ in point.files.values()} if versions else set[str]()
+    fresh = {path: version for path, version in versions.items() if version.sha256 not in named}
+    made = store.write_point(occasion_of_call("call", call, intent_id), fresh, context.environment.clock.now())
+    if made is None:
+        return []
+    detail = {"id": made.name, "paths": list(map(quote_path, fresh))}
+    return [context.recorder.make_record(call_body("data_snapshot", call, intent_id, detail=detail), call.agent)]
 
 
 # -- after the command --------------------------------------------------------------------------------------
