@@ -3,7 +3,9 @@
 import json
 import os
 import pty
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -237,3 +239,19 @@ def test_in_a_second_repository_the_agents_that_are_wired_already_are_named(
     said = person.remit(second, "init", "--yes", "--no-agents")
     assert "nobody asks Remit" not in said
     assert "wired for you already: Claude Code, Codex CLI." in said
+
+
+def test_runtime_data_is_asked_about_once_at_a_terminal_and_only_told_elsewhere(
+    person: Person, repository: Path
+) -> None:
+    with closing(sqlite3.connect(repository / "db.sqlite3")) as database:
+        database.execute("CREATE TABLE t (n)")
+    told = person.run(repository, "init", "--yes", "--no-agents")
+    assert "until you say: remit data add db.sqlite3" in told.stdout
+    assert "[containment]" not in (repository / ".orchestration" / "remit.toml").read_text()
+    code, said = answer_at_a_terminal(person, repository, b"y\ny\n", "--no-agents", "--mode", "warn")
+    assert code == 0, said
+    assert "Runtime data: db.sqlite3 (" in said
+    assert "Commands may change it under any intent; a copy is kept before." in said
+    assert 'data = ["db.sqlite3"]' in (repository / ".orchestration" / "remit.toml").read_text()
+    assert "not trusted" not in person.run(repository, "status").stdout

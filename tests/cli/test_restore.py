@@ -104,3 +104,34 @@ LIMITED = (
 
 def test_a_file_that_the_snapshot_does_not_have_is_not_said_to_be_as_it_was(wrecked: Path) -> None:
     assert "or the snapshot does not have them" in restore(wrecked, "latest", "nowhere.py", "--preview").stdout
+
+
+@pytest.fixture
+def written(repository: Path, home: Path) -> tuple[Path, Agent]:
+    """A repository in which an agent wrote by its file tools alone, under two intents."""
+    agent = Agent(governed(repository), home)
+    agent.send("SessionStart", source="startup")
+    agent.send("UserPromptSubmit", prompt="name the pages, please")
+    agent.select("INT-002")
+    agent.write("docs/page.md", "first\n")
+    other = Agent(repository, home, session="session-2")
+    other.select()
+    other.write("src/names.py", "x = 1\n")
+    other.write("src/app.py", "changed = 1\n")
+    return repository, other
+
+
+def test_the_state_before_an_intent_a_session_a_call_a_record_and_a_time(written: tuple[Path, Agent]) -> None:
+    repository, agent = written
+    calls = [body(r)["call"]["id"] for r in records(repository, "tool_use")]
+    record = records(repository, "mutation")[0]
+    for what in ("INT-001", "INT-002", agent.session, calls[-1], record["id"], record["id"][-12:], "now"):
+        done = restore(repository, "--before", what, "--preview", "--json")
+        assert done.returncode == 0, (what, done.stderr)
+        assert "src/app.py" in json.loads(done.stdout)["data"]["write"], what
+    preview = restore(repository, "--before", "INT-001", "--preview")
+    assert "1 changes made after this snapshot and before INT-001 go back as well" in preview.stdout
+    early = restore(repository, "--before", "2001-01-01", "--preview")
+    assert (early.returncode, "no snapshot is that old" in early.stderr) == (2, True)
+    assert restore(repository, "--before", "INT-001").returncode == 0
+    assert "changed" not in (repository / "src" / "app.py").read_text()

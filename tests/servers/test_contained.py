@@ -17,7 +17,9 @@ import pytest
 
 import remit_hook
 from forked_commands import run_in_bytes, start_ready
+from gate.containment.test_runtime_data import insert, make_database, rows
 from gate.driving import body, governed, overlay, records
+from gate.team_hooks.trusted_hooks import trust_all
 from processes import daemons_of, kill_daemons
 from remit.servers.daemon import socket_path
 from remit.workspace.sandbox.staging import SCRATCH_FOLDER
@@ -354,3 +356,18 @@ def test_where_the_sandbox_does_not_start_nothing_runs_and_that_is_said(place: P
     assert done.returncode == 4
     assert "the sandbox could not be set up" in done.stderr
     assert not (place.root / "src/a").exists()
+
+
+@pytest.mark.live
+def test_runtime_data_is_held_by_the_daemon_while_the_launcher_runs(place: Place) -> None:
+    config = place.root / ".orchestration" / "remit.toml"
+    config.write_text(f'{config.read_text()}\n[containment]\ndata = ["db.sqlite3"]\n')
+    trust_all(place.root, place.home)
+    make_database(place.root / "db.sqlite3", "wal")
+    place.daemon()
+    for number in (2, 3):
+        done = place.run(f"cat db.sqlite3-shm > /dev/null && {insert('db.sqlite3', number)}")
+        assert "Remit: kept: db.sqlite3 (runtime data, " in done.stderr
+    assert rows(place.root / "db.sqlite3") == [1, 2, 3]
+    assert not list(place.root.glob("db.sqlite3-*"))
+    assert len(place.bodies("data_changed")) == 2

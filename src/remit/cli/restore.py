@@ -30,6 +30,7 @@ from remit.core.acts import Act
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.snapshots.data_restore import DataRestore, plan_data_restore, restore_data
+from remit.gate.snapshots.moments import count_changes_between, find_moment
 from remit.gate.snapshots.recovery import (
     change_pin,
     data_point_document,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from remit.cli.view import ViewPart
 
 MAX_SHOWN_FILES = 20
+SEARCHED_PROMPTS = 50
 
 
 @click.command()
@@ -60,7 +62,12 @@ MAX_SHOWN_FILES = 20
     "point", required=False, metavar="[list | POINT | undo | pin | unpin]", shell_complete=complete_snapshots
 )
 @click.argument("paths", nargs=-1, metavar="[PATH | POINT]...", shell_complete=complete_files)
-@click.option("--before", "what", metavar="WHAT", help="The state before an intent, a session, or a command's words.")
+@click.option(
+    "--before",
+    "what",
+    metavar="WHAT",
+    help="The state before an intent, a session, a call, a time, or the words of a command or a prompt.",
+)
 @click.option(
     "--session",
     "session_id",
@@ -113,12 +120,14 @@ def restore(
         )
         return
     prepare(gate, preview)
-    target = find_target(gate, point or "", before=what)
+    target = find_target(gate, point or "", before=find_prompt_time(gate, what) if what else what)
     named = (point, *paths) if what and point else paths
     only = [path_in_workspace(gate.workspace, repo, path) for path in named]
     with restore_lock_errors():
         plan = plan_restore_to(gate, target, only)
     lines = describe_restore(gate, plan, done=False, some=bool(only))
+    if what and (between := count_changes_between(gate, target.point, what)):
+        lines.append(f"{between} changes made after this snapshot and before {sanitise_line(what, 80)} go back as well")
     if preview or plan.plan.is_empty:
         emit(restore_document(plan), as_json, lines)
         return
@@ -129,6 +138,24 @@ def restore(
         say(f"the record of this waits until it can be written: {waiting}", err=True)
     lines = describe_restore(gate, done, done=True)
     emit(restore_document(done), as_json, lines, FINDINGS if done.failed else 0)
+
+
+def find_prompt_time(gate: Gate, what: str) -> str:
+    """Return the time of the last prompt with these words if they name nothing else, or `what` itself."""
+    with gate.index() as index:
+        named = find_moment(gate, index, what) is not None
+    if named or any(what in (s.occasion.command or s.occasion.tool) for s in gate.snapshots.list_snapshots()):
+        return what
+    # Imported here: most points are named by what the ledger holds.
+    from remit.provenance.why.conversation_store import search_conversations
+    from remit.tools.conversations import intake_of_all_sessions
+
+    with intake_of_all_sessions(gate).open_conversations(gate.environment.clock.now()) as conversations:
+        try:
+            heard = search_conversations(conversations.database, what.split(), SEARCHED_PROMPTS, newest=True)
+        except ValueError:  # no words
+            return what
+    return next((match.at for match in heard if match.role == "user" and match.at), what)
 
 
 def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_json: bool) -> None:

@@ -325,7 +325,8 @@ class WorkspaceContext:
     def leave_out_data(self, seen: Observation) -> Observation:
         """Return the observation without runtime data: whoever changes it, it has no lines and no author."""
         data = self.find_data_patterns()
-        covered = {path for path in seen.files if data.covers(path)} if data else frozenset[str]()
+        plain = (path for path, found in seen.files.items() if found is None or found.version.mode == "100644")
+        covered = {path for path in plain if data.covers(path)} if data else frozenset[str]()
         own = covered - find_tracked(self.workspace, covered)
         return replace(seen, files={path: found for path, found in seen.files.items() if path not in own})
 

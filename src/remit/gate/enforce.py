@@ -362,6 +362,11 @@ def prepare_call(
         kept = SnapshotTaker(context).take_before_call(call, facts, decision, before)
     if kept.refusal is not None:
         return kept, None
+    if call.command is not None and decision.effect != "contain" and rules.config.containment.data:
+        # Imported here: few repositories name runtime data.
+        from remit.gate.containment.bound_data import copy_before_bare
+
+        kept = replace(kept, records=(*kept.records, *copy_before_bare(context, call, facts.session.intent_id)))
 
     writes = tuple(str(t.path) for t in (*facts.targets, *facts.perhaps) if t.path is not None) if is_clear else None
     pending = PendingCall(

@@ -446,7 +446,7 @@ def accept_rules(workspace: Workspace, rules: Rules, *, by_person: bool = False)
 def accept_present_rules(workspace: Workspace) -> None:
     """Accept the rules that are there where a person begins to govern. Raises OSError."""
     rules = load_rules(workspace)
-    if rules.digest and not rules.loosened and not rules.invalid:
+    if rules.digest and not rules.loosened and not rules.errors:
         accept_rules(workspace, rules)
 
 

@@ -17,6 +17,7 @@ from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.run_command import run_contained
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.containment import Containment, Limits
+from remit.workspace.sandbox.landlock import abi_version
 
 DATA = ["db.sqlite3", "storage/*.sqlite3", "media/**"]
 
@@ -43,14 +44,14 @@ def agent(how: Containment, repository: Path, home: Path) -> Agent:
     return found
 
 
-def contained(root: Path, command: str) -> str:
+def contained(root: Path, command: str, how: Containment | None = None) -> str:
     """Run a command contained under INT-001, and return what Remit says."""
     gate = Gate.open(root, machine(Path.home()))
     session = SessionKey("s1")
     if gate.state.active_session(session).intent_id is None:
         gate.intents.select(session, "test", "INT-001")
     call = ToolCall("test", session, "Bash", "execute", str(root), command=command, whole_workspace=True)
-    result = run_contained(gate, overlay(Path.home()), call, ["sh", "-c", command], Limits())
+    result = run_contained(gate, how or overlay(Path.home()), call, ["sh", "-c", command], Limits())
     gate.close()
     return result.said
 
@@ -216,3 +217,41 @@ def test_a_dropped_database_names_the_step_of_a_person(place: Path) -> None:
     said = contained(place, python("import sqlite3; sqlite3.connect('other.sqlite3').execute('CREATE TABLE t (n)')"))
     assert "`remit data add other.sqlite3` lets commands change it" in said
     assert not (place / "other.sqlite3").exists()
+
+
+@pytest.mark.parametrize("way", ["bind", "landlock"])
+def test_without_an_overlay_named_folders_and_databases_are_writable(place: Path, how: Containment, way: str) -> None:
+    if way == "landlock" and abi_version() < 1:
+        pytest.skip("THIS KERNEL HAS NO LANDLOCK: NOT TESTED")
+    trust_data(place, Path.home(), ["storage/**", "db.sqlite3"])
+    make_database(place / "storage" / "dev.sqlite3")
+    make_database(place / "db.sqlite3", "wal")
+    bound = Containment("bind", how.program) if way == "bind" else Containment("landlock")
+    text = (
+        insert("storage/dev.sqlite3", 2) + "; " + insert("db.sqlite3", 3) + "; echo x > storage/upload; echo x > other"
+    )
+    said = contained(place, f"{text}; ln -s /etc/passwd storage/link; true", bound)
+    assert "kept: " in said
+    assert rows(place / "storage" / "dev.sqlite3") == [1, 2]
+    assert rows(place / "db.sqlite3") == [1, 3]
+    assert (place / "storage" / "upload").read_text() == "x\n"
+    assert not (place / "other").exists()
+    # A link there is compared, and so undone, like any other.
+    seen = [path for path in Gate.open(place, machine(Path.home())).observe().files if path.startswith("storage")]
+    assert seen == ["storage/link"]
+    assert len(bodies(place, "data_changed")) == 2
+
+
+def test_a_command_that_nothing_contains_changes_data_and_a_copy_is_there(repository: Path, home: Path) -> None:
+    governed(repository)
+    trust_data(repository, home, DATA)
+    agent = Agent(repository, home)
+    agent.select()
+    make_database(repository / "db.sqlite3")
+    for number in (2, 3):
+        agent.shell(insert("db.sqlite3", number))
+    assert rows(repository / "db.sqlite3") == [1, 2, 3]
+    first, second = bodies(repository, "data_snapshot")
+    assert first["paths"] == second["paths"] == ["db.sqlite3"]
+    assert not bodies(repository, "mutation")
+    assert not bodies(repository, "restore")

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, records, refusal
 from remit.gate.gate import Gate
-from remit.gate.snapshots.restore import find_snapshot_before, open_restore
+from remit.gate.snapshots.moments import find_snapshot_before
+from remit.gate.snapshots.restore import open_restore
 from remit.gate.snapshots.take import DAY_S, MIN_KEPT_SNAPSHOTS, SnapshotTaker
 from remit.workspace.snapshots.snapshot import PinnedSnapshots
 from stepped_clock import SteppedClock
@@ -73,9 +74,10 @@ def test_the_state_before_an_intent_is_that_before_its_first_command(repository:
     agent = agent_of(repository, home, "enforce")
     for number in range(3):
         agent.shell(f"echo x = {number} > src/app.py")
-    found = Gate.open(repository, agent.environment).snapshots.list_snapshots()
-    assert find_snapshot_before(found, "INT-001") == found[-1]
-    assert find_snapshot_before(found, "x = 1").occasion.command == "echo x = 1 > src/app.py"
+    gate = Gate.open(repository, agent.environment)
+    found = gate.snapshots.list_snapshots()
+    assert find_snapshot_before(gate, found, "INT-001") == found[-1]
+    assert find_snapshot_before(gate, found, "x = 1").occasion.command == "echo x = 1 > src/app.py"
 
 
 def test_a_secret_in_a_command_is_not_in_the_snapshot(repository: Path, home: Path) -> None:

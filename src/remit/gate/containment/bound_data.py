@@ -13,19 +13,20 @@ from pathlib import Path
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from remit.core.call import ToolCall
 from remit.core.decision import Finding
 from remit.core.python_runtime import prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
-from remit.core.runtime_data import SIBLINGS, DataVersion, explain_refused_pattern, format_bytes
+from remit.core.runtime_data import SIBLINGS, DataVersion, explain_refused_pattern, format_bytes, literal_folder
 from remit.core.scope.path_patterns import Scope
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
-from remit.gate.context import join_lines
+from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.records.call_records import call_body
 from remit.gate.records.recorder import find_recorded_events
-from remit.gate.runtime_data.data_files import CLUSTER_FILE, list_databases
+from remit.gate.runtime_data.data_files import CLUSTER_FILE, is_unlinked, list_databases
 from remit.gate.runtime_data.proposals import looks_like_data
 from remit.gate.snapshots.take import DAY_S, occasion_of_call
 from remit.gate.undo.undo import MAX_NAMED, MAX_RECORDED
@@ -77,6 +78,8 @@ class DataOutcome(Struct, frozen=True):
 
 
 NO_DATA = DataOutcome()
+UNSTAGED: dict[str, BoundData] = {}
+"""The databases of commands that run without an overlay, by session and call."""
 
 
 # -- before the command -------------------------------------------------------------------------------------
@@ -91,6 +94,31 @@ def bind_data(command: ContainedCommand, folder: Path) -> tuple[Path, ...]:
         known = prepare_bound(command, str(folder))
         write_atomically(folder / DATA_FILE, json.encode(known), durable=False)
     return tuple(map(Path, map(decode_path, known.places)))
+
+
+def bind_unstaged(command: ContainedCommand) -> tuple[Path, ...]:
+    """Return the files and folders of runtime data that a command without an overlay may write. Raises
+    RECORDING_ERRORS.
+    """
+    data = command.context.find_data_patterns()
+    if data is None:
+        return ()
+    bound = UNSTAGED[unstaged_key(command)] = prepare_bound(command, unstaged_key(command))
+    root = command.context.workspace.root
+    folders = {literal_folder(pattern) for pattern in data.patterns if pattern.endswith("/**")} - {""}
+    named = [root / folder for folder in folders if (root / folder).is_dir() and is_unlinked(root, folder.rstrip("/"))]
+    return (*map(Path, map(decode_path, bound.places)), *named)
+
+
+def unstaged_key(command: ContainedCommand) -> str:
+    return f"{command.call.session.session_id} {command.call.call_id}"
+
+
+def settle_unstaged_data(command: ContainedCommand) -> DataOutcome:
+    """Return what a command without an overlay changed in databases. Raises RECORDING_ERRORS."""
+    key = unstaged_key(command)
+    bound = UNSTAGED.pop(key, None)
+    return settle_databases(command, key, bound, None) if bound else NO_DATA
 
 
 def load_bound(folder: Path) -> BoundData | None:
@@ -170,6 +198,21 @@ def copy_before(command: ContainedCommand, paths: Sequence[str]) -> tuple[dict[s
     return copied, ""
 
 
+def copy_before_bare(context: WorkspaceContext, call: ToolCall, intent_id: str | None) -> list[Record]:
+    """Copy the databases before a command that nothing contains; return the record. Raises RECORDING_ERRORS."""
+    data, store = context.find_data_patterns(), DataStore(context.workspace)
+    paths = list_databases(context, data) if data else []
+    files = [path for path in paths if not (context.workspace.root / path / CLUSTER_FILE).exists()]
+    versions, _ = copy_before(ContainedCommand(context, call, is_staged=False), files)
+    named = {key for point in store.list_points() for key, _ in point.files.values()} if versions else set[str]()
+    fresh = {path: version for path, version in versions.items() if version.sha256 not in named}
+    made = store.write_point(occasion_of_call("call", call, intent_id), fresh, context.environment.clock.now())
+    if made is None:
+        return []
+    detail = {"id": made.name, "paths": list(map(quote_path, fresh))}
+    return [context.recorder.make_record(call_body("data_snapshot", call, intent_id, detail=detail), call.agent)]
+
+
 # -- after the command --------------------------------------------------------------------------------------
 
 
@@ -179,7 +222,11 @@ def settle_bound(command: ContainedCommand, folder: Path, upper: Path | None) ->
     A journal that a killed program left comes over at once: without it the database is half-written.
     """
     bound = load_bound(folder)
-    if bound is None or not bound.places:
+    return settle_databases(command, str(folder), bound, upper) if bound else NO_DATA
+
+
+def settle_databases(command: ContainedCommand, key: str, bound: BoundData, upper: Path | None) -> DataOutcome:
+    if not bound.places:
         return NO_DATA
     root, store = command.context.workspace.root, DataStore(command.context.workspace)
     paths = [decode_path(path) for path in bound.files]
@@ -190,7 +237,7 @@ def settle_bound(command: ContainedCommand, folder: Path, upper: Path | None) ->
         for path in left:
             (upper / path).unlink()
     changed = [p for p in paths if not is_as_before(root, p, bound.files[encode_path(p)])]
-    release_logs(str(folder), [root / path for path in paths if has_wal_mode(root / path)], open_sqlite)
+    release_logs(key, [root / path for path in paths if has_wal_mode(root / path)], open_sqlite)
     if not changed:
         if bound.point:
             store.drop_point(bound.point)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.config import ContainmentRules
-from remit.gate.containment.bound_data import DATA_FILE, bind_data, settle_bound
+from remit.gate.containment.bound_data import DATA_FILE, bind_data, bind_unstaged, settle_bound, settle_unstaged_data
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
 from remit.gate.containment.messages import make_finding
 from remit.gate.containment.take_over import BROUGHT_FILE, ContainedResult, record_result, take_over
@@ -201,6 +201,7 @@ def settle_unstaged(command: ContainedCommand, ended: CommandEnd) -> ContainedRe
     pending: PendingCall | None = None
     with Attempts().step():
         _, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
+    data = settle_unstaged_data(command)
     effects = observe_effects(context, call, pending, context.recorder.vcs)
     done = {c.path: c for c in effects.changes if not c.possible_sessions}
     objections = find_write_objections(command, done)
@@ -218,7 +219,7 @@ def settle_unstaged(command: ContainedCommand, ended: CommandEnd) -> ContainedRe
         git_state = GitStateCheck(context, call, pending)
         if why := git_state.restore([change.path for change in stray]):
             findings.append(make_finding("PROTECTED_PATH", ".git", why))
-    return record_result(command, ended, kept, findings, tuple(kept), effects.observation)
+    return record_result(command, ended, kept, findings, tuple(kept), effects.observation, data=data)
 
 
 class CommandSandbox(Struct, frozen=True):
@@ -257,7 +258,7 @@ def plan_sandbox(command: ContainedCommand, containment: Containment) -> Command
     if containment.way != "bind":  # Landlock excepts nothing below a folder
         shared = tuple(one for one in shared if not one.held)
     temporary = (environment.temporary, *(Path(one.path) for one in shared))
-    folders = (*named, *temporary, *([common] if common else []))
+    folders = (*named, *bind_unstaged(command), *temporary, *([common] if common else []))
     writable = tuple(dict.fromkeys(nearest_existing(folder, root) for folder in folders))
 
     sandbox = CommandSandbox(containment, folder, writable)

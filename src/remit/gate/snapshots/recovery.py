@@ -13,12 +13,12 @@ from remit.core.diff.contents import sha256
 from remit.core.redaction import redact
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
+from remit.gate.snapshots.moments import find_snapshot_before
 from remit.gate.snapshots.restore import (
     LATEST,
     SessionUndo,
     find_last_restore,
     find_snapshot,
-    find_snapshot_before,
     open_restore,
     record_restore,
     select_offered,
@@ -77,7 +77,7 @@ def find_target(context: WorkspaceContext, name: str, *, before: str | None = No
     """Return the snapshot by name, `latest`, `undo`, or what it precedes. Raises NoSuchSnapshot."""
     found = context.snapshots.list_snapshots()
     if before is not None:
-        return RestoreTarget(find_snapshot_before(found, before))
+        return RestoreTarget(find_snapshot_before(context, found, before))
     if name == UNDO:
         return RestoreTarget(*find_last_restore(found))
     return RestoreTarget(find_snapshot(found, name or LATEST))

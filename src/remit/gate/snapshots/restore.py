@@ -51,21 +51,6 @@ def find_snapshot(found: Sequence[Snapshot], point: str) -> Snapshot:
     return next(s for s in found if s.id == fitting[0])
 
 
-def find_snapshot_before(found: Sequence[Snapshot], what: str) -> Snapshot:
-    """Return the state before an intent's or session's first change, or before the last command containing `what`.
-    `found` has the newest first. Raises NoSuchSnapshot.
-    """
-    calls = [s for s in found if s.occasion.kind in ("call", "session")]
-    of_one = [s for s in calls if what in (s.occasion.intent, s.occasion.session)]
-    of_command = [s for s in calls if s.occasion.kind == "call" and what in (s.occasion.command or s.occasion.tool)]
-    if of_one or of_command:
-        return of_one[-1] if of_one else of_command[0]
-    raise NoSuchSnapshot(
-        f"no snapshot precedes {what!r}: no intent or session of that name, no command with these words; "
-        "`remit restore list` shows what there is"
-    )
-
-
 def find_last_restore(found: Sequence[Snapshot]) -> tuple[Snapshot, Snapshot | None]:
     """Return the state before the last restore, and the restored snapshot. Raises NoSuchSnapshot."""
     for snapshot in found:
