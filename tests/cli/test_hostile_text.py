@@ -94,7 +94,8 @@ UNSHOWN: dict[tuple[str, ...], str] = {
     **dict.fromkeys([("init",), ("demo",), ("uninstall",), ("serve",)], CHANGES),
     **dict.fromkeys([("approvals", word) for word in ("allow", "deny", "revoke")], CHANGES),
     **dict.fromkeys(
-        [("intent", word) for word in ("complete", "delete", "edit", "fork", "new", "set-status")], CHANGES
+        [("intent", word) for word in ("complete", "delete", "edit", "fork", "migrate", "new", "set-status", "sync")],
+        CHANGES,
     ),
     **dict.fromkeys([("plan", word) for word in ("fork", "land", "pause", "resume", "start", "stop", "undo")], CHANGES),
     **dict.fromkeys([("task", word) for word in ("drop", "give-back", "reassign", "retry", "steer", "take")], CHANGES),

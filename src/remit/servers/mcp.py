@@ -261,7 +261,7 @@ def serve_stdio(folder: Path, environment: Environment, version: str) -> None:
     server = Server(
         "remit",
         version=version,
-        instructions=(format_mcp_instructions(rules.mode, rules.document) if rules else "") or None,
+        instructions=(format_mcp_instructions(rules.mode, rules.offered) if rules else "") or None,
         on_list_tools=connection.list_tools,
         on_call_tool=connection.answer_call,
         on_subscriptions_listen=ListenHandler(connection.listeners),
